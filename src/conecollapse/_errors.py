@@ -1,0 +1,23 @@
+"""Exceptions. Each also derives from the builtin that a caller would expect to catch."""
+
+from __future__ import annotations
+
+
+class ConeCollapseError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class InvalidInputError(ConeCollapseError, ValueError):
+    """The data or a parameter cannot be used; the message says what, where, the value and the remedy."""
+
+
+class CertificateError(ConeCollapseError, ValueError):
+    """A claim of a certificate does not hold; the message names the point, the claim and the number."""
+
+
+class ConeFileError(ConeCollapseError, ValueError):
+    """A file does not hold a cone that can be read safely."""
+
+
+class ConvergenceError(ConeCollapseError, RuntimeError):
+    """An iteration limit was reached before the answer was."""

@@ -1,0 +1,105 @@
+"""Unit points, and groups of points that are one ray."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._types import FloatArray, IntArray, Points, Sparse
+
+_PROJECTION_SEED = 0x5EED  # any fixed direction in general position serves; fixed, so that runs repeat
+_ROUNDING = 1e-14
+
+
+def unit_rows(P: Points) -> tuple[Points, FloatArray]:
+    """Rows scaled to unit length in float64, and their lengths; zero rows stay zero.
+
+    Each row is divided by its largest entry first, so that neither 1e-200 nor 1e200 is lost in the squares.
+    """
+    if sp.issparse(P):
+        return _unit_rows_sparse(P)
+    U = np.array(P, dtype=np.float64, order="C")
+    peak = np.maximum(U.max(axis=1), -U.min(axis=1))
+    U /= np.where(peak > 0, peak, 1.0)[:, None]
+    norms = np.sqrt(np.einsum("ij,ij->i", U, U))
+    U /= np.where(norms > 0, norms, 1.0)[:, None]
+    return U, norms * peak
+
+
+def _unit_rows_sparse(P: Sparse) -> tuple[Sparse, FloatArray]:
+    counts = np.diff(P.indptr)
+    filled = counts > 0
+    starts = P.indptr[:-1][filled]
+    data = P.data.astype(np.float64)
+    norms = np.zeros(P.shape[0])
+    if len(starts):
+        peak = np.maximum.reduceat(np.abs(data), starts)
+        data /= np.repeat(peak, counts[filled])
+        length = np.sqrt(np.add.reduceat(data * data, starts))
+        data /= np.repeat(length, counts[filled])
+        norms[filled] = length * peak
+    return sp.csr_array((data, P.indices, P.indptr), shape=P.shape), norms
+
+
+def row_norms(R: Points) -> FloatArray:
+    """Length of each row, dense or sparse."""
+    if sp.issparse(R):
+        return np.sqrt(np.asarray(R.multiply(R).sum(axis=1)).ravel())
+    return np.sqrt(np.einsum("ij,ij->i", R, R))
+
+
+def merge_colinear(U: Points, tol: float) -> IntArray:
+    """For each unit row the index of its group's leader: the smallest index among rows within ``tol`` of that leader.
+
+    Rows are sorted along one fixed random direction w; rows within ``tol`` of each other are within ``tol |w|`` there, hence
+    in one *run* of small gaps. In every round each run's first row becomes a leader, takes the rows within ``tol`` of it, and
+    leaves with them. Rows of one run are near each other only along w, so runs are short unless rows are equal.
+    """
+    m, n = U.shape
+    w = np.random.default_rng(_PROJECTION_SEED).standard_normal(n)
+    key = U @ w
+    gap = tol * np.linalg.norm(w) + _ROUNDING * np.abs(w).max(initial=0.0) * np.sqrt(n)
+    leader = np.arange(m)
+    left = np.argsort(key, kind="stable")
+    while True:
+        new_run = np.empty(len(left), bool)
+        new_run[:1] = True
+        new_run[1:] = np.diff(key[left]) > gap
+        run = np.cumsum(new_run) - 1
+        crowded = np.bincount(run, minlength=1)[run] > 1 if len(left) else np.zeros(0, bool)
+        left, run = left[crowded], run[crowded]
+        if not len(left):
+            return leader
+        first = np.full(run[-1] + 1, m)
+        np.minimum.at(first, run, left)
+        near = _distances(U, left, first[run]) <= tol
+        leader[left[near]] = first[run][near]
+        left = left[~near]
+
+
+def _distances(U: Points, a: IntArray, b: IntArray, block: int = 4096) -> FloatArray:
+    """``|u_a - u_b|`` for paired indices, a block of rows at a time."""
+    out = np.empty(len(a))
+    for start in range(0, len(a), block):
+        piece = slice(start, start + block)
+        out[piece] = row_norms(U[a[piece]] - U[b[piece]])
+    return out
+
+
+def take_rows(U: Points, rows: IntArray) -> Points:
+    """``U[rows]``, without a copy when that is all of them."""
+    return U if len(rows) == U.shape[0] else U[rows]
+
+
+def dense_rows(U: Points, rows: IntArray) -> FloatArray:
+    """``U[rows]`` as a dense array."""
+    picked = U[rows]
+    return picked.toarray() if sp.issparse(picked) else picked
+
+
+def combination_rows(parts: list[tuple[IntArray, FloatArray]], n_columns: int) -> Sparse:
+    """Lists of (columns, values) as the rows of a sparse matrix."""
+    ptr = np.concatenate([[0], np.cumsum([len(S) for S, _ in parts])]).astype(np.int64)
+    columns = np.concatenate([S for S, _ in parts]) if parts else np.zeros(0, np.int64)
+    values = np.concatenate([h for _, h in parts]) if parts else np.zeros(0)
+    return sp.csr_array((values, columns, ptr), shape=(len(parts), n_columns))

@@ -1,0 +1,316 @@
+"""Non-negative least squares for any shape, any rank, one right-hand side or a million."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.linalg.lapack as lapack
+import scipy.sparse as sp
+
+from conecollapse._checks import as_matrix, check_finite
+from conecollapse._errors import ConvergenceError, InvalidInputError
+from conecollapse._nnls.active_set import active_set, active_set_sparse
+from conecollapse._nnls.bpp import block_pivoting, grouped_correction
+from conecollapse._nnls.kernels import LIMIT
+from conecollapse._nnls.local import INVALID, local_active_set, solve_small
+from conecollapse._threads import for_ranges, limit_threads, serial_blas
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+
+SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
+TALL, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # a matrix this tall and large is better reduced to its Gram matrix first
+FEW_COLUMNS = 600  # up to here an active set prices every column itself
+BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
+WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
+DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
+KKT_REFINE = 1e-14  # a pivoting solution with a larger KKT residual is refined
+KKT_GOOD = 1e-9  # a pivoting solution with a larger KKT residual is solved again by the active set
+METHODS = ("auto", "bpp", "active-set")
+
+__all__ = ["NnlsInfo", "nnls"]
+
+
+@dataclass(frozen=True)
+class NnlsInfo:
+    """What `nnls` measured. One entry for each right-hand side."""
+
+    kkt_residual: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|
+    n_iter: IntArray
+    converged: BoolArray
+    method: str  # the method that was used first: "bpp" or "active-set"
+
+
+def nnls(
+    A: Any,
+    b: Any,
+    *,
+    maxiter: int | None = None,
+    atol: Any = None,
+    method: str = "auto",
+    x0: Any = None,
+    full_output: bool = False,
+    n_jobs: int | None = None,
+) -> Any:
+    r"""Solve :math:`\min_{x \ge 0} \|A x - b\|_2` for one or many right-hand sides.
+
+    A drop-in for `scipy.optimize.nnls` that also takes a matrix of right-hand sides, sparse matrices, and any rank.
+
+    Parameters
+    ----------
+    A : (m, n) array or sparse array
+        Any shape and rank.
+    b : (m,) or (m, k) array or sparse array
+        Right-hand sides in columns. A single column gives a vector, as in SciPy.
+    maxiter : int, optional
+        Limit on the exchanges for each right-hand side; by default 3 n for the active set.
+    atol : deprecated
+        Accepted as SciPy does, and ignored.
+    method : {"auto", "bpp", "active-set"}
+        Block principal pivoting (the paper's Algorithms 2 and 3) is fastest when A is tall and well conditioned; columns on which it
+        breaks are solved by the active set. The active set never breaks. "auto" looks at A.
+    x0 : (n,) or (n, k) array, optional
+        Warm start: the positive entries are tried as passive variables first.
+    full_output : bool
+        Also return an `NnlsInfo`; columns that hit ``maxiter`` are then reported instead of raised.
+    n_jobs : int, optional
+        Threads to use; all available ones by default.
+
+    Returns
+    -------
+    x : (n,) or (n, k) array
+    rnorm : float or (k,) array
+        ``|A x - b|`` of each right-hand side, measured with A itself.
+    info : NnlsInfo
+        Only with ``full_output=True``.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit, NaN, infinity, complex numbers or objects.
+    RuntimeError
+        When ``maxiter`` is reached.
+
+    Notes
+    -----
+    A solution satisfies, for ``g = A'(b - A x)``: ``x >= 0``, ``g <= 0`` and ``g = 0`` where ``x > 0``. These are sufficient, and
+    ``kkt_residual`` measures them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import nnls
+    >>> A = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> x, rnorm = nnls(A, [2.0, 1.0, 1.0])
+    >>> x.round(12), round(rnorm, 6)
+    (array([1.5, 1. ]), 0.707107)
+    >>> X, rnorms, info = nnls(A, [[2.0, -1.0], [1.0, -1.0], [1.0, -1.0]], full_output=True)
+    >>> X.round(12)
+    array([[1.5, 0. ],
+           [1. , 0. ]])
+    >>> bool(info.kkt_residual.max() < 1e-12)
+    True
+    """
+    if atol is not None:
+        warnings.warn("the arguments {'atol'} are ignored and deprecated, as in SciPy.", DeprecationWarning, stacklevel=2)
+    if not full_output and x0 is None and method != "bpp" and _is_small(A, b):
+        x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], maxiter or 3 * A.shape[1])
+        if ending == LIMIT:
+            raise ConvergenceError(_LIMIT_TEXT)
+        if ending != INVALID and method in METHODS:
+            return (x, rnorm) if rnorm.shape[0] > 1 else (x[:, 0], float(rnorm[0]))
+    with limit_threads(n_jobs):
+        return _nnls_checked(A, b, maxiter or None, method, x0, full_output)
+
+
+_LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
+
+
+def _is_small(A: Any, b: Any) -> bool:
+    """Plain float64 arrays of matching shapes, and little to do: the common case, without the cost of the general one."""
+    return (
+        type(A) is np.ndarray and type(b) is np.ndarray and A.ndim == 2 and A.dtype == b.dtype == np.float64
+        and (b.ndim == 1 or b.ndim == 2) and A.shape[0] == b.shape[0] and 0 < A.size * b.size <= SMALL_WORK * A.shape[0]
+        and A.flags.c_contiguous and b.flags.c_contiguous and not (TALL_COLUMNS <= A.shape[1] <= A.shape[0] / TALL and A.size > TALL_SIZE)
+    )  # fmt: skip
+
+
+def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool) -> Any:
+    if method not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
+    A, B, flat = _check_problem(A, b)
+    n, k = A.shape[1], B.shape[1]
+    start = None if x0 is None else _check_start(x0, n, k)
+    dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
+    problem = Problem.of(A)
+    solve, used = _prepare(problem, method)
+    X = np.zeros((n, k), dtype)
+    rnorm, kkt = np.zeros(k), np.zeros(k)
+    n_iter, converged = np.zeros(k, np.int64), np.ones(k, bool)
+    step = max(1, BLOCK_ENTRIES // max(A.shape))
+    blocks = [slice(a, min(a + step, k)) for a in range(0, k, step)]
+
+    def work(first: int, last: int) -> None:
+        for cols in blocks[first:last]:
+            block = B[:, cols].toarray() if sp.issparse(B) else B[:, cols]
+            Bt = np.ascontiguousarray(np.asarray(block, np.float64).T)
+            guess = None if start is None else np.ascontiguousarray(start[:, cols].T)
+            H, n_iter[cols], converged[cols], rnorm[cols], kkt[cols] = solve(Bt, guess, maxiter)
+            X[:, cols] = (H * problem.inverse).T
+
+    with serial_blas() if len(blocks) > 1 else nullcontext():
+        for_ranges(work, len(blocks))
+    if not converged.all() and not full_output:
+        raise ConvergenceError(_LIMIT_TEXT)
+    x = X[:, 0] if flat else X
+    norm = dtype(rnorm[0]).item() if flat else rnorm.astype(dtype)
+    return (x, norm, NnlsInfo(kkt, n_iter, converged, used)) if full_output else (x, norm)
+
+
+def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
+    if not sp.issparse(A):
+        A = np.asarray(A)
+        if A.ndim != 2:
+            raise InvalidInputError(f"Expected a 2D array, but the shape of A is {A.shape}")
+    A = as_matrix(A, "A")
+    if not sp.issparse(b):
+        b = np.asarray(b)
+        if b.ndim not in (1, 2):
+            raise InvalidInputError(f"Expected a 1D array, or a 2D array of right-hand sides in columns, but the shape of b is {b.shape}")
+    flat = b.ndim == 1 or b.shape[1] == 1
+    rows = b.shape[0]
+    if rows != A.shape[0]:
+        raise InvalidInputError(
+            f"Incompatible dimensions. The first dimension of A is {A.shape[0]}, while the shape of b is {tuple(b.shape)}"
+        )
+    B = as_matrix(b if sp.issparse(b) or b.ndim == 2 else b[:, None], "b")
+    check_finite(A, "A")
+    check_finite(B, "b")
+    return A, B.tocsc() if sp.issparse(B) else B, flat
+
+
+def _check_start(x0: Any, n: int, k: int) -> BoolArray:
+    start = np.asarray(x0)
+    if start.ndim == 1:
+        start = start[:, None]
+    if start.shape != (n, k):
+        raise InvalidInputError(f"x0 has shape {np.shape(x0)}; expected that of the solution, {(n, k)}.")
+    return start > 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """``A`` seen with unit columns: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""
+
+    A: Points  # float64
+    inverse: FloatArray
+
+    @classmethod
+    def of(cls, A: Points) -> Problem:
+        A = A.astype(np.float64, copy=False)
+        norms = _column_norms(A)
+        if not ((norms == 0) | ((norms > 1e-140) & (norms < 1e140))).all():  # squares may have been lost: scale first
+            peak = np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel()
+            safe = np.where(peak > 0, peak, 1.0)
+            norms = _column_norms(A @ sp.diags_array(1 / safe) if sp.issparse(A) else A / safe) * peak
+        return cls(A, 1 / np.where(norms > 0, norms, np.inf))
+
+    def unit(self) -> Points:
+        """The matrix with unit columns itself."""
+        return (self.A @ sp.diags_array(self.inverse)).tocsr() if sp.issparse(self.A) else self.A * self.inverse
+
+    def correlations(self, R: FloatArray) -> FloatArray:
+        """Products of the rows of ``R`` with the unit columns."""
+        return np.asarray(R @ self.A) * self.inverse
+
+    def measure(self, Bt: FloatArray, H: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Residual norm, KKT residual and gradient of each row of coefficients ``H`` for the right-hand sides in rows."""
+        X = H * self.inverse
+        R = Bt - (np.asarray((self.A @ X.T).T) if sp.issparse(self.A) else X @ self.A.T)
+        gradient = self.correlations(R)
+        violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
+        return _lengths(R), np.maximum(violation, 0.0) / np.maximum(_lengths(Bt), np.finfo(np.float64).tiny), gradient
+
+
+def _column_norms(A: Points) -> FloatArray:
+    return np.sqrt(np.asarray(A.multiply(A).sum(axis=0)).ravel() if sp.issparse(A) else np.einsum("ij,ij->j", A, A))
+
+
+def _lengths(R: FloatArray) -> FloatArray:
+    return np.sqrt(np.einsum("ij,ij->i", R, R))
+
+
+Outcome = tuple[FloatArray, IntArray, BoolArray, FloatArray, FloatArray]  # H, n_iter, converged, rnorm, kkt
+Solver = Callable[[FloatArray, "BoolArray | None", "int | None"], Outcome]
+
+
+def _prepare(problem: Problem, method: str) -> tuple[Solver, str]:
+    """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been done once."""
+    m, n = problem.A.shape
+    if method == "bpp" or (method == "auto" and m >= n):
+        G = problem.A.T @ problem.A
+        G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
+        if method == "bpp" or _well_conditioned(G):
+            return _pivoting(problem, G), "bpp"
+    return _active(problem), "active-set"
+
+
+def _well_conditioned(G: FloatArray) -> bool:
+    factor, info = lapack.dpotrf(G, lower=1)
+    if info != 0:
+        return False
+    rcond, info = lapack.dpocon(factor, np.abs(G).sum(axis=0).max(), uplo="L")
+    return bool(info == 0 and rcond > WELL_CONDITIONED)
+
+
+def _pivoting(problem: Problem, G: FloatArray) -> Solver:
+    """Block principal pivoting; what it cannot solve, or not accurately, goes to the active set."""
+    fallback = cache(lambda: _active(problem))
+
+    def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
+        result = block_pivoting(G, problem.correlations(Bt), _lengths(Bt), start=start, max_iter=maxiter)
+        H = np.maximum(result.X, 0.0)
+        rnorm, kkt, gradient = problem.measure(Bt, H)
+        rough = np.flatnonzero(result.solved & (kkt > KKT_REFINE))
+        if len(rough):  # one refinement with the explicit residual
+            H[rough] += grouped_correction(G, gradient, result.passive, rough)[rough]
+            np.maximum(H, 0.0, out=H)
+            rnorm[rough], kkt[rough], _ = problem.measure(Bt[rough], H[rough])
+        converged = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
+        again = np.flatnonzero(converged & (~result.solved | (kkt > KKT_GOOD)))
+        if len(again):
+            H[again], steps, converged[again], rnorm[again], kkt[again] = fallback()(Bt[again], None, maxiter)
+            result.n_iter[again] += steps
+        return H, result.n_iter, converged, rnorm, kkt
+
+    return solve
+
+
+def _active(problem: Problem) -> Solver:
+    """The active set, on the triangular factor of a tall A, on a dense A, or on a sparse one that is too large for that."""
+    m, n = problem.A.shape
+    A = problem.unit()
+    Z, reduce = A.T.tocsr() if sp.issparse(A) else A.T, None
+    if not sp.issparse(A) or m * n <= DENSE_LIMIT:
+        dense = A.toarray() if sp.issparse(A) else A
+        if m > n:  # |A x - b|^2 = |R x - Q'b|^2 + constant
+            reduce, dense = scipy.linalg.qr(dense, mode="economic", check_finite=False)
+        Z = np.ascontiguousarray(dense.T)
+
+    def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
+        targets = Bt if reduce is None else Bt @ reduce
+        if sp.issparse(Z) or n > FEW_COLUMNS:
+            first = None if start is None else [np.flatnonzero(s) for s in start]
+            result = active_set_sparse(Z, targets) if sp.issparse(Z) else active_set(Z, targets, start=first, max_steps=maxiter)
+            H, steps, converged = result.dense(n), result.n_steps, result.converged
+        else:
+            H, steps, converged = local_active_set(Z, targets, start, maxiter)
+        rnorm, kkt, _ = problem.measure(Bt, H)
+        return H, steps, converged, rnorm, kkt
+
+    return solve

@@ -1,0 +1,143 @@
+"""The rank-safe active set for a block of right-hand sides.
+
+Solves ``min |x - sum_j h_j z_j|, h >= 0`` for each row x of ``X`` over the rows z_j of ``Z`` (unit length, or zero). It works for any
+shape and rank, because the passive columns are kept independent (`kernels`). All columns are priced for all right-hand sides at
+once by a matrix product (`slots`); for few columns `local` is faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conecollapse._nnls.kernels import INSIDE, LIMIT
+from conecollapse._nnls.local import INSIDE_AT, PRICE_STOP
+from conecollapse._nnls.slots import Slots, pick_candidates
+from conecollapse._threads import serial_blas, threaded_product
+from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
+
+N_BUCKETS = 64
+WORKSPACE = 128 * 2**20  # bytes of factorizations held at once
+
+
+@dataclass
+class ActiveSetResult:
+    """Passive sets and coefficients of each right-hand side, with what the solve measured."""
+
+    passive: list[IntArray]
+    values: list[FloatArray]
+    residual: FloatArray  # (n_rhs, dim), accurate relative to its own length
+    n_steps: IntArray
+    converged: BoolArray
+
+    def dense(self, n_columns: int) -> FloatArray:
+        """Coefficients as an (n_rhs, n_columns) array."""
+        H = np.zeros((len(self.passive), n_columns))
+        for i, (S, h) in enumerate(zip(self.passive, self.values, strict=True)):
+            H[i, S] = h
+        return H
+
+
+def active_set(
+    Z: FloatArray,
+    X: FloatArray,
+    *,
+    allowed: BoolArray | None = None,
+    exclude: IntArray | None = None,
+    start: list[IntArray] | None = None,
+    max_steps: int | None = None,
+) -> ActiveSetResult:
+    """Solve for each row of ``X`` over the rows of ``Z``, those not ``allowed`` left out, and for row i of ``X`` also ``exclude[i]``.
+
+    ``start`` gives passive columns to try first, one list for each row of ``X``; ``max_steps`` bounds the columns appended to
+    each passive set over the whole solve (3 times the number of columns by default).
+    """
+    n_rhs, dim = X.shape
+    limit = 3 * max(len(Z), 1) if max_steps is None else max_steps
+    capacity = max(1, min(dim, len(Z)))
+    n_slots = int(np.clip(WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512))
+    slots = Slots(Z, min(n_slots, max(n_rhs, 1)), capacity)
+    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.zeros(n_rhs, bool))
+    with serial_blas():
+        for a in range(0, n_rhs, n_slots):
+            rows = slice(a, min(a + n_slots, n_rhs))
+            barred = None if exclude is None else exclude[rows]
+            _solve_block(slots, X[rows], allowed, barred, start[rows] if start else None, limit)
+            count = rows.stop - a
+            for b in range(count):
+                S, h = slots.solution(b)
+                out.passive.append(S)
+                out.values.append(h)
+            out.residual[rows] = slots.r[:count]
+            out.n_steps[rows] = slots.steps[:count]
+            out.converged[rows] = slots.ending[:count] != LIMIT
+    return out
+
+
+def _solve_block(
+    slots: Slots,
+    X: FloatArray,
+    allowed: BoolArray | None,
+    barred: IntArray | None,
+    start: list[IntArray] | None,
+    limit: int,
+) -> None:
+    active = np.arange(len(X))
+    slots.load(active, X)
+    if start is not None:
+        slots.advance(active, *_padded(start), 0.0, PRICE_STOP, INSIDE_AT, limit)
+    ids = np.arange(len(slots.Z))
+    while len(active):
+        r = slots.r[active]
+        prices = threaded_product(r, slots.Z)
+        if allowed is not None:
+            prices[:, ~allowed] = -np.inf
+        if barred is not None:
+            prices[np.arange(len(active)), barred[active]] = -np.inf
+        least = PRICE_STOP * np.sqrt(np.einsum("ij,ij->i", r, r))
+        cand, n_cand, _ = pick_candidates(prices, ids, least, N_BUCKETS)
+        before = slots.steps[active]
+        slots.advance(active, cand, n_cand, 0.0, PRICE_STOP, INSIDE_AT, limit)
+        stalled = slots.steps[active] == before  # no candidate could enter: the prices left are rounding
+        slots.ending[active[slots.steps[active] >= limit]] = LIMIT
+        done = stalled | (slots.ending[active] == INSIDE) | (slots.ending[active] == LIMIT)
+        active = active[~done]
+
+
+def _padded(lists: list[IntArray]) -> tuple[IntArray, IntArray]:
+    """Lists of columns as a rectangular array, and their lengths."""
+    lengths = np.array([len(s) for s in lists], np.int64)
+    out = np.zeros((len(lists), max(lengths.max(initial=0), 1)), np.int64)
+    for row, s in zip(out, lists, strict=True):
+        row[: len(s)] = s
+    return out, lengths
+
+
+def active_set_sparse(U: Sparse, X: FloatArray, *, allowed: BoolArray | None = None, exclude: IntArray | None = None) -> ActiveSetResult:
+    """`active_set` over the rows of a sparse ``U``: all rows are priced by a sparse product, only good ones become dense."""
+    n_rhs, _dim = X.shape
+    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool))
+    for b in range(n_rhs):
+        usable = np.ones(U.shape[0], bool) if allowed is None else allowed.copy()
+        if exclude is not None:
+            usable[exclude[b]] = False
+        S, h, r = np.zeros(0, np.int64), np.zeros(0), X[b]
+        while True:
+            prices = np.where(usable, U @ r, -np.inf)
+            prices[S] = -np.inf
+            top = np.argpartition(-prices, min(N_BUCKETS, len(prices) - 1))[:N_BUCKETS]
+            top = top[prices[top] > PRICE_STOP * np.linalg.norm(r)]
+            if not len(top) or np.linalg.norm(r) <= INSIDE_AT * np.linalg.norm(X[b]):
+                break
+            pool = np.concatenate([S, top])
+            solved = active_set(U[pool].toarray(), X[b : b + 1], start=[np.arange(len(S))])
+            out.n_steps[b] += solved.n_steps[0]
+            stalled = np.linalg.norm(solved.residual[0]) >= np.linalg.norm(r) * (1 - 1e-15)
+            S, h, r = pool[solved.passive[0]], solved.values[0], solved.residual[0]
+            if stalled:
+                break
+        out.passive.append(S)
+        out.values.append(h)
+        out.residual[b] = r
+    return out

@@ -1,0 +1,199 @@
+"""Block principal pivoting for non-negative least squares (the paper's Algorithms 2 and 3; Kim & Park 2008).
+
+For ``min |A x - b|, x >= 0`` with ``A`` of full column rank, let F be the *passive* (free) variables, the others zero. With
+``G = A'A`` and ``c = A'b`` the F-solution is ``x_F = G_FF^-1 c_F`` and the dual ``y = G x - c``; it is optimal when ``x_F >= 0`` and
+``y >= 0``. Otherwise all offending variables change sides at once. That is fast but may cycle, so when the number of offenders has
+not fallen for three exchanges only the one with the largest index changes: the backup rule, which is finite.
+
+Many right-hand sides share ``G``, and those with the same passive set share one Cholesky factor: they are grouped before each
+solve (Algorithm 3; with one right-hand side it is Algorithm 2). Everything here is in Gram form and expects unit columns.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg.lapack as lapack
+from numba import njit
+
+from conecollapse._threads import for_ranges
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+
+PATIENCE = 3  # exchanges without progress before the backup rule (p in the paper)
+SMALL = 96  # variables up to which our own Cholesky kernel beats calling LAPACK for each group
+DUAL_ZERO = 1e-13  # duals above minus this share of |b| count as non-negative
+PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
+
+
+@dataclass
+class BppResult:
+    """Solutions in rows; ``solved`` is False where the passive columns became dependent or the limit was reached."""
+
+    X: FloatArray
+    passive: BoolArray
+    solved: BoolArray
+    n_iter: IntArray
+
+
+def block_pivoting(
+    G: FloatArray, C: FloatArray, b_norms: FloatArray, *, start: BoolArray | None = None, max_iter: int | None = None
+) -> BppResult:
+    """Solve for each row c of ``C``; ``start`` gives passive sets to begin with, ``b_norms`` scale the zero of the duals."""
+    n_rhs, n = C.shape
+    limit = 5 * n + 100 if max_iter is None else max_iter
+    passive = np.zeros((n_rhs, n), bool) if start is None else start.copy()
+    X, Y = np.zeros((n_rhs, n)), -C
+    patience = np.full(n_rhs, PATIENCE)
+    fewest = np.full(n_rhs, n + 1)
+    n_iter = np.zeros(n_rhs, np.int64)
+    solved = np.zeros(n_rhs, bool)
+    zero = DUAL_ZERO * b_norms
+    rows = np.arange(n_rhs)
+    if start is not None:
+        rows = rows[solve_groups(G, C, passive, rows, X, Y)]
+    while len(rows):
+        offenders = _exchange(X, Y, passive, rows, zero, patience, fewest, limit - n_iter[rows])
+        solved[rows[offenders == 0]] = True
+        rows = rows[(offenders > 0) & (n_iter[rows] < limit)]
+        n_iter[rows] += 1
+        rows = rows[solve_groups(G, C, passive, rows, X, Y)]
+    return BppResult(X, passive, solved, n_iter)
+
+
+def solve_groups(G: FloatArray, C: FloatArray, passive: BoolArray, rows: IntArray, X: FloatArray, Y: FloatArray) -> BoolArray:
+    """Set ``X`` and ``Y`` of ``rows`` from their passive sets, one factorization for each distinct set; False where it fails."""
+    ok = np.ones(len(rows), bool)
+    if not len(rows):
+        return ok
+    order, bounds = group_equal(passive[rows])
+    if G.shape[0] > SMALL:
+        for a, b in itertools.pairwise(bounds):
+            ok[order[a:b]] = _solve_group(G, C, np.flatnonzero(passive[rows[order[a]]]), rows[order[a:b]], X, Y)
+        return ok
+
+    def work(start: int, stop: int) -> None:
+        _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, X, Y, ok)
+
+    for_ranges(work, len(bounds) - 1, smallest=max(1, 20_000 // G.shape[0] ** 2))
+    return ok
+
+
+def group_equal(sets: BoolArray) -> tuple[IntArray, IntArray]:
+    """Order that puts equal rows together, and the bounds of the groups in it."""
+    words = -(-sets.shape[1] // 64)
+    packed = np.zeros((len(sets), 8 * words), np.uint8)
+    bits = np.packbits(sets, axis=1)
+    packed[:, : bits.shape[1]] = bits
+    keys = packed.view(np.uint64)
+    order = np.argsort(keys[:, 0], kind="stable") if words == 1 else np.lexsort(keys.T)
+    ordered = keys[order]
+    changes = np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1
+    return order, np.concatenate([[0], changes, [len(sets)]])
+
+
+def _solve_group(G: FloatArray, C: FloatArray, F: IntArray, rows: IntArray, X: FloatArray, Y: FloatArray) -> bool:
+    X[rows] = 0.0
+    if len(F):
+        GF = G[:, F]
+        factor, info = lapack.dpotrf(GF[F], lower=1)
+        if info != 0 or (np.diag(factor) ** 2 <= PIVOT * np.diag(G)[F]).any():
+            return False
+        x, _ = lapack.dpotrs(factor, C[np.ix_(rows, F)].T, lower=1)
+        X[np.ix_(rows, F)] = x.T
+        Y[rows] = (GF @ x).T - C[rows]
+    else:
+        Y[rows] = -C[rows]
+    Y[np.ix_(rows, F)] = 0.0
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, X, Y, ok):  # type: ignore[no-untyped-def]
+    n = G.shape[0]
+    F = np.empty(n, np.int64)
+    L = np.empty((n, n))
+    z = np.empty(n)
+    for g in range(start, stop):
+        k = 0
+        for j in range(n):
+            if passive[rows[order[bounds[g]]], j]:
+                F[k] = j
+                k += 1
+        fine = True
+        for a in range(k):
+            for b in range(a + 1):
+                s = G[F[a], F[b]]
+                for t in range(b):
+                    s -= L[a, t] * L[b, t]
+                if a > b:
+                    L[a, b] = s / L[b, b]
+                elif s > PIVOT * G[F[a], F[a]]:
+                    L[a, a] = np.sqrt(s)
+                else:
+                    fine = False
+                    L[a, a] = 1.0
+        for q in range(bounds[g], bounds[g + 1]):
+            ok[order[q]] = fine
+            if not fine:
+                continue
+            i = rows[order[q]]
+            for a in range(k):
+                s = C[i, F[a]]
+                for t in range(a):
+                    s -= L[a, t] * z[t]
+                z[a] = s / L[a, a]
+            for a in range(k - 1, -1, -1):
+                s = z[a]
+                for t in range(a + 1, k):
+                    s -= L[t, a] * z[t]
+                z[a] = s / L[a, a]
+            for j in range(n):
+                X[i, j] = 0.0
+                s = -C[i, j]
+                for a in range(k):
+                    s += G[j, F[a]] * z[a]
+                Y[i, j] = s
+            for a in range(k):
+                X[i, F[a]] = z[a]
+                Y[i, F[a]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _exchange(X, Y, passive, rows, zero, patience, fewest, left):  # type: ignore[no-untyped-def]
+    """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the backup rule."""
+    n = X.shape[1]
+    offenders = np.zeros(len(rows), np.int64)
+    for q in range(len(rows)):
+        i = rows[q]
+        count = 0
+        last = -1
+        for j in range(n):
+            if X[i, j] < 0.0 if passive[i, j] else Y[i, j] < -zero[i]:
+                count += 1
+                last = j
+        offenders[q] = count
+        if count == 0 or left[q] <= 0:
+            continue
+        block = True
+        if count < fewest[i]:
+            fewest[i] = count
+            patience[i] = PATIENCE
+        elif patience[i] > 0:
+            patience[i] -= 1
+        else:
+            block = False
+            passive[i, last] = not passive[i, last]
+        if block:
+            for j in range(n):
+                if X[i, j] < 0.0 if passive[i, j] else Y[i, j] < -zero[i]:
+                    passive[i, j] = not passive[i, j]
+    return offenders
+
+
+def grouped_correction(G: FloatArray, D: FloatArray, passive: BoolArray, rows: IntArray) -> AnyArray:
+    """``G_FF^-1 d_F`` for each of ``rows``: the step of iterative refinement from explicit gradients ``D``."""
+    step = np.zeros_like(D)
+    solve_groups(G, D, passive, rows, step, np.zeros_like(D))
+    return step

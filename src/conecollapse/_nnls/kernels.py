@@ -1,0 +1,220 @@
+"""The active set as numba kernels: a QR factorization of the passive columns, grown and shrunk column by column.
+
+For one right-hand side ``x`` and columns ``z_j`` (rows of ``Z``) the state of
+
+    minimise |x - sum_a h_a z_{S_a}|   subject to   h >= 0
+
+is the passive list ``S`` of length ``k``, its coefficients ``h``, an orthonormal basis ``Q`` (rows) of the passive
+columns, the triangular ``R`` with ``z_{S_b} = sum_{a <= b} R[a, b] Q[a]``, the vector ``qx = Q x`` and the residual
+``r``. ``R`` is the Cholesky factor of the passive Gram matrix: it is updated, never recomputed. Keeping ``Q`` beside it
+avoids squaring the condition number, which decides cases near the tolerance.
+
+A column enters by Gram-Schmidt, repeated where cancellation asks for it, and leaves by Givens rotations. A column that
+depends on the passive ones to within ``DEPENDENT`` never enters, so the factorization cannot break down whatever the rank
+of the problem.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+DEPENDENT = 1e-11  # a unit column whose part outside the passive span is smaller adds nothing that float64 can resolve
+ORTHOGONAL = 0.7  # a pass of Gram-Schmidt that keeps this share of the length has left an orthogonal vector
+SMALL_RESIDUAL = 1e-3  # below this relative size the residual is made orthogonal to the passive columns once more
+
+LIMIT, OPTIMAL, INSIDE = 0, 1, 2  # how a solve ended: step limit, KKT point, residual below the tolerance
+
+_FAST = {"reassoc", "contract", "nsz"}
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def dot(a, b):  # type: ignore[no-untyped-def]
+    s = 0.0
+    for t in range(a.shape[0]):
+        s += a[t] * b[t]
+    return s
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def axpy(c, a, b):  # type: ignore[no-untyped-def]
+    for t in range(a.shape[0]):
+        b[t] += c * a[t]
+
+
+@njit(cache=True, nogil=True)
+def remove_column(Q, R, qx, S, h, k, t):  # type: ignore[no-untyped-def]
+    """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations."""
+    for b in range(t, k - 1):
+        S[b] = S[b + 1]
+        h[b] = h[b + 1]
+        for a in range(b + 2):
+            R[a, b] = R[a, b + 1]
+    for b in range(t, k - 1):
+        x, y = R[b, b], R[b + 1, b]
+        norm = np.hypot(x, y)
+        if norm == 0.0:
+            continue
+        c, s = x / norm, y / norm
+        R[b, b] = norm
+        R[b + 1, b] = 0.0
+        for d in range(b + 1, k - 1):
+            u, v = R[b, d], R[b + 1, d]
+            R[b, d] = c * u + s * v
+            R[b + 1, d] = c * v - s * u
+        rotate_rows(Q[b], Q[b + 1], c, s)
+        u, v = qx[b], qx[b + 1]
+        qx[b] = c * u + s * v
+        qx[b + 1] = c * v - s * u
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
+    for t in range(a.shape[0]):
+        u, v = a[t], b[t]
+        a[t] = c * u + s * v
+        b[t] = c * v - s * u
+
+
+@njit(cache=True, nogil=True)
+def append_column(z, x, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
+    """Try to put ``z`` last among the passive columns; False if it depends on them or leads nowhere."""
+    v = Q[k]
+    for t in range(z.shape[0]):
+        v[t] = z[t]
+    for a in range(k):
+        R[a, k] = 0.0
+    length = np.sqrt(dot(z, z))
+    rho = length
+    for _ in range(2):
+        before = rho
+        for a in range(k):
+            c = dot(Q[a], v)
+            R[a, k] += c
+            axpy(-c, Q[a], v)
+        rho = np.sqrt(dot(v, v))
+        if rho > ORTHOGONAL * before:
+            break
+    if rho <= DEPENDENT * length:
+        return False
+    for t in range(v.shape[0]):
+        v[t] /= rho
+    if dot(v, r) <= 0.0:
+        return False
+    R[k, k] = rho
+    qx[k] = dot(v, x)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def solve_triangle(R, qx, k, z):  # type: ignore[no-untyped-def]
+    for a in range(k - 1, -1, -1):
+        s = qx[a]
+        for b in range(a + 1, k):
+            s -= R[a, b] * z[b]
+        z[a] = s / R[a, a]
+
+
+@njit(cache=True, nogil=True)
+def restore_feasibility(Q, R, qx, S, h, k, z):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares ``z``, dropping columns that reach zero."""
+    while k > 0:
+        solve_triangle(R, qx, k, z)
+        alpha = 1.0
+        first = -1
+        for a in range(k):
+            if z[a] <= 0.0:
+                step = h[a] / (h[a] - z[a]) if h[a] > z[a] else 0.0
+                if first < 0 or step < alpha:
+                    alpha = step
+                    first = a
+        if first < 0:
+            for a in range(k):
+                h[a] = z[a]
+            return k
+        for a in range(k):
+            h[a] += alpha * (z[a] - h[a])
+        h[first] = 0.0
+        for a in range(k - 1, -1, -1):
+            if h[a] <= 0.0 and z[a] <= 0.0:
+                remove_column(Q, R, qx, S, h, k, a)
+                k -= 1
+    return k
+
+
+@njit(cache=True, nogil=True)
+def refresh_residual(Z, x, x_norm, Q, S, h, k, r):  # type: ignore[no-untyped-def]
+    """``r = x - sum h z`` from scratch; a small one is cleaned against ``Q`` so that it is accurate relative to itself."""
+    for t in range(x.shape[0]):
+        r[t] = x[t]
+    for a in range(k):
+        axpy(-h[a], Z[S[a]], r)
+    norm = np.sqrt(dot(r, r))
+    if norm < SMALL_RESIDUAL * x_norm:
+        for a in range(k):
+            axpy(-dot(Q[a], r), Q[a], r)
+        norm = np.sqrt(dot(r, r))
+    return norm
+
+
+@njit(cache=True, nogil=True)
+def best_candidate(Z, r, cand, dead, n_cand):  # type: ignore[no-untyped-def]
+    best, at = 0.0, -1
+    for q in range(n_cand):
+        if not dead[q]:
+            price = dot(r, Z[cand[q]])
+            if price > best:
+                best, at = price, q
+    return at, best
+
+
+@njit(cache=True, nogil=True)
+def revive(dead, cand, n_cand, S, k):  # type: ignore[no-untyped-def]
+    """All candidates may be priced again, but for the passive ones, whose price is zero."""
+    for q in range(n_cand):
+        dead[q] = False
+        for a in range(k):
+            if S[a] == cand[q]:
+                dead[q] = True
+                break
+
+
+@njit(cache=True, nogil=True)
+def descend(Z, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state given.
+
+    Each step appends the candidate with the highest price ``r . z_j`` and restores feasibility. A column that brings no
+    descent is dead until the residual next shrinks: the objective falls strictly at every accepted step, so no passive
+    set returns and the loop is finite.
+
+    It ends as OPTIMAL when no candidate is priced above ``stop |r|`` nor above ``share`` times the point's own price
+    ``r . x`` (0 for a plain solve; 1 to stop once the point itself is the best priced), as INSIDE when ``|r| <= inside``.
+    Returns ``k``, the ending and the number of steps.
+    """
+    x_norm = np.sqrt(dot(x, x))
+    norm = np.sqrt(dot(r, r))
+    revive(dead, cand, n_cand, S, k)
+    for step in range(max_steps):
+        if norm <= inside:
+            return k, INSIDE, step
+        while True:
+            at, price = best_candidate(Z, r, cand, dead, n_cand)
+            if at < 0 or k == Q.shape[0] or price <= max(stop * norm, share * dot(r, x)):
+                return k, OPTIMAL, step
+            dead[at] = True
+            if append_column(Z[cand[at]], x, r, Q, R, qx, k):
+                break
+        S[k] = cand[at]
+        h[k] = 0.0
+        grown = k + 1
+        k = restore_feasibility(Q, R, qx, S, h, grown, z)
+        norm_new = 0.0
+        if k == grown:  # nothing was dropped: the residual only loses its part along the new direction
+            axpy(-dot(Q[k - 1], r), Q[k - 1], r)
+            norm_new = np.sqrt(dot(r, r))
+        if norm_new < SMALL_RESIDUAL * x_norm:
+            norm_new = refresh_residual(Z, x, x_norm, Q, S, h, k, r)
+        if norm_new < norm * (1.0 - 1e-15):
+            revive(dead, cand, n_cand, S, k)
+        norm = norm_new
+    return k, LIMIT, max_steps

@@ -1,0 +1,151 @@
+"""Active sets that price every column themselves: for few columns, and for one problem without any Python in between."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from conecollapse._nnls.kernels import LIMIT, OPTIMAL, axpy, descend, dot
+from conecollapse._threads import for_ranges
+from conecollapse._types import BoolArray, FloatArray, IntArray
+
+INVALID = -1  # something is not finite: the caller finds out what
+PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
+MANY = 256  # columns from which on a short list of them is worked on between full pricings
+N_BUCKETS = 64
+INSIDE_AT = 1e-15  # a residual below this share of |x| is rounding
+
+
+def local_active_set(
+    Z: FloatArray, X: FloatArray, start: BoolArray | None, max_steps: int | None
+) -> tuple[FloatArray, IntArray, BoolArray]:
+    """Coefficients of each row of ``X`` over the rows of ``Z``, steps taken, and whether the step limit was kept."""
+    k, n = len(X), len(Z)
+    H, steps, ending = np.empty((k, n)), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    guess = np.empty((0, n), bool) if start is None else start
+
+    def work(first: int, last: int) -> None:
+        solve_rows(Z, X, H, steps, ending, guess, max_steps or 3 * n, first, last)
+
+    for_ranges(work, k, smallest=max(1, 20_000 // n**2))
+    return H, steps, ending != LIMIT
+
+
+@njit(cache=True, nogil=True)
+def solve_rows(Z, X, H, steps, ending, start, max_steps, first, last):  # type: ignore[no-untyped-def]
+    """Coefficients ``H`` of rows ``first`` to ``last`` of ``X`` over the rows of ``Z``.
+
+    ``start`` marks columns to try first, in as many rows as ``X`` has, or none.
+    """
+    n, m = Z.shape
+    capacity = max(min(m, n), 1)
+    S, h, qx, z = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    Q, R = np.empty((capacity, m)), np.empty((capacity, capacity))
+    r = np.empty(m)
+    everyone = np.arange(n)
+    some = np.empty(n, np.int64)
+    dead = np.empty(n, np.bool_)
+    for i in range(first, last):
+        x = X[i]
+        for t in range(m):
+            r[t] = x[t]
+        inside = INSIDE_AT * np.sqrt(dot(x, x))
+        k = 0
+        if len(start):
+            count = 0
+            for j in range(n):
+                if start[i, j]:
+                    some[count] = j
+                    count += 1
+            k, _, steps[i] = descend(Z, x, some, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps)
+        while True:
+            count = n if n <= MANY else thin_candidates(Z, r, everyone)
+            k, ending[i], more = descend(
+                Z, x, everyone, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps - steps[i]
+            )  # fmt: skip
+            steps[i] += more
+            if n <= MANY or more == 0 or ending[i] != OPTIMAL:
+                break
+        for j in range(n):
+            H[i, j] = 0.0
+        for a in range(k):
+            H[i, S[a]] = h[a]
+
+
+@njit(cache=True, nogil=True)
+def thin_candidates(Z, r, cand):  # type: ignore[no-untyped-def]
+    """The best priced column of each of N_BUCKETS interleaved buckets: few, varied, and small enough to stay in cache."""
+    best = np.zeros(N_BUCKETS)
+    at = np.full(N_BUCKETS, -1, np.int64)
+    for j in range(len(Z)):
+        price = dot(r, Z[j])
+        if price > best[j % N_BUCKETS]:
+            best[j % N_BUCKETS] = price
+            at[j % N_BUCKETS] = j
+    count = 0
+    for q in range(N_BUCKETS):
+        if at[q] >= 0:
+            cand[count] = at[q]
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def unit_columns(A, Z, norms):  # type: ignore[no-untyped-def]
+    """The columns of ``A`` as unit rows of ``Z``, and their norms; False if something is not finite."""
+    m, n = A.shape
+    norms[:] = 0.0
+    for i in range(m):
+        for j in range(n):
+            Z[j, i] = A[i, j]
+    total = 0.0
+    for j in range(n):
+        length = np.sqrt(dot(Z[j], Z[j]))
+        if not 1e-140 < length < 1e140:  # squares may be lost: scale by the largest entry first
+            peak = 0.0
+            for i in range(m):
+                peak = max(peak, abs(Z[j, i]))
+                total += Z[j, i] * 0.0
+            if peak > 0.0 and peak < np.inf:
+                for i in range(m):
+                    Z[j, i] /= peak
+                length = np.sqrt(dot(Z[j], Z[j]))
+                norms[j] = length * peak
+        else:
+            norms[j] = length
+        total += length
+        if length > 0.0:
+            inverse = 1.0 / length
+            for i in range(m):
+                Z[j, i] *= inverse
+    return np.isfinite(total)
+
+
+@njit(cache=True, nogil=True)
+def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
+    """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms, and the worst ending."""
+    m, n = A.shape
+    k = B.shape[1]
+    x, rnorm = np.zeros((n, k)), np.zeros(k)
+    Z, norms = np.empty((n, m)), np.empty(n)
+    X = np.empty((k, m))
+    fine = unit_columns(A, Z, norms)
+    total = 0.0
+    for c in range(k):
+        for i in range(m):
+            X[c, i] = B[i, c]
+        total += dot(X[c], X[c])
+    if not (fine and np.isfinite(total)):
+        return x, rnorm, INVALID
+    H, steps, ending = np.empty((k, n)), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    solve_rows(Z, X, H, steps, ending, np.empty((0, n), np.bool_), max_steps, 0, k)
+    worst = 1
+    for c in range(k):
+        if ending[c] == LIMIT:
+            worst = LIMIT
+        for j in range(n):
+            if H[c, j] > 0.0:
+                x[j, c] = H[c, j] / norms[j]
+                axpy(-H[c, j], Z[j], X[c])
+        rnorm[c] = np.sqrt(dot(X[c], X[c]))
+    return x, rnorm, worst

@@ -1,0 +1,16 @@
+"""Names for the array types that appear in signatures."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+AnyArray: TypeAlias = npt.NDArray[Any]
+# SciPy's sparse arrays carry no annotations that a checker could follow through products and slices
+Sparse: TypeAlias = Any  # a CSR array
+Points: TypeAlias = Any  # a dense array or a CSR array, one point in each row

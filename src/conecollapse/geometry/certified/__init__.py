@@ -1,0 +1,51 @@
+"""The exact rays of a set of points, each claim with its proof.
+
+`certify` scales the points, sets zeros aside, merges colinear points and hands the leaders of their groups to the method that
+fits: `dense` or, when zeros are many, `support`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import merge_colinear, take_rows
+from conecollapse._types import FloatArray, IntArray, Points
+from conecollapse.certificates import Certificate
+from conecollapse.geometry.certified.dense import prove_dense
+from conecollapse.geometry.certified.given import prove_given
+from conecollapse.geometry.certified.support import prove_sparse
+
+MOSTLY_FILLED = 0.1  # density above which supports say little about who can represent whom
+DENSE_LIMIT = 2**27  # entries up to which a mostly filled sparse matrix may be made dense
+
+__all__ = ["certify", "group"]
+
+
+def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, IntArray]:
+    """Leader of each unit row (-1 for zero rows), and the leaders themselves."""
+    nonzero = np.flatnonzero(lengths)
+    if not len(nonzero):
+        raise InvalidInputError(f"all {U.shape[0]} points are zero; a cone needs at least one point that is not.")
+    leader = np.full(U.shape[0], -1, np.int64)
+    leader[nonzero] = nonzero[merge_colinear(take_rows(U, nonzero), tol)]
+    return leader, np.flatnonzero(leader == np.arange(U.shape[0]))
+
+
+def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = None) -> Certificate:
+    """Certificate of the cone of the unit rows ``U`` (``lengths`` 0 marks zero points).
+
+    With ``rays`` the claim to prove is given: these points, leaders of their groups, are the rays. Otherwise they are found.
+    """
+    leader, leaders = group(U, lengths, tol)
+    V = take_rows(U, leaders)
+    if rays is not None:
+        proof = prove_given(V, np.searchsorted(leaders, rays), tol)
+    elif not sp.issparse(V):
+        proof = prove_dense(V, tol)
+    else:
+        entries = V.shape[0] * V.shape[1]
+        filled = V.nnz > MOSTLY_FILLED * entries
+        proof = prove_dense(V.toarray(), tol) if filled and entries <= DENSE_LIMIT else prove_sparse(V, tol)
+    return proof.certificate(leaders, leader, tol)

@@ -1,0 +1,61 @@
+"""Coordinates in which a cone looks round.
+
+Scaled to ``p.x = 1`` (here p = all ones, positive on every non-zero point) the points become ``q_i`` and the extreme
+rays of their cone become the vertices of ``conv{q_i}``. Vertices do not change under affine maps, so we may centre and
+stretch as we like: ``z = T' (q - centre)``. In whitened coordinates (``power = 1/2``) a vertex is usually the one point that
+goes furthest in its own direction, and one product ``z_i . z_j`` proves it.
+
+A functional ``a . q`` with ``a = T w`` has the value ``w . z + a . centre``, so what is found in ``z`` is carried back by ``T``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conecollapse._types import AnyArray, FloatArray
+
+NULL_VARIANCE = 1e-13  # relative to the largest; float64 does not resolve a covariance eigenvalue below it
+LIFT = 5.0  # the constant coordinate of lifted points, in units of the root mean square of |z|
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The slice ``q = u / sums`` of unit points ``u`` and its round coordinates ``z = (q - centre) T``."""
+
+    sums: FloatArray  # (m,) p.u of each unit point
+    centre: FloatArray  # (n,)
+    T: FloatArray  # (n, d)
+    scale: FloatArray  # (d,) lengths of the columns of T, which are orthogonal
+    spread: float  # root mean square of |q - centre| relative to |q|: how many digits centring costs
+    lifted: FloatArray  # (m, 1 + d), the constant LIFT before z: affine combinations of z are linear in these
+    single: AnyArray  # (m, d), z in float32
+
+    @property
+    def Z(self) -> FloatArray:
+        return self.lifted[:, 1:]
+
+    @classmethod
+    def of(cls, U: FloatArray, power: float) -> Frame:
+        """Frame of the unit rows ``U``; each principal axis is scaled by its variance to the ``-power``."""
+        m, n = U.shape
+        sums = U.sum(axis=1)
+        Q = U / sums[:, None]
+        centre = Q.mean(axis=0)
+        Q -= centre
+        if n <= m:
+            variance, V = np.linalg.eigh(Q.T @ Q)
+        else:  # the principal axes from the smaller product, Q Q' = W diag(variance) W'
+            variance, W = np.linalg.eigh(Q @ Q.T)
+        keep = variance > NULL_VARIANCE * max(variance[-1], 0.0)
+        variance = variance[keep]
+        V = V[:, keep] if n <= m else (Q.T @ W[:, keep]) / np.sqrt(variance)
+        scale = (variance / variance[-1:]) ** -power
+        scale /= np.sqrt((variance * scale**2).sum() / m)  # the root mean square of |z| is 1
+        T = V * scale
+        spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
+        lifted = np.empty((m, 1 + len(scale)))
+        lifted[:, 0] = LIFT
+        np.matmul(Q, T, out=lifted[:, 1:])
+        return cls(sums, centre, T, scale, spread, lifted, lifted[:, 1:].astype(np.float32))

@@ -1,0 +1,166 @@
+"""Deciding the points that one product does not: an active set for each, with early exits and discovery.
+
+Each undecided point ``x`` is approximated from inside the cone of the *known* rays. After every stretch of descent its
+residual ``r`` is a linear functional, and pricing it tells one of four things:
+
+- ``x`` itself is its only maximiser over all points: ``x`` is a ray, and ``r`` is the witness;
+- another undecided point is its only maximiser: that point is a ray, discovered on the way (Clarkson; Dula);
+- some known rays exceed ``x``: descend further over them;
+- ``r`` is (numerically) zero: ``x`` is inside, and the passive set represents it.
+
+Points live in the round coordinates of `frame`, lifted by a constant coordinate so that affine becomes linear.
+Decisions here are provisional: `settle` confirms each in float64 and in the original coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from conecollapse._linalg import row_norms
+from conecollapse._nnls.kernels import INSIDE
+from conecollapse._nnls.slots import Slots, pick_candidates
+from conecollapse._threads import serial_blas, threaded_product
+from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.geometry.certified.frame import LIFT, Frame
+
+N_BUCKETS = 64
+NEAR = 0.5  # known rays priced above this share of the point's own price are worth appending
+RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not believed
+INSIDE_AT = 1e-10  # relative residual at which a point counts as inside
+SMALL_CAPACITY = 128
+MAX_ROUNDS = 60
+MAX_STEPS = 1000
+WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
+
+UNDECIDED, RAY, REDUNDANT = 0, 1, -1
+
+
+@dataclass
+class Findings:
+    """Status of each point, the functional (in z) of each ray found, the combination of each redundant point."""
+
+    status: IntArray
+    functional: dict[int, FloatArray] = field(default_factory=dict)
+    combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)  # over the lifted points
+
+
+def search(frame: Frame, status: IntArray) -> Findings:
+    """Decide the undecided points of ``status``, as far as float32 prices and whitened coordinates can.
+
+    In high dimension nearly all active sets stay small. Small workspaces let many points share a product, so points are
+    tried with one first, and only those that outgrow it get the full size.
+    """
+    full = frame.lifted.shape[1]
+    found = Findings(status)
+    for capacity in sorted({min(full, SMALL_CAPACITY), full}):
+        if (status == UNDECIDED).any():
+            Search(frame, found, capacity).run()
+    return found
+
+
+class Search:
+    """One run over the undecided points, adding to ``found``."""
+
+    def __init__(self, frame: Frame, found: Findings, capacity: int) -> None:
+        self.Z = frame.lifted
+        self.Zf = frame.single
+        self.found = found
+        status = found.status
+        m, d = self.Zf.shape
+        todo = np.flatnonzero(status == UNDECIDED)
+        self.queue: list[int] = todo[np.argsort(row_norms(self.Zf[todo]), kind="stable")].tolist()  # popped longest first
+        # known rays, kept contiguous for the product
+        known = np.flatnonzero(status == RAY)
+        self.n_known = len(known)
+        self.known_f = np.empty((m, d), np.float32)
+        self.known_f[: self.n_known] = self.Zf[known]
+        self.known = np.empty(m, np.int64)
+        self.known[: self.n_known] = known
+        n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 16, 512))
+        self.slots = Slots(self.Z, min(n_slots, max(len(self.queue), 1)), capacity)
+        self.point = np.full(len(self.slots.k), -1, np.int64)
+        self.rounds = np.zeros(len(self.slots.k), np.int64)
+
+    def run(self) -> None:
+        with serial_blas():
+            while True:
+                self._refill()
+                active = np.flatnonzero(self.point >= 0)
+                if not len(active):
+                    return
+                self._round(active)
+
+    def _refill(self) -> None:
+        fresh = []
+        for slot in np.flatnonzero(self.point < 0):
+            while self.queue and self.found.status[self.queue[-1]] != UNDECIDED:
+                self.queue.pop()
+            if not self.queue:
+                break
+            self.point[slot] = self.queue.pop()
+            fresh.append(slot)
+        at = np.array(fresh, np.int64)
+        self.rounds[at] = 0
+        self.slots.load(at, self.Z[self.point[at]])
+
+    def _round(self, active: IntArray) -> None:
+        r = self.slots.r[active]
+        point = self.point[active]
+        rf = r[:, 1:].astype(np.float32)
+        own = np.einsum("ij,ij->i", r[:, 1:], self.Z[point, 1:])
+        blur = RESOLVED * np.sqrt(np.einsum("ij,ij->i", r[:, 1:], r[:, 1:]))
+        constant = LIFT * r[:, 0]
+        least = np.maximum(NEAR * (own + constant), 0.0) - constant
+        prices = threaded_product(rf, self.known_f[: self.n_known])
+        cand, n_cand, best = pick_candidates(prices, self.known[: self.n_known], least, N_BUCKETS)
+        leads = np.flatnonzero(best < own - blur)
+        if len(leads):
+            self._price_undecided(leads, active, r, rf, own, best, blur, cand, n_cand)
+        self.rounds[active] += 1
+        decided = self.found.status[point] != UNDECIDED
+        full = self.slots.k[active] == self.slots.S.shape[1]
+        give_up = ~decided & (full | (n_cand == 0) | (self.rounds[active] > MAX_ROUNDS))
+        self.point[active[decided | give_up]] = -1
+        run = np.flatnonzero(~(decided | give_up))
+        slots = active[run]
+        self.slots.advance(slots, cand[run], n_cand[run], 1.0, 1e-14, INSIDE_AT, MAX_STEPS)
+        for slot in slots[self.slots.ending[slots] == INSIDE]:
+            i = int(self.point[slot])
+            self.found.status[i] = REDUNDANT
+            self.found.combination[i] = self.slots.solution(slot)
+            self.point[slot] = -1
+
+    def _price_undecided(
+        self, leads: IntArray, active: IntArray, r: FloatArray, rf: AnyArray, own: FloatArray, best: FloatArray,
+        blur: FloatArray, cand: IntArray, n_cand: IntArray,
+    ) -> None:  # fmt: skip
+        """Points ahead of every known ray: is each ahead of the undecided too, and if not, who is?"""
+        status = self.found.status
+        undecided = np.flatnonzero(status == UNDECIDED)
+        prices = threaded_product(rf[leads], self.Zf[undecided])
+        here = np.arange(len(leads))
+        prices[here, np.searchsorted(undecided, self.point[active[leads]])] = -np.inf
+        rival = prices.argmax(1)
+        first = prices[here, rival].copy()
+        prices[here, rival] = -np.inf
+        second = np.maximum(prices.max(1), np.maximum(best[leads], own[leads]))
+        for a, row in enumerate(leads):
+            i, j = int(self.point[active[row]]), int(undecided[rival[a]])
+            if first[a] < own[row] - blur[row]:
+                self._declare(i, r[row, 1:])
+                continue
+            if first[a] - second[a] > blur[row]:
+                self._declare(j, r[row, 1:])
+            cand[row, n_cand[row]] = j
+            n_cand[row] += 1
+
+    def _declare(self, i: int, functional: FloatArray) -> None:
+        if self.found.status[i] != UNDECIDED:
+            return
+        self.found.status[i] = RAY
+        self.found.functional[i] = functional.copy()
+        self.known_f[self.n_known] = self.Zf[i]
+        self.known[self.n_known] = i
+        self.n_known += 1

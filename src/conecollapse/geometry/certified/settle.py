@@ -1,0 +1,133 @@
+"""From findings to proof: every decision confirmed in float64, in the original coordinates, against every point.
+
+Most rays are confirmed by one product of their functionals with the points, most redundant points by the residual of
+their combination. What fails either test is *doubtful*: it is near the tolerance, or rounding spoiled it. Doubtful points
+are taken one after the other, each with the points that lean on it: if the points still alive represent all of these, it
+is deleted; otherwise it stays, and the residual that could not be removed is its witness. Since the living only
+become fewer, a witness found early still holds at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._linalg import combination_rows, dense_rows, row_norms
+from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+
+EPS = float(np.finfo(np.float64).eps)
+CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
+ROWS = 2**22  # entries of a block of products
+
+
+@dataclass
+class Settled:
+    """Which points are rays, with dense witnesses and combinations, all over the rows of U."""
+
+    alive: BoolArray
+    witness: dict[int, FloatArray]  # of rays settled here
+    weak: dict[int, int]  # weak ray -> the point its witness separates
+    combination: dict[int, tuple[IntArray, FloatArray]]  # of redundant points, over rays
+
+
+def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float) -> tuple[FloatArray, BoolArray]:
+    """Shift each functional (row of A, about point ``own``) below zero on all other points; True where it then proves > tol.
+
+    On the slice ``q = u / sums`` a shift by ``t`` is ``a - t``: with t between the second largest value and the point's own,
+    ``g = a - t`` has the signs a witness needs. Half-way is safest against rounding; where that is too short for ``tol``, t is
+    taken just above the second largest.
+    """
+    n = U.shape[1]
+    A = A / np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
+    G = np.empty_like(A)
+    proven = np.zeros(len(A), bool)
+    step = max(1, ROWS // U.shape[0])
+    for a in range(0, len(A), step):
+        rows = slice(a, a + step)
+        values = np.asarray((U @ A[rows].T).T) if sp.issparse(U) else A[rows] @ U.T
+        values /= sums
+        here = np.arange(len(values))
+        lead = values[here, own[rows]].copy()
+        values[here, own[rows]] = -np.inf
+        second = values.max(axis=1)
+        # |g| <= |a| + |t| sqrt(n) and |t| <= 1
+        tight = second + 8 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(second))
+        for t in (np.maximum((lead + second) / 2, tight), tight):
+            todo = ~proven[rows]
+            shifted = A[rows] - t[:, None]
+            distance = (lead - t) * sums[own[rows]] / np.maximum(row_norms(shifted), EPS)
+            G[rows][todo] = shifted[todo]
+            proven[rows] |= distance > CLEAR * tol
+    return G, proven
+
+
+def settle(
+    U: Points,
+    sums: FloatArray,
+    tol: float,
+    sure: BoolArray,
+    combination: dict[int, tuple[IntArray, FloatArray]],
+) -> Settled:
+    """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that holds to ``tol``."""
+    good = _hold(U, tol, sure, combination)
+    redundant = np.zeros(U.shape[0], bool)
+    redundant[list(good)] = True
+    out = Settled(~redundant, {}, {}, good)
+    doubtful = np.flatnonzero(~sure & ~redundant)
+    for i in _prove_strong(U, sums, tol, doubtful, out):
+        _delete_or_keep(U, sums, tol, int(i), out)
+    return out
+
+
+def _hold(
+    U: Points, tol: float, sure: BoolArray, combination: dict[int, tuple[IntArray, FloatArray]]
+) -> dict[int, tuple[IntArray, FloatArray]]:
+    """The combinations over sure rays whose residual in the original coordinates is within tol."""
+    points = [i for i, (S, _) in combination.items() if sure[S].all()]
+    step = max(1, ROWS // U.shape[1])
+    good = {}
+    for a in range(0, len(points), step):
+        some = points[a : a + step]
+        H = combination_rows([combination[i] for i in some], U.shape[0])
+        residual = row_norms(U[np.array(some)] - H @ U)
+        good.update({i: combination[i] for i, length in zip(some, residual, strict=True) if length <= tol / 10})
+    return good
+
+
+def _prove_strong(U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled) -> IntArray:
+    """Doubtful points that lie more than tol from the cone of *all* other points are rays whatever happens; the rest is returned."""
+    if not len(doubtful):
+        return doubtful
+    r = project(U, dense_rows(U, doubtful), exclude=doubtful).residual
+    G, proven = confirm(r, doubtful, U, sums, tol)
+    out.witness.update(zip(doubtful[proven].tolist(), G[proven], strict=True))
+    return doubtful[~proven]
+
+
+def project(U: Points, targets: FloatArray, **restriction: Any) -> ActiveSetResult:
+    """Active set of each target over the rows of ``U``, dense or sparse."""
+    return (active_set_sparse if sp.issparse(U) else active_set)(U, targets, **restriction)
+
+
+def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settled) -> None:
+    leaning = [j for j, (S, _) in out.combination.items() if i in S]
+    needy = np.array([i, *leaning])
+    others = out.alive.copy()
+    others[i] = False
+    targets = dense_rows(U, needy)
+    solved = project(U, targets, allowed=others)
+    residual = row_norms(targets - np.array([h @ U[S] for S, h in zip(solved.passive, solved.values, strict=True)]))
+    if (residual <= tol).all():
+        out.alive[i] = False
+        out.combination.update(zip(needy.tolist(), zip(solved.passive, solved.values, strict=True), strict=True))
+        return
+    worst = int(np.argmax(residual))
+    r = solved.residual[worst] / np.linalg.norm(solved.residual[worst])
+    t = max(0.0, float((U[others] @ r / sums[others]).max(initial=0.0)))
+    t += 8 * (U.shape[1] + 2) * EPS * (1 + np.sqrt(U.shape[1]) * t)
+    out.witness[i] = r - t
+    out.weak[i] = int(needy[worst])

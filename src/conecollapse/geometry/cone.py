@@ -1,0 +1,295 @@
+"""`Cone`: the rays of a set of points, what they prove, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import as_matrix, as_points, check_columns, check_finite, check_positive
+from conecollapse._errors import CertificateError, InvalidInputError
+from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
+from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
+from conecollapse._threads import limit_threads
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check, check_approximate
+from conecollapse.geometry.certified import certify
+from conecollapse.geometry.cone_file import read_cone, write_cone
+from conecollapse.geometry.epsilon import EpsilonPath, approximate
+from conecollapse.geometry.merging import merge_certificates
+
+BLOCK_ROWS = 1024
+DENSE_RAYS = 2**27  # entries up to which sparse rays are made dense for projections
+
+
+class Cone:
+    """A convex cone given by unit rays that are rows of a point set, with a certificate.
+
+    Made by `Cone.from_points`, `Cone.approximate`, `collapse`, `Cone.merge` and `Cone.load`.
+
+    Attributes
+    ----------
+    rays : (c, dim) array or CSR array
+        The rays as unit rows, sparse if the points were.
+    ray_indices : (c,) array
+        Which rows of the point set they are.
+    ray_names : (c,) array or None
+        Their names, when the points came as a pandas frame.
+    certificate : Certificate or ApproximateCertificate
+        What is claimed about the point set; `verify` checks it.
+    path : EpsilonPath or None
+        For `approximate`: the points added in turn, and the largest residual after each.
+    history : list of Iteration or None
+        For `collapse`: what happened in each iteration.
+    """
+
+    def __init__(
+        self,
+        rays: Points,
+        certificate: Certificate | ApproximateCertificate,
+        *,
+        ray_names: AnyArray | None = None,
+        path: EpsilonPath | None = None,
+        history: list[Any] | None = None,
+    ) -> None:
+        self.rays = rays
+        self.certificate = certificate
+        self.ray_names = ray_names
+        self.path = path
+        self.history = history
+
+    @classmethod
+    def from_points(cls, P: Any, tol: float = 1e-8, *, n_jobs: int | None = None) -> Cone:
+        r"""The exact cone of the rows of ``P``, with a certificate.
+
+        Rows are scaled to unit length and rows within ``tol`` of each other form one group. A group is an extreme ray when
+
+        .. math:: \min_{h \ge 0} \Big\| u_i - \sum_{j \ne i} h_j u_j \Big\| > tol
+
+        over the other groups. The same rays as Algorithm 1 of the paper (`collapse`), orders of magnitude faster.
+
+        Parameters
+        ----------
+        P : (n_points, dim) array, sparse array or data frame
+            Non-negative and finite. Zero rows are set aside (`zero_points`).
+        tol : float
+            Numerical tolerance on distances between unit points. Near it the definition can contradict itself (two twins,
+            each within ``tol`` of the other's cone); such rays are kept one by one and claim less, see
+            `conecollapse.certificates`.
+        n_jobs : int, optional
+            Threads to use; all available ones by default.
+
+        Returns
+        -------
+        Cone
+            `verify` proves that its rays generate all points to within ``tol`` and that none can be left out.
+
+        Examples
+        --------
+        >>> from conecollapse import Cone
+        >>> cone = Cone.from_points([[1, 0], [1, 1], [0, 2], [0, 3]])
+        >>> cone.ray_indices
+        array([0, 2])
+        >>> [g.tolist() for g in cone.groups]
+        [[0], [2, 3]]
+        >>> cone.contains([[3, 1], [1, -1]])
+        array([ True, False])
+        """
+        tol = check_positive(tol, "tol", below=1.0)
+        points = as_points(P)
+        with limit_threads(n_jobs):
+            U, lengths = unit_rows(points)
+            certificate = certify(U, lengths, tol)
+        return cls(U[certificate.rays], certificate, ray_names=_names(P, certificate.rays))
+
+    @classmethod
+    def approximate(
+        cls,
+        P: Any,
+        max_residual: float = 0.05,
+        max_rays: int | None = None,
+        weights: Literal["mass"] | None = None,
+        *,
+        callback: Callable[[int, float], None] | None = None,
+        n_jobs: int | None = None,
+    ) -> Cone:
+        """Few rays whose cone is near every row of ``P``: an epsilon-cone, with its guarantee.
+
+        Parameters
+        ----------
+        P : (n_points, dim) array, sparse array or data frame
+            Non-negative and finite.
+        max_residual : float
+            Rays are added until no point is further than this from their cone.
+        max_rays : int, optional
+            Stop at this many rays even so; ``cone.path.residuals[-1]`` then says what was reached.
+        weights : None or "mass"
+            None measures unit points, so the residual is the sine of an angle. ``"mass"`` measures the points themselves,
+            against the longest: small points may then be far off in direction. It is what clustering needs.
+        callback : callable, optional
+            Called as ``callback(n_rays, residual)`` after each ray.
+        n_jobs : int, optional
+            Threads to use; all available ones by default.
+
+        Returns
+        -------
+        Cone
+            `verify` re-measures the guarantee from stored coefficients; ``path`` has the residual after each ray.
+
+        Examples
+        --------
+        >>> from conecollapse import Cone
+        >>> cone = Cone.approximate([[1, 0], [1, 0.001], [1, 1], [0, 2]], max_residual=0.01)
+        >>> cone.n_rays, bool(cone.path.residuals[-1] <= 0.01)
+        (2, True)
+        """
+        points = as_points(P)
+        with limit_threads(n_jobs):
+            rays, certificate, path = approximate(points, max_residual, max_rays, weights, callback)
+        return cls(rays, certificate, ray_names=_names(P, certificate.rays), path=path)
+
+    @property
+    def ray_indices(self) -> IntArray:
+        return self.certificate.rays
+
+    @property
+    def n_rays(self) -> int:
+        return len(self.certificate.rays)
+
+    @property
+    def n_points(self) -> int:
+        return self.certificate.n_points
+
+    @property
+    def dim(self) -> int:
+        return self.certificate.dim
+
+    @property
+    def tol(self) -> float:
+        """Tolerance of the claims: the numerical one, or the guaranteed residual of an approximate cone."""
+        return self.certificate.tol
+
+    @property
+    def groups(self) -> list[IntArray]:
+        """For each ray the points that are colinear with it, itself among them."""
+        leader = self._exact("groups").leader
+        order = np.argsort(leader, kind="stable")
+        starts = np.searchsorted(leader[order], self.ray_indices)
+        ends = np.searchsorted(leader[order], self.ray_indices, side="right")
+        return [order[a:b] for a, b in zip(starts, ends, strict=True)]
+
+    @property
+    def zero_points(self) -> IntArray:
+        """Points that are zero: they belong to every cone and are no one's ray."""
+        return np.flatnonzero(self._exact("zero_points").leader < 0)
+
+    def coefficients(self, Y: Any, *, sparse: bool = False) -> Any:
+        """Non-negative coefficients of the point of the cone nearest to each row of ``Y``: ``project(Y) = coefficients(Y) @ rays``.
+
+        An (n, c) array, or a CSR array with ``sparse=True`` (no row has more than ``dim`` entries).
+        """
+        Y = self._check(Y)
+        parts = [
+            (S, h * length)
+            for solved, lengths in self._solve(Y)
+            for S, h, length in zip(solved.passive, solved.values, lengths, strict=True)
+        ]
+        rows = combination_rows(parts, self.n_rays)
+        return rows if sparse else rows.toarray()
+
+    def project(self, Y: Any) -> FloatArray:
+        """The point of the cone nearest to each row of ``Y``, as dense rows."""
+        projected = self.coefficients(Y, sparse=True) @ self.rays
+        return projected.toarray() if sp.issparse(projected) else projected
+
+    def residuals(self, Y: Any) -> FloatArray:
+        """Distance of each row of ``Y`` from the cone, relative to the row's length (0 for zero rows)."""
+        return np.concatenate([row_norms(solved.residual) for solved, _ in self._solve(self._check(Y))])
+
+    def contains(self, Y: Any) -> BoolArray:
+        """Whether each row of ``Y`` is within ``tol`` of the cone, relative to its length."""
+        return self.residuals(Y) <= self.tol
+
+    def merge(self, other: Cone) -> Cone:
+        """The cone of the points of both: rays(A u B) = rays(rays(A) u rays(B)).
+
+        The points of ``other`` are numbered after this cone's, as in ``np.vstack([P_self, P_other])``; `verify` accepts that stack.
+        Since the points are not at hand, the rays of the result claim to be clear of each other rather than of all points.
+        """
+        if not isinstance(other, Cone):
+            raise InvalidInputError(f"merge takes another Cone; got {type(other).__name__}.")
+        if other.dim != self.dim:
+            raise InvalidInputError(f"cones of dimension {self.dim} and {other.dim} cannot be merged; both must live in the same space.")
+        certificate, kept = merge_certificates(self.rays, self._exact("merge"), other.rays, other._exact("merge"))
+        stack = sp.vstack if sp.issparse(self.rays) and sp.issparse(other.rays) else _dense_stack
+        names = None
+        if self.ray_names is not None and other.ray_names is not None:
+            names = np.concatenate([self.ray_names, other.ray_names])[kept]
+        return Cone(stack([self.rays, other.rays])[kept], certificate, ray_names=names)
+
+    def verify(self, P: Any) -> Verdict:
+        """Check every claim about ``P`` without any solver; raises `CertificateError` naming the first that fails.
+
+        Returns the smallest proven distance of a ray from the cone of the others and the largest residual of a point.
+        """
+        points = as_points(P)
+        if points.shape == (self.n_points, self.dim):
+            rays, _ = unit_rows(points[self.ray_indices])
+            shape_ok = self.rays.shape == rays.shape
+            off = row_norms(rays - self.rays) if shape_ok else np.full(self.n_rays, np.inf)
+            for k in np.flatnonzero(~(off <= 1e-12))[:1]:
+                raise CertificateError(f"ray {k} (point {self.ray_indices[k]}): the stored ray is {off[k]:.3g} away from the unit point.")
+        if isinstance(self.certificate, ApproximateCertificate):
+            return check_approximate(points, self.certificate)
+        return check(points, self.certificate)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the cone to an ``.npz`` file, under a temporary name first: a killed run leaves no half file."""
+        write_cone(path, self.rays, self.certificate, self.ray_names, self.path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Cone:
+        """Read a cone written by `save`. Files that hold Python objects are refused, never unpickled."""
+        rays, certificate, ray_names, epsilon_path = read_cone(path)
+        return cls(rays, certificate, ray_names=ray_names, path=epsilon_path)
+
+    def __repr__(self) -> str:
+        kind = "approximate " if isinstance(self.certificate, ApproximateCertificate) else ""
+        return f"<{kind}Cone: {self.n_rays} rays of {self.n_points} points in dimension {self.dim}, tol={self.tol:.3g}>"
+
+    def _exact(self, what: str) -> Certificate:
+        if not isinstance(self.certificate, Certificate):
+            raise InvalidInputError(f"{what} needs an exact cone, and this one is approximate; use Cone.from_points.")
+        return self.certificate
+
+    def _check(self, Y: Any) -> Points:
+        Y = as_matrix(Y, "Y")
+        check_finite(Y, "Y")
+        check_columns(Y, self.dim, "Y")
+        return Y
+
+    def _solve(self, Y: Points) -> list[tuple[ActiveSetResult, FloatArray]]:
+        """Active sets of the unit rows of ``Y`` over the rays, a block at a time, with the rows' lengths."""
+        rays = self.rays
+        if sp.issparse(rays) and rays.shape[0] * rays.shape[1] <= DENSE_RAYS:
+            rays = rays.toarray()
+        out = []
+        for start in range(0, Y.shape[0], BLOCK_ROWS):
+            rows, lengths = unit_rows(dense_rows(Y, np.arange(start, min(start + BLOCK_ROWS, Y.shape[0]))))
+            out.append((active_set_sparse(rays, rows) if sp.issparse(rays) else active_set(rays, rows), lengths))
+        return out
+
+
+def _names(P: Any, rows: IntArray) -> AnyArray | None:
+    """Row labels of a pandas frame; None for anything else."""
+    index = getattr(P, "index", None)
+    if index is None or not hasattr(P, "iloc"):
+        return None
+    return np.asarray(index)[rows].astype(str)
+
+
+def _dense_stack(parts: list[Points]) -> FloatArray:
+    return np.vstack([part.toarray() if sp.issparse(part) else part for part in parts])

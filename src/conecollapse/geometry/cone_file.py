@@ -1,0 +1,124 @@
+"""Cones as ``.npz`` files of plain arrays: never a pickle, never half a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import ConeFileError
+from conecollapse._types import AnyArray, Points, Sparse
+from conecollapse.certificates import ApproximateCertificate, Certificate
+from conecollapse.geometry.epsilon import EpsilonPath
+
+FORMAT = "conecollapse-cone-1"
+_EXACT = ("rays", "leader", "rays_only", "separated", "kind", "G", "T", "centre", "offset", "lift")
+_SCALARS = ("tol", "n_points", "dim")
+
+
+def write_cone(
+    path: str | PathLike[str],
+    rays: Points,
+    certificate: Certificate | ApproximateCertificate,
+    ray_names: AnyArray | None,
+    epsilon_path: EpsilonPath | None,
+) -> None:
+    """Write everything to a temporary file beside ``path`` and rename it."""
+    arrays: dict[str, Any] = {"format": np.array(FORMAT)}
+    arrays |= {name: np.array(getattr(certificate, name)) for name in _SCALARS}
+    arrays |= _pack("unit_rays", rays) | _pack("coefficients", certificate.coefficients)
+    if isinstance(certificate, Certificate):
+        arrays |= {name: getattr(certificate, name) for name in _EXACT} | _pack("F", certificate.F)
+    else:
+        arrays |= {"rays": certificate.rays, "mass": np.array(certificate.mass)}
+    if ray_names is not None:
+        arrays["ray_names"] = np.asarray(ray_names, dtype=np.str_)
+    if epsilon_path is not None:
+        arrays["path_residuals"] = epsilon_path.residuals
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_cone(
+    path: str | PathLike[str],
+) -> tuple[Points, Certificate | ApproximateCertificate, AnyArray | None, EpsilonPath | None]:
+    """Read what `write_cone` wrote; anything else is refused with one sentence."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r} to read a cone from.")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise ConeFileError(
+            f"{str(path)!r} is not a readable cone file ({error}); it may be truncated, damaged or of another kind."
+        ) from error
+    if str(arrays.get("format", "")) != FORMAT:
+        raise ConeFileError(f"{str(path)!r} does not hold a cone ({FORMAT}); write one with Cone.save.")
+    try:
+        return _unpack_cone(arrays)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file ({error}).") from error
+
+
+def _unpack_cone(
+    arrays: dict[str, AnyArray],
+) -> tuple[Points, Certificate | ApproximateCertificate, AnyArray | None, EpsilonPath | None]:
+    common: dict[str, Any] = {
+        "tol": float(arrays["tol"]),
+        "n_points": int(arrays["n_points"]),
+        "dim": int(arrays["dim"]),
+        "coefficients": _unpack("coefficients", arrays),
+    }
+    rays = _unpack("unit_rays", arrays)
+    certificate: Certificate | ApproximateCertificate
+    if "mass" in arrays:
+        certificate = ApproximateCertificate(rays=arrays["rays"], mass=bool(arrays["mass"]), **common)
+    else:
+        exact: dict[str, Any] = {name: arrays[name] for name in _EXACT}
+        certificate = Certificate(**exact, F=_unpack("F", arrays), **common)
+    c, n = len(certificate.rays), certificate.dim
+    if rays.shape != (c, n) or certificate.coefficients.shape != (certificate.n_points, c):
+        raise ValueError(f"rays of shape {rays.shape} and coefficients of shape {certificate.coefficients.shape} do not fit")
+    residuals = arrays.get("path_residuals")
+    path = None if residuals is None else EpsilonPath(certificate.rays, residuals)
+    return rays, certificate, arrays.get("ray_names"), path
+
+
+def _pack(name: str, M: Points) -> dict[str, AnyArray]:
+    if not sp.issparse(M):
+        return {name: np.asarray(M)}
+    return {
+        f"{name}.data": M.data,
+        f"{name}.indices": M.indices,
+        f"{name}.indptr": M.indptr,
+        f"{name}.shape": np.array(M.shape),
+    }
+
+
+def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:
+    if name in arrays:
+        return arrays[name]
+    parts = [arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")]
+    M: Sparse = sp.csr_array(tuple(parts), shape=tuple(int(s) for s in arrays[f"{name}.shape"]))
+    M.check_format(full_check=True)
+    return M
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,160 @@
+"""The epsilon-cone: few rays, chosen greedily, with a guaranteed largest residual.
+
+In high dimension nearly every noisy point is extreme, so the exact cone is large. Here the point furthest from the cone so far
+becomes the next ray, until no point is further than asked. Adding a ray can only bring points nearer: a residual measured earlier
+is an upper bound. So only the points with the largest bounds are measured again after each ray, until one of them exceeds
+all remaining bounds, and the greedy choice is exact although most points are left alone (*lazy* greedy).
+
+Residuals come from block pivoting in Gram form: ``G = K K'`` and ``c_i = K u_i`` grow by one row with each ray, which costs one
+product with the points. The final guarantee is measured from explicit residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conecollapse._checks import check_count, check_positive
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
+from conecollapse._nnls.active_set import active_set
+from conecollapse._nnls.bpp import block_pivoting
+from conecollapse._types import FloatArray, IntArray, Points
+from conecollapse.certificates import ApproximateCertificate
+
+SMALLEST_RESIDUAL = 1e-6  # squares of smaller ones are lost in the Gram form; the exact cone serves there
+BATCH = 128  # bounds measured again at a time
+ROWS = 1024
+
+
+@dataclass(frozen=True)
+class EpsilonPath:
+    """Points added as rays, in order, and the largest (weighted) residual after each."""
+
+    rays: IntArray
+    residuals: FloatArray
+
+
+def approximate(
+    points: Points,
+    max_residual: float,
+    max_rays: int | None,
+    weights: str | None,
+    callback: Callable[[int, float], None] | None,
+) -> tuple[Points, ApproximateCertificate, EpsilonPath]:
+    """Rays (unit rows), certificate and path of the epsilon-cone of checked ``points``."""
+    max_residual = check_positive(max_residual, "max_residual", below=1.0)
+    if max_residual < SMALLEST_RESIDUAL:
+        raise InvalidInputError(
+            f"max_residual = {max_residual:.3g} is below {SMALLEST_RESIDUAL:g}, what an epsilon-cone resolves; use Cone.from_points."
+        )
+    if weights not in (None, "mass"):
+        raise InvalidInputError(f'weights must be None or "mass"; got {weights!r}.')
+    U, lengths = unit_rows(points)
+    if not lengths.any():
+        raise InvalidInputError(f"all {len(lengths)} points are zero; a cone needs at least one point that is not.")
+    share = lengths / lengths.max() if weights == "mass" else (lengths > 0).astype(np.float64)
+    limit = len(lengths) if max_rays is None else min(check_count(max_rays, "max_rays"), len(lengths))
+    greedy = Greedy(U, share)
+    greedy.add(first_ray(U, share))
+    while True:
+        worst, residual = greedy.furthest()
+        greedy.residuals.append(residual)
+        if callback is not None:
+            callback(len(greedy.rays), residual)
+        if residual <= max_residual or len(greedy.rays) == limit:
+            break
+        greedy.add(worst)
+    rays = np.array(greedy.rays)
+    coefficients, reached = _coefficients(U, U[rays], share, greedy)
+    certificate = ApproximateCertificate(
+        tol=float(max(reached, np.finfo(np.float64).eps)),
+        n_points=U.shape[0],
+        dim=U.shape[1],
+        rays=rays,
+        mass=weights == "mass",
+        coefficients=coefficients,
+    )
+    return U[rays], certificate, EpsilonPath(rays, np.array(greedy.residuals))
+
+
+def first_ray(U: Points, share: FloatArray) -> int:
+    """The point that deviates most, by its weight, from the mean direction: on the outside of the cone, where rays are."""
+    mean = np.asarray(U.T @ share).ravel()
+    mean /= np.linalg.norm(mean)
+    cosine = np.minimum(np.asarray(U @ mean).ravel(), 1.0)
+    return int(np.argmax(share * np.sqrt(1 - cosine**2 + np.finfo(np.float64).eps)))
+
+
+class Greedy:
+    """Rays so far, their Gram matrix, and for each point an upper bound on its weighted residual."""
+
+    def __init__(self, U: Points, share: FloatArray) -> None:
+        self.U = U
+        self.share = share
+        self.rays: list[int] = []
+        self.residuals: list[float] = []
+        self.bound = share.copy()
+        self.fresh = np.zeros(len(share), bool)
+        self.G = np.zeros((0, 0))
+        self.C = np.zeros((len(share), 8))  # columns are added in place, doubling as needed
+        self.passive = np.zeros((len(share), 8), bool)
+
+    def add(self, i: int) -> None:
+        k = len(self.rays)
+        if k == self.C.shape[1]:
+            self.C = np.hstack([self.C, np.zeros_like(self.C)])
+            self.passive = np.hstack([self.passive, np.zeros_like(self.passive)])
+        u = dense_rows(self.U, np.array([i]))[0]
+        self.C[:, k] = self.U @ u
+        self.rays.append(i)
+        self.G = self.C[self.rays, : k + 1]
+        self.fresh[:] = False
+
+    def furthest(self) -> tuple[int, float]:
+        """The point with the largest weighted residual, and that residual."""
+        while True:
+            stale = np.where(self.fresh, -1.0, self.bound)
+            top = np.argpartition(-stale, min(BATCH, len(stale) - 1))[:BATCH]
+            known = np.where(self.fresh, self.bound, -1.0)
+            leader = int(np.argmax(known))
+            if known[leader] >= stale[top].max():
+                return leader, float(known[leader])
+            self.measure(top[stale[top] >= 0])
+
+    def measure(self, rows: IntArray) -> FloatArray:
+        """Solve ``rows`` over the rays so far; their coefficients, with bounds brought up to date."""
+        k = len(self.rays)
+        C = self.C[rows, :k]
+        result = block_pivoting(self.G, C, np.ones(len(rows)), start=self.passive[rows, :k])
+        H = np.maximum(result.X, 0.0)
+        broken = np.flatnonzero(~result.solved)
+        if len(broken):  # the rays chosen are dependent, as when there are more of them than dimensions
+            K = dense_rows(self.U, np.array(self.rays))
+            H[broken] = active_set(K, dense_rows(self.U, rows[broken])).dense(k)
+        squares = 1.0 - 2.0 * np.einsum("ij,ij->i", H, C) + np.einsum("ij,ij->i", H @ self.G, H)
+        self.bound[rows] = self.share[rows] * np.sqrt(np.maximum(squares, 0.0))
+        self.passive[rows, :k] = H > 0
+        self.fresh[rows] = True
+        return H
+
+
+def _coefficients(U: Points, rays: Points, share: FloatArray, greedy: Greedy) -> tuple[Any, float]:
+    """Coefficients of every point over the rays, and the largest weighted residual, measured explicitly."""
+    parts: list[tuple[IntArray, FloatArray]] = []
+    reached = 0.0
+    for a in range(0, U.shape[0], ROWS):
+        rows = np.arange(a, min(a + ROWS, U.shape[0]))
+        H: FloatArray = greedy.measure(rows)
+        H[share[rows] == 0] = 0.0
+        some: list[tuple[IntArray, FloatArray]] = [(np.flatnonzero(h), h[h > 0]) for h in H]
+        weighted = share[rows] * row_norms(U[rows] - combination_rows(some, rays.shape[0]) @ rays)
+        reached = max(reached, float(weighted.max()))
+        parts += some
+    return combination_rows(parts, rays.shape[0]), reached
+
+
+__all__ = ["EpsilonPath", "Greedy", "approximate", "first_ray"]

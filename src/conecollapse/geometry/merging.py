@@ -1,0 +1,58 @@
+"""rays(A u B) = rays(rays(A) u rays(B)), and what becomes of the certificates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._types import IntArray, Points
+from conecollapse.certificates import Certificate
+from conecollapse.geometry.certified import certify
+
+
+def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certificate) -> tuple[Certificate, IntArray]:
+    """Certificate about the points of ``a`` followed by those of ``b``, and which of the stacked rays it keeps.
+
+    The rays alone are certified first. A point with coefficients ``h`` over its own cone's rays then has ``h C`` over the merged
+    ones, where the rows of ``C`` express each old ray by the new: unit vectors for those that stayed.
+    """
+    if sp.issparse(rays_a) and sp.issparse(rays_b):
+        U = sp.csr_array(sp.vstack([rays_a, rays_b]))
+        U.sort_indices()
+    else:
+        U = np.vstack([part.toarray() if sp.issparse(part) else part for part in (rays_a, rays_b)])
+    inner = certify(U, np.ones(U.shape[0]), max(a.tol, b.tol))
+    kept = inner.rays
+    old = np.concatenate([a.rays, a.n_points + b.rays])
+
+    C = inner.coefficients.tolil()
+    C[kept, np.arange(len(kept))] = 1.0
+    C = C.tocsr()
+    C = C[np.where(inner.leader >= 0, inner.leader, 0)]  # a ray merged into a colinear one is that one
+    H = sp.block_diag([_with_rays(a), _with_rays(b)]).tocsr() @ C
+
+    leader = np.concatenate([a.leader, np.where(b.leader >= 0, b.leader + a.n_points, -1)])
+    rays = old[kept]
+    drop = np.ones(len(leader), bool)
+    drop[rays] = False
+    drop &= leader == np.arange(len(leader))  # only leaders that are not rays need coefficients
+    H = sp.csr_array(sp.diags_array(drop.astype(np.float64)) @ H)
+    H.eliminate_zeros()
+    merged = replace(
+        inner,
+        n_points=len(leader),
+        rays=rays,
+        leader=leader,
+        rays_only=np.ones(len(rays), bool),
+        separated=old[inner.separated],
+        coefficients=H,
+    )
+    return merged, kept
+
+
+def _with_rays(c: Certificate) -> sp.csr_array:
+    """Coefficients of every leader over the rays, the rays' own included."""
+    own = sp.csr_array((np.ones(len(c.rays)), (c.rays, np.arange(len(c.rays)))), shape=c.coefficients.shape)
+    return sp.csr_array(c.coefficients + own)

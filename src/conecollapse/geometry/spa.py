@@ -1,0 +1,43 @@
+"""Successive projection: the anchor of separable data as the longest point, again and again (Araujo et al. 2001; Gillis & Vavasis 2014)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import as_points, check_count
+from conecollapse._types import IntArray
+
+
+def spa(P: Any, n_rays: int) -> IntArray:
+    """Indices of ``n_rays`` rows of ``P`` by successive projection.
+
+    Points are scaled to sum one, where the rays of separable data are the vertices of a simplex. The longest point is taken, all
+    points are projected on the complement of it, and so on. It finds at most as many rays as there are dimensions.
+
+    >>> from conecollapse.geometry.spa import spa
+    >>> spa([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]], 3).tolist()
+    [0, 1, 3]
+    """
+    points = as_points(P)
+    n_rays = min(check_count(n_rays, "n_rays"), *points.shape)
+    sums = np.asarray(points.sum(axis=1)).ravel()
+    inverse = 1 / np.where(sums > 0, sums, np.inf)
+    Q = sp.diags_array(inverse) @ points if sp.issparse(points) else points * inverse[:, None]
+    squares = np.asarray((Q * Q).sum(axis=1) if not sp.issparse(Q) else Q.multiply(Q).sum(axis=1)).ravel()
+    basis = np.zeros((0, points.shape[1]))
+    chosen: list[int] = []
+    for _ in range(n_rays):
+        i = int(np.argmax(squares))
+        if squares[i] <= np.finfo(np.float64).eps:  # nothing is left outside the span
+            break
+        v = np.asarray(Q[[i]].toarray() if sp.issparse(Q) else Q[[i]], np.float64)[0]
+        v = v - basis.T @ (basis @ v)
+        v /= np.linalg.norm(v)
+        basis = np.vstack([basis, v])
+        squares = squares - np.asarray(Q @ v).ravel() ** 2
+        squares[i] = -np.inf
+        chosen.append(i)
+    return np.array(chosen, np.int64)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("repo", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.load_profile("repo")
+
+
+def _drop_stale_kernels() -> None:
+    """numba's cache follows a kernel's own file, not the files it imports kernels from: drop it all when any source is newer."""
+    source = Path(__file__).parents[1] / "src"
+    cached = [*source.rglob("*.nbi"), *source.rglob("*.nbc")]
+    if cached and max(f.stat().st_mtime for f in source.rglob("*.py")) > min(f.stat().st_mtime for f in cached):
+        for file in cached:
+            file.unlink(missing_ok=True)
+
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _drop_stale_kernels()
+
+DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def load_points(name: str):
+    """Points (rows) of one of the paper's datasets as they lie on disk; text is weighted by TF-IDF. Skips where it is missing."""
+    file = DATA / f"{name}.npz"
+    if not file.is_file():
+        pytest.skip(f"no {name}.npz in {DATA}; set CONECOLLAPSE_DATA to a folder that has it")
+    with np.load(file, allow_pickle=False) as z:
+        if "indptr" not in z:
+            return z["X"].astype(np.float64)
+        X = sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).tocsr()
+    df = np.diff(X.indptr)
+    return sp.csr_array(sp.diags_array(np.log((1 + X.shape[1]) / (1 + df)) + 1) @ X)

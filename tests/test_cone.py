@@ -1,0 +1,207 @@
+"""The certified cone: its rays are the extreme rays, whatever the points look like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cones import brute_force, planted, unit
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from conecollapse import Cone
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_rays_equal_brute_force_on_500_planted_cones(chunk):
+    for seed in range(50 * chunk, 50 * chunk + 50):
+        rng = np.random.default_rng(seed)
+        dim = 2 + seed % 59
+        P = planted(rng, dim, n_rays=int(rng.integers(1, 2 * dim)), n_inside=int(rng.integers(0, 60)))
+        cone = Cone.from_points(P)
+        assert cone.ray_indices.tolist() == oracle(P).tolist(), f"seed {seed}, dim {dim}"
+        cone.verify(P)
+
+
+@st.composite
+def awkward_points(draw):
+    """Points on faces, duplicates at other scales, zero rows, low rank, small integers."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dim, n_rays = draw(st.integers(1, 7)), draw(st.integers(1, 9))
+    kind = draw(st.sampled_from(["random", "integer", "sparse", "low rank", "orthant"]))
+    rays = {
+        "random": lambda: rng.random((n_rays, dim)),
+        "integer": lambda: rng.integers(0, 4, (n_rays, dim)).astype(float),
+        "sparse": lambda: rng.random((n_rays, dim)) * (rng.random((n_rays, dim)) < 0.4),
+        "low rank": lambda: rng.random((n_rays, min(2, dim))) @ rng.random((min(2, dim), dim)),
+        "orthant": lambda: np.eye(dim)[rng.integers(0, dim, n_rays)],
+    }[kind]()
+    rays = rays[rays.any(axis=1)] if rays.any() else np.ones((1, dim))
+    weights = rng.random((draw(st.integers(0, 8)), len(rays))) * (rng.random(len(rays)) < 0.5)
+    parts = [rays, weights @ rays, np.zeros((draw(st.integers(0, 2)), dim))]
+    P = np.vstack([*parts, rays[: draw(st.integers(0, 3))]])
+    scales = 10.0 ** rng.uniform(-9, 9, len(P)) if draw(st.booleans()) else np.ones(len(P))
+    return (P * scales[:, None])[rng.permutation(len(P))]
+
+
+def oracle(P):
+    """Brute force after zeros and colinear points are set aside by plain comparison."""
+    nonzero = np.flatnonzero(P.any(axis=1))
+    U = unit(P[nonzero])
+    leaders: list[int] = []
+    for i in range(len(U)):
+        if not any(np.linalg.norm(U[i] - U[j]) <= 1e-8 for j in leaders):
+            leaders.append(i)
+    return nonzero[np.array(leaders)[brute_force(U[leaders])]] if len(leaders) > 1 else nonzero[leaders]
+
+
+@given(awkward_points())
+@example(np.array([[1.0, 0.0]]))
+@example(np.array([[0.0, 0.0], [2.0, 4.0], [1.0, 2.0]]))
+@example(np.ones((3, 1)))
+def test_rays_equal_brute_force_on_awkward_points(P):
+    cone = Cone.from_points(P)
+    assert cone.ray_indices.tolist() == oracle(P).tolist()
+    cone.verify(P)
+
+
+@given(awkward_points())
+def test_sparse_points_have_the_same_rays(P):
+    dense, sparse = Cone.from_points(P), Cone.from_points(sp.csr_array(P))
+    assert dense.ray_indices.tolist() == sparse.ray_indices.tolist()
+    sparse.verify(sp.csr_array(P))
+
+
+def sparse_planted(rng, m, n, density, n_inside):
+    rays = sp.random_array((m, n), density=density, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1).tocsr()
+    rays = rays[np.diff(rays.indptr) > 0]
+    weights = sp.random_array((n_inside, rays.shape[0]), density=3 / rays.shape[0], rng=rng).tocsr()
+    return sp.csr_array(sp.vstack([rays, weights @ rays]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_support_method_equals_the_dense_method(seed):
+    rng = np.random.default_rng(seed)
+    P = sparse_planted(rng, int(rng.integers(20, 200)), int(rng.integers(40, 120)), rng.uniform(0.01, 0.08), 60)
+    cone = Cone.from_points(P)
+    assert cone.ray_indices.tolist() == Cone.from_points(P.toarray()).ray_indices.tolist()
+    cone.verify(P)
+
+
+def test_high_dimension_uses_one_product_and_needs_no_dense_witness():
+    P = np.random.default_rng(0).random((600, 250))
+    cone = Cone.from_points(P)
+    assert cone.n_rays == 600
+    assert len(cone.certificate.G) < 60  # nearly all proven by the shared metric
+    cone.verify(P)
+
+
+def test_more_dimensions_than_points():
+    rng = np.random.default_rng(3)
+    P = planted(rng, 400, n_rays=20, n_inside=30)
+    cone = Cone.from_points(P)
+    assert cone.ray_indices.tolist() == brute_force(P).tolist()
+    cone.verify(P)
+
+
+def test_mostly_interior_points():
+    rng = np.random.default_rng(4)
+    P = planted(rng, 20, n_rays=60, n_inside=600)
+    cone = Cone.from_points(P)
+    assert cone.ray_indices.tolist() == brute_force(P).tolist()
+    cone.verify(P)
+
+
+def test_a_circular_cone_has_every_point_as_a_ray():
+    angle = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
+    P = np.column_stack([np.cos(angle) + 2, np.sin(angle) + 2, np.ones(2000)])
+    cone = Cone.from_points(P)
+    assert cone.n_rays == 2000
+    cone.verify(P)
+
+
+@pytest.mark.parametrize("gap", [1e-9, 5e-9, 2e-8, 1e-7])
+def test_twins_near_the_tolerance_are_settled_and_certified(gap):
+    """Two points nearly colinear, with others around: whatever is kept generates the rest and cannot be left out."""
+    rng = np.random.default_rng(5)
+    base = rng.random((8, 5)) + 0.1
+    P = np.vstack([base, base + gap * rng.standard_normal(base.shape), base[:4] + base[1:5]])
+    cone = Cone.from_points(P)
+    cone.verify(P)
+
+
+@given(st.integers(0, 10_000))
+def test_clouds_at_the_scale_of_the_tolerance_are_certified(seed):
+    """Points that all lie within a few tolerances of each other: the hardest case for a consistent answer."""
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(2, 6))
+    P = rng.random(dim) + 0.5 + 3e-8 * rng.standard_normal((12, dim))
+    Cone.from_points(P).verify(P)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8, bool])
+def test_dtypes(dtype):
+    P = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 1], [1, 1, 1]]).astype(dtype)
+    cone = Cone.from_points(P)
+    assert cone.ray_indices.tolist() == oracle(P.astype(float)).tolist()
+    cone.verify(P)
+    assert Cone.from_points(sp.csr_array(P)).ray_indices.tolist() == cone.ray_indices.tolist()
+
+
+def test_huge_and_tiny_points():
+    P = np.array([[1e200, 0], [1e200, 1e200], [0, 1e-200], [3e-310, 3e-310]])
+    cone = Cone.from_points(P)
+    assert cone.ray_indices.tolist() == [0, 2]
+    cone.verify(P)
+
+
+def test_groups_and_zero_points_are_reported():
+    P = np.array([[0, 0], [1, 0], [0, 1], [2, 0], [0, 0], [1, 1]])
+    cone = Cone.from_points(P)
+    assert [g.tolist() for g in cone.groups] == [[1, 3], [2]]
+    assert cone.zero_points.tolist() == [0, 4]
+
+
+def test_scaling_and_permuting_points_permutes_the_rays():
+    rng = np.random.default_rng(6)
+    P = planted(rng, 6, 9, 30)
+    order = rng.permutation(len(P))
+    rays = Cone.from_points(P).ray_indices
+    moved = Cone.from_points((P * rng.uniform(1e-6, 1e6, (len(P), 1)))[order]).ray_indices
+    assert sorted(order[moved]) == rays.tolist()
+
+
+def test_moreau_the_residual_of_a_projection_separates_the_point_from_the_cone():
+    rng = np.random.default_rng(7)
+    cone = Cone.from_points(planted(rng, 6, 10, 10))
+    Y = rng.standard_normal((50, 6))
+    R = Y - cone.project(Y)
+    assert np.abs(np.einsum("ij,ij->i", R, cone.project(Y))).max() < 1e-10  # the parts are orthogonal
+    assert (R @ cone.rays.T).max() < 1e-10  # and the residual is in the polar cone
+    np.testing.assert_allclose(cone.residuals(Y), np.linalg.norm(R, axis=1) / np.linalg.norm(Y, axis=1), atol=1e-10)
+    np.testing.assert_allclose(cone.coefficients(Y) @ cone.rays, cone.project(Y), atol=1e-12)
+    assert (cone.coefficients(Y) >= 0).all()
+
+
+def test_a_cone_contains_its_points_and_their_combinations_and_not_what_is_outside():
+    rng = np.random.default_rng(8)
+    P = planted(rng, 5, 7, 20)
+    for points in (P, sp.csr_array(P)):
+        cone = Cone.from_points(points)
+        assert cone.contains(points).all()
+        assert cone.contains(rng.random((9, len(P))) @ P).all()
+        assert not cone.contains(-P).any()
+        assert cone.contains(np.zeros((1, 5))).all()
+
+
+def test_names_of_a_frame_are_kept():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[1.0, 0], [1, 1], [0, 1]], index=["a", "b", "c"])
+    assert Cone.from_points(frame).ray_names.tolist() == ["a", "c"]
+
+
+def test_results_repeat_and_do_not_depend_on_threads():
+    P = planted(np.random.default_rng(9), 15, 40, 200)
+    one, two, again = (Cone.from_points(P, n_jobs=n) for n in (1, 2, 2))
+    assert one.ray_indices.tolist() == two.ray_indices.tolist()
+    np.testing.assert_array_equal(two.certificate.G, again.certificate.G)
