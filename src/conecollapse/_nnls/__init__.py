@@ -19,7 +19,7 @@ from conecollapse._errors import ConvergenceError, InvalidInputError
 from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.bpp import block_pivoting, grouped_correction
 from conecollapse._nnls.kernels import LIMIT
-from conecollapse._nnls.local import INVALID, local_active_set, solve_small
+from conecollapse._nnls.local import INSIDE_AT, INVALID, local_active_set, solve_small
 from conecollapse._threads import for_ranges, limit_threads, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
@@ -208,6 +208,7 @@ class Problem:
     """``A`` seen with unit columns: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""
 
     A: Points  # float64
+    norms: FloatArray
     inverse: FloatArray
 
     @classmethod
@@ -218,7 +219,7 @@ class Problem:
             peak = np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel()
             safe = np.where(peak > 0, peak, 1.0)
             norms = _column_norms(A @ sp.diags_array(1 / safe) if sp.issparse(A) else A / safe) * peak
-        return cls(A, 1 / np.where(norms > 0, norms, np.inf))
+        return cls(A, norms, 1 / np.where(norms > 0, norms, np.inf))
 
     def unit(self) -> Points:
         """The matrix with unit columns itself."""
@@ -234,7 +235,9 @@ class Problem:
         R = Bt - (np.asarray((self.A @ X.T).T) if sp.issparse(self.A) else X @ self.A.T)
         gradient = self.correlations(R)
         violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
-        return _lengths(R), np.maximum(violation, 0.0) / np.maximum(_lengths(Bt), np.finfo(np.float64).tiny), gradient
+        rnorm, size = _lengths(R), _lengths(Bt)
+        rnorm[rnorm <= INSIDE_AT * size] = 0.0  # less than what rounding leaves of b: not a residual
+        return rnorm, np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny), gradient
 
 
 def _column_norms(A: Points) -> FloatArray:
@@ -309,7 +312,7 @@ def _active(problem: Problem) -> Solver:
             result = active_set_sparse(Z, targets) if sp.issparse(Z) else active_set(Z, targets, start=first, max_steps=maxiter)
             H, steps, converged = result.dense(n), result.n_steps, result.converged
         else:
-            H, steps, converged = local_active_set(Z, targets, start, maxiter)
+            H, steps, converged = local_active_set(Z, problem.norms, targets, start, maxiter)
         rnorm, kkt, _ = problem.measure(Bt, H)
         return H, steps, converged, rnorm, kkt
 

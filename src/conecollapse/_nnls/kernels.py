@@ -158,14 +158,15 @@ def refresh_residual(Z, x, x_norm, Q, S, h, k, r):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def best_candidate(Z, r, cand, dead, n_cand):  # type: ignore[no-untyped-def]
+def best_candidate(Z, weight, r, cand, dead, n_cand, least):  # type: ignore[no-untyped-def]
+    """The candidate with the highest weighted price among those priced above ``least``, or -1."""
     best, at = 0.0, -1
     for q in range(n_cand):
         if not dead[q]:
             price = dot(r, Z[cand[q]])
-            if price > best:
-                best, at = price, q
-    return at, best
+            if price > least and price * weight[cand[q]] > best:
+                best, at = price * weight[cand[q]], q
+    return at
 
 
 @njit(cache=True, nogil=True)
@@ -180,10 +181,10 @@ def revive(dead, cand, n_cand, S, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def descend(Z, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
+def descend(Z, weight, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state given.
 
-    Each step appends the candidate with the highest price ``r . z_j`` and restores feasibility. A column that brings no
+    Each step appends the candidate with the highest price ``r . z_j``, times its weight, and restores feasibility. A column that brings no
     descent is dead until the residual next shrinks: the objective falls strictly at every accepted step, so no passive
     set returns and the loop is finite.
 
@@ -197,9 +198,10 @@ def descend(Z, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, stop, insi
     for step in range(max_steps):
         if norm <= inside:
             return k, INSIDE, step
+        least = max(stop * norm, share * dot(r, x))
         while True:
-            at, price = best_candidate(Z, r, cand, dead, n_cand)
-            if at < 0 or k == Q.shape[0] or price <= max(stop * norm, share * dot(r, x)):
+            at = best_candidate(Z, weight, r, cand, dead, n_cand, least)
+            if at < 0 or k == Q.shape[0]:
                 return k, OPTIMAL, step
             dead[at] = True
             if append_column(Z[cand[at]], x, r, Q, R, qx, k):

@@ -17,22 +17,26 @@ INSIDE_AT = 1e-15  # a residual below this share of |x| is rounding
 
 
 def local_active_set(
-    Z: FloatArray, X: FloatArray, start: BoolArray | None, max_steps: int | None
+    Z: FloatArray, weight: FloatArray, X: FloatArray, start: BoolArray | None, max_steps: int | None
 ) -> tuple[FloatArray, IntArray, BoolArray]:
-    """Coefficients of each row of ``X`` over the rows of ``Z``, steps taken, and whether the step limit was kept."""
+    """Coefficients of each row of ``X`` over the rows of ``Z``, steps taken, and whether the step limit was kept.
+
+    The ``weight`` of a column is its length before it was scaled: choosing by weighted prices is Lawson and Hanson's rule for the
+    columns as given, and where the solution is not unique it leads to the same one.
+    """
     k, n = len(X), len(Z)
     H, steps, ending = np.empty((k, n)), np.zeros(k, np.int64), np.zeros(k, np.int64)
     guess = np.empty((0, n), bool) if start is None else start
 
     def work(first: int, last: int) -> None:
-        solve_rows(Z, X, H, steps, ending, guess, max_steps or 3 * n, first, last)
+        solve_rows(Z, weight, X, H, steps, ending, guess, max_steps or 3 * n, first, last)
 
     for_ranges(work, k, smallest=max(1, 20_000 // n**2))
     return H, steps, ending != LIMIT
 
 
 @njit(cache=True, nogil=True)
-def solve_rows(Z, X, H, steps, ending, start, max_steps, first, last):  # type: ignore[no-untyped-def]
+def solve_rows(Z, weight, X, H, steps, ending, start, max_steps, first, last):  # type: ignore[no-untyped-def]
     """Coefficients ``H`` of rows ``first`` to ``last`` of ``X`` over the rows of ``Z``.
 
     ``start`` marks columns to try first, in as many rows as ``X`` has, or none.
@@ -57,11 +61,11 @@ def solve_rows(Z, X, H, steps, ending, start, max_steps, first, last):  # type: 
                 if start[i, j]:
                     some[count] = j
                     count += 1
-            k, _, steps[i] = descend(Z, x, some, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps)
+            k, _, steps[i] = descend(Z, weight, x, some, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps)
         while True:
-            count = n if n <= MANY else thin_candidates(Z, r, everyone)
+            count = n if n <= MANY else thin_candidates(Z, weight, r, everyone)
             k, ending[i], more = descend(
-                Z, x, everyone, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps - steps[i]
+                Z, weight, x, everyone, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps - steps[i]
             )  # fmt: skip
             steps[i] += more
             if n <= MANY or more == 0 or ending[i] != OPTIMAL:
@@ -73,12 +77,12 @@ def solve_rows(Z, X, H, steps, ending, start, max_steps, first, last):  # type: 
 
 
 @njit(cache=True, nogil=True)
-def thin_candidates(Z, r, cand):  # type: ignore[no-untyped-def]
+def thin_candidates(Z, weight, r, cand):  # type: ignore[no-untyped-def]
     """The best priced column of each of N_BUCKETS interleaved buckets: few, varied, and small enough to stay in cache."""
     best = np.zeros(N_BUCKETS)
     at = np.full(N_BUCKETS, -1, np.int64)
     for j in range(len(Z)):
-        price = dot(r, Z[j])
+        price = dot(r, Z[j]) * weight[j]
         if price > best[j % N_BUCKETS]:
             best[j % N_BUCKETS] = price
             at[j % N_BUCKETS] = j
@@ -138,14 +142,16 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
     if not (fine and np.isfinite(total)):
         return x, rnorm, INVALID
     H, steps, ending = np.empty((k, n)), np.zeros(k, np.int64), np.zeros(k, np.int64)
-    solve_rows(Z, X, H, steps, ending, np.empty((0, n), np.bool_), max_steps, 0, k)
+    solve_rows(Z, norms, X, H, steps, ending, np.empty((0, n), np.bool_), max_steps, 0, k)
     worst = 1
     for c in range(k):
         if ending[c] == LIMIT:
             worst = LIMIT
+        b_norm = np.sqrt(dot(X[c], X[c]))
         for j in range(n):
             if H[c, j] > 0.0:
                 x[j, c] = H[c, j] / norms[j]
                 axpy(-H[c, j], Z[j], X[c])
-        rnorm[c] = np.sqrt(dot(X[c], X[c]))
+        length = np.sqrt(dot(X[c], X[c]))
+        rnorm[c] = length if length > INSIDE_AT * b_norm else 0.0
     return x, rnorm, worst

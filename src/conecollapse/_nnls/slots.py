@@ -22,6 +22,7 @@ class Slots:
     def __init__(self, Z: FloatArray, n_slots: int, capacity: int) -> None:
         dim = Z.shape[1]
         self.Z = Z
+        self.weight = np.ones(len(Z))
         self.S = np.zeros((n_slots, capacity), np.int64)
         self.h = np.zeros((n_slots, capacity))
         self.k = np.zeros(n_slots, np.int64)
@@ -45,7 +46,7 @@ class Slots:
 
         def work(start: int, end: int) -> None:
             _advance(
-                self.Z, self.x, slots[start:end], cand[start:end], n_cand[start:end], self.S, self.h, self.k, self.Q,
+                self.Z, self.weight, self.x, slots[start:end], cand[start:end], n_cand[start:end], self.S, self.h, self.k, self.Q,
                 self.R, self.qx, self.r, self.ending, self.steps, share, stop, inside, max_steps,
             )  # fmt: skip
 
@@ -58,7 +59,7 @@ class Slots:
 
 
 @njit(cache=True, nogil=True)
-def _advance(Z, X, slots, cand, n_cand, S, h, k, Q, R, qx, r, ending, steps, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
+def _advance(Z, weight, X, slots, cand, n_cand, S, h, k, Q, R, qx, r, ending, steps, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
     z = np.empty(S.shape[1])
     dead = np.empty(max(cand.shape[1], 1), np.bool_)
     for b in range(len(slots)):
@@ -66,7 +67,7 @@ def _advance(Z, X, slots, cand, n_cand, S, h, k, Q, R, qx, r, ending, steps, sha
         x = X[s]
         norm = np.sqrt(np.sum(x * x))
         k[s], ending[s], n = descend(
-            Z, x, cand[b], n_cand[b], S[s], h[s], k[s], Q[s], R[s], qx[s], r[s], z, dead, share, stop, inside * norm, max_steps
+            Z, weight, x, cand[b], n_cand[b], S[s], h[s], k[s], Q[s], R[s], qx[s], r[s], z, dead, share, stop, inside * norm, max_steps
         )  # fmt: skip
         steps[s] += n
 

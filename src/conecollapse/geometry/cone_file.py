@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
+import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,13 @@ def read_cone(
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r} to read a cone from.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, NotImplementedError) as error:
+        with open(path, "rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                raise ValueError("not a whole .npz archive")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise ConeFileError(
             f"{str(path)!r} is not a readable cone file ({error}); it may be truncated, damaged or of another kind."
         ) from error

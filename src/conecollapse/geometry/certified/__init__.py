@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import merge_colinear, take_rows
+from conecollapse._linalg import dense_rows, merge_colinear, take_rows
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.given import prove_given
+from conecollapse.geometry.certified.proof import single_ray
 from conecollapse.geometry.certified.support import prove_sparse
 
 MOSTLY_FILLED = 0.1  # density above which supports say little about who can represent whom
@@ -40,7 +41,9 @@ def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = 
     """
     leader, leaders = group(U, lengths, tol)
     V = take_rows(U, leaders)
-    if rays is not None:
+    if len(leaders) == 1:
+        proof = single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
+    elif rays is not None:
         proof = prove_given(V, np.searchsorted(leaders, rays), tol)
     elif not sp.issparse(V):
         proof = prove_dense(V, tol)

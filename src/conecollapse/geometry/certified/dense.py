@@ -14,17 +14,15 @@ from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import largest_products
 from conecollapse.geometry.certified.proof import Proof
 from conecollapse.geometry.certified.search import RAY, UNDECIDED, search
-from conecollapse.geometry.certified.settle import CLEAR, EPS, Settled, confirm, settle
+from conecollapse.geometry.certified.settle import CLEAR, EPS, confirm, settle
 
 HIGH_DIMENSION = 200
 POWER_LOW, POWER_HIGH = 0.35, 0.5  # fully whitened products prove most; milder scaling keeps active sets shorter
 
 
 def prove_dense(U: FloatArray, tol: float) -> Proof:
-    """Rays of the unit rows ``U``, no two of them colinear, with witnesses and combinations."""
+    """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations."""
     n = U.shape[1]
-    if len(U) == 1:
-        return Proof.of_settled(Settled(np.ones(1, bool), {}, {}, {}), {0: U[0]}, n)
     frame = Frame.of(U, POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
     lead, by_product, offset = _lead_in_own_direction(frame, U, tol)
     found = search(frame, np.where(lead, RAY, UNDECIDED))

@@ -80,3 +80,8 @@ class Proof:
             lift=self.lift,
             coefficients=coefficients,
         )
+
+
+def single_ray(u: FloatArray) -> Proof:
+    """The cone of one ray: it is its own witness, for there is nothing to separate it from."""
+    return Proof.of_settled(Settled(np.ones(1, bool), {}, {}, {}), {0: u}, len(u))

@@ -339,7 +339,7 @@ def _solve_small(Z, x, n_contained):  # type: ignore[no-untyped-def]
     r = x.copy()
     inside = 1e-14 * np.sqrt(dot(x, x))
     k, ending, _ = descend(
-        Z, x, np.arange(n_contained), n_contained, S, h, 0, Q, R, qx, r, z, dead, 1.0, 1e-14, inside, 3 * n_contained + 3
+        Z, np.ones(n_contained), x, np.arange(n_contained), n_contained, S, h, 0, Q, R, qx, r, z, dead, 1.0, 1e-14, inside, 3 * n_contained + 3
     )  # fmt: skip
     if ending == INSIDE:
         r[:] = 0.0

@@ -1,0 +1,174 @@
+"""`verify` believes nothing: every forgery is refused with a message that names it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cones import planted
+
+from conecollapse import CertificateError, Cone
+from conecollapse.certificates import DENSE, METRIC, SUPPORT
+
+
+def dense_points():
+    return planted(np.random.default_rng(0), 8, 40, 30)
+
+
+def sparse_points():
+    rng = np.random.default_rng(1)
+    P = sp.random_array((80, 60), density=0.05, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1).tocsr()
+    P = P[np.diff(P.indptr) > 0]
+    return sp.csr_array(sp.vstack([P, P[:20] + P[20:40]]))
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def case(request):
+    P = dense_points() if request.param == "dense" else sparse_points()
+    cone = Cone.from_points(P)
+    assert cone.n_rays < P.shape[0]
+    cone.verify(P)
+    return P, cone
+
+
+def forge(cone, **changes):
+    return Cone(cone.rays, dataclasses.replace(cone.certificate, **changes))
+
+
+def test_all_forms_of_witness_occur_in_these_tests():
+    dense, sparse = Cone.from_points(dense_points()).certificate, Cone.from_points(sparse_points()).certificate
+    assert {DENSE, METRIC} <= set(dense.kind.tolist())
+    assert SUPPORT in sparse.kind
+
+
+def test_a_flipped_ray_is_refused(case):
+    P, cone = case
+    rays = cone.rays.copy()
+    rays[[0]] = -rays[[0]]
+    with pytest.raises(CertificateError, match=rf"ray 0 \(point {cone.ray_indices[0]}\): the stored ray is 2 away from the unit point"):
+        Cone(rays, cone.certificate).verify(P)
+
+
+def test_a_ray_exchanged_for_an_inner_point_is_refused(case):
+    P, cone = case
+    inner = np.setdiff1d(np.arange(P.shape[0]), cone.ray_indices)[-1]
+    rays = cone.ray_indices.copy()
+    rays[-1] = inner
+    rays = np.sort(rays)
+    certificate = dataclasses.replace(cone.certificate, rays=rays, separated=rays, coefficients=cone.certificate.coefficients)
+    U = P / (np.linalg.norm(P, axis=1)[:, None] if not sp.issparse(P) else sp.linalg.norm(P, axis=1)[:, None])
+    with pytest.raises(CertificateError, match=r"(ray|point) \d+"):
+        Cone(sp.csr_array(U)[rays] if sp.issparse(P) else U[rays], certificate).verify(P)
+
+
+def test_a_dropped_ray_is_refused(case):
+    P, cone = case
+    c = cone.certificate
+    k = int(np.flatnonzero(np.diff(c.coefficients.tocsc().indptr) == 0)[0])  # a ray that nobody leans on
+    keep = np.arange(cone.n_rays) != k
+    family = np.flatnonzero(c.kind == c.kind[k]).tolist().index(k)
+    parts = {"G": c.G, "offset": c.offset, "lift": c.lift, "F": c.F}
+    mine = {DENSE: ["G"], METRIC: ["offset"], SUPPORT: ["lift", "F"]}[int(c.kind[k])]
+    for name in mine:
+        parts[name] = parts[name][np.arange(parts[name].shape[0]) != family]
+    certificate = dataclasses.replace(
+        c, rays=c.rays[keep], rays_only=c.rays_only[keep], separated=c.separated[keep], kind=c.kind[keep],
+        coefficients=c.coefficients.tocsc()[:, keep].tocsr(), **parts,
+    )  # fmt: skip
+    with pytest.raises(CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"):
+        Cone(cone.rays[keep], certificate).verify(P)
+
+
+def test_an_altered_coefficient_is_refused(case):
+    P, cone = case
+    H = cone.certificate.coefficients.copy()
+    H.data[3] *= 1.001
+    point = int(np.searchsorted(H.indptr, 3, side="right")) - 1
+    with pytest.raises(CertificateError, match=rf"point {point}: its coefficients leave a residual of"):
+        forge(cone, coefficients=H).verify(P)
+    H.data[3] = -1.0
+    with pytest.raises(CertificateError, match=rf"point {point}: its coefficient -1 on ray {H.indices[3]} is not a non-negative number"):
+        forge(cone, coefficients=H).verify(P)
+    H.data[3] = np.nan
+    with pytest.raises(CertificateError, match=rf"point {point}: its coefficient nan on ray"):
+        forge(cone, coefficients=H).verify(P)
+
+
+def test_a_perturbed_dense_witness_is_refused():
+    P = dense_points()
+    cone = Cone.from_points(P)
+    ray = int(np.flatnonzero(cone.certificate.kind == DENSE)[0])
+    for change in (1.0, -1.0, np.nan):
+        G = cone.certificate.G.copy()
+        G[0] += change * np.linalg.norm(G[0])
+        with pytest.raises(CertificateError, match=rf"ray {ray} \(point {cone.ray_indices[ray]}\): its witness"):
+            forge(cone, G=G).verify(P)
+
+
+def test_a_perturbed_metric_witness_is_refused():
+    P = dense_points()
+    cone = Cone.from_points(P)
+    ray = int(np.flatnonzero(cone.certificate.kind == METRIC)[0])
+    for change in (1.0, -1.0):
+        offset = cone.certificate.offset.copy()
+        offset[0] += change * np.abs(offset[0])
+        with pytest.raises(CertificateError, match=rf"ray {ray} \(point {cone.ray_indices[ray]}\): its witness"):
+            forge(cone, offset=offset).verify(P)
+    with pytest.raises(CertificateError, match=r"ray \d+ \(point \d+\): its witness"):
+        forge(cone, T=-cone.certificate.T[::-1]).verify(P)
+
+
+def test_a_perturbed_support_witness_is_refused():
+    P = sparse_points()
+    cone = Cone.from_points(P)
+    c = cone.certificate
+    rays = np.flatnonzero(c.kind == SUPPORT)
+    lift = c.lift.copy()
+    lift[:] = 0.0  # nothing holds down the points that reach beyond the support
+    with pytest.raises(CertificateError, match=r"ray \d+ \(point \d+\): its witness gives .* on point \d+"):
+        forge(cone, lift=lift).verify(P)
+    lift = c.lift.copy()
+    lift[0] = -1
+    with pytest.raises(CertificateError, match=rf"ray {rays[0]} \(point {cone.ray_indices[rays[0]]}\): its witness's lift is not"):
+        forge(cone, lift=lift).verify(P)
+    F = c.F.copy()
+    F.indices[0] = np.setdiff1d(np.arange(60), P[[cone.ray_indices[rays[0]]]].indices)[0]
+    with pytest.raises(CertificateError, match=r"its witness has values off the point's support"):
+        forge(cone, F=F).verify(P)
+    F = c.F.copy()
+    F.data[0] = -1.0
+    with pytest.raises(CertificateError, match=r"ray \d+ \(point \d+\): its witness"):
+        forge(cone, F=F).verify(P)
+
+
+def test_forged_groups_are_refused(case):
+    P, cone = case
+    leader = cone.certificate.leader.copy()
+    other = np.setdiff1d(np.flatnonzero(leader == np.arange(len(leader))), cone.ray_indices)[0]
+    leader[other] = cone.ray_indices[0]
+    with pytest.raises(CertificateError, match=rf"point {other}: it is .* away from its group's leader {cone.ray_indices[0]}"):
+        forge(cone, leader=leader).verify(P)
+    leader = cone.certificate.leader.copy()
+    leader[other] = -1
+    with pytest.raises(CertificateError, match=rf"point {other}: the certificate and the data disagree on whether it is zero"):
+        forge(cone, leader=leader).verify(P)
+
+
+def test_other_data_is_refused(case):
+    P, cone = case
+    with pytest.raises(CertificateError, match=r"the certificate is about \d+ points in dimension \d+, but P has shape"):
+        cone.verify(P[:-1])
+    Q = (P.toarray() if sp.issparse(P) else P).copy()
+    Q[cone.ray_indices[0]] = Q.sum(axis=0)
+    with pytest.raises(CertificateError, match=r"(ray|point) \d+"):
+        cone.verify(Q)
+
+
+def test_the_verdict_measures():
+    P = np.array([[1.0, 0], [1, 1], [0, 1]])
+    verdict = Cone.from_points(P).verify(P)
+    assert verdict.n_rays == 2
+    assert 0.1 < verdict.smallest_distance <= 1
+    assert verdict.largest_residual < 1e-15

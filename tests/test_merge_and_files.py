@@ -1,0 +1,125 @@
+"""Merging cones, and cones on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cones import planted
+
+from conecollapse import Cone, ConeFileError
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_merging_the_cones_of_parts_gives_the_cone_of_the_whole(seed):
+    rng = np.random.default_rng(seed)
+    P = planted(rng, int(rng.integers(2, 12)), int(rng.integers(2, 20)), int(rng.integers(5, 60)))
+    cut = int(rng.integers(1, len(P)))
+    A, B = P[:cut], P[cut:]
+    if seed % 2:
+        A, B = sp.csr_array(A), sp.csr_array(B)
+    merged = Cone.from_points(A).merge(Cone.from_points(B))
+    assert merged.ray_indices.tolist() == Cone.from_points(P).ray_indices.tolist()
+    merged.verify(P)
+    merged.verify(sp.csr_array(P))
+
+
+def test_merging_sparse_cones_with_supports():
+    rng = np.random.default_rng(0)
+    P = sp.random_array((200, 80), density=0.04, rng=rng).tocsr()
+    P = sp.csr_array(sp.vstack([P, P[:50] + P[50:100]]))
+    merged = Cone.from_points(P[:120]).merge(Cone.from_points(P[120:]))
+    assert merged.ray_indices.tolist() == Cone.from_points(P).ray_indices.tolist()
+    merged.verify(P)
+
+
+def test_merging_colinear_rays_and_three_cones():
+    P = np.array([[1.0, 0], [1, 1], [2, 0], [0, 3], [0, 1], [3, 1]])
+    merged = Cone.from_points(P[:2]).merge(Cone.from_points(P[2:4])).merge(Cone.from_points(P[4:]))
+    assert merged.ray_indices.tolist() == [0, 3]
+    merged.verify(P)
+
+
+def test_cones_of_different_dimension_do_not_merge():
+    with pytest.raises(ValueError, match="cones of dimension 2 and 3 cannot be merged"):
+        Cone.from_points(np.eye(2)).merge(Cone.from_points(np.eye(3)))
+    with pytest.raises(ValueError, match="merge takes another Cone; got int"):
+        Cone.from_points(np.eye(2)).merge(3)
+
+
+def cones():
+    P = planted(np.random.default_rng(1), 7, 11, 25)
+    S = sp.random_array((60, 40), density=0.06, rng=np.random.default_rng(2)).tocsr()
+    return [(Cone.from_points(P), P), (Cone.from_points(S), S), (Cone.approximate(P, 0.1), P), (Cone.approximate(S, 0.3), S)]
+
+
+@pytest.mark.parametrize(("cone", "P"), cones())
+def test_a_saved_cone_comes_back_and_still_proves_everything(cone, P, tmp_path):
+    cone.save(tmp_path / "cone.npz")
+    back = Cone.load(tmp_path / "cone.npz")
+    assert back.ray_indices.tolist() == cone.ray_indices.tolist()
+    assert sp.issparse(back.rays) == sp.issparse(cone.rays)
+    assert back.verify(P) == cone.verify(P)
+    assert [f.name for f in tmp_path.iterdir()] == ["cone.npz"]
+    if cone.path is not None:
+        np.testing.assert_array_equal(back.path.residuals, cone.path.residuals)
+
+
+def test_names_survive(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    cone = Cone.from_points(pandas.DataFrame(np.eye(2), index=["gène", "<script>"]))
+    cone.save(tmp_path / "c.npz")
+    assert Cone.load(tmp_path / "c.npz").ray_names.tolist() == ["gène", "<script>"]
+
+
+def test_truncated_files_are_refused(tmp_path):
+    file = tmp_path / "cone.npz"
+    Cone.from_points(planted(np.random.default_rng(3), 5, 6, 9)).save(file)
+    whole = file.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 30):
+        file.write_bytes(whole[:size])
+        with pytest.raises(ConeFileError, match="is not a readable cone file"):
+            Cone.load(file)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    file = tmp_path / "cone.npz"
+    Cone.from_points(planted(np.random.default_rng(3), 5, 6, 9)).save(file)
+    arrays = dict(np.load(file))
+    del arrays["leader"]
+    np.savez(file, **arrays)
+    with pytest.raises(ConeFileError, match="incomplete or inconsistent cone file"):
+        Cone.load(file)
+
+
+def test_objects_are_refused_not_unpickled(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was loaded",))
+
+    file = tmp_path / "cone.npz"
+    np.savez(file, format=np.array("conecollapse-cone-1"), rays=np.array([Bomb()], dtype=object))
+    with pytest.raises(ConeFileError, match="is not a readable cone file"):
+        Cone.load(file)
+    np.save(tmp_path / "x.npy", np.eye(2))
+    with pytest.raises(ConeFileError):
+        Cone.load(tmp_path / "x.npy")
+    np.savez(file, a=np.eye(2))
+    with pytest.raises(ConeFileError, match="does not hold a cone"):
+        Cone.load(file)
+
+
+def test_a_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
+    cone = Cone.from_points(np.eye(2))
+    file = tmp_path / "cone.npz"
+    file.write_bytes(b"precious")
+    monkeypatch.setattr(np, "savez", lambda *_args, **_kwargs: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        cone.save(file)
+    assert file.read_bytes() == b"precious"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing.npz"):
+        Cone.load(tmp_path / "nothing.npz")

@@ -1,0 +1,209 @@
+"""NNLS: the optimality conditions hold for every method, shape, rank and right-hand side."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conecollapse import ConvergenceError, nnls
+from conecollapse._nnls import bpp
+
+METHODS = ["auto", "bpp", "active-set"]
+
+
+def problem(name, rng):
+    """The table of problems that every method solves."""
+    A = {
+        "overdetermined": lambda: rng.standard_normal((40, 8)),
+        "non-negative": lambda: rng.random((30, 12)),
+        "square": lambda: rng.random((15, 15)),
+        "wide": lambda: rng.random((6, 30)),
+        "very wide": lambda: rng.random((9, 700)),
+        "rank deficient": lambda: rng.random((20, 3)) @ rng.random((3, 10)),
+        "repeated columns": lambda: np.repeat(rng.random((12, 4)), 3, axis=1),
+        "zero columns": lambda: rng.random((12, 6)) * np.array([1, 0, 1, 0, 1, 1]),
+        "badly scaled": lambda: rng.random((20, 6)) * 10.0 ** np.array([-150, -9, 0, 3, 9, 150]),
+        "ill conditioned": lambda: np.vander(np.linspace(0.1, 1, 12), 9),
+        "one column": lambda: rng.random((7, 1)),
+        "one row": lambda: rng.standard_normal((1, 5)),
+        "large": lambda: rng.standard_normal((150, 110)),
+    }[name]()
+    return A, rng.standard_normal((A.shape[0], 13)), np.maximum(rng.standard_normal((A.shape[1], 13)), 0)
+
+
+NAMES = [
+    "overdetermined", "non-negative", "square", "wide", "very wide", "rank deficient", "repeated columns", "zero columns",
+    "badly scaled", "ill conditioned", "one column", "one row", "large",
+]  # fmt: skip
+
+
+def kkt(A, b, x):
+    """Largest violation of x >= 0, g <= 0, x g = 0 for g = A'(b - Ax), in units of |a_j| |b|."""
+    scale = np.linalg.norm(A / np.maximum(np.abs(A).max(axis=0), 1e-300), axis=0) * np.abs(A).max(axis=0)
+    g = (A / np.where(scale > 0, scale, 1)).T @ (b - A @ x) / np.linalg.norm(b)
+    assert (x >= 0).all()
+    return max(g.max(), np.abs(g[x > 0]).max(initial=0))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("inside", [False, True])
+def test_optimality(name, method, inside):
+    A, B, X = problem(name, np.random.default_rng(0))
+    B = A @ X if inside else B
+    solution, rnorm, info = nnls(A, B, method=method, full_output=True)
+    assert info.converged.all()
+    for j in np.flatnonzero(B.any(axis=0)):
+        assert kkt(A, B[:, j], solution[:, j]) < 1e-9
+    assert info.kkt_residual.max() < 1e-9
+    np.testing.assert_allclose(rnorm, np.linalg.norm(B - A @ solution, axis=0), rtol=1e-9, atol=1e-12 * np.abs(B).max())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_objective_equals_scipys(name):
+    A, B, _ = problem(name, np.random.default_rng(1))
+    if name == "badly scaled":
+        A = A / np.linalg.norm(A / A.max(axis=0), axis=0) / A.max(axis=0)  # SciPy's squares overflow otherwise
+    expected = [scipy.optimize.nnls(A, b, maxiter=100 * A.shape[1])[1] for b in B.T]
+    for method in METHODS:
+        np.testing.assert_allclose(nnls(A, B, method=method)[1], expected, rtol=1e-9, atol=1e-10)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 5))
+def test_brute_force_over_passive_sets(seed, m, n):
+    """The optimum is the best least-squares solution, non-negative, over all subsets of columns."""
+    rng = np.random.default_rng(seed)
+    A, b = rng.integers(-3, 4, (m, n)).astype(float), rng.integers(-3, 4, m).astype(float)
+    best = np.linalg.norm(b)
+    for F in map(list, chain.from_iterable(combinations(range(n), k) for k in range(1, n + 1))):
+        z = np.linalg.lstsq(A[:, F], b, rcond=None)[0]
+        if (z >= -1e-12).all():
+            best = min(best, np.linalg.norm(A[:, F] @ z - b))
+    for method in METHODS:
+        assert abs(nnls(A, b, method=method)[1] - best) < 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["overdetermined", "wide", "rank deficient", "zero columns", "large"])
+def test_sparse_equals_dense(name, method):
+    A, B, _ = problem(name, np.random.default_rng(2))
+    A = A * (np.random.default_rng(3).random(A.shape) < 0.5)
+    dense = nnls(A, B, method=method)[1]
+    for As, Bs in ((sp.csr_array(A), B), (sp.csc_matrix(A), sp.csc_array(B)), (A, sp.coo_array(B))):
+        np.testing.assert_allclose(nnls(As, Bs, method=method)[1], dense, rtol=1e-9)
+
+
+def test_a_sparse_matrix_too_large_to_fill(monkeypatch):
+    monkeypatch.setattr("conecollapse._nnls.DENSE_LIMIT", 0)
+    A = sp.random_array((60, 400), density=0.05, rng=np.random.default_rng(0)).tocsr()
+    B = np.random.default_rng(1).random((60, 4))
+    np.testing.assert_allclose(nnls(A, B)[1], nnls(A.toarray(), B)[1], rtol=1e-9)
+
+
+def test_float32_gives_float32_and_is_solved_in_float64():
+    rng = np.random.default_rng(4)
+    A, B = rng.random((30, 6)).astype(np.float32), rng.random((30, 5)).astype(np.float32)
+    x, rnorm = nnls(A, B)
+    assert x.dtype == rnorm.dtype == np.float32
+    np.testing.assert_allclose(x, nnls(A.astype(float), B.astype(float))[0], rtol=1e-6)
+
+
+def test_warm_start_gives_the_same_answer_in_fewer_steps():
+    rng = np.random.default_rng(5)
+    for A in (rng.random((60, 20)), rng.random((20, 50)), rng.random((10, 800))):
+        B = rng.random((A.shape[0], 30))
+        x, _, cold = nnls(A, B, full_output=True)
+        again, _, warm = nnls(A, B, x0=x, full_output=True)
+        np.testing.assert_allclose(A @ again, A @ x, atol=1e-10)
+        assert warm.n_iter.sum() <= cold.n_iter.sum()
+    wrong = nnls(A, B, x0=np.ones_like(x))[1]  # a useless start only costs time
+    np.testing.assert_allclose(wrong, nnls(A, B)[1], rtol=1e-9)
+
+
+def test_blocks_do_not_change_the_answer(monkeypatch):
+    rng = np.random.default_rng(6)
+    A, B = rng.random((25, 9)), rng.random((25, 300))
+    whole = nnls(A, B)[0]
+    monkeypatch.setattr("conecollapse._nnls.BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("conecollapse._nnls.SMALL_WORK", 0)
+    np.testing.assert_allclose(nnls(A, B)[0], whole, atol=1e-12)
+
+
+def test_single_and_many_right_hand_sides_agree():
+    rng = np.random.default_rng(7)
+    A, B = rng.random((12, 7)), rng.random((12, 6))
+    X, rnorm = nnls(A, B)
+    for j in range(6):
+        x, r = nnls(A, B[:, j])
+        np.testing.assert_allclose(x, X[:, j], atol=1e-12)
+        assert isinstance(r, float)
+        assert r == pytest.approx(rnorm[j])
+
+
+@pytest.mark.parametrize(("n", "seed"), [(3, 549), (5, 62)])
+def test_the_backup_rule_ends_cycles(n, seed, monkeypatch):
+    """Two well-posed problems on which exchanging all offenders cycles for ever; the backup rule solves them."""
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((n, n))
+    G = M @ M.T + 1e-3 * np.eye(n)
+    scale = 1 / np.sqrt(np.diag(G))
+    G *= scale * scale[:, None]
+    c = rng.standard_normal((1, n))
+    result = bpp.block_pivoting(G, c, np.ones(1))
+    assert result.solved.all()
+    y = G @ result.X[0] - c[0]
+    assert (y >= -1e-12).all()
+    assert abs(y @ result.X[0]) < 1e-12
+    monkeypatch.setattr(bpp, "PATIENCE", 10**9)
+    monkeypatch.setattr(bpp, "_exchange", bpp._exchange.py_func)  # the compiled rule has PATIENCE built in
+    assert not bpp.block_pivoting(G, c, np.ones(1), max_iter=500).solved.any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_maxiter(method):
+    rng = np.random.default_rng(8)
+    A, B = rng.random((40, 30)), rng.random((40, 3))
+    with pytest.raises(ConvergenceError, match="Maximum number of iterations reached"):
+        nnls(A, B, method=method, maxiter=1)
+    x, _, info = nnls(A, B, method=method, maxiter=1, full_output=True)
+    assert not info.converged.any()
+    assert (x >= 0).all()
+
+
+def test_zero_right_hand_side():
+    x, rnorm, info = nnls(np.random.default_rng(9).random((5, 3)), np.zeros((5, 2)), full_output=True)
+    assert not x.any()
+    assert not rnorm.any()
+    assert not info.kkt_residual.any()
+
+
+@pytest.mark.parametrize(
+    ("A", "b", "message"),
+    [
+        (np.ones(3), np.ones(3), "Expected a 2D array, but the shape of A is"),
+        (np.ones((3, 2)), np.ones(4), "Incompatible dimensions"),
+        (np.ones((3, 2)), np.ones((4, 2)), "Incompatible dimensions"),
+        (np.array([[1.0, np.nan]]), np.ones(1), "A has NaN at row 0, column 1"),
+        (np.ones((2, 2)), np.array([1.0, np.inf]), "b has an infinite entry at row 1, column 0"),
+        (np.ones((2, 2)) * 1j, np.ones(2), "A holds complex numbers"),
+        (np.array([["a", "b"]]), np.ones(1), "A holds .* values, not numbers"),
+        (np.ones((2, 0)), np.ones(2), "dimension 0"),
+        (np.ones((2, 2)), np.array([object(), 1]), "b holds object values"),
+    ],
+)
+def test_bad_input(A, b, message):
+    with pytest.raises(ValueError, match=message):
+        nnls(A, b)
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match="method must be one of auto, bpp, active-set; got 'simplex'"):
+        nnls(np.eye(2), np.ones(2), method="simplex")
+    with pytest.raises(ValueError, match=r"x0 has shape \(3,\); expected that of the solution, \(2, 1\)"):
+        nnls(np.eye(2), np.ones(2), x0=np.ones(3))
