@@ -80,4 +80,4 @@ def test_input_is_never_changed():
         Cone.approximate(points)
         collapse(points)
     np.testing.assert_array_equal(P, copies[0])
-    assert (S != copies[1]).nnz == 0
+    assert (copies[1] != S).nnz == 0

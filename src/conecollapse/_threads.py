@@ -13,11 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
-
-from conecollapse._types import AnyArray
 
 _LIMIT: ContextVar[int | None] = ContextVar("conecollapse_threads", default=None)
 
@@ -66,11 +64,21 @@ def serial_blas() -> Iterator[None]:
         yield
 
 
+@cache
+def _pool(size: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(size, thread_name_prefix="conecollapse")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+
 def for_ranges(work: Callable[[int, int], object], n_items: int, smallest: int = 1) -> None:
     """Call ``work(start, stop)`` over pieces that cover ``range(n_items)``, on the threads in force.
 
-    Pieces are handed out as threads become free, several for each thread, so that uneven items balance. ``smallest``
-    is the number of items below which a piece is not worth a thread.
+    Pieces are handed out as threads become free, several for each thread, so that uneven items balance. The calling thread takes
+    part, so nothing waits for a pool that others keep busy. ``smallest`` is the number of items below which a piece is not
+    worth a thread. Threads do not nest: inside ``work`` one thread is in force.
     """
     n_threads = min(current_threads(), -(-n_items // max(smallest, 1)))
     if n_threads <= 1:
@@ -78,22 +86,24 @@ def for_ranges(work: Callable[[int, int], object], n_items: int, smallest: int =
             work(0, n_items)
         return
     step = max(-(-n_items // (8 * n_threads)), smallest)
+    starts, lock = iter(range(0, n_items, step)), Lock()
 
-    def alone(start: int) -> None:
-        _LIMIT.set(1)  # threads do not nest; the setting is this worker's own
-        work(start, min(start + step, n_items))
+    def take_part() -> None:
+        token = _LIMIT.set(1)
+        try:
+            while True:
+                with lock:
+                    start = next(starts, None)
+                if start is None:
+                    return
+                work(start, min(start + step, n_items))
+        finally:
+            _LIMIT.reset(token)
 
-    with ThreadPoolExecutor(n_threads) as pool:
-        for future in [pool.submit(alone, start) for start in range(0, n_items, step)]:
-            future.result()
-
-
-def threaded_product(A: AnyArray, B: AnyArray) -> AnyArray:
-    """``A @ B.T`` with its rows spread over our threads; for use under `serial_blas`."""
-    out = np.empty((len(A), len(B)), A.dtype)
-
-    def work(start: int, stop: int) -> None:
-        np.matmul(A[start:stop], B.T, out=out[start:stop])
-
-    for_ranges(work, len(A), smallest=32)
-    return out
+    helpers = [_pool(max(n_threads, available_threads())).submit(take_part) for _ in range(n_threads - 1)]
+    try:
+        take_part()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():  # one that has not begun is not needed any more
+                helper.result()

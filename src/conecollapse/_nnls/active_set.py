@@ -13,8 +13,8 @@ import numpy as np
 
 from conecollapse._nnls.kernels import INSIDE, LIMIT
 from conecollapse._nnls.local import INSIDE_AT, PRICE_STOP
-from conecollapse._nnls.slots import Slots, pick_candidates
-from conecollapse._threads import serial_blas, threaded_product
+from conecollapse._nnls.slots import Slots, price
+from conecollapse._threads import serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 
 N_BUCKETS = 64
@@ -90,13 +90,15 @@ def _solve_block(
     ids = np.arange(len(slots.Z))
     while len(active):
         r = slots.r[active]
-        prices = threaded_product(r, slots.Z)
-        if allowed is not None:
-            prices[:, ~allowed] = -np.inf
-        if barred is not None:
-            prices[np.arange(len(active)), barred[active]] = -np.inf
+
+        def bar(prices: FloatArray, rows: slice, here: IntArray = active) -> None:
+            if allowed is not None:
+                prices[:, ~allowed] = -np.inf
+            if barred is not None:
+                prices[np.arange(len(prices)), barred[here[rows]]] = -np.inf
+
         least = PRICE_STOP * np.sqrt(np.einsum("ij,ij->i", r, r))
-        cand, n_cand, _ = pick_candidates(prices, ids, least, N_BUCKETS)
+        cand, n_cand, _ = price(r, slots.Z, ids, least, N_BUCKETS, bar)
         before = slots.steps[active]
         slots.advance(active, cand, n_cand, 0.0, PRICE_STOP, INSIDE_AT, limit)
         stalled = slots.steps[active] == before  # no candidate could enter: the prices left are rounding

@@ -46,30 +46,31 @@ def solve_rows(Z, weight, X, H, steps, ending, start, max_steps, first, last):  
     S, h, qx, z = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity)
     Q, R = np.empty((capacity, m)), np.empty((capacity, capacity))
     r = np.empty(m)
-    everyone = np.arange(n)
-    some = np.empty(n, np.int64)
+    cand = np.empty(n, np.int64)
     dead = np.empty(n, np.bool_)
     for i in range(first, last):
         x = X[i]
         for t in range(m):
             r[t] = x[t]
         inside = INSIDE_AT * np.sqrt(dot(x, x))
-        k = 0
-        if len(start):
-            count = 0
-            for j in range(n):
-                if start[i, j]:
-                    some[count] = j
-                    count += 1
-            k, _, steps[i] = descend(Z, weight, x, some, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps)
-        while True:
-            count = n if n <= MANY else thin_candidates(Z, weight, r, everyone)
+        k = np.int64(0)
+        warm = len(start) > 0
+        while True:  # over the warm start, then over all columns or, if they are many, over short lists of them
+            count = np.int64(0)
+            if not warm and n > MANY:
+                count = thin_candidates(Z, weight, r, cand)
+            else:
+                for j in range(n):
+                    if not warm or start[i, j]:
+                        cand[count] = j
+                        count += 1
             k, ending[i], more = descend(
-                Z, weight, x, everyone, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps - steps[i]
+                Z, weight, x, cand, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps - steps[i]
             )  # fmt: skip
             steps[i] += more
-            if n <= MANY or more == 0 or ending[i] != OPTIMAL:
+            if not warm and (n <= MANY or more == 0 or ending[i] != OPTIMAL):
                 break
+            warm = False
         for j in range(n):
             H[i, j] = 0.0
         for a in range(k):
@@ -79,16 +80,15 @@ def solve_rows(Z, weight, X, H, steps, ending, start, max_steps, first, last):  
 @njit(cache=True, nogil=True)
 def thin_candidates(Z, weight, r, cand):  # type: ignore[no-untyped-def]
     """The best priced column of each of N_BUCKETS interleaved buckets: few, varied, and small enough to stay in cache."""
-    best = np.zeros(N_BUCKETS)
-    at = np.full(N_BUCKETS, -1, np.int64)
+    best, at = np.zeros(N_BUCKETS), np.empty(N_BUCKETS, np.int64)
     for j in range(len(Z)):
         price = dot(r, Z[j]) * weight[j]
         if price > best[j % N_BUCKETS]:
             best[j % N_BUCKETS] = price
             at[j % N_BUCKETS] = j
-    count = 0
+    count = np.int64(0)
     for q in range(N_BUCKETS):
-        if at[q] >= 0:
+        if best[q] > 0.0:
             cand[count] = at[q]
             count += 1
     return count
@@ -98,13 +98,13 @@ def thin_candidates(Z, weight, r, cand):  # type: ignore[no-untyped-def]
 def unit_columns(A, Z, norms):  # type: ignore[no-untyped-def]
     """The columns of ``A`` as unit rows of ``Z``, and their norms; False if something is not finite."""
     m, n = A.shape
-    norms[:] = 0.0
     for i in range(m):
         for j in range(n):
             Z[j, i] = A[i, j]
     total = 0.0
     for j in range(n):
         length = np.sqrt(dot(Z[j], Z[j]))
+        norms[j] = 0.0
         if not 1e-140 < length < 1e140:  # squares may be lost: scale by the largest entry first
             peak = 0.0
             for i in range(m):

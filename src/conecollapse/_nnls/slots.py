@@ -2,16 +2,18 @@
 
 Finding the column that violates optimality most (*pricing*) is the costly part of an active set when columns are many.
 BLAS does it tens of times faster for a block of right-hand sides than a kernel does for one. `Slots` therefore holds the
-states of a block of right-hand sides; its owner prices them with one product, `pick_candidates` thins each row of prices
-to a short and varied list, and `advance` lets every slot descend over its list, in threads.
+states of a block of right-hand sides; its owner lets `price` make one product for all of them and thin each row of it to a
+short and varied list, and `advance` lets every slot descend over its list, in threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 
-from conecollapse._nnls.kernels import descend
+from conecollapse._nnls.kernels import descend, dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
@@ -65,42 +67,55 @@ def _advance(Z, weight, X, slots, cand, n_cand, S, h, k, Q, R, qx, r, ending, st
     for b in range(len(slots)):
         s = slots[b]
         x = X[s]
-        norm = np.sqrt(np.sum(x * x))
+        norm = np.sqrt(dot(x, x))
         k[s], ending[s], n = descend(
             Z, weight, x, cand[b], n_cand[b], S[s], h[s], k[s], Q[s], R[s], qx[s], r[s], z, dead, share, stop, inside * norm, max_steps
         )  # fmt: skip
         steps[s] += n
 
 
-def pick_candidates(prices: AnyArray, ids: IntArray, least: FloatArray, n_buckets: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Thin each row of ``prices`` to the best column of every bucket that exceeds ``least``.
+def price(
+    R: AnyArray,
+    columns: AnyArray,
+    ids: IntArray,
+    least: FloatArray,
+    n_buckets: int,
+    bar: Callable[[AnyArray, slice], None] | None = None,
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Price the rows of ``columns``, which stand for ``ids``, by each row of ``R``, and thin the prices to short lists.
 
-    Column ``t`` belongs to bucket ``t mod n_buckets`` and stands for ``ids[t]``. Taking bucket maxima instead of the highest
-    prices keeps the list varied: the highest tend to be near copies of each other. Returns the candidate ids, how many
-    there are in each row, and each row's best price of all.
+    A list takes the best column of every bucket, of those above ``least``; column t is in bucket ``t mod n_buckets``. Bucket maxima
+    instead of the highest prices keep the list varied: the highest tend to be near copies of each other. ``bar(prices, rows)`` may
+    lower the prices of ``rows`` first. For use under `serial_blas`: rows are spread over our threads.
+
+    Returns the lists of ids, how many there are in each, and each row's best price of all.
     """
-    rows, columns = prices.shape
-    n_buckets = max(1, min(n_buckets, columns))
+    rows = len(R)
+    n_buckets = max(1, min(n_buckets, len(columns)))
     cand = np.zeros((rows, n_buckets + 1), np.int64)  # one place more, for a candidate that the owner may add
     n_cand = np.zeros(rows, np.int64)
     best = np.full(rows, -np.inf)
 
-    def work(start: int, end: int) -> None:
-        _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, start, end)
+    def work(start: int, stop: int) -> None:
+        prices = R[start:stop] @ columns.T
+        if bar is not None:
+            bar(prices, slice(start, stop))
+        _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, start)
 
-    if columns:
-        for_ranges(work, rows, smallest=max(1, 200_000 // columns))
+    if len(columns):
+        for_ranges(work, rows, smallest=max(16, 100_000 // columns.size))
     return cand, n_cand, best
 
 
 @njit(cache=True, nogil=True)
-def _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, start, end):  # type: ignore[no-untyped-def]
+def _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, first):  # type: ignore[no-untyped-def]
     columns = prices.shape[1]
     whole = columns // n_buckets * n_buckets
     top = np.empty(n_buckets, prices.dtype)
     at = np.empty(n_buckets, np.int32)
-    for i in range(start, end):
-        row = prices[i]
+    for p in range(len(prices)):
+        row = prices[p]
+        i = first + p
         for q in range(n_buckets):
             top[q] = row[q]
             at[q] = q

@@ -6,19 +6,23 @@ fits: `dense` or, when zeros are many, `support`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import dense_rows, merge_colinear, take_rows
+from conecollapse._threads import serial_blas
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.given import prove_given
-from conecollapse.geometry.certified.proof import single_ray
+from conecollapse.geometry.certified.proof import Proof, single_ray
 from conecollapse.geometry.certified.support import prove_sparse
 
 MOSTLY_FILLED = 0.1  # density above which supports say little about who can represent whom
+FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 DENSE_LIMIT = 2**27  # entries up to which a mostly filled sparse matrix may be made dense
 
 __all__ = ["certify", "group"]
@@ -41,14 +45,18 @@ def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = 
     """
     leader, leaders = group(U, lengths, tol)
     V = take_rows(U, leaders)
-    if len(leaders) == 1:
-        proof = single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
-    elif rays is not None:
-        proof = prove_given(V, np.searchsorted(leaders, rays), tol)
-    elif not sp.issparse(V):
-        proof = prove_dense(V, tol)
-    else:
-        entries = V.shape[0] * V.shape[1]
-        filled = V.nnz > MOSTLY_FILLED * entries
-        proof = prove_dense(V.toarray(), tol) if filled and entries <= DENSE_LIMIT else prove_sparse(V, tol)
-    return proof.certificate(leaders, leader, tol)
+    with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
+        return _prove(V, tol, None if rays is None else np.searchsorted(leaders, rays)).certificate(leaders, leader, tol)
+
+
+def _prove(V: Points, tol: float, rays: IntArray | None) -> Proof:
+    if V.shape[0] == 1:
+        return single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
+    if rays is not None:
+        return prove_given(V, rays, tol)
+    if not sp.issparse(V):
+        return prove_dense(V, tol)
+    entries = V.shape[0] * V.shape[1]
+    if V.nnz > MOSTLY_FILLED * entries and entries <= DENSE_LIMIT:
+        return prove_dense(V.toarray(), tol)
+    return prove_sparse(V, tol)

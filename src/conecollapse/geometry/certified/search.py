@@ -20,8 +20,8 @@ import numpy as np
 
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.kernels import INSIDE
-from conecollapse._nnls.slots import Slots, pick_candidates
-from conecollapse._threads import serial_blas, threaded_product
+from conecollapse._nnls.slots import Slots, price
+from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.geometry.certified.frame import LIFT, Frame
 
@@ -113,8 +113,8 @@ class Search:
         blur = RESOLVED * np.sqrt(np.einsum("ij,ij->i", r[:, 1:], r[:, 1:]))
         constant = LIFT * r[:, 0]
         least = np.maximum(NEAR * (own + constant), 0.0) - constant
-        prices = threaded_product(rf, self.known_f[: self.n_known])
-        cand, n_cand, best = pick_candidates(prices, self.known[: self.n_known], least, N_BUCKETS)
+        known = slice(0, self.n_known)
+        cand, n_cand, best = price(rf, self.known_f[known], self.known[known], least, N_BUCKETS)
         leads = np.flatnonzero(best < own - blur)
         if len(leads):
             self._price_undecided(leads, active, r, rf, own, best, blur, cand, n_cand)
@@ -139,7 +139,7 @@ class Search:
         """Points ahead of every known ray: is each ahead of the undecided too, and if not, who is?"""
         status = self.found.status
         undecided = np.flatnonzero(status == UNDECIDED)
-        prices = threaded_product(rf[leads], self.Zf[undecided])
+        prices = rf[leads] @ self.Zf[undecided].T
         here = np.arange(len(leads))
         prices[here, np.searchsorted(undecided, self.point[active[leads]])] = -np.inf
         rival = prices.argmax(1)

@@ -139,7 +139,7 @@ def _mark_covered(ptr, idx, post_ptr, post, covered, start, stop):  # type: igno
             d = idx[t]
             if post_ptr[d + 1] - post_ptr[d] < post_ptr[shortest + 1] - post_ptr[shortest]:
                 shortest = d
-        n_holders = 0
+        n_holders = np.int64(0)
         for t in range(post_ptr[shortest], post_ptr[shortest + 1]):
             i = post[t]
             if i != j and ptr[i + 1] - ptr[i] >= b - a:
@@ -173,7 +173,7 @@ def _seek(sorted_list, at, high, wanted, bisect):  # type: ignore[no-untyped-def
 @njit(cache=True, nogil=True)
 def _intersect(holders, n_holders, post, low, high):  # type: ignore[no-untyped-def]
     """Keep the holders that stand in the sorted ``post[low:high]``."""
-    kept = 0
+    kept = np.int64(0)
     at = low
     bisect = n_holders * 12 < high - low
     for q in range(n_holders):
@@ -260,11 +260,11 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
     """
     a, b = ptr[i], ptr[i + 1]
     df = b - a
-    n_touched = 0
+    n_touched = np.int64(0)
     for t in range(a, b):
         n_touched += post_ptr[idx[t] + 1] - post_ptr[idx[t]]
     touched = np.empty(n_touched, np.int64)
-    n_touched = 0
+    n_touched = np.int64(0)
     for t in range(a, b):
         position[idx[t]] = t - a
         for p in range(post_ptr[idx[t]], post_ptr[idx[t] + 1]):
@@ -273,7 +273,7 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
                 touched[n_touched] = j
                 n_touched += 1
             count[j] += 1
-    n_contained = 0
+    n_contained = np.int64(0)
     contained = np.empty(n_touched, np.int64)
     for q in range(n_touched):
         j = touched[q]
@@ -338,8 +338,9 @@ def _solve_small(Z, x, n_contained):  # type: ignore[no-untyped-def]
     dead = np.zeros(max(n_contained, 1), np.bool_)
     r = x.copy()
     inside = 1e-14 * np.sqrt(dot(x, x))
+    cand, weight, limit = np.arange(n_contained), np.ones(n_contained), 3 * n_contained + 3
     k, ending, _ = descend(
-        Z, np.ones(n_contained), x, np.arange(n_contained), n_contained, S, h, 0, Q, R, qx, r, z, dead, 1.0, 1e-14, inside, 3 * n_contained + 3
+        Z, weight, x, cand, n_contained, S, h, np.int64(0), Q, R, qx, r, z, dead, 1.0, 1e-14, inside, limit
     )  # fmt: skip
     if ending == INSIDE:
         r[:] = 0.0

@@ -1,0 +1,45 @@
+"""What starting costs: import time beside scikit-learn's, and the first call of each kernel with and without a cache.
+
+python benchmarks/bench_import.py
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+
+from common import best_of, machine
+
+FIRST_CALLS = {
+    "nnls": "import numpy as np; from conecollapse import nnls; nnls(np.eye(3), np.ones(3))",
+    "dense cone": "import numpy as np; from conecollapse import Cone; Cone.from_points(np.random.default_rng(0).random((300, 8)))",
+    "sparse cone": (
+        "import numpy as np, scipy.sparse as sp; from conecollapse import Cone; "
+        "Cone.from_points(sp.random_array((300, 200), density=0.02, rng=np.random.default_rng(0)))"
+    ),
+}
+
+
+def seconds(code: str, repeats: int, **environment: str) -> float:
+    def work() -> None:
+        subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | environment)
+
+    return best_of(work, repeats)
+
+
+def main() -> None:
+    print(machine())
+    nothing = seconds("pass", 5)
+    print(f"import sklearn.decomposition {seconds('import sklearn.decomposition', 5) - nothing:.2f} s")
+    print(f"import conecollapse          {seconds('import conecollapse', 5) - nothing:.2f} s")
+    for name, code in FIRST_CALLS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            cold = seconds(code, 1, NUMBA_CACHE_DIR=folder)
+            warm = seconds(code, 3, NUMBA_CACHE_DIR=folder)
+        print(f"{name}: process with the first call ever {cold:.1f} s, with kernels in the cache {warm:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
