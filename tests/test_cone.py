@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cones import brute_force, planted, unit
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from conecollapse import Cone
@@ -86,6 +86,44 @@ def test_the_support_method_equals_the_dense_method(seed):
     cone = Cone.from_points(P)
     assert cone.ray_indices.tolist() == Cone.from_points(P.toarray()).ray_indices.tolist()
     cone.verify(P)
+
+
+@pytest.fixture
+def by_supports_only(monkeypatch):
+    """Send every sparse matrix through the support method, however full it is."""
+    monkeypatch.setattr("conecollapse.geometry.certified.MOSTLY_FILLED", 2.0)
+
+
+@pytest.mark.usefixtures("by_supports_only")
+@given(awkward_points())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_support_method_equals_brute_force_on_awkward_points(P):
+    cone = Cone.from_points(sp.csr_array(P))
+    assert cone.ray_indices.tolist() == oracle(P).tolist()
+    cone.verify(sp.csr_array(P))
+
+
+@pytest.mark.usefixtures("by_supports_only")
+@given(st.integers(0, 10_000))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_support_method_is_certified_near_the_tolerance(seed):
+    """Entries of the size of the tolerance off the support: a support says nothing exact about them."""
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(2, 7))
+    P = rng.random((10, dim)) * (rng.random((10, dim)) < 0.6) + 10.0 ** rng.uniform(-9, -7) * (rng.random((10, dim)) < 0.3)
+    P = P[P.any(axis=1)]
+    if len(P):
+        Cone.from_points(sp.csr_array(P)).verify(sp.csr_array(P))
+
+
+def test_progress_is_reported_and_ends_at_the_total():
+    rng = np.random.default_rng(0)
+    for P in (rng.random((700, 10)), sp.random_array((200, 100), density=0.03, rng=rng)):
+        calls = []
+        Cone.from_points(P, progress=lambda *call, calls=calls: calls.append(call))
+        assert calls
+        for _, done, total in calls:
+            assert 0 <= done <= total
 
 
 def test_high_dimension_uses_one_product_and_needs_no_dense_witness():

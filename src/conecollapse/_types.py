@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,3 +15,5 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 # SciPy's sparse arrays carry no annotations that a checker could follow through products and slices
 Sparse: TypeAlias = Any  # a CSR array
 Points: TypeAlias = Any  # a dense array or a CSR array, one point in each row
+
+Progress: TypeAlias = Callable[[str, int, int], None] | None  # called as progress(stage, done, total)

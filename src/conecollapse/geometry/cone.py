@@ -14,7 +14,7 @@ from conecollapse._errors import CertificateError, InvalidInputError
 from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check, check_approximate
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
@@ -62,7 +62,7 @@ class Cone:
         self.history = history
 
     @classmethod
-    def from_points(cls, P: Any, tol: float = 1e-8, *, n_jobs: int | None = None) -> Cone:
+    def from_points(cls, P: Any, tol: float = 1e-8, *, n_jobs: int | None = None, progress: Progress = None) -> Cone:
         r"""The exact cone of the rows of ``P``, with a certificate.
 
         Rows are scaled to unit length and rows within ``tol`` of each other form one group. A group is an extreme ray when
@@ -81,6 +81,8 @@ class Cone:
             `conecollapse.certificates`.
         n_jobs : int, optional
             Threads to use; all available ones by default.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)`` now and then, possibly from a worker thread.
 
         Returns
         -------
@@ -102,7 +104,7 @@ class Cone:
         points = as_points(P)
         with limit_threads(n_jobs):
             U, lengths = unit_rows(points)
-            certificate = certify(U, lengths, tol)
+            certificate = certify(U, lengths, tol, progress=progress)
         return cls(U[certificate.rays], certificate, ray_names=_names(P, certificate.rays))
 
     @classmethod

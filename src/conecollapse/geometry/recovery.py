@@ -24,7 +24,7 @@ def separable(rng: np.random.Generator, *, dim: int, n_rays: int, n_points: int,
 
     Points are mixtures with Dirichlet weights; the noise is ``noise`` times the root mean square entry, clipped to stay >= 0.
     """
-    rays = rng.gamma(0.5, size=(n_rays, dim))
+    rays = rng.gamma(1.0, size=(n_rays, dim))
     rays /= rays.sum(axis=1, keepdims=True)
     weights = rng.dirichlet(np.full(n_rays, 0.5), size=n_points - n_rays)
     clean = np.vstack([rays, weights @ rays])
@@ -34,7 +34,7 @@ def separable(rng: np.random.Generator, *, dim: int, n_rays: int, n_points: int,
 
 
 def recovery(
-    noises: tuple[float, ...], n_trials: int, seed: int, *, dim: int = 40, n_rays: int = 10, n_points: int = 200
+    noises: tuple[float, ...], n_trials: int, seed: int, *, dim: int = 20, n_rays: int = 15, n_points: int = 200
 ) -> dict[str, list[float]]:
     """Mean share of the anchors among the first ``n_rays`` rays that each method finds, for each noise level."""
     table: dict[str, list[float]] = {name: [] for name in METHODS}

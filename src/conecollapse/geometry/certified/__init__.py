@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import dense_rows, merge_colinear, take_rows
 from conecollapse._threads import serial_blas
-from conecollapse._types import FloatArray, IntArray, Points
+from conecollapse._types import FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.given import prove_given
@@ -38,7 +38,7 @@ def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, IntArra
     return leader, np.flatnonzero(leader == np.arange(U.shape[0]))
 
 
-def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = None) -> Certificate:
+def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = None, progress: Progress = None) -> Certificate:
     """Certificate of the cone of the unit rows ``U`` (``lengths`` 0 marks zero points).
 
     With ``rays`` the claim to prove is given: these points, leaders of their groups, are the rays. Otherwise they are found.
@@ -46,17 +46,18 @@ def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = 
     leader, leaders = group(U, lengths, tol)
     V = take_rows(U, leaders)
     with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
-        return _prove(V, tol, None if rays is None else np.searchsorted(leaders, rays)).certificate(leaders, leader, tol)
+        proof = _prove(V, tol, None if rays is None else np.searchsorted(leaders, rays), progress)
+    return proof.certificate(leaders, leader, tol)
 
 
-def _prove(V: Points, tol: float, rays: IntArray | None) -> Proof:
+def _prove(V: Points, tol: float, rays: IntArray | None, progress: Progress) -> Proof:
     if V.shape[0] == 1:
         return single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
     if rays is not None:
         return prove_given(V, rays, tol)
     if not sp.issparse(V):
-        return prove_dense(V, tol)
+        return prove_dense(V, tol, progress)
     entries = V.shape[0] * V.shape[1]
     if V.nnz > MOSTLY_FILLED * entries and entries <= DENSE_LIMIT:
-        return prove_dense(V.toarray(), tol)
-    return prove_sparse(V, tol)
+        return prove_dense(V.toarray(), tol, progress)
+    return prove_sparse(V, tol, progress)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conecollapse._types import BoolArray, FloatArray
+from conecollapse._types import BoolArray, FloatArray, Progress
 from conecollapse.certificates import DENSE, METRIC
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import largest_products
@@ -20,12 +20,12 @@ HIGH_DIMENSION = 200
 POWER_LOW, POWER_HIGH = 0.35, 0.5  # fully whitened products prove most; milder scaling keeps active sets shorter
 
 
-def prove_dense(U: FloatArray, tol: float) -> Proof:
+def prove_dense(U: FloatArray, tol: float, progress: Progress = None) -> Proof:
     """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations."""
     n = U.shape[1]
     frame = Frame.of(U, POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
-    lead, by_product, offset = _lead_in_own_direction(frame, U, tol)
-    found = search(frame, np.where(lead, RAY, UNDECIDED))
+    lead, by_product, offset = _lead_in_own_direction(frame, U, tol, progress)
+    found = search(frame, np.where(lead, RAY, UNDECIDED), progress)
     functional = found.functional | {int(i): frame.Z[i] for i in np.flatnonzero(lead & ~by_product)}
 
     claimed = np.array(sorted(functional), np.int64)
@@ -34,7 +34,7 @@ def prove_dense(U: FloatArray, tol: float) -> Proof:
     sure = by_product.copy()
     sure[claimed[proven]] = True
     combination = {i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in found.combination.items()}
-    settled = settle(U, frame.sums, tol, sure, combination)
+    settled = settle(U, frame.sums, tol, sure, combination, progress)
 
     witness = dict(zip(claimed[proven].tolist(), G[proven], strict=True))
     return Proof.of_settled(
@@ -48,7 +48,7 @@ def prove_dense(U: FloatArray, tol: float) -> Proof:
     )
 
 
-def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float) -> tuple[BoolArray, BoolArray, FloatArray]:
+def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Progress) -> tuple[BoolArray, BoolArray, FloatArray]:
     """Points that lead in their own direction, those for which the shared metric proves it well, and its offsets.
 
     The offset of ``T z_i`` is half-way between the point's own value and the next. Where rounding in ``T T' (q - centre)`` could
@@ -60,7 +60,7 @@ def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float) -> tuple[Boo
         squares = Z[rows] ** 2
         own[rows] = squares.sum(axis=1)
         stretched[rows] = squares @ frame.scale**2
-    largest, error = largest_products(frame.single, np.sqrt(own))
+    largest, error = largest_products(frame.single, np.sqrt(own), progress)
     half = (own - largest) / 2
     offset = largest + half + Z @ (frame.T.T @ frame.centre)
     norm2 = stretched - 2 * offset * (Z @ frame.T.sum(axis=0)) + n * offset**2  # |T z - offset|^2

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._threads import for_ranges, serial_blas
-from conecollapse._types import AnyArray, FloatArray
+from conecollapse._types import AnyArray, FloatArray, Progress
 
 ROWS, COLUMNS = 512, 2048  # a float32 block of 4 MiB: it stays in cache between the product and its maxima
 UNIT_ROUNDOFF_32 = 2.0**-24
 
 
-def largest_products(Zf: AnyArray, norms: FloatArray) -> tuple[FloatArray, FloatArray]:
+def largest_products(Zf: AnyArray, norms: FloatArray, progress: Progress = None) -> tuple[FloatArray, FloatArray]:
     """For each i an upper bound on ``max_{j != i} z_i . z_j``, and the bound on the error contained in it.
 
     ``Zf`` are the points rounded to float32, ``norms`` their lengths.
@@ -23,6 +23,7 @@ def largest_products(Zf: AnyArray, norms: FloatArray) -> tuple[FloatArray, Float
     m, d = Zf.shape
     stripes = [slice(row, row + ROWS) for row in range(0, m, ROWS)]
     partial: list[AnyArray] = []
+    finished: list[slice] = []
 
     def work(start: int, stop: int) -> None:
         largest = np.full(m, -np.inf, np.float32)
@@ -34,6 +35,9 @@ def largest_products(Zf: AnyArray, norms: FloatArray) -> tuple[FloatArray, Float
                     np.fill_diagonal(block, -np.inf)
                 np.maximum(largest[rows], block.max(1), out=largest[rows])
                 np.maximum(largest[columns], block.max(0), out=largest[columns])
+            finished.append(rows)
+            if progress is not None:
+                progress("products", len(finished), len(stripes))
         partial.append(largest)
 
     with serial_blas():

@@ -22,7 +22,7 @@ from conecollapse._linalg import row_norms
 from conecollapse._nnls.kernels import INSIDE
 from conecollapse._nnls.slots import Slots, price
 from conecollapse._threads import serial_blas
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
 
 N_BUCKETS = 64
@@ -46,7 +46,7 @@ class Findings:
     combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)  # over the lifted points
 
 
-def search(frame: Frame, status: IntArray) -> Findings:
+def search(frame: Frame, status: IntArray, progress: Progress = None) -> Findings:
     """Decide the undecided points of ``status``, as far as float32 prices and whitened coordinates can.
 
     In high dimension nearly all active sets stay small. Small workspaces let many points share a product, so points are
@@ -56,7 +56,7 @@ def search(frame: Frame, status: IntArray) -> Findings:
     found = Findings(status)
     for capacity in sorted({min(full, SMALL_CAPACITY), full}):
         if (status == UNDECIDED).any():
-            Search(frame, found, capacity).run()
+            Search(frame, found, capacity).run(progress)
     return found
 
 
@@ -83,7 +83,7 @@ class Search:
         self.point = np.full(len(self.slots.k), -1, np.int64)
         self.rounds = np.zeros(len(self.slots.k), np.int64)
 
-    def run(self) -> None:
+    def run(self, progress: Progress = None) -> None:
         with serial_blas():
             while True:
                 self._refill()
@@ -91,6 +91,8 @@ class Search:
                 if not len(active):
                     return
                 self._round(active)
+                if progress is not None:
+                    progress("search", int((self.found.status != UNDECIDED).sum()), len(self.found.status))
 
     def _refill(self) -> None:
         fresh = []

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from conecollapse._linalg import combination_rows, dense_rows, row_norms
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import for_ranges, serial_blas
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progress
 
 EPS = float(np.finfo(np.float64).eps)
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
@@ -82,6 +82,7 @@ def settle(
     tol: float,
     sure: BoolArray,
     combination: dict[int, tuple[IntArray, FloatArray]],
+    progress: Progress = None,
 ) -> Settled:
     """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that holds to ``tol``."""
     good = _hold(U, tol, sure, combination)
@@ -89,8 +90,11 @@ def settle(
     redundant[list(good)] = True
     out = Settled(~redundant, {}, {}, good)
     doubtful = np.flatnonzero(~sure & ~redundant)
-    for i in _prove_strong(U, sums, tol, doubtful, out):
+    left = _prove_strong(U, sums, tol, doubtful, out)
+    for done, i in enumerate(left, start=1):
         _delete_or_keep(U, sums, tol, int(i), out)
+        if progress is not None:
+            progress("settle", done, len(left))
     return out
 
 

@@ -23,7 +23,7 @@ from numba import njit
 
 from conecollapse._nnls.kernels import INSIDE, descend, dot
 from conecollapse._threads import for_ranges
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import DENSE, SUPPORT
 from conecollapse.geometry.certified.proof import Proof
 from conecollapse.geometry.certified.settle import CLEAR, settle
@@ -64,17 +64,19 @@ class Decisions:
     combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
 
 
-def prove_sparse(U: Sparse, tol: float) -> Proof:
+def prove_sparse(U: Sparse, tol: float, progress: Progress = None) -> Proof:
     """Rays of the sparse unit rows ``U`` (sorted indices, no stored zeros, no two rows colinear), with witnesses and combinations."""
     lists = Lists.of(U)
     m, n = U.shape
     private, lift = _private_coordinates(lists, tol)
     sure = private >= 0
+    if progress is not None:
+        progress("supports", int(sure.sum()), m)
     small = _small_problems(lists, np.flatnonzero(~sure), np.ones(m, bool), tol)
     sure[list(small.functional)] = True
     retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
     small.combination.update(_small_problems(lists, np.array(retry, np.int64), sure, tol).combination)
-    settled = settle(U, lists.sums, tol, sure, small.combination)
+    settled = settle(U, lists.sums, tol, sure, small.combination, progress)
 
     F, lifts = _witness_rows(np.flatnonzero(sure), private, lift, small, n)
     return Proof.of_settled(settled, {}, n, kind=np.where(sure, SUPPORT, DENSE), F=F, lift=lifts)

@@ -1,0 +1,35 @@
+"""The paper's datasets, where they are at hand. Small real and synthetic data cover the same code everywhere else."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import load_points
+
+from conecollapse import Cone
+
+
+@pytest.mark.parametrize(
+    ("name", "n_rays"),
+    [
+        ("AMLALL", 3593),
+        ("KHAN", 2308),
+        ("DUKE", 6834),
+        ("ORL", 10304),
+        ("UMIST", 1024),
+        ("MED", 5771),
+        ("CITESEER", 3623),
+        ("REUTERS", 17942),
+    ],
+)
+def test_number_of_rays_and_certificate(name, n_rays):
+    P = load_points(name)
+    cone = Cone.from_points(P)
+    assert cone.n_rays == n_rays
+    cone.verify(P)
+
+
+def test_a_mass_weighted_epsilon_cone_of_text():
+    P = load_points("MED")
+    cone = Cone.approximate(P, max_residual=0.3, max_rays=60, weights="mass")
+    assert cone.n_rays <= 60
+    cone.verify(P)

@@ -1,0 +1,71 @@
+"""Threads and processes: concurrent calls, forks after use, and limits that hold."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from cones import planted
+
+from conecollapse import Cone, nnls
+from conecollapse._threads import available_threads, current_threads, for_ranges, limit_threads
+
+
+def rays_of(seed):
+    return Cone.from_points(planted(np.random.default_rng(seed), 10, 25, 150)).ray_indices.tolist()
+
+
+def test_cones_and_nnls_in_several_python_threads_at_once():
+    expected = [rays_of(seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(rays_of, range(8))) == expected
+        A, B = np.random.default_rng(0).random((40, 300)), np.random.default_rng(1).random((40, 50))
+        answers = list(pool.map(lambda _: nnls(A, B)[1], range(6)))
+    for answer in answers:
+        np.testing.assert_allclose(answer, answers[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_can_go_on():
+    expected = rays_of(1)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(rays_of, (1,)).get(timeout=120) == expected
+
+
+def test_every_item_is_visited_once_and_limits_hold():
+    for limit in (1, 2, 5, None):
+        visits, names, inner = np.zeros(1000, int), set(), set()
+
+        def work(start, stop, visits=visits, names=names, inner=inner):
+            visits[start:stop] += 1
+            names.add(threading.get_ident())
+            inner.add(current_threads())
+
+        with limit_threads(limit) as granted:
+            for_ranges(work, 1000)
+        assert (visits == 1).all()
+        assert len(names) <= granted
+        if granted > 1:
+            assert inner == {1}  # threads do not nest
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    def work(start, stop):
+        raise RuntimeError(f"piece {start} to {stop}")
+
+    with limit_threads(3), pytest.raises(RuntimeError, match="piece"):
+        for_ranges(work, 100)
+    with limit_threads(3):
+        for_ranges(lambda *_: None, 100)  # and the pool still works
+
+
+def test_the_environment_can_lower_the_number_of_threads(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert available_threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert available_threads() >= 1
