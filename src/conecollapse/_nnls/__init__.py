@@ -24,7 +24,8 @@ from conecollapse._threads import for_ranges, limit_threads, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
-TALL, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # a matrix this tall and large is better reduced to its Gram matrix first
+TALL, TALL_COLUMNS, TALL_SIZE = 20, 8, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
+TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
 FEW_COLUMNS = 600  # up to here an active set prices every column itself
 BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
@@ -118,7 +119,12 @@ def nnls(
     """
     if atol is not None:
         warnings.warn("the arguments {'atol'} are ignored and deprecated, as in SciPy.", DeprecationWarning, stacklevel=2)
-    if not full_output and x0 is None and method != "bpp" and _is_small(A, b):
+    plain = not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
+    if plain and method == "auto" and _is_tall(A.shape):
+        solution = _solve_tall(A, b, maxiter or None) if b.ndim == 1 else None
+        if solution is not None:
+            return solution
+    elif plain and A.size * b.size <= SMALL_WORK * A.shape[0]:
         x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], maxiter or 3 * A.shape[1])
         if ending == LIMIT:
             raise ConvergenceError(_LIMIT_TEXT)
@@ -131,13 +137,35 @@ def nnls(
 _LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
 
 
-def _is_small(A: Any, b: Any) -> bool:
-    """Plain float64 arrays of matching shapes, and little to do: the common case, without the cost of the general one."""
+def _is_plain(A: Any, b: Any) -> bool:
+    """Float64 arrays of matching shapes: the common case, which can do without the cost of the general one."""
     return (
         type(A) is np.ndarray and type(b) is np.ndarray and A.ndim == 2 and A.dtype == b.dtype == np.float64
-        and (b.ndim == 1 or b.ndim == 2) and A.shape[0] == b.shape[0] and 0 < A.size * b.size <= SMALL_WORK * A.shape[0]
-        and A.flags.c_contiguous and b.flags.c_contiguous and not (TALL_COLUMNS <= A.shape[1] <= A.shape[0] / TALL and A.size > TALL_SIZE)
+        and (b.ndim == 1 or b.ndim == 2) and A.shape[0] == b.shape[0] and A.size * b.size > 0
+        and A.flags.c_contiguous and b.flags.c_contiguous
     )  # fmt: skip
+
+
+def _is_tall(shape: tuple[int, ...]) -> bool:
+    return TALL_COLUMNS <= shape[1] <= shape[0] / TALL and shape[0] * shape[1] > TALL_SIZE
+
+
+def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[FloatArray, float] | None:
+    """One right-hand side of a tall matrix by pivoting on its Gram matrix; None where that needs more care."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        G = A.T @ A
+        squares = np.diag(G).copy()
+        if not (np.isfinite(squares).all() and (squares > 1e-280).all() and np.isfinite(b @ b)):
+            return None
+    norms = np.sqrt(squares)
+    G /= norms * norms[:, None]
+    if not _well_conditioned(G):
+        return None
+    problem = Problem(A, norms, 1 / norms)
+    H, _, converged, rnorm, _ = _pivoting(problem, G)(b[None, :], None, maxiter)
+    if not converged[0]:
+        raise ConvergenceError(_LIMIT_TEXT)
+    return H[0] * problem.inverse, float(rnorm[0])
 
 
 def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool) -> Any:
@@ -255,7 +283,7 @@ Solver = Callable[[FloatArray, "BoolArray | None", "int | None"], Outcome]
 def _prepare(problem: Problem, method: str) -> tuple[Solver, str]:
     """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been done once."""
     m, n = problem.A.shape
-    if method == "bpp" or (method == "auto" and m >= n):
+    if method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n):
         G = problem.A.T @ problem.A
         G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
         if method == "bpp" or _well_conditioned(G):
