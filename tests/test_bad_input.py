@@ -19,15 +19,15 @@ BAD = [
     ([[-1, 2], [3, -4]], r"P has 2 negative entries, the first at row 0, column 0 \(-1\)"),
     (np.zeros((0, 3)), r"P has no points \(shape \(0, 3\)\)"),
     (np.zeros((3, 0)), "P has points of dimension 0"),
-    (np.ones(3), r"P has shape \(3,\); expected two dimensions .* P.reshape\(1, -1\)"),
+    (np.ones(3), r"P has shape \(3,\); expected two dimensions.* P.reshape\(1, -1\)"),
     (np.ones((2, 2, 2)), "expected two dimensions"),
-    (np.array([["a", "b"]]), "not numbers; convert it first"),
-    (np.array([[object(), 1]]), "P holds object values, not numbers"),
+    (np.array([["a", "b"]]), "P holds text, not numbers"),
+    (np.array([[object(), 1]]), "P holds objects, not numbers"),
     (np.array([[1j, 1]]), "P holds complex numbers"),
     ([[1, 2], [3]], "P is not a rectangular table of numbers"),
     (sp.csr_array([[0, -1.5]]), r"P has 1 negative entry, the first at row 0, column 1 \(-1.5\)"),
     (sp.csr_array([[0, 0], [0, np.nan]]), "P has NaN at row 1, column 1"),
-    (None, "P holds object values"),
+    (None, "P holds objects"),
 ]
 
 
@@ -66,9 +66,23 @@ def test_bad_epsilon_options():
         ({"max_rays": 0}, "max_rays must be an integer of at least 1; got 0"),
         ({"max_rays": 2.5}, "max_rays must be an integer of at least 1; got 2.5"),
         ({"weights": "size"}, "weights must be None or \"mass\"; got 'size'"),
+        ({"weights": np.ones(2)}, 'weights must be None or "mass"'),
+        ({"callback": 3}, "callback must be a function or None; got 3"),
     ]:
         with pytest.raises(InvalidInputError, match=message):
             Cone.approximate(np.eye(2), **kwargs)
+
+
+@pytest.mark.parametrize("n_jobs", [0, -5, 2.5, "all", True])
+def test_bad_n_jobs(n_jobs):
+    for door in (Cone.from_points, Cone.approximate):
+        with pytest.raises(InvalidInputError, match="n_jobs must be a number of threads, or None or -1 for all; got"):
+            door(np.eye(2), n_jobs=n_jobs)
+
+
+def test_masked_points_are_refused():
+    with pytest.raises(InvalidInputError, match="P is a masked array with 1 masked entries"):
+        Cone.from_points(np.ma.masked_array([[1.0, 2.0]], [[True, False]]))
 
 
 def test_input_is_never_changed():

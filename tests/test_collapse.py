@@ -94,6 +94,14 @@ def test_one_ray_low_rank_zero_points_and_groups(eta):
     cone.verify(flat)
 
 
+def test_a_cosine_cannot_tell_twins_apart_and_scale_does_not_matter():
+    twins = [[1, 1.5e-8], [1, 0], [0, 1]]
+    assert collapse(twins, max_iter=500).ray_indices.tolist() == Cone.from_points(twins).ray_indices.tolist() == [1, 2]
+    P = np.array([[4.0, 1], [1, 1], [1, 3]])
+    for scale in (1e-200, 1e200):
+        assert collapse(P * scale).ray_indices.tolist() == [0, 2]
+
+
 def test_sparse_points():
     P = sp.csr_array(np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 1, 2]]))
     cone = collapse(P)

@@ -9,7 +9,7 @@ from cones import brute_force, planted, unit
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from conecollapse import Cone
+from conecollapse import Cone, collapse
 
 
 @pytest.mark.parametrize("chunk", range(10))
@@ -116,6 +116,26 @@ def test_the_support_method_is_certified_near_the_tolerance(seed):
         Cone.from_points(sp.csr_array(P)).verify(sp.csr_array(P))
 
 
+@pytest.mark.parametrize("length", [100, 2000, 10_000])
+def test_supports_with_one_peak_and_a_long_tail(length):
+    """The functional on such a support is much longer than its values on points: its rounding must be covered too."""
+    rng = np.random.default_rng(2)
+    P = sp.lil_array((4, 12 * length))
+    P[0, :length] = np.r_[1.0, np.full(length - 1, 1e-7)]
+    P[1, :length] = np.r_[0.5, 0.87, 1e-7 * rng.uniform(0.5, 1.5, length - 2)]
+    P[2, length + 5] = P[3, length + 9] = 1.0
+    P = sp.csr_array(P)
+    Cone.from_points(P).verify(P)
+
+
+def test_a_sparse_cone_verifies_the_same_points_dense_and_the_other_way_round():
+    rng = np.random.default_rng(3)
+    S = sp.random_array((30, 200), density=0.03, rng=rng).tocsr()
+    Cone.from_points(S).verify(S.toarray())
+    P = rng.random((20, 5))
+    Cone.from_points(P).verify(sp.csr_array(P))
+
+
 def test_progress_is_reported_and_ends_at_the_total():
     rng = np.random.default_rng(0)
     for P in (rng.random((700, 10)), sp.random_array((200, 100), density=0.03, rng=rng)):
@@ -168,6 +188,32 @@ def test_twins_near_the_tolerance_are_settled_and_certified(gap):
     cone.verify(P)
 
 
+@pytest.mark.parametrize("n", [3, 100, 1000, 5000])
+@pytest.mark.parametrize("distance", [0.99, 0.9999, 1.0001, 1.002, 1.009, 1.02])
+def test_no_gap_between_within_and_beyond_the_tolerance(n, distance):
+    """A point at a known distance just below or above tol is either represented or proven, whatever the dimension."""
+    rng = np.random.default_rng(1)
+    rays = unit(rng.random((min(5, n - 1), n)))
+    Q, _ = np.linalg.qr(rays.T)
+    normal = rng.standard_normal(n)
+    normal -= Q @ (Q.T @ normal)
+    point = unit(rays.mean(axis=0, keepdims=True))[0] + distance * 1e-8 * normal / np.linalg.norm(normal)
+    P = np.vstack([rays, np.abs(point)])
+    cone = Cone.from_points(P)
+    assert (cone.n_rays == len(P)) == (distance > 1)
+    cone.verify(P)
+
+
+def test_many_points_near_the_tolerance():
+    """Mixtures with noise of the size of the tolerance: settled in bulk, not one by one."""
+    rng = np.random.default_rng(2)
+    rays = rng.random((10, 12))
+    P = np.vstack([rays, rng.dirichlet(np.ones(10), 600) @ rays + 2e-9 * rng.standard_normal((600, 12))])
+    cone = Cone.from_points(np.abs(P))
+    assert cone.n_rays < 60
+    cone.verify(np.abs(P))
+
+
 @given(st.integers(0, 10_000))
 def test_clouds_at_the_scale_of_the_tolerance_are_certified(seed):
     """Points that all lie within a few tolerances of each other: the hardest case for a consistent answer."""
@@ -177,6 +223,7 @@ def test_clouds_at_the_scale_of_the_tolerance_are_certified(seed):
     Cone.from_points(P).verify(P)
 
 
+@pytest.mark.filterwarnings("ignore:P is float32")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8, bool])
 def test_dtypes(dtype):
     P = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 1], [1, 1, 1]]).astype(dtype)
@@ -184,6 +231,15 @@ def test_dtypes(dtype):
     assert cone.ray_indices.tolist() == oracle(P.astype(float)).tolist()
     cone.verify(P)
     assert Cone.from_points(sp.csr_array(P)).ray_indices.tolist() == cone.ray_indices.tolist()
+
+
+def test_float32_points_are_warned_about():
+    """Rounding turns combinations into rays when tol is finer than it; the warning says which tol treats them as inside."""
+    P = planted(np.random.default_rng(1), 6, 5, 20)
+    assert Cone.from_points(P).n_rays == 5
+    with pytest.warns(UserWarning, match=r"P is float32, rounded to about 6e-08 .* Pass tol=1e-06 or larger"):
+        assert Cone.from_points(P.astype(np.float32)).n_rays > 5
+    assert Cone.from_points(P.astype(np.float32), tol=1e-6).n_rays == 5
 
 
 def test_huge_and_tiny_points():
@@ -232,10 +288,27 @@ def test_a_cone_contains_its_points_and_their_combinations_and_not_what_is_outsi
         assert cone.contains(np.zeros((1, 5))).all()
 
 
+@pytest.mark.parametrize("weights", [None, "mass"])
+def test_an_approximate_cone_contains_its_points_to_its_guarantee(weights):
+    P = planted(np.random.default_rng(8), 5, 20, 30) * np.logspace(-3, 0, 50)[:, None]
+    cone = Cone.approximate(P, 0.1, weights=weights)
+    assert cone.contains(P).all()
+    assert not cone.contains(P, tol=1e-8).all()
+
+
 def test_names_of_a_frame_are_kept():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame([[1.0, 0], [1, 1], [0, 1]], index=["a", "b", "c"])
     assert Cone.from_points(frame).ray_names.tolist() == ["a", "c"]
+    assert collapse(frame).ray_names.tolist() == ["a", "c"]
+    assert Cone.from_points(frame.set_axis([7, 8, 9])).ray_names.tolist() == [7, 9]
+    assert Cone.from_points(frame.convert_dtypes()).n_rays == 2
+    nested = frame.set_axis(pandas.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]))
+    assert Cone.from_points(nested).ray_names.tolist() == [("a", 1), ("b", 1)]
+    with pytest.raises(ValueError, match=r"column 'gene' of P holds .* values, not numbers"):
+        Cone.from_points(frame.assign(gene="x"))
+    with pytest.raises(ValueError, match="P has NaN at row 1, column 1"):
+        Cone.from_points(frame.convert_dtypes().mask([[False, False], [False, True], [False, False]]))
 
 
 def test_results_repeat_and_do_not_depend_on_threads():

@@ -40,6 +40,16 @@ def test_merging_colinear_rays_and_three_cones():
     merged.verify(P)
 
 
+def test_errors_add_up_honestly_when_cones_merge():
+    """Two cones whose rays differ by just less than tol: points of the second end up further than tol from the merged rays."""
+    d = 0.9e-8
+    A, B = np.array([[1.0, 0, 0], [0, 1, 0]]), np.array([[1, 0, d], [0, 1, d], [1, 1, 2 * d]])
+    merged = Cone.from_points(A).merge(Cone.from_points(B))
+    assert merged.n_rays == 2
+    verdict = merged.verify(np.vstack([A, B]))
+    assert merged.tol < verdict.largest_residual <= merged.certificate.reach
+
+
 def test_cones_of_different_dimension_do_not_merge():
     with pytest.raises(ValueError, match="cones of dimension 2 and 3 cannot be merged"):
         Cone.from_points(np.eye(2)).merge(Cone.from_points(np.eye(3)))
@@ -92,6 +102,22 @@ def test_damaged_files_are_refused(tmp_path):
         Cone.load(file)
 
 
+def test_altered_files_are_refused_before_anything_is_used(tmp_path):
+    file = tmp_path / "cone.npz"
+    P = planted(np.random.default_rng(3), 5, 6, 9)
+    Cone.from_points(P).save(file)
+    arrays = dict(np.load(file))
+    for name, value in [
+        ("rays", arrays["rays"] + 100), ("coefficients.indices", arrays["coefficients.indices"] + 100),
+        ("coefficients.indptr", -arrays["coefficients.indptr"]), ("unit_rays", arrays["unit_rays"][:, 1:]),
+        ("leader", arrays["leader"] * 1.0),
+        ("tol", np.array(np.nan)), ("n_points", np.array(10**6)), ("dim", np.array(3)),
+    ]:  # fmt: skip
+        np.savez(file, **(arrays | {name: value}))
+        with pytest.raises(ConeFileError, match="incomplete or inconsistent cone file"):
+            Cone.load(file)
+
+
 def test_objects_are_refused_not_unpickled(tmp_path):
     class Bomb:
         def __reduce__(self):
@@ -120,6 +146,8 @@ def test_a_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_missing_file(tmp_path):
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere.* to write 'c.npz' in"):
+        Cone.from_points(np.eye(2)).save(tmp_path / "nowhere" / "c.npz")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing.npz"):
         Cone.load(tmp_path / "nothing.npz")

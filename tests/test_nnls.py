@@ -176,6 +176,31 @@ def test_maxiter(method):
     assert (x >= 0).all()
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-150, 1e150, 1e200, 1e300])
+@pytest.mark.parametrize("shape", [(6, 3), (900, 30), (4, 9)])
+def test_scale_of_the_right_hand_side_does_not_matter(shape, scale):
+    rng = np.random.default_rng(10)
+    A, B = rng.random(shape), rng.random((shape[0], 3))
+    x, rnorm = nnls(A, B)
+    for many in (B, B[:, 0]):
+        big, size = nnls(A, many * scale)
+        np.testing.assert_allclose(big / scale, x if many.ndim == 2 else x[:, 0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(size / scale, rnorm if many.ndim == 2 else rnorm[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (30, 300), (20, 900)])
+def test_maxiter_limits_what_is_done(shape):
+    rng = np.random.default_rng(11)
+    A, B = rng.random(shape), rng.random((shape[0], 5))
+    for method in METHODS:
+        for limit in (1, 3, 8):
+            assert nnls(A, B, method=method, maxiter=limit, full_output=True)[2].n_iter.max() <= limit
+    assert nnls(A, B, maxiter=0)[1] == pytest.approx(nnls(A, B)[1])
+    for bad in (-1, 2.5, "a", True):
+        with pytest.raises(ValueError, match="maxiter must be a whole number"):
+            nnls(A, B, maxiter=bad)
+
+
 def test_zero_right_hand_side():
     x, rnorm, info = nnls(np.random.default_rng(9).random((5, 3)), np.zeros((5, 2)), full_output=True)
     assert not x.any()
@@ -192,9 +217,9 @@ def test_zero_right_hand_side():
         (np.array([[1.0, np.nan]]), np.ones(1), "A has NaN at row 0, column 1"),
         (np.ones((2, 2)), np.array([1.0, np.inf]), "b has an infinite entry at row 1, column 0"),
         (np.ones((2, 2)) * 1j, np.ones(2), "A holds complex numbers"),
-        (np.array([["a", "b"]]), np.ones(1), "A holds .* values, not numbers"),
+        (np.array([["a", "b"]]), np.ones(1), "A holds text, not numbers"),
         (np.ones((2, 0)), np.ones(2), "dimension 0"),
-        (np.ones((2, 2)), np.array([object(), 1]), "b holds object values"),
+        (np.ones((2, 2)), np.array([object(), 1]), "b holds objects, not numbers"),
     ],
 )
 def test_bad_input(A, b, message):

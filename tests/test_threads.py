@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from cones import planted
+from threadpoolctl import threadpool_info
 
 from conecollapse import Cone, nnls
 from conecollapse._threads import available_threads, current_threads, for_ranges, limit_threads
@@ -27,6 +28,17 @@ def test_cones_and_nnls_in_several_python_threads_at_once():
         answers = list(pool.map(lambda _: nnls(A, B)[1], range(6)))
     for answer in answers:
         np.testing.assert_allclose(answer, answers[0])
+
+
+def test_blas_threads_are_restored_after_overlapping_calls():
+    def blas():
+        return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+    rays_of(0)
+    before = blas()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(rays_of, [1, 2, 3] * 6))
+    assert blas() == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

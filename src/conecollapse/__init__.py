@@ -14,12 +14,15 @@ from conecollapse._errors import (
     InvalidInputError,
 )
 from conecollapse._nnls import NnlsInfo, nnls
+from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict
 from conecollapse.geometry.collapse import Iteration, collapse
 from conecollapse.geometry.cone import Cone
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ApproximateCertificate",
+    "Certificate",
     "CertificateError",
     "Cone",
     "ConeCollapseError",
@@ -28,6 +31,7 @@ __all__ = [
     "InvalidInputError",
     "Iteration",
     "NnlsInfo",
+    "Verdict",
     "collapse",
     "nnls",
 ]

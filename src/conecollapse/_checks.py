@@ -8,7 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, Points, Sparse
+from conecollapse._types import AnyArray, IntArray, Points, Sparse
+
+SMALLEST_TOL = 1e-13
 
 
 def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0") -> Points:
@@ -32,13 +34,42 @@ def as_matrix(P: Any, name: str) -> Points:
         _check_dtype(P.dtype, name)
         _check_shape(P.shape, name)
         return _canonical(P)
+    if np.ma.isMaskedArray(P) and np.ma.is_masked(P):
+        raise InvalidInputError(
+            f"{name} is a masked array with {int(np.ma.getmaskarray(P).sum())} masked entries; fill or drop them first."
+        )
     try:
-        array = np.asarray(P)
+        array = _frame_values(P, name) if hasattr(P, "iloc") and hasattr(P, "dtypes") else np.asarray(P)
     except ValueError as error:
-        raise InvalidInputError(f"{name} is not a rectangular table of numbers: {error}.") from error
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"{name} is not a rectangular table of numbers: its rows have different lengths.") from error
     _check_dtype(array.dtype, name)
     _check_shape(array.shape, name)
     return array.astype(np.float64) if array.dtype.kind == "b" else array
+
+
+def _frame_values(frame: Any, name: str) -> AnyArray:
+    """The numbers of a pandas frame, its nullable types included; a column that holds none is named."""
+    if frame.ndim == 2:
+        for label, dtype in zip(frame.columns, frame.dtypes, strict=True):
+            if getattr(dtype, "kind", "O") not in "fiub":
+                raise InvalidInputError(f"column {label!r} of {name} holds {dtype} values, not numbers; drop or convert it first.")
+    nullable = any(not isinstance(dtype, np.dtype) for dtype in np.atleast_1d(np.asarray(frame.dtypes, dtype=object)))
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan) if nullable else frame.to_numpy()
+
+
+def row_labels(P: Any, rows: IntArray) -> AnyArray | None:
+    """Labels of these rows of a pandas frame; None for anything else."""
+    if not (hasattr(P, "iloc") and hasattr(P, "index")):
+        return None
+    return np.asarray(P.index)[rows]
+
+
+def check_callable(value: Any, name: str) -> None:
+    """Refuse what is neither None nor callable."""
+    if value is not None and not callable(value):
+        raise InvalidInputError(f"{name} must be a function or None; got {value!r}.")
 
 
 def check_finite(array: Points, name: str) -> None:
@@ -74,6 +105,14 @@ def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
     return number
 
 
+def check_tol(tol: Any) -> float:
+    """``tol`` as a float in [1e-13, 1): float64 does not resolve less between unit points."""
+    number = check_positive(tol, "tol", below=1.0)
+    if number < SMALLEST_TOL:
+        raise InvalidInputError(f"tol = {number:.3g} is below {SMALLEST_TOL:g}, the least that float64 resolves between unit points.")
+    return number
+
+
 def check_count(value: Any, name: str) -> int:
     """``value`` as an integer >= 1."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
@@ -85,14 +124,14 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind == "c":
         raise InvalidInputError(f"{name} holds complex numbers; pass real ones, for instance {name}.real.")
     if dtype.kind not in "fiub":
-        raise InvalidInputError(f"{name} holds {dtype} values, not numbers; convert it first, for instance {name}.astype(float).")
+        kind = {"U": "text", "S": "bytes", "O": "objects", "M": "dates", "m": "time spans"}.get(dtype.kind, str(dtype))
+        raise InvalidInputError(f"{name} holds {kind}, not numbers; pass a table of numbers.")
 
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2:
-        raise InvalidInputError(
-            f"{name} has shape {shape}; expected two dimensions (n_points, dim). A single point is {name}.reshape(1, -1)."
-        )
+        hint = f" A single point is {name}.reshape(1, -1)." if len(shape) == 1 and shape[0] else ""
+        raise InvalidInputError(f"{name} has shape {shape}; expected two dimensions, (n_points, dim).{hint}")
     if shape[0] == 0:
         raise InvalidInputError(f"{name} has no points (shape {shape}); at least one row is needed.")
     if shape[1] == 0:

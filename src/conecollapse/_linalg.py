@@ -72,12 +72,12 @@ def merge_colinear(U: Points, tol: float) -> IntArray:
             return leader
         first = np.full(run[-1] + 1, m)
         np.minimum.at(first, run, left)
-        near = _distances(U, left, first[run]) <= tol
+        near = pair_distances(U, left, first[run]) <= tol
         leader[left[near]] = first[run][near]
         left = left[~near]
 
 
-def _distances(U: Points, a: IntArray, b: IntArray, block: int = 4096) -> FloatArray:
+def pair_distances(U: Points, a: IntArray, b: IntArray, block: int = 4096) -> FloatArray:
     """``|u_a - u_b|`` for paired indices, a block of rows at a time."""
     out = np.empty(len(a))
     for start in range(0, len(a), block):
@@ -103,3 +103,12 @@ def combination_rows(parts: list[tuple[IntArray, FloatArray]], n_columns: int) -
     columns = np.concatenate([S for S, _ in parts]) if parts else np.zeros(0, np.int64)
     values = np.concatenate([h for _, h in parts]) if parts else np.zeros(0)
     return sp.csr_array((values, columns, ptr), shape=(len(parts), n_columns))
+
+
+def residuals(U: Points, rows: IntArray, H: Sparse, rays: Points, block: int = 4096) -> FloatArray:
+    """``|u_i - h_i rays|`` for each of ``rows``, where ``H`` has a row of coefficients for every point."""
+    out = np.empty(len(rows))
+    for start in range(0, len(rows), block):
+        piece = rows[start : start + block]
+        out[start : start + block] = row_norms(U[piece] - H[piece] @ rays)
+    return out

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from numbers import Integral
 from threading import Lock
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+from conecollapse._errors import InvalidInputError
 
 _LIMIT: ContextVar[int | None] = ContextVar("conecollapse_threads", default=None)
 
@@ -38,20 +42,17 @@ def current_threads() -> int:
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[int]:
     """Hold our kernels and BLAS to ``n_jobs`` threads inside the block; None or -1 leaves both as they are."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or (n_jobs < 1 and n_jobs != -1)):
+        raise InvalidInputError(f"n_jobs must be a number of threads, or None or -1 for all; got {n_jobs!r}.")
     if n_jobs is None or n_jobs == -1:
         yield current_threads()
         return
-    token = _LIMIT.set(n_jobs)
+    token = _LIMIT.set(int(n_jobs))
     try:
-        with _controller().limit(limits=n_jobs):
-            yield n_jobs
+        with _BLAS.limited(int(n_jobs)):
+            yield int(n_jobs)
     finally:
         _LIMIT.reset(token)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 @contextmanager
@@ -60,8 +61,50 @@ def serial_blas() -> Iterator[None]:
 
     Idle OpenBLAS workers spin for tens of milliseconds after each product and would take the cores from our kernels.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    with _BLAS.limited(1):
         yield
+
+
+class _BlasLimit:
+    """The number of BLAS threads is one for the whole process: the first to limit it saves it, the last to leave restores it."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.wishes: list[int] = []
+        self.original: Any = None
+
+    @contextmanager
+    def limited(self, n: int) -> Iterator[None]:
+        self._change(n, enter=True)
+        try:
+            yield
+        finally:
+            self._change(n, enter=False)
+
+    def _change(self, n: int, *, enter: bool) -> None:
+        with self.lock:
+            before = min(self.wishes, default=None)
+            if enter:
+                self.wishes.append(n)
+            else:
+                self.wishes.remove(n)
+            now = min(self.wishes, default=None)
+            if now == before:
+                return
+            if before is None:
+                self.original = _controller().limit(limits=now, user_api="blas")
+            elif now is None:
+                self.original.restore_original_limits()
+            else:
+                _controller().limit(limits=now, user_api="blas")
+
+
+_BLAS = _BlasLimit()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 @cache
@@ -87,23 +130,24 @@ def for_ranges(work: Callable[[int, int], object], n_items: int, smallest: int =
         return
     step = max(-(-n_items // (8 * n_threads)), smallest)
     starts, lock = iter(range(0, n_items, step)), Lock()
+    errors: list[BaseException] = []
 
     def take_part() -> None:
         token = _LIMIT.set(1)
         try:
-            while True:
+            while not errors:
                 with lock:
                     start = next(starts, None)
                 if start is None:
                     return
                 work(start, min(start + step, n_items))
+        except BaseException as error:  # everybody stops; the first error is raised by the caller
+            errors.append(error)
         finally:
             _LIMIT.reset(token)
 
     helpers = [_pool(max(n_threads, available_threads())).submit(take_part) for _ in range(n_threads - 1)]
-    try:
-        take_part()
-    finally:
-        for helper in helpers:
-            if not helper.cancel():  # one that has not begun is not needed any more
-                helper.result()
+    take_part()
+    wait([helper for helper in helpers if not helper.cancel()])  # one that has not begun is not needed any more
+    if errors:
+        raise errors[0]

@@ -25,6 +25,7 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
 TALL, TALL_COLUMNS, TALL_SIZE = 20, 8, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
+LARGEST_GRAM = 8192  # columns up to which the Gram matrix is formed: 512 MiB
 TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
 FEW_COLUMNS = 600  # up to here an active set prices every column itself
 BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
@@ -119,7 +120,11 @@ def nnls(
     """
     if atol is not None:
         warnings.warn("the arguments {'atol'} are ignored and deprecated, as in SciPy.", DeprecationWarning, stacklevel=2)
-    plain = not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
+    if method not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
+    if maxiter is not None and (isinstance(maxiter, bool) or not isinstance(maxiter, (int, np.integer)) or maxiter < 0):
+        raise InvalidInputError(f"maxiter must be a whole number, or None or 0 for the default; got {maxiter!r}.")
+    plain = n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
     if plain and method == "auto" and _is_tall(A.shape):
         solution = _solve_tall(A, b, maxiter or None) if b.ndim == 1 else None
         if solution is not None:
@@ -128,7 +133,7 @@ def nnls(
         x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], maxiter or 3 * A.shape[1])
         if ending == LIMIT:
             raise ConvergenceError(_LIMIT_TEXT)
-        if ending != INVALID and method in METHODS:
+        if ending != INVALID:
             return (x, rnorm) if rnorm.shape[0] > 1 else (x[:, 0], float(rnorm[0]))
     with limit_threads(n_jobs):
         return _nnls_checked(A, b, maxiter or None, method, x0, full_output)
@@ -155,7 +160,7 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[Floa
     with np.errstate(over="ignore", invalid="ignore"):
         G = A.T @ A
         squares = np.diag(G).copy()
-        if not (np.isfinite(squares).all() and (squares > 1e-280).all() and np.isfinite(b @ b)):
+        if not (np.isfinite(squares).all() and (squares > 1e-280).all() and 1e-280 < b @ b < np.inf):
             return None
     norms = np.sqrt(squares)
     G /= norms * norms[:, None]
@@ -169,8 +174,6 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[Floa
 
 
 def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool) -> Any:
-    if method not in METHODS:
-        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     A, B, flat = _check_problem(A, b)
     n, k = A.shape[1], B.shape[1]
     start = None if x0 is None else _check_start(x0, n, k)
@@ -187,9 +190,11 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
         for cols in blocks[first:last]:
             block = B[:, cols].toarray() if sp.issparse(B) else B[:, cols]
             Bt = np.ascontiguousarray(np.asarray(block, np.float64).T)
+            unit = _safe_units(Bt)
             guess = None if start is None else np.ascontiguousarray(start[:, cols].T)
-            H, n_iter[cols], converged[cols], rnorm[cols], kkt[cols] = solve(Bt, guess, maxiter)
-            X[:, cols] = (H * problem.inverse).T
+            H, n_iter[cols], converged[cols], rnorm[cols], kkt[cols] = solve(Bt / unit[:, None], guess, maxiter)
+            X[:, cols] = (H * unit[:, None] * problem.inverse).T
+            rnorm[cols] *= unit
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
         for_ranges(work, len(blocks))
@@ -198,6 +203,12 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
     x = X[:, 0] if flat else X
     norm = dtype(rnorm[0]).item() if flat else rnorm.astype(dtype)
     return (x, norm, NnlsInfo(kkt, n_iter, converged, used)) if full_output else (x, norm)
+
+
+def _safe_units(Bt: FloatArray) -> FloatArray:
+    """1 for each right-hand side, or its largest entry where squares of it would be lost."""
+    peak = np.abs(Bt).max(axis=1)
+    return np.where((peak > 0) & ((peak < 1e-140) | (peak > 1e140)), peak, 1.0)
 
 
 def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
@@ -283,7 +294,7 @@ Solver = Callable[[FloatArray, "BoolArray | None", "int | None"], Outcome]
 def _prepare(problem: Problem, method: str) -> tuple[Solver, str]:
     """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been done once."""
     m, n = problem.A.shape
-    if method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n):
+    if n <= LARGEST_GRAM and (method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n)):
         G = problem.A.T @ problem.A
         G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
         if method == "bpp" or _well_conditioned(G):
@@ -315,7 +326,8 @@ def _pivoting(problem: Problem, G: FloatArray) -> Solver:
         converged = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
         again = np.flatnonzero(converged & (~result.solved | (kkt > KKT_GOOD)))
         if len(again):
-            H[again], steps, converged[again], rnorm[again], kkt[again] = fallback()(Bt[again], None, maxiter)
+            left = None if maxiter is None else maxiter - int(result.n_iter[again].min())
+            H[again], steps, converged[again], rnorm[again], kkt[again] = fallback()(Bt[again], None, left)
             result.n_iter[again] += steps
         return H, result.n_iter, converged, rnorm, kkt
 
@@ -337,7 +349,11 @@ def _active(problem: Problem) -> Solver:
         targets = Bt if reduce is None else Bt @ reduce
         if sp.issparse(Z) or n > FEW_COLUMNS:
             first = None if start is None else [np.flatnonzero(s) for s in start]
-            result = active_set_sparse(Z, targets) if sp.issparse(Z) else active_set(Z, targets, start=first, max_steps=maxiter)
+            result = (
+                active_set_sparse(Z, targets, max_steps=maxiter)
+                if sp.issparse(Z)
+                else active_set(Z, targets, start=first, max_steps=maxiter)
+            )
             H, steps, converged = result.dense(n), result.n_steps, result.converged
         else:
             H, steps, converged = local_active_set(Z, problem.norms, targets, start, maxiter)

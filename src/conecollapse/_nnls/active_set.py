@@ -116,7 +116,14 @@ def _padded(lists: list[IntArray]) -> tuple[IntArray, IntArray]:
     return out, lengths
 
 
-def active_set_sparse(U: Sparse, X: FloatArray, *, allowed: BoolArray | None = None, exclude: IntArray | None = None) -> ActiveSetResult:
+def active_set_sparse(
+    U: Sparse,
+    X: FloatArray,
+    *,
+    allowed: BoolArray | None = None,
+    exclude: IntArray | None = None,
+    max_steps: int | None = None,
+) -> ActiveSetResult:
     """`active_set` over the rows of a sparse ``U``: all rows are priced by a sparse product, only good ones become dense."""
     n_rhs, _dim = X.shape
     out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool))
@@ -133,11 +140,13 @@ def active_set_sparse(U: Sparse, X: FloatArray, *, allowed: BoolArray | None = N
             if not len(top) or np.linalg.norm(r) <= INSIDE_AT * np.linalg.norm(X[b]):
                 break
             pool = np.concatenate([S, top])
-            solved = active_set(U[pool].toarray(), X[b : b + 1], start=[np.arange(len(S))])
-            out.n_steps[b] += solved.n_steps[0]
+            left = None if max_steps is None else max_steps + len(S) - int(out.n_steps[b])  # the columns it has are put back first
+            solved = active_set(U[pool].toarray(), X[b : b + 1], start=[np.arange(len(S))], max_steps=left)
+            out.n_steps[b] += solved.n_steps[0] - len(S)
+            out.converged[b] = solved.converged[0]
             stalled = np.linalg.norm(solved.residual[0]) >= np.linalg.norm(r) * (1 - 1e-15)
             S, h, r = pool[solved.passive[0]], solved.values[0], solved.residual[0]
-            if stalled:
+            if stalled or not out.converged[b]:
                 break
         out.passive.append(S)
         out.values.append(h)

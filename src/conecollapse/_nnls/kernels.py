@@ -185,8 +185,8 @@ def descend(Z, weight, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, st
     """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state given.
 
     Each step appends the candidate with the highest price ``r . z_j``, times its weight, and restores feasibility. A column that brings no
-    descent is dead until the residual next shrinks: the objective falls strictly at every accepted step, so no passive
-    set returns and the loop is finite.
+    descent is dead until the residual is next smaller than ever before, so that between two such moments no column is tried
+    twice, and no passive set returns: the loop is finite.
 
     It ends as OPTIMAL when no candidate is priced above ``stop |r|`` nor above ``share`` times the point's own price
     ``r . x`` (0 for a plain solve; 1 to stop once the point itself is the best priced), as INSIDE when ``|r| <= inside``.
@@ -194,6 +194,7 @@ def descend(Z, weight, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, st
     """
     x_norm = np.sqrt(dot(x, x))
     norm = np.sqrt(dot(r, r))
+    lowest = norm
     revive(dead, cand, n_cand, S, k)
     for step in range(max_steps):
         if norm <= inside:
@@ -216,7 +217,8 @@ def descend(Z, weight, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, st
             norm_new = np.sqrt(dot(r, r))
         if norm_new < SMALL_RESIDUAL * x_norm:
             norm_new = refresh_residual(Z, x, x_norm, Q, S, h, k, r)
-        if norm_new < norm * (1.0 - 1e-15):
+        if norm_new < lowest * (1.0 - 1e-15):
+            lowest = norm_new
             revive(dead, cand, n_cand, S, k)
         norm = norm_new
     return k, LIMIT, max_steps

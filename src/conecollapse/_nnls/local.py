@@ -9,7 +9,7 @@ from conecollapse._nnls.kernels import LIMIT, OPTIMAL, axpy, descend, dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
-INVALID = -1  # something is not finite: the caller finds out what
+INVALID = -1  # something is not finite, or too small or large to square: the caller takes care
 PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
 MANY = 256  # columns from which on a short list of them is worked on between full pricings
 N_BUCKETS = 64
@@ -138,7 +138,11 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
     for c in range(k):
         for i in range(m):
             X[c, i] = B[i, c]
-        total += dot(X[c], X[c])
+        size = dot(X[c], X[c])
+        total += size
+        if size < 1e-280:  # zero, or so small that squares are lost: not for here
+            for i in range(m):
+                fine = fine and X[c, i] == 0.0
     if not (fine and np.isfinite(total)):
         return x, rnorm, INVALID
     H, steps, ending = np.empty((k, n)), np.zeros(k, np.int64), np.zeros(k, np.int64)

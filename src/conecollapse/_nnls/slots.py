@@ -67,9 +67,9 @@ def _advance(Z, weight, X, slots, cand, n_cand, S, h, k, Q, R, qx, r, ending, st
     for b in range(len(slots)):
         s = slots[b]
         x = X[s]
-        norm = np.sqrt(dot(x, x))
+        inner, left = inside * np.sqrt(dot(x, x)), max_steps - steps[s]
         k[s], ending[s], n = descend(
-            Z, weight, x, cand[b], n_cand[b], S[s], h[s], k[s], Q[s], R[s], qx[s], r[s], z, dead, share, stop, inside * norm, max_steps
+            Z, weight, x, cand[b], n_cand[b], S[s], h[s], k[s], Q[s], R[s], qx[s], r[s], z, dead, share, stop, inner, left
         )  # fmt: skip
         steps[s] += n
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._checks import as_points, check_count, check_positive
+from conecollapse._checks import as_points, check_callable, check_count, check_positive, check_tol, row_labels
 from conecollapse._errors import ConvergenceError, InvalidInputError
 from conecollapse._linalg import dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import active_set
@@ -96,15 +96,16 @@ def collapse(
     array([-1, -2])
     """
     eta = check_positive(eta, "eta", below=1.0)
-    tol = check_positive(tol, "tol", below=1.0)
+    tol = check_tol(tol)
     max_iter = check_count(max_iter, "max_iter")
     if prune not in ("always", "printed"):
         raise InvalidInputError(f'prune must be "always" or "printed"; got {prune!r}.')
+    check_callable(callback, "callback")
     points = as_points(P)
     U, lengths = unit_rows(points)
-    leader, leaders = group(U, lengths, tol)
+    _, leaders = group(U, lengths, tol)
     X = dense_rows(U, leaders)
-    mean = np.asarray(points[np.flatnonzero(leader >= 0)].mean(axis=0), np.float64).ravel()
+    mean = np.asarray(U.T @ (lengths / lengths.max())).ravel()  # the direction of the mean, whatever the scale of the points
     mean /= np.linalg.norm(mean)
 
     n = X.shape[1]
@@ -120,10 +121,10 @@ def collapse(
         if len(history) == max_iter:
             raise ConvergenceError(
                 f"Cone Collapse did not stop within {max_iter} iterations ({int((~frozen).sum())} rays are still free); "
-                'raise max_iter, or use prune="always".'
+                + ("raise max_iter." if prune == "always" else 'the printed rule rarely does; use prune="always".')
             )
     certificate = certify(U, lengths, tol, rays=np.unique(leaders[at]))
-    return Cone(U[certificate.rays], certificate, history=history)
+    return Cone(U[certificate.rays], certificate, ray_names=row_labels(P, certificate.rays), history=history)
 
 
 class State:
@@ -134,8 +135,8 @@ class State:
 
     def on_data(self) -> tuple[BoolArray, IntArray]:
         """Which rays are colinear with a data point, and the nearest point of each (a place in X)."""
-        nearest = (self.U @ self.X.T).argmax(axis=1)
-        return row_norms(self.U - self.X[nearest]) <= self.tol, nearest
+        nearest = np.array([row_norms(self.X - u).argmin() for u in self.U])  # a cosine would not resolve tol
+        return (self.ids >= 0) | (row_norms(self.U - self.X[nearest]) <= self.tol), nearest
 
     def iterate(self, mean: FloatArray, eta: float, t: int, printed: bool) -> Iteration:
         frozen, _ = self.on_data()

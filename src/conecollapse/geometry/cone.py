@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_matrix, as_points, check_columns, check_finite, check_positive
-from conecollapse._errors import CertificateError, InvalidInputError
+from conecollapse._checks import as_matrix, as_points, check_callable, check_columns, check_finite, check_positive, check_tol, row_labels
+from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress
-from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check, check_approximate
+from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
@@ -37,13 +38,13 @@ class Cone:
     ray_indices : (c,) array
         Which rows of the point set they are.
     ray_names : (c,) array or None
-        Their names, when the points came as a pandas frame.
+        Their labels, when the points came as a pandas frame (as text after `save` and `load`).
     certificate : Certificate or ApproximateCertificate
         What is claimed about the point set; `verify` checks it.
     path : EpsilonPath or None
         For `approximate`: the points added in turn, and the largest residual after each.
     history : list of Iteration or None
-        For `collapse`: what happened in each iteration.
+        For `collapse`: what happened in each iteration. It is not saved.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Cone:
         tol : float
             Numerical tolerance on distances between unit points. Near it the definition can contradict itself (two twins,
             each within ``tol`` of the other's cone); such rays are kept one by one and claim less, see
-            `conecollapse.certificates`.
+            `conecollapse.certificates`. Points that were rounded to float32 need about 1e-6; a warning says so.
         n_jobs : int, optional
             Threads to use; all available ones by default.
         progress : callable, optional
@@ -100,12 +101,14 @@ class Cone:
         >>> cone.contains([[3, 1], [1, -1]])
         array([ True, False])
         """
-        tol = check_positive(tol, "tol", below=1.0)
+        tol = check_tol(tol)
+        check_callable(progress, "progress")
         points = as_points(P)
+        _warn_if_too_coarse(points, tol)
         with limit_threads(n_jobs):
             U, lengths = unit_rows(points)
             certificate = certify(U, lengths, tol, progress=progress)
-        return cls(U[certificate.rays], certificate, ray_names=_names(P, certificate.rays))
+        return cls(U[certificate.rays], certificate, ray_names=row_labels(P, certificate.rays))
 
     @classmethod
     def approximate(
@@ -125,7 +128,7 @@ class Cone:
         P : (n_points, dim) array, sparse array or data frame
             Non-negative and finite.
         max_residual : float
-            Rays are added until no point is further than this from their cone.
+            Rays are added until no point is further than this from their cone; at least 1e-6.
         max_rays : int, optional
             Stop at this many rays even so; ``cone.path.residuals[-1]`` then says what was reached.
         weights : None or "mass"
@@ -148,30 +151,35 @@ class Cone:
         >>> cone.n_rays, bool(cone.path.residuals[-1] <= 0.01)
         (2, True)
         """
+        check_callable(callback, "callback")
         points = as_points(P)
         with limit_threads(n_jobs):
             rays, certificate, path = approximate(points, max_residual, max_rays, weights, callback)
-        return cls(rays, certificate, ray_names=_names(P, certificate.rays), path=path)
+        return cls(rays, certificate, ray_names=row_labels(P, certificate.rays), path=path)
 
     @property
     def ray_indices(self) -> IntArray:
+        """Rows of the point set that are rays: increasing for an exact cone, in the order of choice for an approximate one."""
         return self.certificate.rays
 
     @property
     def n_rays(self) -> int:
+        """Number of rays, c."""
         return len(self.certificate.rays)
 
     @property
     def n_points(self) -> int:
+        """Number of points that the cone was made from, zero and colinear ones included."""
         return self.certificate.n_points
 
     @property
     def dim(self) -> int:
+        """Number of coordinates of each point."""
         return self.certificate.dim
 
     @property
     def tol(self) -> float:
-        """Tolerance of the claims: the numerical one, or the guaranteed residual of an approximate cone."""
+        """Tolerance of the claims: the numerical one, or the largest residual that an approximate cone reached and guarantees."""
         return self.certificate.tol
 
     @property
@@ -191,12 +199,13 @@ class Cone:
     def coefficients(self, Y: Any, *, sparse: bool = False) -> Any:
         """Non-negative coefficients of the point of the cone nearest to each row of ``Y``: ``project(Y) = coefficients(Y) @ rays``.
 
-        An (n, c) array, or a CSR array with ``sparse=True`` (no row has more than ``dim`` entries).
+        They multiply the unit rays; the lengths of the rows of ``Y`` are in them. An (n, c) array, or a CSR array with
+        ``sparse=True`` (no row has more than ``dim`` entries).
         """
         Y = self._check(Y)
         parts = [
             (S, h * length)
-            for solved, lengths in self._solve(Y)
+            for solved, lengths, _ in self._solve(Y)
             for S, h, length in zip(solved.passive, solved.values, lengths, strict=True)
         ]
         rows = combination_rows(parts, self.n_rays)
@@ -209,11 +218,18 @@ class Cone:
 
     def residuals(self, Y: Any) -> FloatArray:
         """Distance of each row of ``Y`` from the cone, relative to the row's length (0 for zero rows)."""
-        return np.concatenate([row_norms(solved.residual) for solved, _ in self._solve(self._check(Y))])
+        return self._measure(Y)[0]
 
-    def contains(self, Y: Any) -> BoolArray:
-        """Whether each row of ``Y`` is within ``tol`` of the cone, relative to its length."""
-        return self.residuals(Y) <= self.tol
+    def contains(self, Y: Any, tol: float | None = None) -> BoolArray:
+        """Whether each row of ``Y`` is within ``tol`` of the cone, relative to its length.
+
+        By default ``tol`` is the cone's own: numerical for an exact cone, the guaranteed residual for an approximate one. If that
+        guarantee is weighted by mass, distances are measured in its unit, the length of the longest point.
+        """
+        distance, lengths = self._measure(Y)
+        if tol is None and isinstance(self.certificate, ApproximateCertificate) and self.certificate.mass:
+            distance = distance * lengths / self.certificate.longest
+        return distance <= (self.tol if tol is None else check_positive(tol, "tol")) * (1 + 1e-9)
 
     def merge(self, other: Cone) -> Cone:
         """The cone of the points of both: rays(A u B) = rays(rays(A) u rays(B)).
@@ -237,16 +253,7 @@ class Cone:
 
         Returns the smallest proven distance of a ray from the cone of the others and the largest residual of a point.
         """
-        points = as_points(P)
-        if points.shape == (self.n_points, self.dim):
-            rays, _ = unit_rows(points[self.ray_indices])
-            shape_ok = self.rays.shape == rays.shape
-            off = row_norms(rays - self.rays) if shape_ok else np.full(self.n_rays, np.inf)
-            for k in np.flatnonzero(~(off <= 1e-12))[:1]:
-                raise CertificateError(f"ray {k} (point {self.ray_indices[k]}): the stored ray is {off[k]:.3g} away from the unit point.")
-        if isinstance(self.certificate, ApproximateCertificate):
-            return check_approximate(points, self.certificate)
-        return check(points, self.certificate)
+        return check(as_points(P), self.rays, self.certificate)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the cone to an ``.npz`` file, under a temporary name first: a killed run leaves no half file."""
@@ -273,24 +280,34 @@ class Cone:
         check_columns(Y, self.dim, "Y")
         return Y
 
-    def _solve(self, Y: Points) -> list[tuple[ActiveSetResult, FloatArray]]:
-        """Active sets of the unit rows of ``Y`` over the rays, a block at a time, with the rows' lengths."""
+    def _measure(self, Y: Any) -> tuple[FloatArray, FloatArray]:
+        """Relative distance of each row from its projection, measured explicitly, and the rows' lengths."""
+        distances, all_lengths = [], []
+        for solved, lengths, rows in self._solve(self._check(Y)):
+            parts = list(zip(solved.passive, solved.values, strict=True))
+            distances.append(row_norms(np.asarray(rows - combination_rows(parts, self.n_rays) @ self.rays)))
+            all_lengths.append(lengths)
+        return np.concatenate(distances), np.concatenate(all_lengths)
+
+    def _solve(self, Y: Points) -> Iterator[tuple[ActiveSetResult, FloatArray, FloatArray]]:
+        """Active sets of the unit rows of ``Y`` over the rays, a block at a time, with the rows' lengths and the rows."""
         rays = self.rays
         if sp.issparse(rays) and rays.shape[0] * rays.shape[1] <= DENSE_RAYS:
             rays = rays.toarray()
-        out = []
         for start in range(0, Y.shape[0], BLOCK_ROWS):
             rows, lengths = unit_rows(dense_rows(Y, np.arange(start, min(start + BLOCK_ROWS, Y.shape[0]))))
-            out.append((active_set_sparse(rays, rows) if sp.issparse(rays) else active_set(rays, rows), lengths))
-        return out
+            yield (active_set_sparse(rays, rows) if sp.issparse(rays) else active_set(rays, rows)), lengths, rows
 
 
-def _names(P: Any, rows: IntArray) -> AnyArray | None:
-    """Row labels of a pandas frame; None for anything else."""
-    index = getattr(P, "index", None)
-    if index is None or not hasattr(P, "iloc"):
-        return None
-    return np.asarray(index)[rows].astype(str)
+def _warn_if_too_coarse(points: Points, tol: float) -> None:
+    """Points in float32 or float16 carry rounding of their own, which turns points inside the cone into rays."""
+    if points.dtype.kind == "f" and np.finfo(points.dtype).eps / 2 > tol:
+        rounding = float(np.finfo(points.dtype).eps) / 2
+        warnings.warn(
+            f"P is {points.dtype}, rounded to about {rounding:.0e} of each entry, but tol = {tol:.0e}: a point that is a combination "
+            f"of others only up to that rounding counts as a ray. Pass tol={20 * rounding:.0e} or larger to treat it as inside.",
+            stacklevel=3,
+        )
 
 
 def _dense_stack(parts: list[Points]) -> FloatArray:

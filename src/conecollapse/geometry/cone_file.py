@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import uuid
 import zipfile
 import zlib
 from os import PathLike
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import ConeFileError
 from conecollapse._types import AnyArray, Points, Sparse
-from conecollapse.certificates import ApproximateCertificate, Certificate
+from conecollapse.certificates import ApproximateCertificate, Certificate, check_form
 from conecollapse.geometry.epsilon import EpsilonPath
 
 FORMAT = "conecollapse-cone-1"
@@ -36,21 +36,23 @@ def write_cone(
     arrays |= _pack("unit_rays", rays) | _pack("coefficients", certificate.coefficients)
     if isinstance(certificate, Certificate):
         arrays |= {name: getattr(certificate, name) for name in _EXACT} | _pack("F", certificate.F)
+        arrays["reach"] = np.array(certificate.reach)
     else:
-        arrays |= {"rays": certificate.rays, "mass": np.array(certificate.mass)}
+        arrays |= {"rays": certificate.rays, "mass": np.array(certificate.mass), "longest": np.array(certificate.longest)}
     if ray_names is not None:
-        arrays["ray_names"] = np.asarray(ray_names, dtype=np.str_)
+        arrays["ray_names"] = np.array([str(name) for name in ray_names], dtype=np.str_)
     if epsilon_path is not None:
         arrays["path_residuals"] = epsilon_path.residuals
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(target.parent)!r} to write {target.name!r} in; make it first.")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             np.savez(file, **arrays)
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -76,7 +78,7 @@ def read_cone(
     try:
         return _unpack_cone(arrays)
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file ({error}).") from error
+        raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file ({str(error).rstrip('.')}).") from error
 
 
 def _unpack_cone(
@@ -91,13 +93,13 @@ def _unpack_cone(
     rays = _unpack("unit_rays", arrays)
     certificate: Certificate | ApproximateCertificate
     if "mass" in arrays:
-        certificate = ApproximateCertificate(rays=arrays["rays"], mass=bool(arrays["mass"]), **common)
+        certificate = ApproximateCertificate(rays=arrays["rays"], mass=bool(arrays["mass"]), longest=float(arrays["longest"]), **common)
     else:
         exact: dict[str, Any] = {name: arrays[name] for name in _EXACT}
-        certificate = Certificate(**exact, F=_unpack("F", arrays), **common)
-    c, n = len(certificate.rays), certificate.dim
-    if rays.shape != (c, n) or certificate.coefficients.shape != (certificate.n_points, c):
-        raise ValueError(f"rays of shape {rays.shape} and coefficients of shape {certificate.coefficients.shape} do not fit")
+        certificate = Certificate(**exact, reach=float(arrays["reach"]), F=_unpack("F", arrays), **common)
+    check_form(certificate)
+    if rays.shape != (len(certificate.rays), certificate.dim) or rays.dtype.kind != "f":
+        raise ValueError(f"rays of shape {rays.shape} do not fit {len(certificate.rays)} rays in dimension {certificate.dim}")
     residuals = arrays.get("path_residuals")
     path = None if residuals is None else EpsilonPath(certificate.rays, residuals)
     return rays, certificate, arrays.get("ray_names"), path
@@ -118,12 +120,9 @@ def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:
     if name in arrays:
         return arrays[name]
     parts = [arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")]
+    data, indices, indptr = parts
+    if indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any() or not indptr[-1] == len(data) == len(indices):
+        raise ValueError(f"the row pointers of {name!r} do not fit its entries")
     M: Sparse = sp.csr_array(tuple(parts), shape=tuple(int(s) for s in arrays[f"{name}.shape"]))
     M.check_format(full_check=True)
     return M
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

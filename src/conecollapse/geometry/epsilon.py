@@ -26,6 +26,7 @@ from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import ApproximateCertificate
 
 SMALLEST_RESIDUAL = 1e-6  # squares of smaller ones are lost in the Gram form; the exact cone serves there
+GRAM_DIGITS = 0.999  # what the Gram form may be off by at SMALLEST_RESIDUAL; the guarantee is measured explicitly
 BATCH = 128  # bounds measured again at a time
 ROWS = 1024
 
@@ -51,7 +52,7 @@ def approximate(
         raise InvalidInputError(
             f"max_residual = {max_residual:.3g} is below {SMALLEST_RESIDUAL:g}, what an epsilon-cone resolves; use Cone.from_points."
         )
-    if weights not in (None, "mass"):
+    if not (weights is None or (isinstance(weights, str) and weights == "mass")):
         raise InvalidInputError(f'weights must be None or "mass"; got {weights!r}.')
     U, lengths = unit_rows(points)
     if not lengths.any():
@@ -65,7 +66,7 @@ def approximate(
         greedy.residuals.append(residual)
         if callback is not None:
             callback(len(greedy.rays), residual)
-        if residual <= max_residual or len(greedy.rays) == limit:
+        if residual <= max_residual * GRAM_DIGITS or len(greedy.rays) == limit:
             break
         greedy.add(worst)
     rays = np.array(greedy.rays)
@@ -76,6 +77,7 @@ def approximate(
         dim=U.shape[1],
         rays=rays,
         mass=weights == "mass",
+        longest=float(lengths.max()),
         coefficients=coefficients,
     )
     return U[rays], certificate, EpsilonPath(rays, np.array(greedy.residuals))

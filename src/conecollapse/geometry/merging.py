@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._linalg import residuals
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified import certify
@@ -31,17 +32,20 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
     C[kept, np.arange(len(kept))] = 1.0
     C = C.tocsr()
     C = C[np.where(inner.leader >= 0, inner.leader, 0)]  # a ray merged into a colinear one is that one
-    H = sp.block_diag([_with_rays(a), _with_rays(b)]).tocsr() @ C
+    H_old = sp.csr_array(sp.block_diag([_with_rays(a), _with_rays(b)]))
+    # |u - h C R| <= |u - h U| + h |U - C R|: what the old coefficients left, and what expressing the old rays by the new adds
+    error = residuals(U, np.arange(U.shape[0]), C, U[kept])
+    reach = max(a.reach, b.reach) + float((H_old @ error).max()) + 4 * float(np.finfo(np.float64).eps)
 
     leader = np.concatenate([a.leader, np.where(b.leader >= 0, b.leader + a.n_points, -1)])
     rays = old[kept]
-    drop = np.ones(len(leader), bool)
-    drop[rays] = False
-    drop &= leader == np.arange(len(leader))  # only leaders that are not rays need coefficients
-    H = sp.csr_array(sp.diags_array(drop.astype(np.float64)) @ H)
+    needs_coefficients = leader == np.arange(len(leader))
+    needs_coefficients[rays] = False
+    H = sp.csr_array(sp.diags_array(needs_coefficients.astype(np.float64)) @ (H_old @ C))
     H.eliminate_zeros()
     merged = replace(
         inner,
+        reach=min(reach, 1.0),
         n_points=len(leader),
         rays=rays,
         leader=leader,

@@ -47,7 +47,7 @@ def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = 
     V = take_rows(U, leaders)
     with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
         proof = _prove(V, tol, None if rays is None else np.searchsorted(leaders, rays), progress)
-    return proof.certificate(leaders, leader, tol)
+    return proof.certificate(U, leaders, leader, tol)
 
 
 def _prove(V: Points, tol: float, rays: IntArray | None, progress: Progress) -> Proof:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import combination_rows
-from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
+from conecollapse._linalg import combination_rows, pair_distances, residuals
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import DENSE, Certificate
 from conecollapse.geometry.certified.settle import Settled
 
@@ -53,8 +53,8 @@ class Proof:
             **(parts | families),
         )
 
-    def certificate(self, leaders: IntArray, leader: IntArray, tol: float) -> Certificate:
-        """The certificate about all points: ``leaders`` are the points that this proof numbers 0, 1, ..."""
+    def certificate(self, U: Points, leaders: IntArray, leader: IntArray, tol: float) -> Certificate:
+        """The certificate about all unit points ``U``: ``leaders`` are those that this proof numbers 0, 1, ..."""
         n_points = len(leader)
         place = np.full(len(leaders), -1)
         place[self.rays] = np.arange(len(self.rays))
@@ -63,8 +63,14 @@ class Proof:
         lengths = np.zeros(n_points + 1, np.int64)
         lengths[leaders[rows] + 1] = np.diff(H.indptr)
         coefficients = sp.csr_array((H.data, place[H.indices], np.cumsum(lengths)), shape=(n_points, len(self.rays)))
+        members = np.flatnonzero((leader >= 0) & (leader != np.arange(n_points)))
+        reach = max(
+            pair_distances(U, members, leader[members]).max(initial=0.0),
+            residuals(U, leaders[rows], coefficients, U[leaders[self.rays]]).max(initial=0.0),
+        )
         return Certificate(
             tol=tol,
+            reach=float(reach),
             n_points=n_points,
             dim=self.centre.shape[0],
             rays=leaders[self.rays],

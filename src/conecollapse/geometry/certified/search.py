@@ -31,7 +31,7 @@ RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not belie
 INSIDE_AT = 1e-10  # relative residual at which a point counts as inside
 SMALL_CAPACITY = 128
 MAX_ROUNDS = 60
-MAX_STEPS = 1000
+MAX_STEPS = 10**9
 WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
 
 UNDECIDED, RAY, REDUNDANT = 0, 1, -1
@@ -78,7 +78,7 @@ class Search:
         self.known_f[: self.n_known] = self.Zf[known]
         self.known = np.empty(m, np.int64)
         self.known[: self.n_known] = known
-        n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 16, 512))
+        n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
         self.slots = Slots(self.Z, min(n_slots, max(len(self.queue), 1)), capacity)
         self.point = np.full(len(self.slots.k), -1, np.int64)
         self.rounds = np.zeros(len(self.slots.k), np.int64)
@@ -127,12 +127,14 @@ class Search:
         self.point[active[decided | give_up]] = -1
         run = np.flatnonzero(~(decided | give_up))
         slots = active[run]
+        before = self.slots.steps[slots]
         self.slots.advance(slots, cand[run], n_cand[run], 1.0, 1e-14, INSIDE_AT, MAX_STEPS)
         for slot in slots[self.slots.ending[slots] == INSIDE]:
             i = int(self.point[slot])
             self.found.status[i] = REDUNDANT
             self.found.combination[i] = self.slots.solution(slot)
             self.point[slot] = -1
+        self.rounds[slots[self.slots.steps[slots] == before]] += MAX_ROUNDS // 2  # no candidate could enter: twice is enough
 
     def _price_undecided(
         self, leads: IntArray, active: IntArray, r: FloatArray, rf: AnyArray, own: FloatArray, best: FloatArray,

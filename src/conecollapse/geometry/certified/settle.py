@@ -9,6 +9,7 @@ become fewer, a witness found early still holds at the end.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progress
 
 EPS = float(np.finfo(np.float64).eps)
+INSIDE = 0.999  # a residual must stay below tol by this factor
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
 ROWS = 2**20  # entries of a block of products: 8 MiB, of which every thread has one
 
@@ -50,7 +52,7 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     def work(first: int, last: int) -> None:
         for a in range(first, last, step):
             rows = slice(a, min(a + step, last))
-            G[rows], proven[rows] = _shift(A[rows], own[rows], U, sums, CLEAR * tol)
+            G[rows], proven[rows] = _shift(A[rows], own[rows], U, sums, CLEAR * tol + 4 * (U.shape[1] + 2) * EPS)
 
     with serial_blas():
         for_ranges(work, len(A), smallest=16)
@@ -59,14 +61,11 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
 
 def _shift(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, needed: float) -> tuple[FloatArray, BoolArray]:
     values = np.asarray((U @ A.T).T) if sp.issparse(U) else A @ U.T
-    values /= sums
     here = np.arange(len(values))
-    lead = values[here, own].copy()
+    lead = values[here, own] / sums[own]
     values[here, own] = -np.inf
-    second = values.max(axis=1)
-    # a checker's rounding is at most (n + 2) roundoffs of |g| <= |a| + |t| sqrt(n), and |t| <= 1
-    n = A.shape[1]
-    tight = second + 8 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(second))
+    second = (values / sums).max(axis=1)
+    tight = least_shift(values, second, sums, A.shape[1])
     G, proven = np.empty_like(A), np.zeros(len(A), bool)
     for t in (np.maximum((lead + second) / 2, tight), tight):
         shifted = A - t[:, None]
@@ -74,6 +73,15 @@ def _shift(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, needed: fl
         G[~proven] = shifted[~proven]
         proven |= distance > needed
     return G, proven
+
+
+def least_shift(values: FloatArray, second: FloatArray, sums: FloatArray, n: int) -> FloatArray:
+    """The smallest t for which ``g = a - t`` is below zero on all points with ``values = a . u``, rounding included.
+
+    A checker's rounding is at most (n + 2) roundoffs of ``|g| <= |a| + |t| sqrt(n)``, with unit a; we leave room for twice that.
+    """
+    margin = 2 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(second))
+    return ((values + margin[:, None]) / sums).max(axis=1)
 
 
 def settle(
@@ -85,14 +93,16 @@ def settle(
     progress: Progress = None,
 ) -> Settled:
     """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that holds to ``tol``."""
-    good = _hold(U, tol, sure, combination)
+    good = _hold(U, tol / 10, sure, combination)  # the search worked in other coordinates: what is not clear is solved again
+    good |= _inside_sure(U, tol, sure, np.setdiff1d(np.flatnonzero(~sure), list(good)))
     redundant = np.zeros(U.shape[0], bool)
     redundant[list(good)] = True
     out = Settled(~redundant, {}, {}, good)
     doubtful = np.flatnonzero(~sure & ~redundant)
     left = _prove_strong(U, sums, tol, doubtful, out)
+    leaning: dict[int, set[int]] = defaultdict(set)  # who has which point in its combination, or had
     for done, i in enumerate(left, start=1):
-        _delete_or_keep(U, sums, tol, int(i), out)
+        _delete_or_keep(U, sums, tol, int(i), out, leaning)
         if progress is not None:
             progress("settle", done, len(left))
     return out
@@ -109,8 +119,16 @@ def _hold(
         some = points[a : a + step]
         H = combination_rows([combination[i] for i in some], U.shape[0])
         residual = row_norms(U[np.array(some)] - H @ U)
-        good.update({i: combination[i] for i, length in zip(some, residual, strict=True) if length <= tol / 10})
+        good.update({i: combination[i] for i, length in zip(some, residual, strict=True) if length <= tol})
     return good
+
+
+def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
+    """Combinations over the sure rays of those ``points`` that are within tol of their cone."""
+    if not len(points) or not sure.any():
+        return {}
+    solved = project(U, dense_rows(U, points), allowed=sure)
+    return _hold(U, tol * INSIDE, sure, dict(zip(points.tolist(), zip(solved.passive, solved.values, strict=True), strict=True)))
 
 
 def _prove_strong(U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled) -> IntArray:
@@ -128,9 +146,9 @@ def project(U: Points, targets: FloatArray, **restriction: Any) -> ActiveSetResu
     return (active_set_sparse if sp.issparse(U) else active_set)(U, targets, **restriction)
 
 
-def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settled) -> None:
-    leaning = [j for j, (S, _) in out.combination.items() if i in S]
-    needy = np.array([i, *leaning])
+def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settled, leaning: dict[int, set[int]]) -> None:
+    """Delete doubtful point i if the living represent it and all points ``leaning`` on it; else keep it, with a witness."""
+    needy = np.array([i, *sorted(j for j in leaning[i] if i in out.combination[j][0])])
     others = out.alive.copy()
     others[i] = False
     targets = dense_rows(U, needy)
@@ -138,11 +156,14 @@ def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settle
     residual = row_norms(targets - np.array([h @ U[S] for S, h in zip(solved.passive, solved.values, strict=True)]))
     if (residual <= tol).all():
         out.alive[i] = False
-        out.combination.update(zip(needy.tolist(), zip(solved.passive, solved.values, strict=True), strict=True))
+        for j, S, h in zip(needy.tolist(), solved.passive, solved.values, strict=True):
+            out.combination[j] = (S, h)
+            for k in S.tolist():
+                leaning[k].add(j)
         return
     worst = int(np.argmax(residual))
     r = solved.residual[worst] / np.linalg.norm(solved.residual[worst])
-    t = max(0.0, float((U[others] @ r / sums[others]).max(initial=0.0)))
-    t += 8 * (U.shape[1] + 2) * EPS * (1 + np.sqrt(U.shape[1]) * t)
-    out.witness[i] = r - t
+    values = np.where(others, np.asarray(U @ r).ravel(), -np.inf)[None, :]
+    second = np.maximum((values / sums).max(axis=1), 0.0)
+    out.witness[i] = r - max(0.0, float(least_shift(values, second, sums, U.shape[1])[0]))
     out.weak[i] = int(needy[worst])

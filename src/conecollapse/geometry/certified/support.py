@@ -317,7 +317,7 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
                     outside = max(sums[j] - inside[j] - rounding, 1e-300)
                     lift = max(lift, (margin * max(value[j], 0.0) + rounding) / outside)
             # contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
-            shift = rounding * (2.0 + 2.0 * lift) if n_contained else 0.0
+            shift = 4.0 * rounding * (np.sqrt(dot(f, f)) + lift + 1.0) if n_contained else 0.0
             for t in range(df):
                 f[t] -= shift
             own = value[i] - shift * sums[i]
