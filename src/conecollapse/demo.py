@@ -14,7 +14,7 @@ from conecollapse import CertificateError, Cone, collapse
 def main() -> None:
     digits()
     mixtures()
-    print("\nEvery number above was computed just now; every claim was checked by code that shares nothing with the solver.")
+    print("\nEvery number above was computed just now, and every certificate checked by code that shares nothing with the solver.")
 
 
 def digits() -> None:
@@ -26,11 +26,14 @@ def digits() -> None:
     cone = Cone.from_points(P)
     elapsed = time.perf_counter() - start
     verdict = cone.verify(P)
-    print(f"  {cone.n_rays} of 64 pixels are extreme rays, {len(cone.zero_points)} are always black ({elapsed:.1f} s, compiling included).")
+    print(
+        f"  {len(cone.zero_points)} pixels are always black; all {cone.n_rays} others are extreme rays, none a mixture of others ({elapsed:.1f} s)."
+    )
     print(f"  Verified: every ray is at least {verdict.smallest_distance:.4f} away from the cone of the others.")
     few = Cone.approximate(P, max_residual=0.3, weights="mass")
     few.verify(P)
-    print(f"  {few.n_rays} pixels already come within {few.tol:.2f} of the brightest one's length of every pixel (epsilon-cone, verified):")
+    print(f"  But the cone of {few.n_rays} of them (#) comes near every pixel: no pixel is further from it than {few.tol:.2f} of the")
+    print("  longest pixel's length. That is the epsilon-cone; verified too.")
     marks = np.full(64, ".")
     marks[cone.zero_points] = " "
     marks[few.ray_indices] = "#"

@@ -22,7 +22,7 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
 PATIENCE = 3  # exchanges without progress before the backup rule (p in the paper)
-SMALL = 96  # variables up to which our own Cholesky kernel beats calling LAPACK for each group
+SMALL = 96  # passive variables up to which our own Cholesky kernel beats calling LAPACK for each group
 DUAL_ZERO = 1e-13  # duals above minus this share of |b| count as non-negative
 PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
 
@@ -68,15 +68,16 @@ def solve_groups(G: FloatArray, C: FloatArray, passive: BoolArray, rows: IntArra
     if not len(rows):
         return ok
     order, bounds = group_equal(passive[rows])
-    if G.shape[0] > SMALL:
+    largest = int(passive[rows].sum(axis=1).max())
+    if largest > SMALL:
         for a, b in itertools.pairwise(bounds):
             ok[order[a:b]] = _solve_group(G, C, np.flatnonzero(passive[rows[order[a]]]), rows[order[a:b]], X, Y)
         return ok
 
     def work(start: int, stop: int) -> None:
-        _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, X, Y, ok)
+        _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, largest, X, Y, ok)
 
-    for_ranges(work, len(bounds) - 1, smallest=max(1, 20_000 // G.shape[0] ** 2))
+    for_ranges(work, len(bounds) - 1, smallest=max(1, 20_000 // (1 + G.shape[0] * largest)))
     return ok
 
 
@@ -110,11 +111,11 @@ def _solve_group(G: FloatArray, C: FloatArray, F: IntArray, rows: IntArray, X: F
 
 
 @njit(cache=True, nogil=True)
-def _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, X, Y, ok):  # type: ignore[no-untyped-def]
+def _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, largest, X, Y, ok):  # type: ignore[no-untyped-def]
     n = G.shape[0]
-    F = np.empty(n, np.int64)
-    L = np.empty((n, n))
-    z = np.empty(n)
+    F = np.empty(largest, np.int64)
+    L = np.empty((largest, largest))
+    z = np.empty(largest)
     for g in range(start, stop):
         k = 0
         for j in range(n):

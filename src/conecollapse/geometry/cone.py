@@ -14,7 +14,7 @@ from conecollapse._checks import as_matrix, as_points, check_callable, check_col
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
-from conecollapse._threads import limit_threads
+from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check
 from conecollapse.geometry.certified import certify
@@ -153,7 +153,7 @@ class Cone:
         """
         check_callable(callback, "callback")
         points = as_points(P)
-        with limit_threads(n_jobs):
+        with limit_threads(n_jobs), serial_blas():  # many small products
             rays, certificate, path = approximate(points, max_residual, max_rays, weights, callback)
         return cls(rays, certificate, ray_names=row_labels(P, certificate.rays), path=path)
 

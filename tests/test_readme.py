@@ -1,0 +1,38 @@
+"""The README's examples run as they stand, and print what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(name):
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_readme(capsys):
+    scope = {}
+    for block in blocks("README.md"):
+        exec(compile(block, "README.md", "exec"), scope)
+    printed = capsys.readouterr().out
+    assert "[0 1 2 3 4]" in printed
+    assert "[ True False]" in printed
+    assert scope["few"].path.residuals[-1] <= 0.1
+    assert scope["x"].shape == (5, 205)
+
+
+@pytest.mark.parametrize("page", ["docs/epsilon-cone.md"])
+def test_pages(page):
+    scope = {}
+    for block in blocks(page):
+        exec(compile(block, page, "exec"), scope)
+
+
+def test_links_lead_somewhere():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
