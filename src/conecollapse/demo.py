@@ -26,9 +26,8 @@ def digits() -> None:
     cone = Cone.from_points(P)
     elapsed = time.perf_counter() - start
     verdict = cone.verify(P)
-    print(
-        f"  {len(cone.zero_points)} pixels are always black; all {cone.n_rays} others are extreme rays, none a mixture of others ({elapsed:.1f} s)."
-    )
+    black = len(cone.zero_points)
+    print(f"  {black} pixels are always black; all {cone.n_rays} others are extreme rays, none a mixture of others ({elapsed:.1f} s).")
     print(f"  Verified: every ray is at least {verdict.smallest_distance:.4f} away from the cone of the others.")
     few = Cone.approximate(P, max_residual=0.3, weights="mass")
     few.verify(P)
