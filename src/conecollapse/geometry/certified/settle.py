@@ -112,33 +112,38 @@ def _hold(
     U: Points, tol: float, sure: BoolArray, combination: dict[int, tuple[IntArray, FloatArray]]
 ) -> dict[int, tuple[IntArray, FloatArray]]:
     """The combinations over sure rays whose residual in the original coordinates is within tol."""
-    points = [i for i, (S, _) in combination.items() if sure[S].all()]
-    step = max(1, ROWS // U.shape[1])
+    points = np.array([i for i, (S, _) in combination.items() if sure[S].all()], np.int64)
     good = {}
-    for a in range(0, len(points), step):
-        some = points[a : a + step]
-        H = combination_rows([combination[i] for i in some], U.shape[0])
-        residual = row_norms(U[np.array(some)] - H @ U)
-        good.update({i: combination[i] for i, length in zip(some, residual, strict=True) if length <= tol})
+    for some in _blocks(points, U.shape[1]):
+        H = combination_rows([combination[int(i)] for i in some], U.shape[0])
+        residual = row_norms(U[some] - H @ U)
+        good.update({int(i): combination[int(i)] for i in some[residual <= tol]})
     return good
 
 
 def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
     """Combinations over the sure rays of those ``points`` that are within tol of their cone."""
-    if not len(points) or not sure.any():
-        return {}
-    solved = project(U, dense_rows(U, points), allowed=sure)
-    return _hold(U, tol * INSIDE, sure, dict(zip(points.tolist(), zip(solved.passive, solved.values, strict=True), strict=True)))
+    found: dict[int, tuple[IntArray, FloatArray]] = {}
+    for some in _blocks(points, U.shape[1]) if sure.any() else []:
+        solved = project(U, dense_rows(U, some), allowed=sure)
+        found.update(zip(some.tolist(), zip(solved.passive, solved.values, strict=True), strict=True))
+    return _hold(U, tol * INSIDE, sure, found)
 
 
 def _prove_strong(U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled) -> IntArray:
     """Doubtful points that lie more than tol from the cone of *all* other points are rays whatever happens; the rest is returned."""
-    if not len(doubtful):
-        return doubtful
-    r = project(U, dense_rows(U, doubtful), exclude=doubtful).residual
-    G, proven = confirm(r, doubtful, U, sums, tol)
-    out.witness.update(zip(doubtful[proven].tolist(), G[proven], strict=True))
-    return doubtful[~proven]
+    left = [doubtful[:0]]
+    for some in _blocks(doubtful, U.shape[1]):
+        G, proven = confirm(project(U, dense_rows(U, some), exclude=some).residual, some, U, sums, tol)
+        out.witness.update(zip(some[proven].tolist(), G[proven], strict=True))
+        left.append(some[~proven])
+    return np.concatenate(left)
+
+
+def _blocks(points: IntArray, n: int) -> list[IntArray]:
+    """``points`` in pieces that take little memory as dense rows."""
+    step = max(1, ROWS // n)
+    return [points[a : a + step] for a in range(0, len(points), step)]
 
 
 def project(U: Points, targets: FloatArray, **restriction: Any) -> ActiveSetResult:
