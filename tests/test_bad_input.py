@@ -24,6 +24,8 @@ BAD = [
     (np.array([["a", "b"]]), "P holds text, not numbers"),
     (np.array([[object(), 1]]), "P holds objects, not numbers"),
     (np.array([[1j, 1]]), "P holds complex numbers"),
+    ([[1.7e308, 1.7e308]], r"P has 1.7e\+308 at row 0, column 0; rescale entries to at most 1e\+300"),
+    (np.array([[1, 1]], np.longdouble) * np.longdouble("1e400"), "P has an infinite entry at row 0, column 0"),
     ([[1, 2], [3]], "P is not a rectangular table of numbers"),
     (sp.csr_array([[0, -1.5]]), r"P has 1 negative entry, the first at row 0, column 1 \(-1.5\)"),
     (sp.csr_array([[0, 0], [0, np.nan]]), "P has NaN at row 1, column 1"),
@@ -45,9 +47,9 @@ def test_all_zero(door, P):
         door(P)
 
 
-@pytest.mark.parametrize("tol", [0, -1, np.nan, 1.0, "tight", None])
+@pytest.mark.parametrize("tol", [0, -1, np.nan, 1.0, "tight", None, 1e-16])
 def test_bad_tol(tol):
-    with pytest.raises(InvalidInputError, match="tol must be a number above 0 and below 1; got"):
+    with pytest.raises(InvalidInputError, match=r"tol must be a number above 0 and below 1; got|tol = 1e-16 is below 1e-13"):
         Cone.from_points(np.eye(2), tol=tol)
 
 

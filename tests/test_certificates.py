@@ -188,6 +188,54 @@ def test_malformed_parts_are_named(part, value):
         forge(cone, **{part: value(cone.certificate)}).verify(P)
 
 
+def forged_rays(P, tol=1e-8, **witness):
+    """All points claimed as rays, with the witnesses given, on top of an honest certificate."""
+    c, m, n = Cone.from_points(P, tol=tol).certificate, *P.shape
+    U = P.toarray() if sp.issparse(P) else P
+    U = U / np.linalg.norm(U, axis=1, keepdims=True)
+    parts = {
+        "rays": np.arange(m), "separated": np.arange(m), "leader": np.arange(m), "kind": np.zeros(m, int), "rays_only": np.zeros(m, bool),
+        "coefficients": sp.csr_array((m, m)), "offset": np.zeros(0), "lift": np.zeros(0), "G": np.zeros((0, n)), "F": sp.csr_array((0, n)),
+        "T": np.zeros((n, 0)), "centre": np.zeros(n),
+    } | witness  # fmt: skip
+    return Cone(sp.csr_array(U) if sp.issparse(P) else U, dataclasses.replace(c, **parts))
+
+
+NEARLY_FLAT = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 1e-10]])  # the third point is 1e-10 from the cone of the others
+
+
+@pytest.mark.parametrize("dtype", [float, np.int64])
+def test_a_huge_witness_does_not_overflow_its_way_through(dtype):
+    G = np.array([[3, -6, 0], [-6, 3, 0], [-1, -1, 2**32 * 10000]]).astype(dtype)
+    with pytest.raises(CertificateError, match=r"ray 2 .* proves a distance of|'G' is not well formed"):
+        forged_rays(NEARLY_FLAT, G=G).verify(NEARLY_FLAT)
+
+
+def test_a_tiny_support_witness_does_not_underflow_its_way_through():
+    F = sp.csr_array(np.diag([1.0, 1.0, 1e-170]))
+    P = sp.csr_array(NEARLY_FLAT)
+    with pytest.raises(CertificateError, match=r"ray 2 .* proves a distance of"):
+        forged_rays(P, F=F, lift=np.array([2.0, 2, 0]), kind=np.full(3, SUPPORT)).verify(P)
+
+
+def test_a_tiny_dense_witness_does_not_underflow_its_way_through():
+    sign = np.where(np.arange(10_000) % 2, 1.0, -1.0)
+    P = np.vstack([1 - 0.015 * sign, 1 + 0.015 * sign])  # 0.03 apart
+    G = np.vstack([-sign, sign]) * 1.5e-162
+    G[:, 0] = -2.3e-162
+    with pytest.raises(CertificateError, match=r"ray 0 .* proves a distance of"):
+        forged_rays(P, tol=0.1, G=G).verify(P)
+
+
+def test_complex_numbers_are_refused():
+    P = np.array([[1.0, 0], [1, 1], [0, 2]])
+    cone = Cone.from_points(P)
+    with pytest.raises(CertificateError, match="'coefficients' is not well formed: it must hold floats"):
+        forge(cone, coefficients=cone.certificate.coefficients * 1j).verify(P)
+    with pytest.raises(CertificateError, match="the rays are complex128"):
+        Cone(cone.rays * (1 + 0j), cone.certificate).verify(P)
+
+
 def test_the_verdict_measures():
     P = np.array([[1.0, 0], [1, 1], [0, 1]])
     verdict = Cone.from_points(P).verify(P)

@@ -188,6 +188,23 @@ def test_twins_near_the_tolerance_are_settled_and_certified(gap):
     cone.verify(P)
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_small_lattices_with_entries_of_the_size_of_the_tolerance(seed):
+    rng = np.random.default_rng(seed)
+    P = rng.integers(0, 3, (8, 4)) * (rng.random((8, 4)) < 0.5) + rng.choice([0, 0, 5e-9, 1e-8, 1.2e-8], (8, 4))
+    P = P[P.any(axis=1)]
+    for points in (P, sp.csr_array(P)):
+        Cone.from_points(points).verify(points)
+
+
+def test_a_coefficient_of_1e_minus_16_can_decide():
+    """The third point's coefficient in the representation of the first is 1e-16, and without it the witness fails."""
+    P = np.array([[0, 0.82, 0], [1e-8, 0.94, 0], [0, 0.59, 0.59]])
+    cone = Cone.from_points(P)
+    assert cone.n_rays == 3
+    cone.verify(P)
+
+
 @pytest.mark.parametrize("n", [3, 100, 1000, 5000])
 @pytest.mark.parametrize("distance", [0.99, 0.9999, 1.0001, 1.002, 1.009, 1.02])
 def test_no_gap_between_within_and_beyond_the_tolerance(n, distance):

@@ -111,7 +111,8 @@ def test_altered_files_are_refused_before_anything_is_used(tmp_path):
         ("rays", arrays["rays"] + 100), ("coefficients.indices", arrays["coefficients.indices"] + 100),
         ("coefficients.indptr", -arrays["coefficients.indptr"]), ("unit_rays", arrays["unit_rays"][:, 1:]),
         ("leader", arrays["leader"] * 1.0),
-        ("tol", np.array(np.nan)), ("n_points", np.array(10**6)), ("dim", np.array(3)),
+        ("coefficients.indptr", arrays["coefficients.indptr"].astype(np.int8)), ("unit_rays", arrays["unit_rays"] * np.nan),
+        ("n_points", np.array(np.inf)), ("tol", np.array(np.nan)), ("n_points", np.array(10**6)), ("dim", np.array(3)),
     ]:  # fmt: skip
         np.savez(file, **(arrays | {name: value}))
         with pytest.raises(ConeFileError, match="incomplete or inconsistent cone file"):

@@ -188,6 +188,18 @@ def test_scale_of_the_right_hand_side_does_not_matter(shape, scale):
         np.testing.assert_allclose(size / scale, rnorm if many.ndim == 2 else rnorm[0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e155, 1e300])
+@pytest.mark.parametrize("method", METHODS)
+def test_scale_of_the_matrix_does_not_matter(method, scale):
+    rng = np.random.default_rng(12)
+    A, b = rng.random((30, 10)), rng.random(30)
+    x = nnls(A, b)[0]
+    for full in (False, True):
+        for M in (A, sp.csr_array(A)):
+            scaled = nnls(M * scale, b, method=method, full_output=full)[0]
+            np.testing.assert_allclose(scaled * scale, x, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(40, 30), (30, 300), (20, 900)])
 def test_maxiter_limits_what_is_done(shape):
     rng = np.random.default_rng(11)
@@ -220,6 +232,7 @@ def test_zero_right_hand_side():
         (np.array([["a", "b"]]), np.ones(1), "A holds text, not numbers"),
         (np.ones((2, 0)), np.ones(2), "dimension 0"),
         (np.ones((2, 2)), np.array([object(), 1]), "b holds objects, not numbers"),
+        ([[1, 2], [3]], [1, 2], "A is not a rectangular table of numbers"),
     ],
 )
 def test_bad_input(A, b, message):
@@ -230,5 +243,5 @@ def test_bad_input(A, b, message):
 def test_bad_options():
     with pytest.raises(ValueError, match="method must be one of auto, bpp, active-set; got 'simplex'"):
         nnls(np.eye(2), np.ones(2), method="simplex")
-    with pytest.raises(ValueError, match=r"x0 has shape \(3,\); expected that of the solution, \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"x0 has shape \(3,\); expected that of the solution, \(2,\)"):
         nnls(np.eye(2), np.ones(2), x0=np.ones(3))

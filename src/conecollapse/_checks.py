@@ -11,12 +11,14 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points, Sparse
 
 SMALLEST_TOL = 1e-13
+LARGEST_ENTRY = 1e300
 
 
 def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0") -> Points:
     """``P`` as a dense array or a canonical CSR array of non-negative finite numbers, one point in each row."""
     array = as_matrix(P, name)
     check_finite(array, name)
+    check_size(array, name)
     data = array.data if sp.issparse(array) else array
     if data.size and data.min() < 0:
         row, column, value = _first(array, data < 0)
@@ -38,15 +40,19 @@ def as_matrix(P: Any, name: str) -> Points:
         raise InvalidInputError(
             f"{name} is a masked array with {int(np.ma.getmaskarray(P).sum())} masked entries; fill or drop them first."
         )
+    array = _frame_values(P, name) if hasattr(P, "iloc") and hasattr(P, "dtypes") else as_array(P, name)
+    _check_shape(array.shape, name)
+    return _float64(array) if array.dtype.kind == "b" or array.dtype.itemsize > 8 else array
+
+
+def as_array(P: Any, name: str) -> AnyArray:
+    """``P`` as a real numeric array of any shape."""
     try:
-        array = _frame_values(P, name) if hasattr(P, "iloc") and hasattr(P, "dtypes") else np.asarray(P)
+        array = np.asarray(P)
     except ValueError as error:
-        if isinstance(error, InvalidInputError):
-            raise
         raise InvalidInputError(f"{name} is not a rectangular table of numbers: its rows have different lengths.") from error
     _check_dtype(array.dtype, name)
-    _check_shape(array.shape, name)
-    return array.astype(np.float64) if array.dtype.kind == "b" else array
+    return array
 
 
 def _frame_values(frame: Any, name: str) -> AnyArray:
@@ -85,6 +91,14 @@ def check_finite(array: Points, name: str) -> None:
             f"{name} has {'NaN' if np.isnan(value) else 'an infinite entry'} at row {row}, column {column}; "
             "remove or impute such entries first."
         )
+
+
+def check_size(array: Points, name: str) -> None:
+    """Refuse entries so large that the length of a point would overflow."""
+    data = array.data if sp.issparse(array) else array
+    if data.dtype.kind == "f" and data.size and max(float(data.max()), -float(data.min())) > LARGEST_ENTRY:
+        row, column, value = _first(array, np.abs(data) > LARGEST_ENTRY)
+        raise InvalidInputError(f"{name} has {value:.6g} at row {row}, column {column}; rescale entries to at most {LARGEST_ENTRY:g}.")
 
 
 def check_columns(Y: Points, dim: int, name: str) -> None:
@@ -141,8 +155,8 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 def _canonical(P: Any) -> Sparse:
     """CSR with sorted indices, no duplicates and no stored zeros; a copy only where something must change."""
     array = sp.csr_array(P)
-    if array.dtype.kind == "b":
-        array = array.astype(np.float64)
+    if array.dtype.kind == "b" or array.dtype.itemsize > 8:
+        array = _float64(array)
     if not array.has_canonical_format:
         array = array.copy()
         array.sum_duplicates()
@@ -150,6 +164,12 @@ def _canonical(P: Any) -> Sparse:
         array = array.copy()
         array.eliminate_zeros()
     return array
+
+
+def _float64(array: Points) -> Points:
+    """``array`` in float64; what overflows there becomes infinite, and is refused as such."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
 
 
 def _first(array: Points, bad: AnyArray) -> tuple[int, int, float]:

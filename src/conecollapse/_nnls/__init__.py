@@ -14,7 +14,7 @@ import scipy.linalg
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
-from conecollapse._checks import as_matrix, check_finite
+from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError
 from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.bpp import block_pivoting, grouped_correction
@@ -130,13 +130,13 @@ def nnls(
         if solution is not None:
             return solution
     elif plain and A.size * b.size <= SMALL_WORK * A.shape[0]:
-        x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], maxiter or 3 * A.shape[1])
+        x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
         if ending == LIMIT:
             raise ConvergenceError(_LIMIT_TEXT)
         if ending != INVALID:
             return (x, rnorm) if rnorm.shape[0] > 1 else (x[:, 0], float(rnorm[0]))
     with limit_threads(n_jobs):
-        return _nnls_checked(A, b, maxiter or None, method, x0, full_output)
+        return _nnls_checked(A, b, min(maxiter, 2**62) if maxiter else None, method, x0, full_output)
 
 
 _LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
@@ -160,13 +160,13 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[Floa
     with np.errstate(over="ignore", invalid="ignore"):
         G = A.T @ A
         squares = np.diag(G).copy()
-        if not (np.isfinite(squares).all() and (squares > 1e-280).all() and 1e-280 < b @ b < np.inf):
+        if not (np.isfinite(squares).all() and (squares > 1e-200).all() and 1e-280 < b @ b < np.inf):
             return None
     norms = np.sqrt(squares)
     G /= norms * norms[:, None]
     if not _well_conditioned(G):
         return None
-    problem = Problem(A, norms, 1 / norms)
+    problem = Problem(A, norms, 1 / norms, 1 / norms)
     H, _, converged, rnorm, _ = _pivoting(problem, G)(b[None, :], None, maxiter)
     if not converged[0]:
         raise ConvergenceError(_LIMIT_TEXT)
@@ -193,7 +193,7 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
             unit = _safe_units(Bt)
             guess = None if start is None else np.ascontiguousarray(start[:, cols].T)
             H, n_iter[cols], converged[cols], rnorm[cols], kkt[cols] = solve(Bt / unit[:, None], guess, maxiter)
-            X[:, cols] = (H * unit[:, None] * problem.inverse).T
+            X[:, cols] = (H * unit[:, None] * problem.output).T
             rnorm[cols] *= unit
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
@@ -213,12 +213,12 @@ def _safe_units(Bt: FloatArray) -> FloatArray:
 
 def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
     if not sp.issparse(A):
-        A = np.asarray(A)
+        A = as_array(A, "A")
         if A.ndim != 2:
             raise InvalidInputError(f"Expected a 2D array, but the shape of A is {A.shape}")
     A = as_matrix(A, "A")
     if not sp.issparse(b):
-        b = np.asarray(b)
+        b = as_array(b, "b")
         if b.ndim not in (1, 2):
             raise InvalidInputError(f"Expected a 1D array, or a 2D array of right-hand sides in columns, but the shape of b is {b.shape}")
     flat = b.ndim == 1 or b.shape[1] == 1
@@ -234,11 +234,12 @@ def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
 
 
 def _check_start(x0: Any, n: int, k: int) -> BoolArray:
-    start = np.asarray(x0)
+    start = as_array(x0, "x0")
     if start.ndim == 1:
         start = start[:, None]
     if start.shape != (n, k):
-        raise InvalidInputError(f"x0 has shape {np.shape(x0)}; expected that of the solution, {(n, k)}.")
+        raise InvalidInputError(f"x0 has shape {np.shape(x0)}; expected that of the solution, {(n, k) if k > 1 else (n,)}.")
+    check_finite(start, "x0")
     return start > 0
 
 
@@ -246,19 +247,24 @@ def _check_start(x0: Any, n: int, k: int) -> BoolArray:
 class Problem:
     """``A`` seen with unit columns: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""
 
-    A: Points  # float64
-    norms: FloatArray
+    A: Points  # float64, already scaled where that was needed for safety
+    norms: FloatArray  # lengths of the columns as given
     inverse: FloatArray
+    output: FloatArray  # factors from coefficients of unit columns to the solution for the columns as given
 
     @classmethod
     def of(cls, A: Points) -> Problem:
         A = A.astype(np.float64, copy=False)
         norms = _column_norms(A)
-        if not ((norms == 0) | ((norms > 1e-140) & (norms < 1e140))).all():  # squares may have been lost: scale first
-            peak = np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel()
-            safe = np.where(peak > 0, peak, 1.0)
-            norms = _column_norms(A @ sp.diags_array(1 / safe) if sp.issparse(A) else A / safe) * peak
-        return cls(A, norms, 1 / np.where(norms > 0, norms, np.inf))
+        if ((norms > 1e-100) & (norms < 1e100)).all():
+            return cls(A, norms, 1 / norms, 1 / norms)
+        # squares may have been lost: divide each column by its largest entry, then by what is left of its length
+        peak = np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel()
+        safe = np.where(peak > 0, peak, 1.0)
+        A = (A @ sp.diags_array(1 / safe)).tocsr() if sp.issparse(A) else A / safe
+        norms = _column_norms(A)
+        inverse = 1 / np.where(norms > 0, norms, np.inf)
+        return cls(A, norms * safe, inverse, inverse / safe)
 
     def unit(self) -> Points:
         """The matrix with unit columns itself."""

@@ -77,7 +77,7 @@ def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def append_column(z, x, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
+def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     """Try to put ``z`` last among the passive columns; False if it depends on them or leads nowhere."""
     v = Q[k]
     for t in range(z.shape[0]):
@@ -99,10 +99,11 @@ def append_column(z, x, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
         return False
     for t in range(v.shape[0]):
         v[t] /= rho
-    if dot(v, r) <= 0.0:
+    along = dot(v, r)  # = v . x, since v is orthogonal to the passive columns, but accurate relative to |r| rather than |x|
+    if along <= 0.0:
         return False
     R[k, k] = rho
-    qx[k] = dot(v, x)
+    qx[k] = along
     return True
 
 
@@ -205,7 +206,7 @@ def descend(Z, weight, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, st
             if at < 0 or k == Q.shape[0]:
                 return k, OPTIMAL, step
             dead[at] = True
-            if append_column(Z[cand[at]], x, r, Q, R, qx, k):
+            if append_column(Z[cand[at]], r, Q, R, qx, k):
                 break
         S[k] = cand[at]
         h[k] = 0.0

@@ -69,8 +69,10 @@ def _row_norms(R: Points) -> FloatArray:
 
 
 def _check_rays(U: Points, rays: Points, c: Certificate | ApproximateCertificate) -> None:
-    if rays.shape != (len(c.rays), c.dim):
-        raise CertificateError(f"the rays have shape {rays.shape}; the certificate speaks of {(len(c.rays), c.dim)}.")
+    if rays.shape != (len(c.rays), c.dim) or rays.dtype.kind != "f":
+        raise CertificateError(
+            f"the rays are {rays.dtype} of shape {rays.shape}; the certificate speaks of floats of {(len(c.rays), c.dim)}."
+        )
     off = _row_norms(U[c.rays] - rays)
     for k in np.flatnonzero(~(off <= SAME))[:1]:
         raise CertificateError(f"ray {k} (point {c.rays[k]}): the stored ray is {off[k]:.3g} away from the unit point.")
@@ -136,13 +138,16 @@ def _check_coefficients(U: Points, c: Certificate) -> float:
 def _check_witnesses(U: Points, c: Certificate) -> float:
     """Every ray is clear of the others; the smallest distance proven."""
     leaders = np.flatnonzero(c.leader == np.arange(c.n_points))
-    smallest = np.inf
+    smallest, proven = np.inf, 0
     for kind, prove in ((DENSE, _prove_dense), (METRIC, _prove_metric), (SUPPORT, _prove_support)):
         family = np.flatnonzero(c.kind == kind)
         for rays_only, against in ((False, leaders), (True, c.rays)):
             rows = np.flatnonzero(c.rays_only[family] == rays_only)
             if len(rows):
                 smallest = min(smallest, prove(U, c, family[rows], rows, against))
+                proven += len(rows)
+    if proven != len(c.rays):
+        raise CertificateError(f"only {proven} of {len(c.rays)} rays come with a witness.")
     return float(smallest)
 
 
@@ -169,6 +174,7 @@ def _separate_all(U: Points, c: Certificate, rays: IntArray, against: IntArray, 
 
 def _separate(G: FloatArray, V: Points, against: IntArray, U: Points, c: Certificate, rays: IntArray, buffer: FloatArray) -> float:
     """The rows of G as witnesses of ``rays``: at most 0 on every row of V but their own, and clearly above 0 on theirs."""
+    G = G / np.where(np.abs(G).max(axis=1) > 0, np.abs(G).max(axis=1), 1.0)[:, None]  # so that no square is lost
     norms = _row_norms(G)
     separated = U[c.separated[rays]]
     own = np.asarray((separated.multiply(G)).sum(axis=1)).ravel() if sp.issparse(U) else np.einsum("ij,ij->i", G, separated)
@@ -211,6 +217,10 @@ def _prove_support(U: Sparse, c: Certificate, rays: IntArray, rows: IntArray, ag
     Vt = V.T.tocsr()
     F, lift = c.F[rows], c.lift[rows]
     F.eliminate_zeros()
+    peak = np.maximum(abs(F).max(axis=1).toarray().ravel(), lift)
+    peak = np.where(peak > 0, peak, 1.0)  # so that no square is lost
+    F.data /= np.repeat(peak, np.diff(F.indptr))
+    lift = lift / peak
     own_rows = U[c.rays[rays]]
     pattern = sp.csr_array((np.ones(own_rows.nnz), own_rows.indices, own_rows.indptr), shape=own_rows.shape)
     _check_support(F, lift, pattern, rays, c)
@@ -233,7 +243,7 @@ def _prove_support(U: Sparse, c: Certificate, rays: IntArray, rows: IntArray, ag
         total = value - lift[part[row]] * (mass[column] - within)
         for a in np.flatnonzero(~(total + error[part[row]] <= 0))[:1]:
             raise _positive(c, rays[part[row[a]]], total[a], against[column[a]], error[part[row[a]]])
-        smallest = min(smallest, _clear(c, rays[part], (own[part] - error[part]) / norms[part]))
+        smallest = min(smallest, _clear(c, rays[part], (own[part] - error[part]) / np.where(norms[part] > 0, norms[part], np.inf)))
     return float(smallest)
 
 

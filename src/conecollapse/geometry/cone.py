@@ -10,7 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_matrix, as_points, check_callable, check_columns, check_finite, check_positive, check_tol, row_labels
+from conecollapse._checks import (
+    as_matrix,
+    as_points,
+    check_callable,
+    check_columns,
+    check_finite,
+    check_positive,
+    check_size,
+    check_tol,
+    row_labels,
+)
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
@@ -277,6 +287,7 @@ class Cone:
     def _check(self, Y: Any) -> Points:
         Y = as_matrix(Y, "Y")
         check_finite(Y, "Y")
+        check_size(Y, "Y")
         check_columns(Y, self.dim, "Y")
         return Y
 

@@ -77,7 +77,7 @@ def read_cone(
         raise ConeFileError(f"{str(path)!r} does not hold a cone ({FORMAT}); write one with Cone.save.")
     try:
         return _unpack_cone(arrays)
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError) as error:
         raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file ({str(error).rstrip('.')}).") from error
 
 
@@ -100,7 +100,12 @@ def _unpack_cone(
     check_form(certificate)
     if rays.shape != (len(certificate.rays), certificate.dim) or rays.dtype.kind != "f":
         raise ValueError(f"rays of shape {rays.shape} do not fit {len(certificate.rays)} rays in dimension {certificate.dim}")
+    values = rays.data if sp.issparse(rays) else rays
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError("a ray has an entry that is not a non-negative number")
     residuals = arrays.get("path_residuals")
+    if residuals is not None and (residuals.shape != certificate.rays.shape or residuals.dtype.kind != "f"):
+        raise ValueError(f"the path has residuals of shape {residuals.shape} for {len(certificate.rays)} rays")
     path = None if residuals is None else EpsilonPath(certificate.rays, residuals)
     return rays, certificate, arrays.get("ray_names"), path
 
@@ -121,6 +126,8 @@ def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:
         return arrays[name]
     parts = [arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")]
     data, indices, indptr = parts
+    if indptr.dtype not in (np.int32, np.int64) or indices.dtype not in (np.int32, np.int64) or data.dtype.kind != "f":
+        raise ValueError(f"the entries of {name!r} are not numbers of the right kind")
     if indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any() or not indptr[-1] == len(data) == len(indices):
         raise ValueError(f"the row pointers of {name!r} do not fit its entries")
     M: Sparse = sp.csr_array(tuple(parts), shape=tuple(int(s) for s in arrays[f"{name}.shape"]))
