@@ -17,17 +17,18 @@ LARGEST_ENTRY = 1e300
 def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0") -> Points:
     """``P`` as a dense array or a canonical CSR array of non-negative finite numbers, one point in each row."""
     array = as_matrix(P, name)
+    data = array.data if sp.issparse(array) else array
+    low, high = (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)  # NaN spreads through both
+    if low >= 0 and high <= LARGEST_ENTRY:
+        return array
     check_finite(array, name)
     check_size(array, name)
-    data = array.data if sp.issparse(array) else array
-    if data.size and data.min() < 0:
-        row, column, value = _first(array, data < 0)
-        count = int((data < 0).sum())
-        raise InvalidInputError(
-            f"{name} has {count} negative {'entry' if count == 1 else 'entries'}, the first at row {row}, column {column} "
-            f"({value:.6g}); {needs}."
-        )
-    return array
+    row, column, value = _first(array, data < 0)
+    count = int((data < 0).sum())
+    raise InvalidInputError(
+        f"{name} has {count} negative {'entry' if count == 1 else 'entries'}, the first at row {row}, column {column} "
+        f"({value:.6g}); {needs}."
+    )
 
 
 def as_matrix(P: Any, name: str) -> Points:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, Progress
 from conecollapse.certificates import DENSE, METRIC
 from conecollapse.geometry.certified.frame import Frame
@@ -56,10 +57,15 @@ def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Pr
     """
     Z, (m, n) = frame.Z, U.shape
     own, stretched = np.empty(m), np.empty(m)  # |z|^2 and |T z|^2: the columns of T are orthogonal with lengths scale
-    for rows in (slice(a, a + 1024) for a in range(0, m, 1024)):
-        squares = Z[rows] ** 2
-        own[rows] = squares.sum(axis=1)
-        stretched[rows] = squares @ frame.scale**2
+
+    def measure(start: int, stop: int) -> None:
+        for a in range(start, stop, 256):
+            rows = slice(a, min(a + 256, stop))
+            squares = Z[rows] ** 2
+            own[rows] = squares.sum(axis=1)
+            stretched[rows] = squares @ frame.scale**2
+
+    for_ranges(measure, m, smallest=256)
     largest, error = largest_products(frame.single, np.sqrt(own), progress)
     half = (own - largest) / 2
     offset = largest + half + Z @ (frame.T.T @ frame.centre)

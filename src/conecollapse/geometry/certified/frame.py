@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray
 
 NULL_VARIANCE = 1e-13  # relative to the largest; float64 does not resolve a covariance eigenvalue below it
@@ -41,9 +42,9 @@ class Frame:
         """Frame of the unit rows ``U``; each principal axis is scaled by its variance to the ``-power``."""
         m, n = U.shape
         sums = U.sum(axis=1)
-        Q = U / sums[:, None]
-        centre = Q.mean(axis=0)
-        Q -= centre
+        centre = (1 / sums) @ U / m
+        Q = np.empty_like(U)
+        for_ranges(lambda a, b: np.subtract(U[a:b] / sums[a:b, None], centre, out=Q[a:b]), m, smallest=64)
         if n <= m:
             variance, V = np.linalg.eigh(Q.T @ Q)
         else:  # the principal axes from the smaller product, Q Q' = W diag(variance) W'
@@ -58,4 +59,6 @@ class Frame:
         lifted = np.empty((m, 1 + len(scale)))
         lifted[:, 0] = LIFT
         np.matmul(Q, T, out=lifted[:, 1:])
-        return cls(sums, centre, T, scale, spread, lifted, lifted[:, 1:].astype(np.float32))
+        single = np.empty((m, len(scale)), np.float32)
+        for_ranges(lambda a, b: np.copyto(single[a:b], lifted[a:b, 1:], casting="same_kind"), m, smallest=64)
+        return cls(sums, centre, T, scale, spread, lifted, single)

@@ -43,7 +43,7 @@ def largest_products(Zf: AnyArray, norms: FloatArray, progress: Progress = None)
     with serial_blas():
         for_ranges(work, len(stripes))
     largest = np.max(partial, axis=0).astype(np.float64)
-    # a d-term dot product errs by at most about d roundoffs of |z_i||z_j| in any order of summation; rounding both
-    # factors to float32 adds two more, and two cover the higher-order terms
+    # a dot product of d terms errs by at most d roundoffs of |z_i| |z_j|, in any order of summation (Jeannerod & Rump 2013);
+    # rounding both factors to float32 first adds two, and two more cover products of these errors
     error = (d + 4) * UNIT_ROUNDOFF_32 * norms * norms.max(initial=0.0)
     return largest + error, error
