@@ -26,8 +26,9 @@ def ratio(A: np.ndarray, B: np.ndarray) -> float:
     b = np.ascontiguousarray(B[:, 0])
     columns = [np.ascontiguousarray(B[:, j]) for j in range(k)]
     ours()
-    mine = best_of(lambda: [ours() for _ in range(often)], 7)
-    theirs = best_of(lambda: [scipy_nnls(A, c) for _ in range(often) for c in columns], 5 if A.size * k < 10**6 else 2)
+    repeats = 25 if A.size * k < 10**4 else 7 if A.size * k < 10**6 else 2
+    mine = best_of(lambda: [ours() for _ in range(often)], repeats)
+    theirs = best_of(lambda: [scipy_nnls(A, c) for _ in range(often) for c in columns], repeats)
     return theirs / mine
 
 
