@@ -24,7 +24,8 @@ from conecollapse._threads import for_ranges, limit_threads, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
-TALL, TALL_COLUMNS, TALL_SIZE = 20, 8, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
+TALL, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
+BLAS_THREADS_PAY = 10**6  # entries of A below which waking BLAS threads costs more than they save
 LARGEST_GRAM = 8192  # columns up to which the Gram matrix is formed: 512 MiB
 TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
 FEW_COLUMNS = 600  # up to here an active set prices every column itself
@@ -126,9 +127,11 @@ def nnls(
         raise InvalidInputError(f"maxiter must be a whole number, or None or 0 for the default; got {maxiter!r}.")
     plain = n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
     if plain and method == "auto" and _is_tall(A.shape):
-        solution = _solve_tall(A, b, maxiter or None) if b.ndim == 1 else None
-        if solution is not None:
-            return solution
+        if b.ndim == 1:
+            with serial_blas() if A.size < BLAS_THREADS_PAY else nullcontext():
+                solution = _solve_tall(A, b, maxiter or None)
+            if solution is not None:
+                return solution
     elif plain and A.size * b.size <= SMALL_WORK * A.shape[0]:
         x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
         if ending == LIMIT:
