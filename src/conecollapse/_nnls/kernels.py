@@ -42,6 +42,18 @@ def axpy(c, a, b):  # type: ignore[no-untyped-def]
         b[t] += c * a[t]
 
 
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def project_out_two(p, q, v):  # type: ignore[no-untyped-def]
+    """Take the parts along the orthonormal p and q out of v, in one walk over each; the parts."""
+    c, d = 0.0, 0.0
+    for t in range(v.shape[0]):
+        c += p[t] * v[t]
+        d += q[t] * v[t]
+    for t in range(v.shape[0]):
+        v[t] -= c * p[t] + d * q[t]
+    return c, d
+
+
 @njit(cache=True, nogil=True)
 def remove_column(Q, R, qx, S, h, k, t):  # type: ignore[no-untyped-def]
     """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations."""
@@ -88,10 +100,14 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     rho = length
     for _ in range(2):
         before = rho
-        for a in range(k):
-            c = dot(Q[a], v)
+        for a in range(0, k - 1, 2):
+            c, d = project_out_two(Q[a], Q[a + 1], v)
             R[a, k] += c
-            axpy(-c, Q[a], v)
+            R[a + 1, k] += d
+        if k % 2:
+            c = dot(Q[k - 1], v)
+            R[k - 1, k] += c
+            axpy(-c, Q[k - 1], v)
         rho = np.sqrt(dot(v, v))
         if rho > ORTHOGONAL * before:
             break
