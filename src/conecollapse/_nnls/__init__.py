@@ -192,11 +192,11 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
     def work(first: int, last: int) -> None:
         for cols in blocks[first:last]:
             block = B[:, cols].toarray() if sp.issparse(B) else B[:, cols]
-            Bt = np.ascontiguousarray(np.asarray(block, np.float64).T)
+            Bt = np.array(np.asarray(block).T, np.float64, order="C")  # a copy of our own
             unit = _safe_units(Bt)
             guess = None if start is None else np.ascontiguousarray(start[:, cols].T)
-            H, n_iter[cols], converged[cols], rnorm[cols], kkt[cols] = solve(Bt / unit[:, None], guess, maxiter)
-            X[:, cols] = (H * unit[:, None] * problem.output).T
+            H, n_iter[cols], converged[cols], rnorm[cols], kkt[cols] = solve(Bt, guess, maxiter)
+            X[:, cols] = (H * (unit[:, None] * problem.output)).T
             rnorm[cols] *= unit
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
@@ -209,9 +209,16 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
 
 
 def _safe_units(Bt: FloatArray) -> FloatArray:
-    """1 for each right-hand side, or its largest entry where squares of it would be lost."""
-    peak = np.abs(Bt).max(axis=1)
-    return np.where((peak > 0) & ((peak < 1e-140) | (peak > 1e140)), peak, 1.0)
+    """Divide, in place, each right-hand side whose squares would be lost by its largest entry; the divisors, mostly 1."""
+    units = np.ones(len(Bt))
+    with np.errstate(over="ignore"):
+        sizes = _lengths(Bt)
+    risky = np.flatnonzero(~((sizes > 1e-100) & (sizes < 1e100)))
+    if len(risky):
+        peak = np.abs(Bt[risky]).max(axis=1)
+        units[risky] = np.where(peak > 0, peak, 1.0)
+        Bt[risky] /= units[risky, None]
+    return units
 
 
 def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
