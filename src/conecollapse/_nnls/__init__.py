@@ -32,7 +32,7 @@ FEW_COLUMNS = 600  # up to here an active set prices every column itself
 BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
 DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
-KKT_REFINE = 1e-14  # a pivoting solution with a larger KKT residual is refined
+KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined
 KKT_GOOD = 1e-9  # a pivoting solution with a larger KKT residual is solved again by the active set
 METHODS = ("auto", "bpp", "active-set")
 
