@@ -27,9 +27,8 @@ def ratio(A: np.ndarray, B: np.ndarray) -> float:
     columns = [np.ascontiguousarray(B[:, j]) for j in range(k)]
     ours()
     mine = theirs = np.inf
-    for _ in range(
-        25 if A.size * k < 10**5 else 9 if A.size * k < 10**6 else 5 if A.size * k < 10**8 else 2
-    ):  # in turns, so that a busy machine hits both
+    # in turns, so that a busy machine hits both
+    for _ in range(25 if A.size * k < 10**5 else 9 if A.size * k < 10**6 or k == 10**4 else 2):
         mine = min(mine, best_of(lambda: [ours() for _ in range(often)], 1))
         theirs = min(theirs, best_of(lambda: [scipy_nnls(A, c) for _ in range(often) for c in columns], 1))
     return theirs / mine
