@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError
+from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.bpp import block_pivoting, grouped_correction
 from conecollapse._nnls.kernels import LIMIT
@@ -212,7 +213,7 @@ def _safe_units(Bt: FloatArray) -> FloatArray:
     """Divide, in place, each right-hand side whose squares would be lost by its largest entry; the divisors, mostly 1."""
     units = np.ones(len(Bt))
     with np.errstate(over="ignore"):
-        sizes = _lengths(Bt)
+        sizes = row_norms(Bt)
     risky = np.flatnonzero(~((sizes > 1e-100) & (sizes < 1e100)))
     if len(risky):
         peak = np.abs(Bt[risky]).max(axis=1)
@@ -290,17 +291,13 @@ class Problem:
         R = Bt - (np.asarray((self.A @ X.T).T) if sp.issparse(self.A) else X @ self.A.T)
         gradient = self.correlations(R)
         violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
-        rnorm, size = _lengths(R), _lengths(Bt)
+        rnorm, size = row_norms(R), row_norms(Bt)
         rnorm[rnorm <= INSIDE_AT * size] = 0.0  # less than what rounding leaves of b: not a residual
         return rnorm, np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny), gradient
 
 
 def _column_norms(A: Points) -> FloatArray:
     return np.sqrt(np.asarray(A.multiply(A).sum(axis=0)).ravel() if sp.issparse(A) else np.einsum("ij,ij->j", A, A))
-
-
-def _lengths(R: FloatArray) -> FloatArray:
-    return np.sqrt(np.einsum("ij,ij->i", R, R))
 
 
 Outcome = tuple[FloatArray, IntArray, BoolArray, FloatArray, FloatArray]  # H, n_iter, converged, rnorm, kkt
@@ -331,7 +328,7 @@ def _pivoting(problem: Problem, G: FloatArray) -> Solver:
     fallback = cache(lambda: _active(problem))
 
     def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
-        result = block_pivoting(G, problem.correlations(Bt), _lengths(Bt), start=start, max_iter=maxiter)
+        result = block_pivoting(G, problem.correlations(Bt), row_norms(Bt), start=start, max_iter=maxiter)
         H = np.maximum(result.X, 0.0)
         rnorm, kkt, gradient = problem.measure(Bt, H)
         rough = np.flatnonzero(result.solved & (kkt > KKT_REFINE))

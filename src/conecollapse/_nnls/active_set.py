@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from conecollapse._nnls.kernels import INSIDE, LIMIT
-from conecollapse._nnls.local import INSIDE_AT, PRICE_STOP
+from conecollapse._nnls.local import INSIDE_AT, N_BUCKETS, PRICE_STOP
 from conecollapse._nnls.slots import Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 
-N_BUCKETS = 64
 WORKSPACE = 128 * 2**20  # bytes of factorizations held at once
 
 
