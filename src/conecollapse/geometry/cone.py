@@ -25,12 +25,12 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads, serial_blas
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress, Sparse
 from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
-from conecollapse.geometry.merging import merge_certificates
+from conecollapse.geometry.merging import merge_certificates, with_rays
 
 BLOCK_ROWS = 1024
 DENSE_RAYS = 2**27  # entries up to which sparse rays are made dense for projections
@@ -205,6 +205,15 @@ class Cone:
     def zero_points(self) -> IntArray:
         """Points that are zero: they belong to every cone and are no one's ray."""
         return np.flatnonzero(self._exact("zero_points").leader < 0)
+
+    @property
+    def point_coefficients(self) -> Sparse:
+        """Coefficients over the rays of every unit point that the cone was made from, (n_points, c), as certified: no solve."""
+        certificate = self.certificate
+        if isinstance(certificate, ApproximateCertificate):
+            return certificate.coefficients
+        every = with_rays(certificate)[np.maximum(certificate.leader, 0)]
+        return sp.csr_array(sp.diags_array((certificate.leader >= 0).astype(np.float64)) @ every)
 
     def coefficients(self, Y: Any, *, sparse: bool = False) -> Any:
         """Non-negative coefficients of the point of the cone nearest to each row of ``Y``: ``project(Y) = coefficients(Y) @ rays``.

@@ -32,7 +32,7 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
     C[kept, np.arange(len(kept))] = 1.0
     C = C.tocsr()
     C = C[np.where(inner.leader >= 0, inner.leader, 0)]  # a ray merged into a colinear one is that one
-    H_old = sp.csr_array(sp.block_diag([_with_rays(a), _with_rays(b)]))
+    H_old = sp.csr_array(sp.block_diag([with_rays(a), with_rays(b)]))
     # |u - h C R| <= |u - h U| + h |U - C R|: what the old coefficients left, and what expressing the old rays by the new adds
     error = residuals(U, np.arange(U.shape[0]), C, U[kept])
     reach = max(a.reach, b.reach) + float((H_old @ error).max()) + 4 * float(np.finfo(np.float64).eps)
@@ -56,7 +56,7 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
     return merged, kept
 
 
-def _with_rays(c: Certificate) -> sp.csr_array:
+def with_rays(c: Certificate) -> sp.csr_array:
     """Coefficients of every leader over the rays, the rays' own included."""
     own = sp.csr_array((np.ones(len(c.rays)), (c.rays, np.arange(len(c.rays)))), shape=c.coefficients.shape)
     return sp.csr_array(c.coefficients + own)

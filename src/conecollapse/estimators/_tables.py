@@ -1,0 +1,58 @@
+"""The table that an estimator gets: checked, with a word about rows and columns that hold nothing."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from conecollapse._checks import as_points
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, BoolArray, IntArray, Points
+
+NAMED = 5  # how many empty rows or columns a warning names
+
+
+def check_table(estimator: Any, X: Any, *, reset: bool) -> Points:
+    """``X`` as a dense or CSR array of float64 or float32, finite and non-negative, in scikit-learn's manner."""
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    try:
+        return as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0")
+    except InvalidInputError as error:
+        if "negative" not in str(error):
+            raise
+        raise InvalidInputError(f"Negative values in data: {error}") from None
+
+
+def warn_of_empty(estimator: Any, X: Points) -> BoolArray:
+    """Warn of samples and features that are all zero; which samples are."""
+    if sp.issparse(X):
+        rows, columns = np.diff(X.indptr) == 0, np.bincount(X.indices, minlength=X.shape[1]) == 0
+    else:
+        rows, columns = ~X.any(axis=1), ~X.any(axis=0)
+    if rows.all():
+        raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
+    if rows.any():
+        warnings.warn(
+            f"{_listed(np.flatnonzero(rows), 'sample')} of X hold only zeros: kept in place, with zero encodings and the label 0.",
+            stacklevel=3,
+        )
+    if columns.any():
+        names = getattr(estimator, "feature_names_in_", None)
+        warnings.warn(f"{_listed(np.flatnonzero(columns), 'feature', names)} of X hold only zeros: kept in place, as zeros.", stacklevel=3)
+    return rows
+
+
+def _listed(which: IntArray, what: str, names: AnyArray | None = None) -> str:
+    shown = ", ".join(str(i) if names is None else repr(str(names[i])) for i in which[:NAMED])
+    more = f" and {len(which) - NAMED} more" if len(which) > NAMED else ""
+    return f"{what}s {shown}{more}"
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """scikit-learn's ``random_state`` as a modern generator."""
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

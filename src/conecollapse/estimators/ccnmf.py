@@ -1,0 +1,185 @@
+"""`CCNMF`: clusters of samples from the extreme rays of the cone of features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, Points
+from conecollapse.estimators._base import BaseNMF
+from conecollapse.factorization.anls import solve_rows
+from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
+from conecollapse.factorization.data import Factorization
+from conecollapse.geometry.cone import Cone
+from conecollapse.graphs import Diffusion
+
+
+class CCNMF(BaseNMF):
+    r"""Cone Collapse NMF: the extreme rays of the cone of features, then orthogonal NMF of the rays.
+
+    .. math:: X = U V, \qquad U \approx A S, \qquad X \approx A (S V), \qquad A^T A = I
+
+    The mathematics, and why ``weighting="mass"`` bounds the error on X, stand in `conecollapse.factorization.ccnmf`.
+
+    Parameters
+    ----------
+    n_components : int
+        The rank r: number of clusters.
+    weighting : {"mass", "unit"}
+        How much each ray counts in stage 2: by the data it carries, or all the same, as in the paper.
+    solver : {"em", "mu", "ding", "choi", "stiefel", "onp-mf"}
+        Orthogonal NMF of stage 2, see `OrthogonalNMF`.
+    cone : {"certified", "paper"}
+        The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower.
+    cone_tol : float
+        Tolerance of the exact cone.
+    eta : float
+        Tilt of Algorithm 1; only used with ``cone="paper"``.
+    max_residual : float, optional
+        Use an epsilon-cone: no feature further than this from it (weighted like the rays).
+    max_rays : int, optional
+        Use an epsilon-cone of at most so many rays.
+    affinity, n_neighbors, metric, damping, init, n_init, tol, max_iter, random_state
+        As in `OrthogonalNMF`. The points of the cone are then the columns of the graph or of its diffusion.
+
+    Attributes
+    ----------
+    labels_ : (n_samples,) array
+        The largest entry in each row of A.
+    embedding_ : (n_samples, r) array
+        A.
+    components_ : (r, n_features) array
+        S V: the paper's W, transposed.
+    cone_ : Cone or None
+        The rays with their certificate; `cone_.verify(X.T)` checks it (``X`` being the graph where an affinity is used). None for the
+        diffusion of more than 3000 samples: its columns are never formed, and all of them are rays because it is invertible.
+    ray_indices_ : (c,) array
+        Which features they are.
+    loadings_ : (r, c) array
+        S.
+    coefficients_ : (c, n_features) CSR array
+        V.
+    orthogonality_, reconstruction_err_, history_, n_iter_, converged_, status_
+        ``max |A'A - I|``; ``|X - A S V|``; the objective of stage 2, and how it ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import CCNMF
+    >>> X = np.array([[4.0, 2.0, 0.1], [2.0, 1.0, 0.0], [0.0, 0.1, 3.0], [0.0, 0.0, 1.0]])
+    >>> model = CCNMF(2, random_state=0).fit(X)
+    >>> bool(model.labels_[0] == model.labels_[1] != model.labels_[2] == model.labels_[3])
+    True
+    >>> model.predict([[1.0, 0.5, 0.0]]) == model.labels_[:1]
+    array([ True])
+    """
+
+    _is_orthogonal = True
+    _needs_every_sample = True
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        weighting: str = "mass",
+        solver: str = "em",
+        cone: str = "certified",
+        cone_tol: float = 1e-8,
+        eta: float = 0.25,
+        max_residual: float | None = None,
+        max_rays: int | None = None,
+        affinity: str | None = None,
+        n_neighbors: int = 5,
+        metric: str = "auto",
+        damping: float = 0.8,
+        init: Any = "spectral",
+        n_init: int = 10,
+        tol: float = 1e-5,
+        max_iter: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            affinity=affinity,
+            n_neighbors=n_neighbors,
+            metric=metric,
+            damping=damping,
+            init=init,
+            n_init=n_init,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+        )
+        self.weighting = weighting
+        self.solver = solver
+        self.cone = cone
+        self.cone_tol = cone_tol
+        self.eta = eta
+        self.max_residual = max_residual
+        self.max_rays = max_rays
+
+    @classmethod
+    def paper(cls, n_components: int, *, cone: str = "certified", random_state: Any = None) -> CCNMF:
+        """The paper to the letter: raw features, unit rays, eta = 0.25, tol = 1e-8, one random start, multiplicative updates.
+
+        The rays come from the certified method, which returns those of Algorithm 1; ``cone="paper"`` runs Algorithm 1 itself.
+        """
+        return cls(
+            n_components,
+            weighting="unit",
+            solver="mu",
+            cone=cone,
+            eta=0.25,
+            cone_tol=1e-8,
+            init="random",
+            n_init=1,
+            random_state=random_state,
+        )
+
+    def _factorize(self, table: Points, rng: np.random.Generator) -> Factorization:
+        found = ccnmf(
+            table,
+            self.n_components,
+            cone=self._cone(table),
+            weighting=self.weighting,
+            solver=self.solver,
+            init=self._start(table),
+            n_init=self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            rng=rng,
+        )
+        self._set_cone(found)
+        return Factorization(found.A, found.H, found.rays.objective, found.rays.history, found.rays.converged, found.rays.status)
+
+    def _cone(self, table: Points) -> Cone | None:
+        if isinstance(table, Diffusion):
+            return None
+        if self.max_residual is None and self.max_rays is None:
+            if self.cone not in ("certified", "paper"):
+                raise InvalidInputError(
+                    f"cone must be certified or paper; got {self.cone!r}. For an epsilon-cone set max_residual or max_rays."
+                )
+            return data_cone(table, self.cone, tol=self.cone_tol, eta=self.eta)
+        residual = 1e-3 if self.max_residual is None else self.max_residual  # with max_rays alone the number of rays decides
+        return data_cone(table, "approximate", max_residual=residual, max_rays=self.max_rays, weighting=self.weighting)
+
+    def _set_cone(self, found: ConeFactorization) -> None:
+        self.cone_ = found.cone
+        self.ray_indices_ = found.ray_indices
+        self.coefficients_ = found.V
+        self.loadings_ = found.S
+        self._weights = found.d**2
+        self._lengths = found.lengths
+
+    def _encode(self, rows: Points) -> AnyArray:
+        """Over the loadings of the rays, weighted as in stage 2: ``min |u D - a S D|`` where u holds the sample's entries on the rays."""
+        S = self.loadings_.astype(np.float64)
+        products = rows[:, self.ray_indices_] @ (S * (self._weights / self._lengths)).T
+        return solve_rows((S * self._weights) @ S.T, np.asarray(products)).astype(rows.dtype, copy=False)
+
+    def _summary(self) -> dict[str, str]:
+        cone = f"all {len(self.ray_indices_)} columns of the diffusion" if self.cone_ is None else repr(self.cone_).strip("<>")
+        return {"cone": cone, **super()._summary()}

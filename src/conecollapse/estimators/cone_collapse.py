@@ -1,0 +1,264 @@
+"""`ConeCollapse`: the extreme rays of a table as a feature selector, and as a judge of new samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import row_norms
+from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
+from conecollapse.estimators._summary import SummaryMixin
+from conecollapse.estimators._tables import check_table
+from conecollapse.factorization.ccnmf import CONES, data_cone
+from conecollapse.geometry.cone import Cone
+
+
+class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """The extreme rays of the cone of features (or of samples), exactly or nearly, with a certificate.
+
+    With ``points="features"`` it selects the features that generate all others: `transform` keeps their columns, and `inverse_transform`
+    rebuilds the rest from them. With ``points="samples"`` the rays are samples (archetypes): `transform` gives the coefficients of a
+    sample over them, and `score_samples` says how far outside the cone of known samples it lies.
+
+    Parameters
+    ----------
+    method : {"certified", "paper", "approximate"}
+        The exact cone by the fast certified method, by Algorithm 1 of the paper (the same rays), or an epsilon-cone.
+    tol : float
+        Numerical tolerance of the exact methods.
+    eta : float
+        Tilt of Algorithm 1.
+    max_residual, max_rays, weights : float, int or None, None or "mass"
+        Of the epsilon-cone, see `Cone.approximate`.
+    points : {"features", "samples"}
+
+    Attributes
+    ----------
+    cone_ : Cone
+    ray_indices_ : (c,) array
+        Features, or samples, that are rays.
+    rays_ : (n_samples, c) or (c, n_features) array
+        Unit rays: as columns when they are features, as rows when they are samples.
+    coefficients_ : (c, n_features) or (n_samples, c) CSR array
+        V with ``X = rays_ @ V``, or the encodings of the samples with ``X = coefficients_ @ rays_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import ConeCollapse
+    >>> X = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, 1.0]])  # the third feature is a combination of the others
+    >>> selector = ConeCollapse().fit(X)
+    >>> selector.get_support()
+    array([ True,  True, False])
+    >>> selector.inverse_transform(selector.transform(X))
+    array([[1., 0., 1.],
+           [0., 2., 1.]])
+    >>> judge = ConeCollapse(points="samples").fit([[1.0, 0.0], [1.0, 1.0]])
+    >>> judge.score_samples([[2.0, 1.0], [0.0, 1.0]]).round(3) + 0.0
+    array([ 0.   , -0.707])
+    """
+
+    def __init__(
+        self,
+        method: str = "certified",
+        *,
+        tol: float = 1e-8,
+        eta: float = 0.25,
+        max_residual: float = 0.05,
+        max_rays: int | None = None,
+        weights: str | None = None,
+        points: str = "features",
+    ) -> None:
+        self.method = method
+        self.tol = tol
+        self.eta = eta
+        self.max_residual = max_residual
+        self.max_rays = max_rays
+        self.weights = weights
+        self.points = points
+
+    def fit(self, X: Any, y: Any = None) -> ConeCollapse:  # noqa: ARG002
+        """Find the rays of ``X`` (n_samples, n_features)."""
+        self._forget()
+        return self._add(X)
+
+    @available_if(lambda self: self.method != "approximate")  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None) -> ConeCollapse:  # noqa: ARG002
+        """Add a block: more features of the same samples, or more samples with the same features, as ``points`` says.
+
+        Cones merge exactly, rays(A u B) = rays(rays(A) u rays(B)), so blocks give the rays of the whole. Epsilon-cones do not, so
+        ``method="approximate"`` has no `partial_fit`.
+        """
+        return self._add(X)
+
+    def _add(self, X: Any) -> ConeCollapse:
+        if self.points not in ("features", "samples"):
+            raise InvalidInputError(f"points must be features or samples; got {self.points!r}.")
+        if self.method not in CONES:
+            raise InvalidInputError(f"method must be one of {', '.join(CONES)}; got {self.method!r}.")
+        known = getattr(self, "cone_", None)
+        names: AnyArray | None = getattr(self, "feature_names_in_", None)
+        X = check_table(self, X, reset=known is None or self.points == "features")
+        if known is not None and self.points == "features":
+            self._join_features(X, known, names)
+        table = X if self.points == "features" else X.T  # its columns are the points
+        table = sp.csr_array(table) if sp.issparse(table) else table
+        block = self._block(table)
+        self.cone_ = block if known is None else known.merge(block)
+        points = table.T if not sp.issparse(table) else sp.csr_array(table.T)
+        lengths = row_norms(points.astype(np.float64))
+        before: FloatArray = np.zeros(0) if known is None else self._point_lengths
+        self._point_lengths: FloatArray = np.concatenate([before, lengths])
+        return self
+
+    def _block(self, table: Points) -> Cone:
+        if self.max_rays is not None:
+            check_count(self.max_rays, "max_rays")
+        return data_cone(
+            table,
+            self.method,
+            tol=self.tol,
+            eta=self.eta,
+            max_residual=self.max_residual,
+            max_rays=self.max_rays,
+            weighting=self.weights,
+        )
+
+    def _join_features(self, X: Points, known: Cone, names: AnyArray | None) -> None:
+        """Count and name the features of a further block; all blocks are of the same samples."""
+        if X.shape[0] != known.dim:
+            raise InvalidInputError(
+                f"this block has {X.shape[0]} samples, the ones before had {known.dim}; blocks of features share their samples."
+            )
+        self.n_features_in_ = known.n_points + X.shape[1]
+        new: AnyArray | None = getattr(self, "feature_names_in_", None)
+        if names is not None and new is not None:
+            self.feature_names_in_ = np.concatenate([names, new])
+        elif new is not None:
+            del self.feature_names_in_
+
+    def _forget(self) -> None:
+        for name in ("cone_", "feature_names_in_", "n_features_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    @property
+    def ray_indices_(self) -> AnyArray:
+        """Points that are rays, increasing for the exact methods."""
+        return self.cone_.ray_indices
+
+    @property
+    def rays_(self) -> Points:
+        """The rays: unit columns (features) or unit rows (samples)."""
+        return self.cone_.rays.T if self.points == "features" else self.cone_.rays
+
+    @property
+    def coefficients_(self) -> Any:
+        """The coefficients of the points over the rays, as certified."""
+        H = sp.csr_array(sp.diags_array(self._point_lengths) @ self.cone_.point_coefficients)
+        return sp.csr_array(H.T) if self.points == "features" else H
+
+    def _get_support_mask(self) -> BoolArray:
+        check_is_fitted(self)
+        if self.points == "samples":
+            raise InvalidInputError("with points='samples' the rays are samples, not features; see ray_indices_.")
+        mask = np.zeros(self.n_features_in_, bool)
+        mask[self.ray_indices_] = True
+        return mask
+
+    def transform(self, X: Any) -> AnyArray:
+        """Columns of the features that are rays; with ``points="samples"`` the coefficients of each sample over the rays."""
+        check_is_fitted(self)
+        if self.points == "samples":
+            X = check_table(self, X, reset=False)
+            return np.asarray(self.cone_.coefficients(X)).astype(X.dtype, copy=False)
+        return super().transform(X)
+
+    def inverse_transform(self, X: Any) -> AnyArray:
+        """All features from those that are rays, by their coefficients; with ``points="samples"`` samples from coefficients."""
+        check_is_fitted(self)
+        X = X if sp.issparse(X) else np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != self.cone_.n_rays:
+            raise InvalidInputError(f"X has shape {X.shape}; expected {self.cone_.n_rays} columns, one for each ray.")
+        rebuilt = X @ self._rebuild()
+        return rebuilt.toarray() if sp.issparse(rebuilt) else np.asarray(rebuilt)
+
+    def _rebuild(self) -> Points:
+        """The matrix from selected columns (or coefficients) to whole samples."""
+        if self.points == "samples":
+            return self.rays_
+        return sp.csr_array(sp.diags_array(1 / self._point_lengths[self.ray_indices_]) @ self.coefficients_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
+        """Names of the selected features; with ``points="samples"`` one name for each ray."""
+        check_is_fitted(self)
+        if self.points == "samples":
+            return np.array([f"ray{i}" for i in self.ray_indices_], dtype=object)
+        return super().get_feature_names_out(input_features)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the distance of each sample from the cone, as a share of its length: 0 inside, down to -1; lower is more of an outlier.
+
+        With ``points="features"`` the distance is that from the sample rebuilt from its selected features: how far it breaks the relations
+        between the features.
+        """
+        lengths, residuals = self._leaving(X)
+        return -row_norms(residuals) / np.where(lengths > 0, lengths, 1.0)
+
+    def witness_samples(self, X: Any) -> FloatArray:
+        """Why a sample is outside: the vector to it from its nearest point in the cone, over its length; (n_samples, n_features).
+
+        With ``points="samples"`` the vector g separates it (Moreau): ``g . x > 0`` while ``g . s <= 0`` for every sample s in the cone.
+        Its large positive entries are the features by which the sample leaves the cone. Zero for samples inside.
+        """
+        lengths, residuals = self._leaving(X)
+        return residuals / np.where(lengths > 0, lengths, 1.0)[:, None]
+
+    def explain_samples(self, X: Any, n_features: int = 5) -> list[list[tuple[str, float]]]:
+        """For each sample the features by which it leaves the cone most, with their share of the witness; none for samples inside."""
+        count = check_count(n_features, "n_features")
+        witness = self.witness_samples(X)
+        names = getattr(self, "feature_names_in_", None)
+        names = np.array([f"x{j}" for j in range(witness.shape[1])]) if names is None else names
+        explained = []
+        for g in witness:
+            inside = np.linalg.norm(g) <= 10 * self.cone_.tol
+            top = [] if inside else [j for j in np.argsort(-g, kind="stable")[:count] if g[j] > 0]
+            explained.append([(str(names[j]), float(g[j])) for j in top])
+        return explained
+
+    def _leaving(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Lengths of the samples, and what is left of each beyond the cone."""
+        check_is_fitted(self)
+        X = check_table(self, X, reset=False)
+        dense = (X.toarray() if sp.issparse(X) else X).astype(np.float64, copy=False)
+        if self.points == "samples":
+            near = self.cone_.project(dense)
+        else:
+            near = np.asarray(dense[:, self.ray_indices_] @ self._rebuild())
+        return row_norms(dense), dense - near
+
+    def _summary(self) -> dict[str, str]:
+        names = getattr(self, "feature_names_in_", None)
+        first = self.ray_indices_[:10]
+        named = names is not None and self.points == "features"
+        return {
+            "cone": repr(self.cone_).strip("<>"),
+            "rays": ", ".join(str(names[i]) if named and names is not None else str(i) for i in first)
+            + (" ..." if self.cone_.n_rays > len(first) else ""),
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,184 @@
+"""How many components? Three answers that users of NMF know, from fits at each candidate rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.cluster.hierarchy import cophenet, linkage
+from scipy.spatial.distance import squareform
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+from conecollapse._checks import as_points, check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points
+from conecollapse.estimators._tables import generator
+from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
+
+METHODS = ("stability", "consensus", "residual")
+SHARE = 0.8  # of the samples in each subsample of "stability"
+MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
+
+
+@dataclass(frozen=True)
+class RankSelection:
+    """The rank chosen and what a figure of the choice needs."""
+
+    rank: int
+    method: str
+    candidates: IntArray
+    scores: FloatArray  # one for each candidate; larger is better, except that "residual" lists relative errors
+    spread: FloatArray  # standard error of each score
+    reference: FloatArray | None  # "residual": the relative errors for shuffled data
+    reason: str
+
+
+def select_rank(
+    X: Any,
+    candidates: Iterable[int] = range(2, 11),
+    method: str = "stability",
+    *,
+    estimator: Any = None,
+    n_runs: int = 10,
+    random_state: Any = None,
+) -> RankSelection:
+    """Choose ``n_components`` without labels.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features) array, sparse array or data frame
+    candidates : iterable of int
+        Ranks to try.
+    method : {"stability", "consensus", "residual"}
+        - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index of the two clusterings on the samples
+          they share is averaged. Chosen: the largest rank within one standard error of the best.
+        - *consensus* (Brunet et al. 2004): how often two samples share a cluster over restarts; the score is the cophenetic correlation
+          of that matrix, 1 when all runs agree. Chosen: the largest rank before it falls most.
+        - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
+          the samples. Chosen: the last rank whose gain exceeds the gain on shuffled data.
+    estimator : estimator, optional
+        Anything with ``n_components``, ``random_state``, ``fit_predict`` and ``reconstruction_err_``; by default `OrthogonalNMF` from
+        random starts, and `HierarchicalNMF` for "residual".
+    n_runs : int
+        Pairs of subsamples, restarts, or shuffles.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    RankSelection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.kron(np.eye(3), np.ones((20, 4))) + 0.1 * rng.random((60, 12))
+    >>> select_rank(X, [2, 3, 4, 5], random_state=0).rank
+    3
+    """
+    table = as_points(X, "X", needs="NMF needs X >= 0")
+    ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
+    if not len(ranks):
+        raise InvalidInputError("candidates is empty; name at least one rank.")
+    if method not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
+    smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
+    if ranks[-1] > smallest:
+        raise InvalidInputError(f"candidate {ranks[-1]} exceeds the {smallest} samples that {method} works with; lower it.")
+    check_count(n_runs, "n_runs")
+    rng = generator(random_state)
+    base = estimator if estimator is not None else _default(method)
+    return {"stability": _stability, "consensus": _consensus, "residual": _residual}[method](table, ranks, base, n_runs, rng)
+
+
+def _default(method: str) -> Any:
+    if method == "residual":
+        return HierarchicalNMF(init="nndsvda", tol=1e-4, max_iter=200)
+    return OrthogonalNMF(init="random", n_init=1)
+
+
+def _fitted(base: Any, r: int, seed: int, X: Points) -> Any:
+    model = clone(base).set_params(n_components=int(r), random_state=seed)
+    model.fit(X)
+    return model
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31 - 1))
+
+
+def _stability(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+    n = X.shape[0]
+    size = int(SHARE * n)
+    agreement = np.empty((len(ranks), n_runs))
+    for run in range(n_runs):
+        a, b = (np.sort(rng.permutation(n)[:size]) for _ in range(2))
+        shared, in_a, in_b = np.intersect1d(a, b, return_indices=True)
+        for k, r in enumerate(ranks):
+            first, second = (_fitted(base, r, _seed(rng), X[rows]).labels_ for rows in (a, b))
+            agreement[k, run] = adjusted_rand_score(first[in_a], second[in_b]) if len(shared) else 0.0
+    scores = agreement.mean(axis=1)
+    spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
+    best = int(scores.argmax())
+    rank = int(ranks[scores >= scores[best] - spread[best]].max())
+    within = f"within one standard error of the best, {scores[best]:.3f} at rank {ranks[best]}"
+    return RankSelection(rank, "stability", ranks, scores, spread, None, f"the largest rank with a mean adjusted Rand index {within}")
+
+
+def _consensus(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+    n = X.shape[0]
+    kept = np.sort(rng.permutation(n)[:MOST_SAMPLES])
+    scores = np.empty(len(ranks))
+    for k, r in enumerate(ranks):
+        together = np.zeros((len(kept), len(kept)))
+        for _ in range(n_runs):
+            labels = _fitted(base, r, _seed(rng), X).labels_[kept]
+            together += labels[:, None] == labels
+        scores[k] = cophenetic_correlation(together / n_runs)
+    falls = scores[:-1] - scores[1:]
+    drop = int(falls.argmax()) if len(falls) and falls.max() > 0 else int(scores.argmax())
+    reason = f"the largest rank before the cophenetic correlation falls most, {scores[drop]:.3f} at rank {ranks[drop]}"
+    return RankSelection(int(ranks[drop]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason)
+
+
+def cophenetic_correlation(consensus: FloatArray) -> float:
+    """Correlation of the distances 1 - consensus with those of their average-linkage tree; 1 when all pairs are 0 or 1."""
+    distance = squareform(1 - consensus, checks=False)
+    if not len(distance) or np.ptp(distance) == 0:
+        return 1.0
+    tree = cophenet(linkage(distance, "average"))
+    return float(np.corrcoef(distance, tree)[0, 1])
+
+
+def _residual(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+    errors = np.array([_relative_error(_fitted(base, r, _seed(rng), X), X) for r in ranks])
+    shuffled = np.empty((n_runs, len(ranks)))
+    for run in range(n_runs):
+        Y = shuffle_features(X, rng)
+        shuffled[run] = [_relative_error(_fitted(base, r, _seed(rng), Y), Y) for r in ranks]
+    reference = shuffled.mean(axis=0)
+    gains, noise = errors[:-1] - errors[1:], reference[:-1] - reference[1:]
+    better = np.flatnonzero(gains > noise)
+    rank = int(ranks[better[-1] + 1]) if len(better) else int(ranks[0])
+    spread = shuffled.std(axis=0, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
+    reason = "the last rank whose fall of the relative error exceeds that on the same data with each feature shuffled"
+    return RankSelection(rank, "residual", ranks, errors, spread, reference, reason)
+
+
+def _relative_error(model: Any, X: Points) -> float:
+    norm = np.sqrt(float((X.data if sp.issparse(X) else X).astype(np.float64).ravel() @ (X.data if sp.issparse(X) else X).ravel()))
+    return float(model.reconstruction_err_) / norm if norm > 0 else 0.0
+
+
+def shuffle_features(X: Points, rng: np.random.Generator) -> Points:
+    """Each feature with its values dealt anew over the samples; a sparse X stays sparse."""
+    if not sp.issparse(X):
+        return rng.permuted(X, axis=0)
+    by_feature = sp.csc_array(X)
+    rows: AnyArray = np.concatenate(
+        [rng.choice(X.shape[0], size=count, replace=False) for count in np.diff(by_feature.indptr)] or [np.zeros(0, np.int64)]
+    )
+    return sp.csr_array(sp.csc_array((by_feature.data, rows, by_feature.indptr), shape=X.shape))

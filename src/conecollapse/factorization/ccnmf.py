@@ -1,0 +1,166 @@
+r"""CC-NMF: orthogonal NMF of the extreme rays of the data cone.
+
+The paper writes X as features x samples and builds the cone on its transpose. scikit-learn's ``X (n_samples, n_features)`` *is* that
+transpose, so nothing is transposed here: the points of the cone are the columns of X, and
+
+.. math:: X = U V, \qquad U \approx A S, \qquad X \approx A\,(S V), \qquad A^T A = I,
+
+with U the unit rays as columns, V >= 0 the coefficients of the features, A the orthonormal factor. The paper's H is :math:`A^T`, its W
+is :math:`(S V)^T`. The label of sample i is the argmax of row i of A.
+
+**Stage 1** is the cone: V comes with its certificate, so nothing has to be solved for it. **Stage 2** is an orthogonal NMF of the rays,
+
+.. math:: \min_{A, S \ge 0,\ A^T A = I} \|(U - A S)\, D\|^2 ,
+
+by any of the solvers in `conecollapse.factorization.onmf`. The paper has D = I (``weighting="unit"``): every ray counts the same, however
+little data it carries. What a user wants to be small is the error on X,
+
+.. math:: \|X - A S V\|^2 = \|(U - A S) V\|^2 = \sum_j \Big\| \sum_k v_{kj} e_k \Big\|^2, \qquad e_k = u_k - A s_k .
+
+By the inequality of Cauchy and Schwarz with the weights :math:`v_{kj} \ge 0`, and :math:`\sigma_j = \sum_k v_{kj}`,
+
+.. math:: \Big\| \sum_k v_{kj} e_k \Big\|^2 \le \sigma_j \sum_k v_{kj} \|e_k\|^2
+          \quad\Longrightarrow\quad
+          \|X - A S V\|^2 \le \sum_k d_k^2 \|e_k\|^2, \qquad d_k^2 = \sum_j v_{kj} \sigma_j .
+
+``weighting="mass"`` takes these :math:`d_k`. The bound is attained when every feature lies on a ray, as nearly all do in high dimension;
+then :math:`d_k` is the length of the features on ray k taken together, and stage 2 minimises the error on X itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import as_points
+from conecollapse._errors import InvalidInputError
+from conecollapse._iterate import Callback
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress, Sparse
+from conecollapse.factorization.data import Factorization, squared_error, squared_norm
+from conecollapse.factorization.onmf import SOLVERS
+from conecollapse.factorization.onmf.em import gram_matrix
+from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.geometry.collapse import collapse
+from conecollapse.geometry.cone import Cone
+from conecollapse.graphs import Diffusion
+
+WEIGHTINGS = ("mass", "unit")
+CONES = ("certified", "paper", "approximate")
+
+
+@dataclass(frozen=True)
+class ConeFactorization:
+    """``X = U V``, ``U ~ A S``, ``X ~ A H`` with ``H = S V``."""
+
+    cone: Cone | None  # None for a diffusion that is only applied, see `ccnmf`
+    ray_indices: IntArray  # (c,) which columns of X the rays are
+    lengths: FloatArray  # (c,) of these columns
+    d: FloatArray  # (c,) weights of the rays in stage 2
+    V: Sparse  # (c, n_features)
+    S: AnyArray  # (r, c)
+    A: AnyArray  # (n_samples, r)
+    H: AnyArray  # (r, n_features)
+    error: float  # |X - A H|^2
+    rays: Factorization  # stage 2, of the weighted rays
+
+
+def ccnmf(
+    X: Points,
+    n_components: int,
+    *,
+    cone: Cone | None = None,
+    weighting: str = "mass",
+    solver: str = "em",
+    init: Any = "spectral",
+    n_init: int = 10,
+    tol: float = 1e-5,
+    max_iter: int = 500,
+    rng: np.random.Generator | None = None,
+    embedding: AnyArray | None = None,
+    callback: Callback = None,
+    progress: Progress = None,
+) -> ConeFactorization:
+    """CC-NMF of checked data; ``cone`` is `data_cone(X)` by default.
+
+    Starts are made for the matrix of weighted rays, of which an ``init`` given as a pair (A, S) is a factorization too.
+
+    A `Diffusion` has no columns at hand, and needs none: ``M = (I - a N)^-1`` is invertible, so no column is a combination of the
+    others. All of them are rays, row j of ``I - a N`` is a witness for the j-th, and V is diagonal.
+    """
+    if weighting not in WEIGHTINGS:
+        raise InvalidInputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}.")
+    if isinstance(X, Diffusion):
+        lengths = X.row_lengths  # M is symmetric
+        indices, V = np.arange(X.shape[1]), sp.csr_array(sp.diags_array(lengths))
+        d = lengths if weighting == "mass" else np.ones(len(lengths))
+        rays: Points = X if weighting == "mass" else Diffusion(X.N, X.damping, sp.csr_array(sp.diags_array(1 / lengths)), dtype=X.dtype)
+    else:
+        cone = data_cone(X, progress=progress) if cone is None else cone
+        every, indices = column_lengths(X), cone.ray_indices
+        V, lengths = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(every)), every[indices]
+        d = mass(V) if weighting == "mass" else np.ones(cone.n_rays)
+        rays = weighted_rays(cone, d, X.dtype)
+    run = _solver(solver, rays, tol, max_iter, callback, progress)
+    stage2 = best_of_starts(run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding)
+    A = stage2.W
+    S = stage2.H / d.astype(X.dtype)
+    H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
+    error = squared_error(squared_norm(X), X @ H.T, A, A.T @ A, H @ H.T)
+    return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2)
+
+
+def data_cone(
+    X: Points,
+    method: str = "certified",
+    *,
+    tol: float = 1e-8,
+    eta: float = 0.25,
+    max_residual: float = 0.05,
+    max_rays: int | None = None,
+    weighting: str | None = None,
+    progress: Progress = None,
+) -> Cone:
+    """The cone of the columns of X: certified (exact), by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone."""
+    points = as_points(sp.csr_array(X.T) if sp.issparse(X) else X.T, "X.T")
+    if method == "certified":
+        return Cone.from_points(points, tol=tol, progress=progress)
+    if method == "paper":
+        return collapse(points, eta=eta, tol=tol)
+    if method == "approximate":
+        weights: Any = "mass" if weighting == "mass" else None
+        return Cone.approximate(points, max_residual=max_residual, max_rays=max_rays, weights=weights)
+    raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
+
+
+def column_lengths(X: Points) -> FloatArray:
+    """Lengths of the columns, in float64."""
+    if sp.issparse(X):
+        return np.sqrt(np.bincount(X.indices, weights=np.square(X.data, dtype=np.float64), minlength=X.shape[1]))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64)))
+
+
+def mass(V: Sparse) -> FloatArray:
+    """``d_k = (sum_j v_kj sigma_j)^1/2``, the weight with which ray k bounds the error on the data; see the module's text."""
+    sigma = np.asarray(V.sum(axis=0)).ravel()
+    return np.asarray(np.sqrt(np.asarray(V @ sigma).ravel()))
+
+
+def weighted_rays(cone: Cone, d: FloatArray, dtype: Any) -> Points:
+    """``U D`` as a table with a row for each sample, sparse if the rays are."""
+    if sp.issparse(cone.rays):
+        return sp.csr_array((sp.diags_array(d) @ cone.rays).T).astype(dtype)
+    return np.ascontiguousarray((cone.rays * d[:, None]).T, dtype=dtype)
+
+
+def _solver(
+    name: str, rays: Points, tol: float, max_iter: int, callback: Callback, progress: Progress
+) -> Callable[[Points, AnyArray, AnyArray], Factorization]:
+    if name not in SOLVERS:
+        raise InvalidInputError(f"solver must be one of {', '.join(SOLVERS)}; got {name!r}.")
+    shared = {"gram": gram_matrix(rays)} if name == "em" else {}
+    return partial(SOLVERS[name], tol=tol, max_iter=max_iter, callback=callback, progress=progress, **shared)

@@ -1,0 +1,132 @@
+r"""Hierarchical alternating least squares (Cichocki & Phan 2009), accelerated.
+
+One coordinate at a time has a closed form: with :math:`G = H H^T` and :math:`C = X H^T`,
+
+.. math:: w_{ik} \leftarrow \max\Big(0,\ w_{ik} + \frac{c_{ik} - w_i G_{\cdot k}}{G_{kk}}\Big).
+
+Rows of W do not depend on each other, so each thread sweeps rows of its own while they are in cache. Two accelerations:
+
+- *several sweeps* for each product with X, which is the expensive part (Gillis & Glineur 2012): as many as the product is worth, and fewer
+  for a row that has stopped moving;
+- *extrapolation* (Ang & Gillis 2019): each factor is moved on along its last step, by a share beta that grows while the objective falls.
+  A step that raises the objective is taken back, beta shrinks, and the step is done again without extrapolation, so the objective never
+  rises.
+
+With one sweep and no extrapolation this is scikit-learn's coordinate descent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from conecollapse._iterate import Callback, iterate
+from conecollapse._threads import for_ranges
+from conecollapse._types import AnyArray, Points, Progress
+from conecollapse.factorization.data import Factorization, rounding_of, squared_error, squared_norm
+
+MOST_SWEEPS = 8
+SWEEP_SHARE = 0.5  # sweeps may take this share of the time of the product they follow
+STILL = 0.01  # a row whose sweep moves it by this share (squared) of its first sweep is done
+BETA, BETA_MOST, GROW, GROW_MOST, SHRINK = 0.5, 1.0, 1.05, 1.01, 1.5  # Ang & Gillis 2019, section 3
+
+
+@dataclass(frozen=True)
+class _State:
+    W: AnyArray
+    H: AnyArray
+    H_ahead: AnyArray  # H moved on along its last step: where the next step begins
+    beta: float
+    beta_most: float
+    objective: float
+
+
+def hals(
+    X: Points,
+    W: AnyArray,
+    H: AnyArray,
+    *,
+    sweeps: int | None = None,
+    extrapolate: bool = True,
+    tol: float = 1e-5,
+    max_iter: int = 500,
+    callback: Callback = None,
+    progress: Progress = None,
+) -> Factorization:
+    """``X ~ W H`` from the start (W, H) by accelerated HALS; ``sweeps=1, extrapolate=False`` is plain coordinate descent."""
+    norm2 = squared_norm(X)
+    rounding = rounding_of(X, norm2)
+    sweeps_W, sweeps_H = (sweeps, sweeps) if sweeps else _worthwhile_sweeps(X, W.shape[1])
+
+    def attempt(s: _State, H: AnyArray, beta: float) -> _State:
+        W = sweep(s.W, H @ H.T, X @ H.T, sweeps_W)
+        if beta:
+            W = np.maximum(W + W.dtype.type(beta) * (W - s.W), 0)
+        WtW, XtW = W.T @ W, X.T @ W
+        H_new = sweep(H.T, WtW, XtW, sweeps_H).T
+        objective = squared_error(norm2, XtW, H_new.T, WtW, H_new @ H_new.T)
+        ahead = np.maximum(H_new + H_new.dtype.type(beta) * (H_new - s.H), 0) if beta else H_new
+        return _State(W, H_new, ahead, beta, s.beta_most, objective)
+
+    def step(s: _State) -> _State:
+        if s.beta:
+            new = attempt(s, s.H_ahead, s.beta)
+            if new.objective <= s.objective:
+                most = min(1.0, GROW_MOST * s.beta_most)
+                return _State(new.W, new.H, new.H_ahead, min(most, GROW * s.beta), most, new.objective)
+        plain = attempt(s, s.H, 0.0)
+        if plain.objective > s.objective + rounding:  # cannot be, beyond rounding
+            return s
+        return _State(plain.W, plain.H, plain.H, s.beta / SHRINK, s.beta, plain.objective)
+
+    XHt = X @ H.T
+    objective = squared_error(norm2, XHt, W, W.T @ W, H @ H.T)
+    start = _State(W, H, H, BETA if extrapolate else 0.0, BETA_MOST, objective)
+    trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="HALS")
+    return Factorization(trace.state.W, trace.state.H, trace.state.objective, trace.history, trace.converged, trace.status)
+
+
+def sweep(W: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> AnyArray:
+    """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries."""
+    out = np.array(W, order="C")
+    C = np.ascontiguousarray(C)
+    G = np.ascontiguousarray(G)
+
+    def work(start: int, stop: int) -> None:
+        _sweep_rows(out, G, C, sweeps, start, stop)
+
+    for_ranges(work, len(out), smallest=max(1, 2**16 // (1 + G.size)))
+    return out
+
+
+def _worthwhile_sweeps(X: Points, r: int) -> tuple[int, int]:
+    """Rounds whose cost is a fair share of the product with X that each half step pays for anyway."""
+    n, m = X.shape
+    entries = X.nnz if sp.issparse(X) else n * m
+    return tuple(int(np.clip(1 + SWEEP_SHARE * (entries + (m + n - k) * r) / (k * r), 1, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _sweep_rows(W, G, C, sweeps, start, stop):  # type: ignore[no-untyped-def]
+    r = W.shape[1]
+    zero = W.dtype.type(0)
+    for i in range(start, stop):
+        first = zero
+        for t in range(sweeps):
+            moved = zero
+            for k in range(r):
+                if G[k, k] <= 0:
+                    continue
+                s = C[i, k]
+                for j in range(r):
+                    s -= W[i, j] * G[k, j]
+                new = max(W[i, k] + s / G[k, k], zero)
+                moved += (new - W[i, k]) ** 2 * G[k, k]
+                W[i, k] = new
+            if t == 0:
+                first = moved
+            if moved <= STILL * first:
+                break

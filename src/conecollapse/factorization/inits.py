@@ -1,0 +1,158 @@
+"""Where a factorization starts: at random, from singular vectors (NNDSVD), or from clusters of the spectral embedding.
+
+Every start is a pair (W, H). Methods that begin from clusters read them off as the largest entry in each row of W.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from conecollapse._checks import as_points
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, IntArray, Points
+from conecollapse.factorization.data import mean_entry
+
+INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
+SMALL_SIDE = 600  # samples or features up to which singular vectors come from the eigenvectors of a Gram matrix
+MANY = 3  # so they do when more than 1/3 of them are wanted
+SOFT = 0.2  # what a cluster start adds to every entry of A, so that multiplicative updates can still move it (Ding et al.)
+FILL = 0.01  # NNDSVDar fills zeros with random numbers up to this share of the mean
+
+
+def initialize(X: Points, n_components: int, init: Any, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+    """A start (W, H) in the precision of X.
+
+    ``init`` is one of `INITS`, a pair of arrays (W, H), or an array of ``n_samples`` cluster labels.
+    """
+    n, m = X.shape
+    if not isinstance(init, str):
+        return _custom(X, n_components, init)
+    if init == "random":
+        W, H = _random(X, n_components, rng)
+    elif init == "spectral":
+        return from_labels(X, kmeans_labels(spectral_embedding(X, n_components, rng), n_components, rng), n_components)
+    elif init in INITS:
+        if n_components > min(n, m):
+            raise InvalidInputError(
+                f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(n, m)}; got {n_components}. Use init='random'."
+            )
+        W, H = _nndsvd(X, n_components, init, rng)
+    else:
+        raise InvalidInputError(f"init must be one of {', '.join(INITS)}, a pair (W, H) or an array of labels; got {init!r}.")
+    return W.astype(X.dtype, copy=False), H.astype(X.dtype, copy=False)
+
+
+def _random(X: Points, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+    """Half-normal entries whose product has the mean of X."""
+    scale = np.sqrt(mean_entry(X) / r)
+    return scale * np.abs(rng.standard_normal((X.shape[0], r))), scale * np.abs(rng.standard_normal((r, X.shape[1])))
+
+
+def _nndsvd(X: Points, r: int, variant: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+    """Non-negative double SVD (Boutsidis & Gallopoulos 2008): the larger of the two non-negative parts of each singular triplet."""
+    U, s, Vt = singular_vectors(X, r, rng)
+    W, H = np.zeros((X.shape[0], r)), np.zeros((r, X.shape[1]))
+    for k in range(r):
+        plus = np.maximum(U[:, k], 0), np.maximum(Vt[k], 0)
+        minus = np.maximum(-U[:, k], 0), np.maximum(-Vt[k], 0)
+        u, v = max(plus, minus, key=lambda pair: np.linalg.norm(pair[0]) * np.linalg.norm(pair[1]))
+        lengths = float(np.linalg.norm(u)), float(np.linalg.norm(v))
+        if min(lengths) > 0:
+            root = np.sqrt(s[k] * lengths[0] * lengths[1])
+            W[:, k], H[k] = root * u / lengths[0], root * v / lengths[1]
+    mean = mean_entry(X)
+    for F in (W, H):
+        F[1e-12 * F.max(initial=0.0) > F] = 0.0
+        zeros = F == 0
+        if variant == "nndsvda":
+            F[zeros] = mean
+        elif variant == "nndsvdar":
+            F[zeros] = FILL * mean * rng.random(int(zeros.sum()))
+    return W, H
+
+
+def singular_vectors(X: Points, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """The r leading singular triplets (U, s, V'), largest first, with signs fixed so that runs repeat."""
+    n, m = X.shape
+    side = min(n, m)
+    if (side <= SMALL_SIDE or r * MANY > side) and (isinstance(X, np.ndarray) or sp.issparse(X)):
+        U, s, Vt = _from_gram(X, r)
+    else:
+        start = rng.standard_normal(side).astype(X.dtype)
+        U, s, Vt = spla.svds(X, k=r, v0=start)
+        U, s, Vt = U[:, ::-1], s[::-1], Vt[::-1]
+    sign = np.where(np.abs(U.max(axis=0)) >= np.abs(U.min(axis=0)), 1.0, -1.0)
+    return U * sign, s, Vt * sign[:, None]
+
+
+def _from_gram(X: Points, r: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Singular vectors of the shorter side from its Gram matrix, those of the longer by one product."""
+    wide = X.shape[0] <= X.shape[1]
+    Y = X if wide else X.T
+    K = Y @ Y.T
+    K = (K.toarray() if sp.issparse(K) else K).astype(np.float64)
+    side = len(K)
+    values, U = scipy.linalg.eigh(K, subset_by_index=[max(side - r, 0), side - 1])
+    values, U = values[::-1], U[:, ::-1]
+    s = np.sqrt(np.maximum(values, 0.0))
+    V = np.asarray(Y.T @ U.astype(X.dtype))
+    V = V / np.where(s > 1e-7 * max(s[0], np.finfo(float).tiny), s, np.inf)  # below that the Gram matrix holds rounding only
+    return (U, s, V.T) if wide else (V, s, U.T)
+
+
+def spectral_embedding(X: Points, r: int, rng: np.random.Generator) -> AnyArray:
+    """Samples in the r leading left singular vectors, weighted by singular values, scaled to unit length."""
+    U, s, _ = singular_vectors(X, min(r, *X.shape), rng)
+    E = np.asarray(U * s)
+    length = np.linalg.norm(E, axis=1, keepdims=True)
+    return np.asarray(E / np.where(length > 0, length, 1.0))
+
+
+def kmeans_labels(E: AnyArray, r: int, rng: np.random.Generator) -> IntArray:
+    """k-means clusters of the rows of ``E``, from one start; fewer than r when rows coincide."""
+    from sklearn.cluster import kmeans_plusplus
+
+    centres, _ = kmeans_plusplus(E, r, random_state=int(rng.integers(2**31 - 1)))
+    return _lloyd(E, centres)
+
+
+def _lloyd(E: AnyArray, centres: AnyArray, max_iter: int = 100) -> IntArray:
+    labels = np.full(len(E), -1)
+    for _ in range(max_iter):
+        new = (np.square(centres).sum(axis=1) - 2 * (E @ centres.T)).argmin(axis=1)
+        if (new == labels).all():
+            break
+        labels = new
+        counts = np.bincount(labels, minlength=len(centres))
+        sums = sp.csr_array((np.ones(len(E), E.dtype), labels, np.arange(len(E) + 1)), shape=(len(E), len(centres))).T @ E
+        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
+    return labels
+
+
+def from_labels(X: Points, labels: IntArray, r: int) -> tuple[AnyArray, AnyArray]:
+    """A softened indicator of the clusters with unit columns, and ``H = W'X``."""
+    W = np.full((X.shape[0], r), SOFT, X.dtype)
+    W[np.arange(len(labels)), labels] += 1
+    W /= np.linalg.norm(W, axis=0)
+    return W, np.asarray((X.T @ W).T)
+
+
+def _custom(X: Points, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
+    if isinstance(init, tuple | list) and len(init) == 2 and np.ndim(init[0]) == 2:
+        W, H = (as_points(part, name, needs="a factor must be >= 0") for part, name in zip(init, ("init[0]", "init[1]"), strict=True))
+        expected = (X.shape[0], r), (r, X.shape[1])
+        if (W.shape, H.shape) != expected:
+            raise InvalidInputError(f"init is a pair of shapes {W.shape} and {H.shape}; expected {expected[0]} and {expected[1]}.")
+        return np.array(W, X.dtype), np.array(H, X.dtype)
+    labels = np.asarray(init)
+    if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= r:
+        raise InvalidInputError(
+            f"init must be one of {', '.join(INITS)}, a pair (W, H), or {X.shape[0]} integer labels from 0 to {r - 1}; "
+            f"got an array of shape {labels.shape} and type {labels.dtype}."
+        )
+    return from_labels(X, labels.astype(np.int64), r)

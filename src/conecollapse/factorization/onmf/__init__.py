@@ -1,0 +1,26 @@
+"""Orthogonal NMF: ``min |X - A S|^2`` over non-negative A and S with orthonormal columns of A. Six solvers, one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from conecollapse._types import AnyArray
+from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.onmf.em import em
+from conecollapse.factorization.onmf.multiplicative import RULES, multiplicative
+from conecollapse.factorization.onmf.onp import onp_mf
+
+SOLVERS: dict[str, Callable[..., Factorization]] = {
+    **{rule: partial(multiplicative, rule=rule) for rule in RULES},
+    "em": em,
+    "onp-mf": onp_mf,
+}
+
+
+def orthogonality(A: AnyArray) -> float:
+    """``max |A'A - I|``: zero for orthonormal columns."""
+    A = np.asarray(A, np.float64)
+    return float(np.abs(A.T @ A - np.eye(A.shape[1])).max())

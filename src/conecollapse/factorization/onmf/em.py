@@ -1,0 +1,161 @@
+r"""EM-ONMF (Pompili, Gillis, Absil & Glineur 2014): orthogonal NMF as clustering of directions.
+
+Orthonormal columns of a non-negative A have disjoint supports: each sample belongs to one cluster. With unit directions :math:`s_k` the
+best coefficient of sample i in cluster k is its score :math:`x_i \cdot s_k`, and
+
+.. math:: \|X - A S\|^2 = \|X\|^2 - \sum_i (x_i \cdot s_{k(i)})^2 .
+
+So: give each sample to the direction with the largest score; turn each direction to :math:`s_k \propto \sum_{i \in k} a_i x_i` with
+:math:`a_i` the scores, one step of the power method towards the cluster's leading singular vector. Both raise the sum, so the objective
+never rises, and orthogonality is exact.
+
+Everything follows from :math:`T = X X^T A`: the squared length of :math:`X^T a_k` is :math:`a_k^T T_k`, and the scores are T over these
+lengths. Where X is wide, :math:`X X^T` is formed once and a step costs nothing that depends on the number of features. Three rules settle
+what the theory leaves open: a sample keeps its cluster unless another is better by more than rounding; an empty cluster takes the sample
+that fits worst from a cluster that can spare it, which cannot raise the objective; a zero sample stays where it started, with the
+coefficient zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._iterate import Callback, iterate
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
+from conecollapse.factorization.data import Factorization, rounding_of, squared_norm
+from conecollapse.factorization.onmf.multiplicative import unit_columns
+
+LARGEST_GRAM = 2**26  # entries up to which X X' may be formed: 512 MiB
+WIDE = 2  # features for each sample from which on X X' pays
+TIE = 1e-12  # another cluster must be better by this share of the sample's length (float64; the square root of eps in float32)
+
+
+@dataclass(frozen=True)
+class _State:
+    labels: IntArray
+    scores: AnyArray  # (n,) of each sample in its own cluster
+    objective: float
+
+
+def em(
+    X: Points,
+    W: AnyArray,
+    H: AnyArray | None = None,  # noqa: ARG001 - every method takes a start (W, H); here the argmax of W is one
+    *,
+    tol: float = 1e-5,
+    max_iter: int = 500,
+    callback: Callback = None,
+    progress: Progress = None,
+    gram: AnyArray | None = None,
+) -> Factorization:
+    """``X ~ A S`` with exactly disjoint supports, from the clusters that the largest entry in each row of W says.
+
+    ``gram`` is `gram_matrix(X)` when the caller has it already: restarts share it.
+    """
+    norm2 = squared_norm(X)
+    r = W.shape[1]
+    gram = gram_matrix(X) if gram is None else gram
+    apply = _multiplier(X, gram)
+    lengths = _row_lengths(X, gram)
+
+    def measure(labels: IntArray, scores: AnyArray) -> _State:
+        """Directions from the clusters, then every sample to its best direction."""
+        T = apply(_one_per_row(labels, scores, r))
+        squares = np.bincount(labels, weights=scores * T[np.arange(len(labels)), labels], minlength=r)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            table = np.where(squares > 0, T / np.sqrt(squares), -1).astype(T.dtype)
+        new = _choose(table, labels, lengths)
+        scores = np.maximum(table[np.arange(len(new)), new], 0)
+        new, scores = _fill_empty(new, scores, lengths, r)
+        return _State(new, scores, max(norm2 - float(np.sum(np.square(scores, dtype=np.float64))), 0.0))
+
+    labels = W.argmax(axis=1)
+    first = _fill_empty(labels, lengths.astype(W.dtype), lengths, r)
+    trace = iterate(
+        lambda s: measure(s.labels, s.scores),
+        measure(*first),
+        tol=tol,
+        max_iter=max_iter,
+        rounding=rounding_of(X, norm2),
+        callback=callback,
+        progress=progress,
+        stage="EM-ONMF",
+    )
+    A, S = disjoint_factors(X, trace.state.labels, trace.state.scores, r)
+    objective = max(norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
+    return Factorization(A, S, objective, trace.history, trace.converged, trace.status)
+
+
+def disjoint_factors(X: Points, labels: IntArray, scores: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
+    """A with unit columns of disjoint supports in proportion to ``scores``, and ``S = A'X``, the best S for it."""
+    A = np.zeros((len(labels), r), scores.dtype)
+    A[np.arange(len(labels)), labels] = scores
+    A = unit_columns(A)
+    return A, np.asarray((X.T @ A).T)
+
+
+def gram_matrix(X: Points) -> AnyArray | None:
+    """``X X'`` where X is dense and wide enough for that to pay, else None."""
+    n, m = X.shape
+    if not isinstance(X, np.ndarray) or m < WIDE * n or n * n > LARGEST_GRAM:
+        return None
+    return X @ X.T
+
+
+def _multiplier(X: Points, gram: AnyArray | None) -> Callable[[sp.csr_array], AnyArray]:
+    """The map from A (one entry in each row) to ``X X' A``."""
+    if gram is not None:
+        return lambda A: gram @ A.toarray()
+    if sp.issparse(X):
+        return lambda A: X @ (A.T @ X).toarray().T
+    if isinstance(X, np.ndarray):
+        return lambda A: X @ (A.T @ X).T
+    return lambda A: X @ (X.T @ A.toarray())
+
+
+def _row_lengths(X: Points, gram: AnyArray | None) -> FloatArray:
+    if gram is not None:
+        return np.sqrt(np.maximum(np.diag(gram), 0)).astype(np.float64)
+    if sp.issparse(X):
+        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel())
+    if isinstance(X, np.ndarray):
+        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    return np.asarray(X.row_lengths, np.float64)
+
+
+def _one_per_row(labels: IntArray, scores: AnyArray, r: int) -> sp.csr_array:
+    n = len(labels)
+    return sp.csr_array((scores, labels, np.arange(n + 1)), shape=(n, r))
+
+
+def _choose(table: AnyArray, labels: IntArray, lengths: FloatArray) -> IntArray:
+    """The cluster with the largest score, the present one on a tie."""
+    rows = np.arange(len(labels))
+    best = table.argmax(axis=1)
+    tie = TIE if table.dtype == np.float64 else float(np.sqrt(np.finfo(table.dtype).eps))
+    better = table[rows, best] > table[rows, labels] + tie * lengths
+    return np.where(better, best, labels)
+
+
+def _fill_empty(labels: IntArray, scores: AnyArray, lengths: FloatArray, r: int) -> tuple[IntArray, AnyArray]:
+    """Give each empty cluster the worst-fitted sample that its cluster can spare; alone, a sample fits with its whole length."""
+    alive = lengths > 0
+    counts = np.bincount(labels[alive], minlength=r)
+    empty = np.flatnonzero(counts == 0)
+    if not len(empty):
+        return labels, scores
+    labels, scores = labels.copy(), scores.copy()
+    misfit = np.where(alive, lengths**2 - np.square(scores, dtype=np.float64), -1.0)
+    worst = iter(np.argsort(-misfit, kind="stable"))
+    for k in empty:
+        for i in worst:
+            if alive[i] and counts[labels[i]] > 1:
+                counts[labels[i]] -= 1
+                labels[i], scores[i] = k, lengths[i]
+                counts[k] = 1
+                break
+    return labels, scores

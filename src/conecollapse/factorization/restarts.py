@@ -1,0 +1,46 @@
+"""Several starts of one method; the best objective wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from conecollapse._types import AnyArray, Points
+from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.inits import from_labels, initialize, kmeans_labels, spectral_embedding
+
+REPEATABLE = ("nndsvd", "nndsvda")  # no randomness: a second start would be the first again
+
+
+def best_of_starts(
+    run: Callable[[Points, AnyArray, AnyArray], Factorization],
+    X: Points,
+    n_components: int,
+    init: Any,
+    n_init: int,
+    rng: np.random.Generator,
+    *,
+    embedding: AnyArray | None = None,
+) -> Factorization:
+    """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the smallest objective.
+
+    ``embedding`` replaces the spectral embedding of X in ``init="spectral"``.
+    """
+    results = (run(X, W, H) for W, H in starts(X, n_components, init, n_init, rng, embedding))
+    return min(results, key=lambda result: result.objective)
+
+
+def starts(
+    X: Points, n_components: int, init: Any, n_init: int, rng: np.random.Generator, embedding: AnyArray | None = None
+) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """The starts one after the other; the spectral embedding is computed once for all of them."""
+    if isinstance(init, str) and init == "spectral":
+        E = spectral_embedding(X, n_components, rng) if embedding is None else embedding
+        for _ in range(n_init):
+            yield from_labels(X, kmeans_labels(E, n_components, rng), n_components)
+        return
+    is_repeatable = not isinstance(init, str) or init in REPEATABLE
+    for _ in range(1 if is_repeatable else n_init):
+        yield initialize(X, n_components, init, rng)
