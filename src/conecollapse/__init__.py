@@ -4,6 +4,7 @@
 - `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that `Cone.verify` checks.
 - `Cone.approximate`: few rays with a guaranteed largest residual.
 - `collapse`: Algorithm 1 of the paper, step by step.
+- `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
 
 from conecollapse._errors import (
@@ -11,6 +12,8 @@ from conecollapse._errors import (
     ConeCollapseError,
     ConeFileError,
     ConvergenceError,
+    DatasetError,
+    DatasetNotFoundError,
     InvalidInputError,
 )
 from conecollapse._nnls import NnlsInfo, nnls
@@ -28,6 +31,8 @@ __all__ = [
     "ConeCollapseError",
     "ConeFileError",
     "ConvergenceError",
+    "DatasetError",
+    "DatasetNotFoundError",
     "InvalidInputError",
     "Iteration",
     "NnlsInfo",
