@@ -168,10 +168,12 @@ def test_images_of_different_sizes(data_folder):
 
 
 def test_an_image_that_claims_to_be_huge(data_folder):
-    head = b"IHDR" + struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0)
-    huge = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head))
-    zipped(data_folder / "coil-20-proc.zip", {"obj1__0.png": huge})
-    with pytest.raises(DatasetError, match=r"obj1__0.png is no image of a dataset: Image size"):
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0))
+    zipped(data_folder / "coil-20-proc.zip", {"obj1__0.png": b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b""))})
+    with pytest.raises(DatasetError, match=r"obj1__0.png is not an image that can be read"):
         load("COIL-20", download=False)
 
 

