@@ -38,3 +38,21 @@ def load_points(name: str):
         X = sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).tocsr()
     df = np.diff(X.indptr)
     return sp.csr_array(sp.diags_array(np.log((1 + X.shape[1]) / (1 + df)) + 1) @ X)
+
+
+@pytest.fixture
+def nothing_at_hand(monkeypatch, tmp_path):
+    """No data folder, an empty cache: what is found comes from the test."""
+    monkeypatch.delenv("CONECOLLAPSE_DATA", raising=False)
+    monkeypatch.setenv("CONECOLLAPSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return tmp_path
+
+
+@pytest.fixture
+def data_folder(monkeypatch, nothing_at_hand):
+    """An empty folder that ``CONECOLLAPSE_DATA`` names."""
+    folder = nothing_at_hand / "data"
+    folder.mkdir()
+    monkeypatch.setenv("CONECOLLAPSE_DATA", str(folder))
+    return folder

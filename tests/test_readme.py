@@ -25,7 +25,7 @@ def test_readme(capsys):
     assert scope["x"].shape == (5, 205)
 
 
-@pytest.mark.parametrize("page", ["docs/epsilon-cone.md"])
+@pytest.mark.parametrize("page", ["docs/epsilon-cone.md", "docs/datasets.md"])
 def test_pages(page):
     scope = {}
     for block in blocks(page):

@@ -7,6 +7,7 @@
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`, `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`):
   factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
 - `conecollapse.metrics`, `conecollapse.graphs`, `conecollapse.factorization`: scores, graph inputs, the methods as pure functions.
+- `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from conecollapse._errors import (
     ConeCollapseError,
     ConeFileError,
     ConvergenceError,
+    DatasetError,
+    DatasetNotFoundError,
     InvalidInputError,
 )
 from conecollapse._nnls import NnlsInfo, nnls
@@ -65,6 +68,8 @@ __all__ = [
     "ConeCollapseError",
     "ConeFileError",
     "ConvergenceError",
+    "DatasetError",
+    "DatasetNotFoundError",
     "HierarchicalNMF",
     "InvalidInputError",
     "Iteration",

