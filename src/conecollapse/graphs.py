@@ -20,7 +20,7 @@ import scipy.sparse as sp
 import scipy.sparse.csgraph as csgraph
 import scipy.sparse.linalg as spla
 
-from conecollapse._checks import check_count, check_positive
+from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
@@ -61,6 +61,7 @@ def knn_graph(X: Points, n_neighbors: int = 5, *, metric: str = "auto", weights:
            [0, 0, 0, 1],
            [0, 0, 1, 0]])
     """
+    X = as_points(X, "X", needs="a graph of samples needs X >= 0")
     index, distance = nearest(X, X, n_neighbors, metric, exclude_self=True)
     directed = _weigh(index, distance, X.shape[0], weights, metric_of(X, metric))
     return sp.csr_array(directed.maximum(directed.T))
@@ -78,6 +79,9 @@ def nearest(X: Points, samples: Points, n_neighbors: int, metric: str, *, exclud
     from sklearn.neighbors import NearestNeighbors
 
     k = check_count(n_neighbors, "n_neighbors")
+    peak = float(samples.max())
+    if not 1e-100 < peak < 1e100 and peak > 0:  # squares of distances would be lost
+        X, samples = (X / peak, X / peak) if samples is X else (X / peak, samples / peak)
     available = samples.shape[0] - exclude_self
     if k > available:
         raise InvalidInputError(f"n_neighbors = {k}, but each of the {samples.shape[0]} samples has only {available} others; lower it.")
@@ -154,7 +158,7 @@ def check_graph(G: Points, name: str = "X") -> Sparse:
 def diffusion(G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64) -> AnyArray | Diffusion:
     """``(I - damping N)^-1`` of a symmetric graph: an array for up to 3000 samples, beyond that a `Diffusion` that applies it."""
     damping = check_positive(damping, "damping", below=1.0)
-    N = normalized(G)
+    N = normalized(check_graph(as_points(G, "G", needs="a graph needs weights >= 0"), "G"))
     n = N.shape[0]
     if n > DENSE_N:
         return Diffusion(N, damping, dtype=dtype)
@@ -165,8 +169,8 @@ def diffusion(G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64) -> An
 class Diffusion(spla.LinearOperator):  # type: ignore[misc]
     """``M = (I - damping N)^-1 B`` as an operator, B the identity or a table with a row for each sample; nothing dense is formed.
 
-    ``squared_norm`` and ``row_lengths`` come from random vectors of a fixed seed: for z with independent entries of variance one, the
-    expected square of (M z)_i is the squared length of row i.
+    ``squared_norm``, ``row_lengths`` and ``max()`` come from random vectors of a fixed seed: for z with independent entries +1 or -1,
+    the expected square of (M z)_i is the squared length of row i.
     """
 
     def __init__(self, N: Sparse, damping: float, base: Points | None = None, *, dtype: Any = np.float64) -> None:
@@ -179,6 +183,11 @@ class Diffusion(spla.LinearOperator):  # type: ignore[misc]
         probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.shape[1], N_PROBES)).astype(dtype)
         self.row_lengths = np.sqrt(np.square(self @ probes, dtype=np.float64).mean(axis=1))
         self.squared_norm = float(np.square(self.row_lengths).sum())
+
+    def max(self) -> float:
+        """The largest entry of ``(I - damping N)^-1``, estimated: it is positive definite, so that entry is on the diagonal."""
+        probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.N.shape[0], N_PROBES)).astype(self.dtype)
+        return float(np.mean(probes * self.solve(probes), axis=1).max())
 
     def solve(self, B: AnyArray) -> AnyArray:
         """``(I - damping N)^-1 B`` by Chebyshev's iteration; of a non-negative B it is non-negative."""
@@ -208,9 +217,9 @@ class Diffusion(spla.LinearOperator):  # type: ignore[misc]
 def _chebyshev(damping: float, accuracy: float) -> tuple[AnyArray, AnyArray]:
     """Steps and inertias of Chebyshev's iteration for eigenvalues in [1 - a, 1 + a]: centre 1, radius a.
 
-    The error falls by ``rho = (1 - sqrt(1 - a^2)) / a`` at each step (Saad, Iterative methods, algorithm 12.1).
+    The error falls by ``a / (1 + sqrt(1 - a^2))`` at each step (Saad, Iterative methods, algorithm 12.1).
     """
-    fall = (1 - np.sqrt(1 - damping**2)) / damping
+    fall = damping / (1 + np.sqrt(1 - damping**2))
     count = int(np.ceil(np.log(accuracy) / np.log(fall))) + 1
     step, inertia, rho = [1.0], [0.0], damping
     for _ in range(count):

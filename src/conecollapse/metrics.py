@@ -51,8 +51,9 @@ def contingency(labels_true: Any, labels_pred: Any) -> IntArray:
     for labels, name in ((true, "labels_true"), (predicted, "labels_pred")):
         if labels.ndim != 1 or not labels.size:
             raise InvalidInputError(f"{name} has shape {labels.shape}; expected one label for each sample.")
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise InvalidInputError(f"{name} has no label for sample {int(np.argmin(np.isfinite(labels)))}; drop it first.")
+        missing = np.array([value is None or value != value for value in labels.tolist()])  # NaN differs from itself
+        if missing.any():
+            raise InvalidInputError(f"{name} has no label for sample {int(missing.argmax())}; drop it first.")
     if len(true) != len(predicted):
         raise InvalidInputError(f"labels_true has {len(true)} samples and labels_pred {len(predicted)}; they must be of the same samples.")
     classes, row = np.unique(true, return_inverse=True)

@@ -10,15 +10,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import check_count
+from conecollapse._checks import as_matrix, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms
 from conecollapse._types import AnyArray, IntArray, Points
 from conecollapse.estimators._affinity import Input, make_input
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tables import check_table, generator, warn_of_empty
+from conecollapse.estimators._tables import check_table, generator, safe_unit, warn_of_empty
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
+from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
 
 
@@ -28,8 +29,9 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     They are not tagged as scikit-learn clusterers, because that tag promises to take negative numbers.
     """
 
-    _is_orthogonal = False  # whether W has unit columns, so that its entries can be compared as they are
+    _is_orthogonal = False  # whether `orthogonality_` is reported
     _needs_every_sample = False  # whether each component must have a sample of its own
+    _encodings_scale = False  # whether W scales with the data, rather than H
 
     def __init__(
         self,
@@ -59,10 +61,16 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
         """Factorize ``X`` (n_samples, n_features)."""
         X = check_table(self, X, reset=True)
-        empty = warn_of_empty(self, X)
+        keeps_zeros = self.affinity in (None, "precomputed")
+        empty = warn_of_empty(X, "kept in place" + (", with zero encodings and the label 0" if keeps_zeros else ""), self)
         self._check_parameters(X, int((~empty).sum()))
-        self._input = self._make_input(X)
-        self._set_factors(self._factorize(self._input.table, generator(self.random_state)))
+        self._unit = X.dtype.type(safe_unit(X))
+        source = self._make_input(X / self._unit if self._unit != 1 else X)
+        result = self._factorize(source.table, generator(self.random_state))
+        if keeps_zeros and empty.any():
+            result.W[empty] = 0
+        self._set_factors(result, source)
+        self._input = source.forget()
         return self
 
     def fit_predict(self, X: Any, y: Any = None) -> IntArray:  # noqa: ARG002
@@ -78,7 +86,8 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def transform(self, X: Any) -> AnyArray:
         """Encodings of samples, known or new: the non-negative least-squares solution over the components."""
         check_is_fitted(self)
-        return self._encode(self._input.rows(check_table(self, X, reset=False)))
+        codes = self._encode(self._scaled(X))
+        return codes * self._unit if self._encodings_scale else codes
 
     def predict(self, X: Any) -> IntArray:
         """The component that says most about each sample."""
@@ -88,16 +97,23 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def inverse_transform(self, X: Any) -> AnyArray:
         """Samples (rows of the graph, where an affinity is used) from encodings: ``X @ components_``."""
         check_is_fitted(self)
-        return np.asarray(X) @ self.components_
+        codes = as_matrix(X, "X")
+        if codes.shape[1] != len(self.components_):
+            raise InvalidInputError(f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each component.")
+        return np.asarray(codes @ self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
         check_is_fitted(self)
-        rows = self._input.rows(check_table(self, X, reset=False))
-        H = self.components_
-        W = solve_rows(H @ H.T, np.asarray(rows @ H.T))
-        norm2 = squared_norm(rows)
-        return 1.0 - squared_error(norm2, rows @ H.T, W, W.T @ W, H @ H.T) / norm2 if norm2 > 0 else 1.0
+        X, H = self._scaled(X), self._H
+        C, G = self._input.product(X, H.T), H @ H.T
+        W = solve_rows(G, C)
+        norm2 = self._input.squared_norm(X)
+        return 1.0 - squared_error(norm2, C, W, W.T @ W, G) / norm2 if norm2 > 0 else 1.0
+
+    def _scaled(self, X: Any) -> Points:
+        X = check_table(self, X, reset=False)
+        return X / self._unit if self._unit != 1 else X
 
     def _make_input(self, X: Points) -> Input:
         return make_input(
@@ -112,34 +128,38 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _factorize(self, table: Points, rng: np.random.Generator) -> Factorization:
         raise NotImplementedError
 
-    def _encode(self, rows: Points) -> AnyArray:
-        H = self.components_
-        return solve_rows(H @ H.T, np.asarray(rows @ H.T))
+    def _encode(self, X: Points) -> AnyArray:
+        H = self._H
+        return solve_rows(H @ H.T, self._input.product(X, H.T))
 
-    def _set_factors(self, result: Factorization) -> None:
-        self.embedding_ = result.W
-        self.components_ = result.H
+    def _set_factors(self, result: Factorization, source: Input) -> None:
+        unit = self._unit if source.is_table else self._unit.dtype.type(1)
+        unit_W, unit_H = (unit, 1) if self._encodings_scale else (1, unit)
+        self._H = result.H
+        self.embedding_ = result.W * unit_W if unit_W != 1 else result.W
+        self.components_ = result.H * unit_H if unit_H != 1 else result.H
         self.labels_ = self._labels(result.W)
-        self.history_ = result.history
+        self.history_ = result.history / result.scale
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
         self.status_ = result.status
-        self.reconstruction_err_ = self._error(result)
+        X, W, H = source.table, result.W, result.H
+        norm2 = squared_norm(X)
+        error = float(np.sqrt(squared_error(norm2, X @ H.T, W, W.T @ W, H @ H.T)))  # the objective may be another loss
+        self.reconstruction_err_ = error * float(unit)
+        self.relative_err_ = error / np.sqrt(norm2)
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
         if not result.converged and self.tol > 0:
             warnings.warn(f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=3)
 
-    def _error(self, result: Factorization) -> float:
-        """``|X - W H|``: the objective may hold penalties, or be another loss."""
-        X, W, H = self._input.table, result.W, result.H
-        return float(np.sqrt(squared_error(squared_norm(X), X @ H.T, W, W.T @ W, H @ H.T)))
-
     def _labels(self, W: AnyArray) -> IntArray:
-        """Columns of an orthogonal factor compare as they are, others by the length of what they contribute, ``w_ik |h_k|``."""
-        scale = np.ones(W.shape[1]) if self._is_orthogonal else row_norms(self.components_)
-        labels: IntArray = (W * scale).argmax(axis=1).astype(np.int64)
+        labels: IntArray = (W * self._label_weights()).argmax(axis=1).astype(np.int64)
         return labels
+
+    def _label_weights(self) -> AnyArray:
+        """What makes columns of W comparable: the length of what they contribute is ``w_ik |h_k|``."""
+        return row_norms(self._H)
 
     def _check_parameters(self, X: Points, n_filled: int) -> None:
         r = check_count(self.n_components, "n_components")
@@ -153,9 +173,12 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise InvalidInputError(f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most that many.")
 
     def _start(self, table: Points) -> Any:
-        """``init``, or what "auto" means here."""
+        """``init``, or what "auto" means here; a pair (W, H) in the units of the table."""
         if isinstance(self.init, str) and self.init == "auto":
             return "nndsvda" if self.n_components <= min(table.shape) else "random"
+        if is_pair(self.init) and self._unit != 1 and self.affinity in (None, "precomputed"):
+            W, H = (np.asarray(part) for part in self.init)
+            return (W / self._unit, H) if self._encodings_scale else (W, H / self._unit)
         return self.init
 
     @property
@@ -164,10 +187,9 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _summary(self) -> dict[str, str]:
         sizes = np.bincount(self.labels_, minlength=self.components_.shape[0])
-        norm = np.sqrt(squared_norm(self._input.table))
         rows = {
             "samples by cluster": ", ".join(str(size) for size in sizes),
-            "relative error": f"{self.reconstruction_err_ / norm:.4g}",
+            "relative error": f"{self.relative_err_:.4g}",
             "iterations": self.status_,
         }
         if self._is_orthogonal:

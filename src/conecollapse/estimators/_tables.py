@@ -14,6 +14,7 @@ from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 
+SAFE = {"float64": (1e-30, 1e30), "float32": (1e-4, 1e4)}  # largest entries with which sixth powers and their sums stay in range
 NAMED = 5  # how many empty rows or columns a warning names
 
 
@@ -28,8 +29,8 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Points:
         raise InvalidInputError(f"Negative values in data: {error}") from None
 
 
-def warn_of_empty(estimator: Any, X: Points) -> BoolArray:
-    """Warn of samples and features that are all zero; which samples are."""
+def warn_of_empty(X: Points, samples_are: str, estimator: Any) -> BoolArray:
+    """Warn of samples and features that are all zero, and say what becomes of such samples; which samples they are."""
     if sp.issparse(X):
         rows, columns = np.diff(X.indptr) == 0, np.bincount(X.indices, minlength=X.shape[1]) == 0
     else:
@@ -37,14 +38,18 @@ def warn_of_empty(estimator: Any, X: Points) -> BoolArray:
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
     if rows.any():
-        warnings.warn(
-            f"{_listed(np.flatnonzero(rows), 'sample')} of X hold only zeros: kept in place, with zero encodings and the label 0.",
-            stacklevel=3,
-        )
+        warnings.warn(f"{_listed(np.flatnonzero(rows), 'sample')} of X hold only zeros: {samples_are}.", stacklevel=3)
     if columns.any():
         names = getattr(estimator, "feature_names_in_", None)
         warnings.warn(f"{_listed(np.flatnonzero(columns), 'feature', names)} of X hold only zeros: kept in place, as zeros.", stacklevel=3)
     return rows
+
+
+def safe_unit(X: Points) -> float:
+    """A power of two by which to divide X so that no square or product of squares is lost; 1 for ordinary data."""
+    peak = float(X.max()) if not sp.issparse(X) or X.nnz else 0.0
+    low, high = SAFE[X.dtype.name]
+    return 1.0 if low <= peak <= high or peak == 0 else float(2.0 ** np.floor(np.log2(peak)))
 
 
 def _listed(which: IntArray, what: str, names: AnyArray | None = None) -> str:

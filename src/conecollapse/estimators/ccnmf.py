@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, Points
 from conecollapse.estimators._base import BaseNMF
+from conecollapse.estimators.nmf import check_solver, comparable
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
 from conecollapse.factorization.data import Factorization
@@ -33,8 +35,8 @@ class CCNMF(BaseNMF):
         Orthogonal NMF of stage 2, see `OrthogonalNMF`.
     cone : {"certified", "paper"}
         The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower.
-    cone_tol : float
-        Tolerance of the exact cone.
+    cone_tol : float, optional
+        Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32, whose rounding is about 1e-7.
     eta : float
         Tilt of Algorithm 1; only used with ``cone="paper"``.
     max_residual : float, optional
@@ -61,8 +63,9 @@ class CCNMF(BaseNMF):
         S.
     coefficients_ : (c, n_features) CSR array
         V.
-    orthogonality_, reconstruction_err_, history_, n_iter_, converged_, status_
-        ``max |A'A - I|``; ``|X - A S V|``; the objective of stage 2, and how it ended.
+    orthogonality_, reconstruction_err_, relative_err_, history_, n_iter_, converged_, status_
+        ``max |A'A - I|``; ``|X - A S V|``, and that over ``|X|``; the objective of stage 2 as a share of
+        the squares of the weighted rays, and how it ended.
 
     Examples
     --------
@@ -86,7 +89,7 @@ class CCNMF(BaseNMF):
         weighting: str = "mass",
         solver: str = "em",
         cone: str = "certified",
-        cone_tol: float = 1e-8,
+        cone_tol: float | None = None,
         eta: float = 0.25,
         max_residual: float | None = None,
         max_rays: int | None = None,
@@ -139,6 +142,7 @@ class CCNMF(BaseNMF):
         )
 
     def _factorize(self, table: Points, rng: np.random.Generator) -> Factorization:
+        check_solver(self.solver)
         found = ccnmf(
             table,
             self.n_components,
@@ -152,17 +156,24 @@ class CCNMF(BaseNMF):
             rng=rng,
         )
         self._set_cone(found)
-        return Factorization(found.A, found.H, found.rays.objective, found.rays.history, found.rays.converged, found.rays.status)
+        return replace(found.rays, W=found.A, H=found.H)
 
     def _cone(self, table: Points) -> Cone | None:
+        is_exact = self.max_residual is None and self.max_rays is None
         if isinstance(table, Diffusion):
-            return None
-        if self.max_residual is None and self.max_rays is None:
+            if is_exact:
+                return None
+            raise InvalidInputError(
+                f"an epsilon-cone needs the columns of the diffusion, which are not formed for {table.shape[0]} samples; "
+                "leave out max_rays and max_residual, or use another affinity."
+            )
+        if is_exact:
             if self.cone not in ("certified", "paper"):
                 raise InvalidInputError(
                     f"cone must be certified or paper; got {self.cone!r}. For an epsilon-cone set max_residual or max_rays."
                 )
-            return data_cone(table, self.cone, tol=self.cone_tol, eta=self.eta)
+            tol = (1e-8 if table.dtype == np.float64 else 1e-6) if self.cone_tol is None else self.cone_tol
+            return data_cone(table, self.cone, tol=tol, eta=self.eta)
         residual = 1e-3 if self.max_residual is None else self.max_residual  # with max_rays alone the number of rays decides
         return data_cone(table, "approximate", max_residual=residual, max_rays=self.max_rays, weighting=self.weighting)
 
@@ -174,11 +185,18 @@ class CCNMF(BaseNMF):
         self._weights = found.d**2
         self._lengths = found.lengths
 
-    def _encode(self, rows: Points) -> AnyArray:
+    def _encode(self, X: Points) -> AnyArray:
         """Over the loadings of the rays, weighted as in stage 2: ``min |u D - a S D|`` where u holds the sample's entries on the rays."""
         S = self.loadings_.astype(np.float64)
-        products = rows[:, self.ray_indices_] @ (S * (self._weights / self._lengths)).T
-        return solve_rows((S * self._weights) @ S.T, np.asarray(products)).astype(rows.dtype, copy=False)
+        basis = np.zeros((self.components_.shape[1], len(S)))
+        basis[self.ray_indices_] = (S * (self._weights / self._lengths)).T
+        return solve_rows((S * self._weights) @ S.T, self._input.product(X, basis)).astype(X.dtype, copy=False)
+
+    def _label_weights(self) -> AnyArray:
+        return comparable(self.solver, self.loadings_ * np.sqrt(self._weights))
+
+    def _start(self, table: Points) -> Any:  # noqa: ARG002 - starts are of the rays
+        return "spectral" if isinstance(self.init, str) and self.init == "auto" else self.init
 
     def _summary(self) -> dict[str, str]:
         cone = f"all {len(self.ray_indices_)} columns of the diffusion" if self.cone_ is None else repr(self.cone_).strip("<>")

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import row_norms
+from conecollapse._linalg import row_norms, unit_rows
 from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tables import check_table
+from conecollapse.estimators._tables import check_table, safe_unit, warn_of_empty
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 
@@ -105,19 +105,42 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         if self.method not in CONES:
             raise InvalidInputError(f"method must be one of {', '.join(CONES)}; got {self.method!r}.")
         known = getattr(self, "cone_", None)
-        names: AnyArray | None = getattr(self, "feature_names_in_", None)
-        X = check_table(self, X, reset=known is None or self.points == "features")
-        if known is not None and self.points == "features":
-            self._join_features(X, known, names)
-        table = X if self.points == "features" else X.T  # its columns are the points
-        table = sp.csr_array(table) if sp.issparse(table) else table
+        X, arrived = self._checked_block(X, known)
+        warn_of_empty(X, "kept in place, as zeros", arrived)
+        table = X if self.points == "features" else (sp.csr_array(X.T) if sp.issparse(X) else X.T)  # its columns are the points
         block = self._block(table)
-        self.cone_ = block if known is None else known.merge(block)
-        points = table.T if not sp.issparse(table) else sp.csr_array(table.T)
-        lengths = row_norms(points.astype(np.float64))
+        lengths = unit_rows(sp.csr_array(table.T) if sp.issparse(table) else table.T)[1]
+        cone = block if known is None else known.merge(block)
+        # nothing of the model changes before this line, so a refused block leaves it as it was
+        self._take_names(arrived, known)
         before: FloatArray = np.zeros(0) if known is None else self._point_lengths
         self._point_lengths: FloatArray = np.concatenate([before, lengths])
+        self.cone_ = cone
         return self
+
+    def _checked_block(self, X: Any, known: Cone | None) -> tuple[Points, Any]:
+        """The block, and an estimator that has learned its width and names; `self` where the block must have those already known."""
+        if known is not None and self.points == "samples":
+            return check_table(self, X, reset=False), self
+        arrived = clone(self)
+        X = check_table(arrived, X, reset=True)
+        if known is not None and X.shape[0] != known.dim:
+            raise InvalidInputError(
+                f"this block has {X.shape[0]} samples, the ones before had {known.dim}; blocks of features share their samples."
+            )
+        return X, arrived
+
+    def _take_names(self, arrived: Any, known: Cone | None) -> None:
+        """Count and name the features of the first block, or of one more block of features."""
+        if arrived is self:
+            return
+        old: AnyArray | None = getattr(self, "feature_names_in_", None)
+        new: AnyArray | None = getattr(arrived, "feature_names_in_", None)
+        self.n_features_in_ = arrived.n_features_in_ + (0 if known is None else known.n_points)
+        if new is not None and (known is None or old is not None):
+            self.feature_names_in_ = new if known is None or old is None else np.concatenate([old, new])
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _block(self, table: Points) -> Cone:
         if self.max_rays is not None:
@@ -129,21 +152,8 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             eta=self.eta,
             max_residual=self.max_residual,
             max_rays=self.max_rays,
-            weighting=self.weights,
+            weighting=self.weights,  # None or "mass", checked there
         )
-
-    def _join_features(self, X: Points, known: Cone, names: AnyArray | None) -> None:
-        """Count and name the features of a further block; all blocks are of the same samples."""
-        if X.shape[0] != known.dim:
-            raise InvalidInputError(
-                f"this block has {X.shape[0]} samples, the ones before had {known.dim}; blocks of features share their samples."
-            )
-        self.n_features_in_ = known.n_points + X.shape[1]
-        new: AnyArray | None = getattr(self, "feature_names_in_", None)
-        if names is not None and new is not None:
-            self.feature_names_in_ = np.concatenate([names, new])
-        elif new is not None:
-            del self.feature_names_in_
 
     def _forget(self) -> None:
         for name in ("cone_", "feature_names_in_", "n_features_in_"):
@@ -195,7 +205,10 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         """The matrix from selected columns (or coefficients) to whole samples."""
         if self.points == "samples":
             return self.rays_
-        return sp.csr_array(sp.diags_array(1 / self._point_lengths[self.ray_indices_]) @ self.coefficients_)
+        order = np.argsort(self.ray_indices_)  # columns are selected in increasing order
+        lengths = self._point_lengths
+        coefficients = sp.csr_array(self.cone_.point_coefficients.T)[order]
+        return sp.csr_array(sp.diags_array(1 / lengths[self.ray_indices_[order]]) @ coefficients @ sp.diags_array(lengths))
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """Names of the selected features; with ``points="samples"`` one name for each ray."""
@@ -230,7 +243,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         names = np.array([f"x{j}" for j in range(witness.shape[1])]) if names is None else names
         explained = []
         for g in witness:
-            inside = np.linalg.norm(g) <= 10 * self.cone_.tol
+            inside = np.linalg.norm(g) <= (self.cone_.tol if self.method == "approximate" else 10 * self.cone_.tol)
             top = [] if inside else [j for j in np.argsort(-g, kind="stable")[:count] if g[j] > 0]
             explained.append([(str(names[j]), float(g[j])) for j in top])
         return explained
@@ -240,10 +253,11 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
         dense = (X.toarray() if sp.issparse(X) else X).astype(np.float64, copy=False)
+        dense = dense / safe_unit(dense)  # only shares of lengths are asked for
         if self.points == "samples":
             near = self.cone_.project(dense)
         else:
-            near = np.asarray(dense[:, self.ray_indices_] @ self._rebuild())
+            near = np.asarray(dense[:, np.sort(self.ray_indices_)] @ self._rebuild())
         return row_norms(dense), dense - near
 
     def _summary(self) -> dict[str, str]:

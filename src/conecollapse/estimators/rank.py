@@ -12,15 +12,18 @@ from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
+from sklearn.utils import get_tags
 
 from conecollapse._checks import as_points, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.estimators._tables import generator
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
+from conecollapse.factorization.data import squared_norm
 
 METHODS = ("stability", "consensus", "residual")
 SHARE = 0.8  # of the samples in each subsample of "stability"
+PLATEAU = 0.005  # cophenetic correlations closer than this are the same
 MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
 
 
@@ -80,23 +83,29 @@ def select_rank(
     3
     """
     table = as_points(X, "X", needs="NMF needs X >= 0")
+    if method not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
+    if not isinstance(candidates, Iterable):
+        raise InvalidInputError(f"candidates must be several ranks, such as range(2, 11); got {candidates!r}.")
     ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
     if not len(ranks):
         raise InvalidInputError("candidates is empty; name at least one rank.")
-    if method not in METHODS:
-        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
+    if ranks[0] == 1 and method != "residual":
+        raise InvalidInputError(f"rank 1 puts all samples together, so {method} says nothing of it; start at 2.")
     smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
     if ranks[-1] > smallest:
         raise InvalidInputError(f"candidate {ranks[-1]} exceeds the {smallest} samples that {method} works with; lower it.")
     check_count(n_runs, "n_runs")
     rng = generator(random_state)
     base = estimator if estimator is not None else _default(method)
+    if method == "residual" and get_tags(base).input_tags.pairwise:
+        raise InvalidInputError("residual shuffles features, and a graph has none; use stability or consensus.")
     return {"stability": _stability, "consensus": _consensus, "residual": _residual}[method](table, ranks, base, n_runs, rng)
 
 
 def _default(method: str) -> Any:
     if method == "residual":
-        return HierarchicalNMF(init="nndsvda", tol=1e-4, max_iter=200)
+        return HierarchicalNMF(tol=1e-4, max_iter=200)
     return OrthogonalNMF(init="random", n_init=1)
 
 
@@ -117,8 +126,9 @@ def _stability(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.rando
     for run in range(n_runs):
         a, b = (np.sort(rng.permutation(n)[:size]) for _ in range(2))
         shared, in_a, in_b = np.intersect1d(a, b, return_indices=True)
+        parts = [X[rows][:, rows] if get_tags(base).input_tags.pairwise else X[rows] for rows in (a, b)]
         for k, r in enumerate(ranks):
-            first, second = (_fitted(base, r, _seed(rng), X[rows]).labels_ for rows in (a, b))
+            first, second = (_fitted(base, r, _seed(rng), part).labels_ for part in parts)
             agreement[k, run] = adjusted_rand_score(first[in_a], second[in_b]) if len(shared) else 0.0
     scores = agreement.mean(axis=1)
     spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
@@ -138,10 +148,12 @@ def _consensus(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.rando
             labels = _fitted(base, r, _seed(rng), X).labels_[kept]
             together += labels[:, None] == labels
         scores[k] = cophenetic_correlation(together / n_runs)
-    falls = scores[:-1] - scores[1:]
-    drop = int(falls.argmax()) if len(falls) and falls.max() > 0 else int(scores.argmax())
-    reason = f"the largest rank before the cophenetic correlation falls most, {scores[drop]:.3f} at rank {ranks[drop]}"
-    return RankSelection(int(ranks[drop]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason)
+    high = np.flatnonzero(scores >= scores.max() - PLATEAU)
+    falls = np.flatnonzero(scores[high[0] :] < scores.max() - PLATEAU) + high[0]
+    chosen = int(falls[0] - 1) if len(falls) else int(high[0])
+    where = "the last before it falls" if len(falls) else "the first, as it does not fall"
+    reason = f"of the ranks with a cophenetic correlation near the best, {scores.max():.3f}, {where}"
+    return RankSelection(int(ranks[chosen]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason)
 
 
 def cophenetic_correlation(consensus: FloatArray) -> float:
@@ -169,8 +181,7 @@ def _residual(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random
 
 
 def _relative_error(model: Any, X: Points) -> float:
-    norm = np.sqrt(float((X.data if sp.issparse(X) else X).astype(np.float64).ravel() @ (X.data if sp.issparse(X) else X).ravel()))
-    return float(model.reconstruction_err_) / norm if norm > 0 else 0.0
+    return float(model.relative_err_) if hasattr(model, "relative_err_") else float(model.reconstruction_err_) / np.sqrt(squared_norm(X))
 
 
 def shuffle_features(X: Points, rng: np.random.Generator) -> Points:

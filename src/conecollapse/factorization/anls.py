@@ -48,6 +48,7 @@ def anls(
     W only serves to choose the passive sets that the first solve begins with. With penalties, ``objective`` includes them.
     """
     norm2 = squared_norm(X)
+    W, H = _balanced(W, H, alpha, eta)
 
     def step(s: _State) -> _State:
         HHt = s.H @ s.H.T
@@ -65,7 +66,16 @@ def anls(
     trace = iterate(
         step, start, tol=tol, max_iter=max_iter, rounding=rounding_of(X, norm2), callback=callback, progress=progress, stage="ANLS"
     )
-    return Factorization(trace.state.W, trace.state.H, trace.state.objective, trace.history, trace.converged, trace.status)
+    return Factorization.of(trace.state.W, trace.state.H, trace.state.objective, trace, norm2)
+
+
+def _balanced(W: AnyArray, H: AnyArray, alpha: float, eta: float) -> tuple[AnyArray, AnyArray]:
+    """The start ``W c, H / c`` with the smallest penalties; else one that suits data of another scale can lose all components at once."""
+    lengths, sums = float(np.square(H, dtype=np.float64).sum()), float(np.square(W.sum(axis=1, dtype=np.float64)).sum())
+    if not min(alpha, eta, lengths, sums) > 0:
+        return W, H
+    c = W.dtype.type((eta * lengths / (alpha * sums)) ** 0.25)
+    return W * c, H / c
 
 
 def solve_rows(G: AnyArray, C: AnyArray, start: AnyArray | None = None) -> AnyArray:

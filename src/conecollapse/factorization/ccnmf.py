@@ -105,6 +105,7 @@ def ccnmf(
         V, lengths = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(every)), every[indices]
         d = mass(V) if weighting == "mass" else np.ones(cone.n_rays)
         rays = weighted_rays(cone, d, X.dtype)
+        _check_reach(rays, n_components)
     run = _solver(solver, rays, tol, max_iter, callback, progress)
     stage2 = best_of_starts(run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding)
     A = stage2.W
@@ -112,6 +113,16 @@ def ccnmf(
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
     error = squared_error(squared_norm(X), X @ H.T, A, A.T @ A, H @ H.T)
     return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2)
+
+
+def _check_reach(rays: Points, n_components: int) -> None:
+    """A cluster needs a sample with an entry on some ray; an epsilon-cone of few rays may leave samples out."""
+    filled = int((np.diff(rays.indptr) > 0).sum() if sp.issparse(rays) else rays.any(axis=1).sum())
+    if filled < n_components:
+        raise InvalidInputError(
+            f"only {filled} samples have an entry on any of the {rays.shape[1]} rays, fewer than n_components = {n_components}; "
+            "raise max_rays, lower max_residual, or ask for fewer components."
+        )
 
 
 def data_cone(
@@ -132,7 +143,7 @@ def data_cone(
     if method == "paper":
         return collapse(points, eta=eta, tol=tol)
     if method == "approximate":
-        weights: Any = "mass" if weighting == "mass" else None
+        weights: Any = None if weighting == "unit" else weighting
         return Cone.approximate(points, max_residual=max_residual, max_rays=max_rays, weights=weights)
     raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
 
@@ -160,7 +171,5 @@ def weighted_rays(cone: Cone, d: FloatArray, dtype: Any) -> Points:
 def _solver(
     name: str, rays: Points, tol: float, max_iter: int, callback: Callback, progress: Progress
 ) -> Callable[[Points, AnyArray, AnyArray], Factorization]:
-    if name not in SOLVERS:
-        raise InvalidInputError(f"solver must be one of {', '.join(SOLVERS)}; got {name!r}.")
     shared = {"gram": gram_matrix(rays)} if name == "em" else {}
     return partial(SOLVERS[name], tol=tol, max_iter=max_iter, callback=callback, progress=progress, **shared)

@@ -7,10 +7,12 @@ A method never looks inside X. It uses ``X @ B``, ``X.T @ B`` and the squared no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._iterate import Trace
 from conecollapse._types import AnyArray, Points
 
 ROUNDING = 8.0  # units in the last place of |X|^2 that an objective made of large cancelling terms can be off by
@@ -27,11 +29,17 @@ class Factorization:
     history: AnyArray  # the objective of the start and after every iteration
     converged: bool
     status: str
+    scale: float  # what the objective is a share of: |X|^2, or the sum of X for the divergence
 
     @property
     def n_iter(self) -> int:
         """Number of iterations."""
         return len(self.history) - 1
+
+    @classmethod
+    def of(cls, W: AnyArray, H: AnyArray, objective: float, trace: Trace[Any], scale: float) -> Factorization:
+        """These factors, with how the run that led to them went."""
+        return cls(W, H, objective, trace.history, trace.converged, trace.status, scale)
 
 
 def squared_norm(X: Points) -> float:

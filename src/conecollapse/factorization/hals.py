@@ -86,7 +86,7 @@ def hals(
     objective = squared_error(norm2, XHt, W, W.T @ W, H @ H.T)
     start = _State(W, H, H, BETA if extrapolate else 0.0, BETA_MOST, objective)
     trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="HALS")
-    return Factorization(trace.state.W, trace.state.H, trace.state.objective, trace.history, trace.converged, trace.status)
+    return Factorization.of(trace.state.W, trace.state.H, trace.state.objective, trace, norm2)
 
 
 def sweep(W: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> AnyArray:
@@ -105,7 +105,7 @@ def sweep(W: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> AnyArray:
 def _worthwhile_sweeps(X: Points, r: int) -> tuple[int, int]:
     """Rounds whose cost is a fair share of the product with X that each half step pays for anyway."""
     n, m = X.shape
-    entries = X.nnz if sp.issparse(X) else n * m
+    entries = X.nnz if sp.issparse(X) else np.count_nonzero(X) if isinstance(X, np.ndarray) else n * m  # the same, dense or sparse
     return tuple(int(np.clip(1 + SWEEP_SHARE * (entries + (m + n - k) * r) / (k * r), 1, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
 
 

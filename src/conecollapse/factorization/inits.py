@@ -65,7 +65,8 @@ def _nndsvd(X: Points, r: int, variant: str, rng: np.random.Generator) -> tuple[
         if min(lengths) > 0:
             root = np.sqrt(s[k] * lengths[0] * lengths[1])
             W[:, k], H[k] = root * u / lengths[0], root * v / lengths[1]
-    mean = mean_entry(X)
+    # the mean of X in the unit of the factors, which is the root of that of X: for data in [0, 1] it is the mean itself
+    mean = mean_entry(X) / np.sqrt(X.max())
     for F in (W, H):
         F[1e-12 * F.max(initial=0.0) > F] = 0.0
         zeros = F == 0
@@ -142,17 +143,26 @@ def from_labels(X: Points, labels: IntArray, r: int) -> tuple[AnyArray, AnyArray
     return W, np.asarray((X.T @ W).T)
 
 
+def is_pair(init: Any) -> bool:
+    """Whether ``init`` is a pair of matrices."""
+    return isinstance(init, tuple | list) and len(init) == 2 and all(len(getattr(part, "shape", np.shape(part))) == 2 for part in init)
+
+
 def _custom(X: Points, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
-    if isinstance(init, tuple | list) and len(init) == 2 and np.ndim(init[0]) == 2:
+    if is_pair(init):
         W, H = (as_points(part, name, needs="a factor must be >= 0") for part, name in zip(init, ("init[0]", "init[1]"), strict=True))
         expected = (X.shape[0], r), (r, X.shape[1])
         if (W.shape, H.shape) != expected:
             raise InvalidInputError(f"init is a pair of shapes {W.shape} and {H.shape}; expected {expected[0]} and {expected[1]}.")
-        return np.array(W, X.dtype), np.array(H, X.dtype)
-    labels = np.asarray(init)
+        W, H = (np.array(part.toarray() if sp.issparse(part) else part, X.dtype) for part in (W, H))
+        return W, H
+    try:
+        labels = np.asarray(init)
+    except ValueError:  # parts of different shapes
+        labels = np.zeros(0, object)
     if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= r:
         raise InvalidInputError(
-            f"init must be one of {', '.join(INITS)}, a pair (W, H), or {X.shape[0]} integer labels from 0 to {r - 1}; "
-            f"got an array of shape {labels.shape} and type {labels.dtype}."
+            f"init must be one of {', '.join(INITS)}, a pair (W, H) of matrices, or {X.shape[0]} integer labels from 0 to {r - 1}; "
+            f"got a {type(init).__name__}."
         )
     return from_labels(X, labels.astype(np.int64), r)

@@ -52,10 +52,10 @@ def mu(
     progress: Progress = None,
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by multiplicative updates; ``loss`` is "frobenius" or "kullback-leibler"."""
-    step, start, rounding = _LOSSES[loss](X, W, H)
+    step, start, rounding, scale = _LOSSES[loss](X, W, H)
     trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="MU")
     state = trace.state
-    return Factorization(state.W, state.H, state.objective, trace.history, trace.converged, trace.status)
+    return Factorization.of(state.W, state.H, state.objective, trace, scale)
 
 
 def encode_divergence(X: Points, H: AnyArray, n_iter: int = 200) -> AnyArray:
@@ -77,7 +77,7 @@ def ratio(numerator: AnyArray, denominator: AnyArray) -> AnyArray:
     return numerator / np.where(denominator > 0, denominator, denominator.dtype.type(TINY))
 
 
-_Prepared = tuple[Callable[[_State], _State], _State, float]
+_Prepared = tuple[Callable[[_State], _State], _State, float, float]  # step, start, rounding, scale
 
 
 def _frobenius(X: Points, W: AnyArray, H: AnyArray) -> _Prepared:
@@ -92,7 +92,7 @@ def _frobenius(X: Points, W: AnyArray, H: AnyArray) -> _Prepared:
 
     XHt, HHt = X @ H.T, H @ H.T
     start = _State(W, H, XHt, HHt, squared_error(norm2, XHt, W, W.T @ W, HHt))
-    return step, start, rounding_of(X, norm2)
+    return step, start, rounding_of(X, norm2), norm2
 
 
 def _kullback_leibler(X: Points, W: AnyArray, H: AnyArray) -> _Prepared:
@@ -112,7 +112,7 @@ def _kullback_leibler(X: Points, W: AnyArray, H: AnyArray) -> _Prepared:
 
     QHt, logs = quotients.right(W, H)
     start = _State(W, H, QHt, np.zeros((0, 0)), divergence(logs, W, H))
-    return step, start, rounding_of(X, quotients.total)
+    return step, start, rounding_of(X, quotients.total), quotients.total
 
 
 class _DenseQuotients:

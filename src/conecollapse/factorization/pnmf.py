@@ -65,7 +65,7 @@ def pnmf(
         stage="PNMF",
     )
     G = trace.state.G
-    return Factorization(G, (X.T @ G).T, trace.state.objective, trace.history, trace.converged, trace.status)
+    return Factorization.of(G, (X.T @ G).T, trace.state.objective, trace, norm2)
 
 
 def _well_scaled(X: Points, G: AnyArray) -> AnyArray:

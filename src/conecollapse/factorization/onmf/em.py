@@ -60,7 +60,7 @@ def em(
     r = W.shape[1]
     gram = gram_matrix(X) if gram is None else gram
     apply = _multiplier(X, gram)
-    lengths = _row_lengths(X, gram)
+    lengths = row_lengths(X, gram)
 
     def measure(labels: IntArray, scores: AnyArray) -> _State:
         """Directions from the clusters, then every sample to its best direction."""
@@ -87,7 +87,7 @@ def em(
     )
     A, S = disjoint_factors(X, trace.state.labels, trace.state.scores, r)
     objective = max(norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
-    return Factorization(A, S, objective, trace.history, trace.converged, trace.status)
+    return Factorization.of(A, S, objective, trace, norm2)
 
 
 def disjoint_factors(X: Points, labels: IntArray, scores: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
@@ -117,7 +117,8 @@ def _multiplier(X: Points, gram: AnyArray | None) -> Callable[[sp.csr_array], An
     return lambda A: X @ (X.T @ A.toarray())
 
 
-def _row_lengths(X: Points, gram: AnyArray | None) -> FloatArray:
+def row_lengths(X: Points, gram: AnyArray | None = None) -> FloatArray:
+    """Lengths of the rows of X; ``gram`` is ``X X'`` when it is at hand."""
     if gram is not None:
         return np.sqrt(np.maximum(np.diag(gram), 0)).astype(np.float64)
     if sp.issparse(X):

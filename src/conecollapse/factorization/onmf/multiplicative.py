@@ -92,7 +92,7 @@ def multiplicative(
         progress=progress,
         stage=f"ONMF ({rule})",
     )
-    return Factorization(trace.state.A, trace.state.S, trace.state.objective, trace.history, trace.converged, trace.status)
+    return Factorization.of(trace.state.A, trace.state.S, trace.state.objective, trace, norm2)
 
 
 def unit_columns(A: AnyArray) -> AnyArray:

@@ -1,0 +1,320 @@
+"""Theorems about the factorizations: nothing rises that must not, subproblems are solved, paths agree, fixed points are stationary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from factors import clusters, dense, problems, squared_error
+from hypothesis import given, settings
+from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
+
+from conecollapse.factorization import SOLVERS, anls, em, hals, initialize, mu, multiplicative, onp_mf, orthogonality, pnmf
+from conecollapse.factorization.anls import solve_rows
+from conecollapse.factorization.data import squared_norm
+from conecollapse.factorization.inits import INITS
+from conecollapse.factorization.mu import encode_divergence, ratio
+from conecollapse.factorization.onmf.em import gram_matrix
+from conecollapse.factorization.restarts import best_of_starts
+
+METHODS = {
+    "mu": mu,
+    "kl": lambda *a, **k: mu(*a, loss="kullback-leibler", **k),
+    "anls": anls,
+    "sparse": lambda *a, **k: anls(*a, alpha=0.1, eta=1.0, **k),
+    "hals": hals,
+    "plain hals": lambda *a, **k: hals(*a, sweeps=1, extrapolate=False, **k),
+    "pnmf": pnmf,
+    **{f"onmf {name}": solver for name, solver in SOLVERS.items()},
+}
+MONOTONE = ("mu", "kl", "anls", "sparse", "hals", "plain hals", "pnmf", "onmf em")
+
+
+def rises(history, scale):
+    """The largest rise, in units of what the objective is made of."""
+    return float(np.diff(history).max(initial=0.0)) / scale
+
+
+@pytest.mark.parametrize("name", MONOTONE)
+@settings(max_examples=60)
+@given(problem=problems())
+def test_objective_never_rises(name, problem):
+    X, W, H = problem
+    result = METHODS[name](X, W, H, tol=0.0, max_iter=30)
+    scale = dense(X).sum() if name == "kl" else max(squared_norm(X), result.history[0])
+    assert rises(result.history, scale) <= 1e-13
+
+
+@pytest.mark.parametrize("name", METHODS)
+@settings(max_examples=25)
+@given(problem=problems(dtypes=(np.float64, np.float32)))
+def test_factors_are_finite_non_negative_and_of_the_data_s_precision(name, problem):
+    X, W, H = problem
+    result = METHODS[name](X, W, H, max_iter=20)
+    for factor, shape in ((result.W, W.shape), (result.H, H.shape)):
+        assert factor.shape == shape
+        assert factor.dtype == X.dtype
+        assert np.isfinite(factor).all()
+        assert (factor >= 0).all()
+    assert result.n_iter == len(result.history) - 1 <= 20
+    assert result.status.startswith(("converged after", "stopped at max_iter = 20"))
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("kl", "sparse")])
+@settings(max_examples=25)
+@given(problem=problems())
+def test_the_objective_is_the_squared_error_of_the_factors(name, problem):
+    X, W, H = problem
+    result = METHODS[name](X, W, H, max_iter=10)
+    assert result.objective == pytest.approx(squared_error(X, result.W, result.H), abs=1e-12 * squared_norm(X))
+
+
+@pytest.mark.parametrize("name", METHODS)
+@settings(max_examples=15)
+@given(problem=problems())
+def test_the_sparse_path_equals_the_dense_path(name, problem):
+    X, W, H = problem
+    fixed = {"sweeps": 3} if name == "hals" else {}  # their number follows the cost of a product
+    a = METHODS[name](dense(X), W, H, tol=0.0, max_iter=5, **fixed)
+    b = METHODS[name](sp.csr_array(X), W, H, tol=0.0, max_iter=5, **fixed)
+    scale = dense(X).sum() if name == "kl" else squared_norm(X)
+    assert a.objective == pytest.approx(b.objective, abs=1e-10 * scale)
+
+
+@settings(max_examples=60)
+@given(problem=problems())
+def test_anls_subproblems_meet_their_optimality_conditions(problem):
+    X, _, H = problem
+    G, C = H @ H.T, np.asarray(X @ H.T)
+    W = solve_rows(G, C)
+    gradient = W @ G - C
+    scale = np.abs(C).max() + np.finfo(float).tiny
+    assert (W >= 0).all()
+    assert gradient.min() >= -1e-9 * scale  # no coordinate wants to grow
+    assert np.abs(gradient[W > 0]).max(initial=0.0) <= 1e-9 * scale  # and those that are free are at rest
+
+
+def test_anls_subproblems_with_dependent_components():
+    """Two equal components make the Gram matrix singular; the solution still meets the conditions."""
+    rng = np.random.default_rng(0)
+    H = np.vstack([(h := rng.random((2, 9))), h[:1], np.zeros((1, 9))])
+    X = rng.random((20, 9))
+    G, C = H @ H.T, X @ H.T
+    W = solve_rows(G, C)
+    gradient = W @ G - C
+    assert gradient.min() >= -1e-9
+    assert np.abs(gradient[W > 0]).max() <= 1e-9
+    assert (W[:, 3] == 0).all()
+
+
+ORACLES = {
+    "mu": (mu, {}, {"solver": "mu", "beta_loss": "frobenius"}),
+    "kl": (mu, {"loss": "kullback-leibler"}, {"solver": "mu", "beta_loss": "kullback-leibler"}),
+    "hals": (hals, {"sweeps": 1, "extrapolate": False}, {"solver": "cd"}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", ORACLES)
+def test_mu_and_hals_follow_scikit_learn_step_by_step(name, sparse):
+    rng = np.random.default_rng(3)
+    X = rng.random((40, 5)) @ rng.random((5, 30)) * (rng.random((40, 30)) < 0.7)
+    X = sp.csr_array(X) if sparse else X
+    W, H = initialize(X, 4, "random", rng)
+    method, ours, theirs = ORACLES[name]
+    result = method(X, W, H, tol=0.0, max_iter=25, **ours)
+    oracle = NMF(4, init="custom", tol=0, max_iter=25, **theirs)
+    W_oracle = oracle.fit_transform(X, W=W.copy(), H=H.copy())
+    np.testing.assert_allclose(result.W @ result.H, W_oracle @ oracle.components_, rtol=1e-7, atol=1e-9)
+    theirs_objective = oracle.reconstruction_err_**2 / (2 if name == "kl" else 1)
+    assert result.objective == pytest.approx(theirs_objective, rel=1e-9)
+
+
+def test_accelerated_hals_is_ahead_of_plain_hals():
+    rng = np.random.default_rng(0)
+    X = rng.random((80, 8)) @ rng.random((8, 120)) + 0.01 * rng.random((80, 120))
+    W, H = initialize(X, 8, "random", rng)
+    plain, fast = hals(X, W, H, sweeps=1, extrapolate=False, tol=0, max_iter=60), hals(X, W, H, tol=0, max_iter=60)
+    assert fast.objective < plain.objective
+
+
+def test_all_plain_solvers_reach_the_same_exact_factorization():
+    """A separable table has one NMF; every monotone method of the plain problem gets near zero error from NNDSVD."""
+    rng = np.random.default_rng(1)
+    H = np.hstack([np.eye(4), rng.random((4, 20))])
+    X = rng.dirichlet(np.ones(4), size=50) @ H
+    W0, H0 = initialize(X, 4, "nndsvda", rng)
+    for name, limit in (("anls", 1e-6), ("hals", 1e-6), ("mu", 1e-2)):
+        assert METHODS[name](X, W0, H0, tol=0, max_iter=800).objective <= limit * squared_norm(X)
+
+
+@pytest.mark.parametrize("solver", ["em", "onp-mf"])
+@settings(max_examples=40)
+@given(problem=problems(dtypes=(np.float64, np.float32)))
+def test_exact_orthogonal_solvers_have_disjoint_supports(solver, problem):
+    X, W, H = problem
+    A = SOLVERS[solver](X, W, H, max_iter=60).W
+    assert ((A > 0).sum(axis=1) <= 1).all()
+    if solver == "em" and (dense(X).any(axis=1)).sum() >= W.shape[1]:
+        assert orthogonality(A) <= (1e-12 if A.dtype == np.float64 else 1e-5)
+
+
+def test_em_ends_at_a_fixed_point():
+    """Each direction is the leading singular vector of its cluster, and no sample would rather be elsewhere."""
+    rng = np.random.default_rng(0)
+    X, _ = clusters(rng)
+    W, H = initialize(X, 3, "random", rng)
+    A, S = (result := em(X, W, H, tol=0.0)).W, result.H
+    labels = A.argmax(axis=1)
+    scores = X @ (S / np.linalg.norm(S, axis=1, keepdims=True)).T
+    np.testing.assert_array_equal(scores.argmax(axis=1), labels)
+    for k in range(3):
+        leading = np.linalg.svd(X[labels == k])[1][0]
+        assert np.linalg.norm(S[k]) == pytest.approx(leading, rel=1e-6)
+    np.testing.assert_allclose(S, A.T @ X, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["mu", "ding", "choi"])
+def test_multiplicative_onmf_ends_at_a_stationary_point(rule):
+    """At a fixed point ``S o (A'X - A'A S) = 0``, and ``A o (Y - A A'Y) = 0`` up to the scaling of columns, ``Y = X S'``."""
+    rng = np.random.default_rng(0)
+    X, _ = clusters(rng)
+    W, H = initialize(X, 3, "spectral", rng)
+    result = multiplicative(X, W, H, rule=rule, tol=0.0, max_iter=20_000)
+    A, S = result.W, result.H
+    np.testing.assert_allclose(S * (A.T @ X - A.T @ A @ S), 0, atol=1e-8 * np.square(X).sum())
+    Y = X @ S.T
+    quotient = ratio(Y, A @ (Y.T @ A) if rule == "choi" else A @ (A.T @ Y))
+    for k in range(3):
+        on = A[:, k] > 1e-6
+        assert np.ptp(quotient[on, k]) <= 1e-3 * quotient[on, k].max()
+
+
+def test_scaling_only_A_is_what_keeps_multiplicative_onmf_from_cycling():
+    """Kept as found: with the rows of S taking up the factors, the rule of Choi ends with equal or empty columns."""
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 5)) @ rng.random((5, 80)) + 0.1 * rng.random((60, 80))
+    A, S = initialize(X, 5, "spectral", rng)
+    compensated = A.copy()
+    for _ in range(100):
+        S = S * ratio(compensated.T @ X, compensated.T @ compensated @ S)
+        compensated = compensated * ratio(Y := X @ S.T, compensated @ (Y.T @ compensated))
+        lengths = np.maximum(np.linalg.norm(compensated, axis=0), 1e-300)
+        compensated, S = compensated / lengths, S * lengths[:, None]
+    assert orthogonality(compensated) > 0.99
+    assert orthogonality(multiplicative(X, *initialize(X, 5, "spectral", rng), rule="choi", max_iter=100).W) < 0.9
+
+
+def test_onp_mf_is_a_fair_solver():
+    rng = np.random.default_rng(0)
+    X, y = clusters(rng)
+    W, H = initialize(X, 3, "nndsvd", rng)
+    labels = onp_mf(X, W, H).W.argmax(axis=1)
+    pairs = {(a, b) for a, b in zip(y, labels, strict=True)}
+    assert len(pairs) == 3  # one cluster for each class
+
+
+def test_em_through_the_gram_matrix_is_em():
+    rng = np.random.default_rng(0)
+    X, _ = clusters(rng, n_features=200)
+    W, H = initialize(X, 3, "random", rng)
+    gram = gram_matrix(X)
+    assert gram is not None
+    a, b = em(X, W, H, gram=gram), em(sp.csr_array(X), W, H)
+    np.testing.assert_allclose(a.history, b.history, rtol=1e-10)
+    np.testing.assert_allclose(a.W, b.W, atol=1e-10)
+
+
+def test_em_uses_every_cluster_even_when_samples_are_identical():
+    X = np.ones((6, 4))
+    W = np.zeros((6, 3))
+    W[:, 1] = 1.0
+    result = em(X, W)
+    assert sorted(set(result.W.argmax(axis=1))) == [0, 1, 2]
+    assert orthogonality(result.W) < 1e-12
+    assert result.objective == pytest.approx(0, abs=1e-12)
+
+
+def test_sparse_nmf_penalties_are_part_of_the_objective_and_scale_with_the_data():
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 15))
+    W, H = initialize(X, 3, "random", rng)
+    result = anls(X, W, H, alpha=0.5, eta=2.0, max_iter=50, tol=0)
+    penalties = 2.0 * np.square(result.H).sum() + 0.5 * np.square(result.W.sum(axis=1)).sum()
+    assert result.objective == pytest.approx(squared_error(X, result.W, result.H) + penalties, rel=1e-10)
+    scaled = anls(1000 * X, 1000 * W, H, alpha=0.5, eta=2.0 * 1000**2, max_iter=50, tol=0)
+    np.testing.assert_allclose(scaled.H, result.H, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(scaled.W, 1000 * result.W, rtol=1e-6, atol=1e-6)
+
+
+def test_encodings_for_the_divergence_are_optimal():
+    """At the optimum ``H (1 - x / wh)`` is non-negative, and zero where w > 0."""
+    rng = np.random.default_rng(0)
+    H = rng.random((3, 12)) + 0.05
+    X = rng.random((8, 3)) @ H + 0.1 * rng.random((8, 12))
+    W = encode_divergence(X, H, n_iter=5000)
+    gradient = (1 - X / (W @ H)) @ H.T
+    assert gradient.min() > -1e-3
+    np.testing.assert_allclose(W * gradient, 0, atol=1e-3)
+    np.testing.assert_allclose(encode_divergence(sp.csr_array(X), H), encode_divergence(X, H), rtol=1e-10)
+
+
+@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, lambda X: X.astype(np.float32)])
+def test_starts(init, make):
+    rng = np.random.default_rng(0)
+    X = make(rng.random((30, 20)) * (rng.random((30, 20)) < 0.6))
+    W, H = initialize(X, 4, init, np.random.default_rng(1))
+    again = initialize(X, 4, init, np.random.default_rng(1))
+    assert (W.shape, H.shape, W.dtype, H.dtype) == ((30, 4), (4, 20), X.dtype, X.dtype)
+    assert (W >= 0).all()
+    assert (H >= 0).all()
+    np.testing.assert_array_equal(W, again[0])
+    np.testing.assert_array_equal(H, again[1])
+    if init in ("random", "nndsvda", "nndsvdar", "spectral"):
+        assert (W > 0).all()
+
+
+def test_nndsvd_agrees_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 20))
+    W, H = initialize(X, 4, "nndsvd", rng)
+    oracle = NMF(4, init="nndsvd", max_iter=1, tol=1e-30, solver="cd", random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        W1 = oracle.fit_transform(X)
+    ours = hals(X, W, H, sweeps=1, extrapolate=False, tol=0, max_iter=1)
+    np.testing.assert_allclose(ours.W @ ours.H, W1 @ oracle.components_, rtol=1e-4, atol=1e-5)
+
+
+def test_the_best_of_several_starts_wins():
+    rng = np.random.default_rng(0)
+    X, _ = clusters(rng)
+    one = [em(X, *initialize(X, 3, "random", np.random.default_rng(s))).objective for s in range(3)]
+    many = best_of_starts(em, X, 3, "random", 20, np.random.default_rng(0))
+    assert many.objective <= min(one) * (1 + 1e-9)
+
+
+def test_callback_and_progress():
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 20))
+    seen, told = [], []
+    result = hals(
+        X,
+        *initialize(X, 3, "random", rng),
+        tol=0,
+        callback=lambda n, f: seen.append((n, f)) or n == 4,
+        progress=lambda *event: told.append(event),
+    )
+    assert [n for n, _ in seen] == [1, 2, 3, 4]
+    assert [f for _, f in seen] == result.history[1:].tolist()
+    assert told[-1] == ("HALS", 4, 500)
+    assert result.status == "stopped by the callback after 4 iterations"
+
+
+def test_an_exact_fit_ends_with_its_own_sentence():
+    X = np.outer([1.0, 2.0, 3.0], [1.0, 4.0])
+    result = hals(X, np.ones((3, 1)), np.ones((1, 2)), tol=0.0)
+    assert result.converged
+    assert result.status.endswith("the objective is zero to rounding")
