@@ -143,11 +143,9 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
         self.status_ = result.status
-        X, W, H = source.table, result.W, result.H
-        norm2 = squared_norm(X)
-        error = float(np.sqrt(squared_error(norm2, X @ H.T, W, W.T @ W, H @ H.T)))  # the objective may be another loss
+        error = float(np.sqrt(result.error))
         self.reconstruction_err_ = error * float(unit)
-        self.relative_err_ = error / np.sqrt(norm2)
+        self.relative_err_ = error / np.sqrt(squared_norm(source.table))
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
         if not result.converged and self.tol > 0:

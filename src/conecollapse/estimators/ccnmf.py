@@ -156,7 +156,7 @@ class CCNMF(BaseNMF):
             rng=rng,
         )
         self._set_cone(found)
-        return replace(found.rays, W=found.A, H=found.H)
+        return replace(found.rays, W=found.A, H=found.H, error=found.error)
 
     def _cone(self, table: Points) -> Cone | None:
         is_exact = self.max_residual is None and self.max_rays is None

@@ -28,7 +28,8 @@ from conecollapse.factorization.data import Factorization, rounding_of, squared_
 class _State:
     W: AnyArray
     H: AnyArray
-    objective: float
+    error: float
+    objective: float  # the error and the penalties
 
 
 def anls(
@@ -55,18 +56,19 @@ def anls(
         W = solve_rows(HHt + alpha, X @ s.H.T, s.W > 0)
         WtW, XtW = W.T @ W, X.T @ W
         H = solve_rows(WtW + eta * np.eye(len(WtW)), XtW, s.H.T > 0).T
-        return _State(W, H, objective(W, H, XtW, WtW))
+        return measure(W, H, XtW, WtW)
 
-    def objective(W: AnyArray, H: AnyArray, XtW: AnyArray, WtW: AnyArray) -> float:
+    def measure(W: AnyArray, H: AnyArray, XtW: AnyArray, WtW: AnyArray) -> _State:
         HHt = H @ H.T
         penalties = eta * float(np.trace(HHt)) + alpha * float(np.square(W.sum(axis=1, dtype=np.float64)).sum())
-        return squared_error(norm2, XtW, H.T, WtW, HHt) + penalties
+        error = squared_error(norm2, XtW, H.T, WtW, HHt)
+        return _State(W, H, error, error + penalties)
 
-    start = _State(W, H, objective(W, H, X.T @ W, W.T @ W))
+    start = measure(W, H, X.T @ W, W.T @ W)
     trace = iterate(
         step, start, tol=tol, max_iter=max_iter, rounding=rounding_of(X, norm2), callback=callback, progress=progress, stage="ANLS"
     )
-    return Factorization.of(trace.state.W, trace.state.H, trace.state.objective, trace, norm2)
+    return Factorization.of(trace.state.W, trace.state.H, trace.state.objective, trace, norm2, trace.state.error)
 
 
 def _balanced(W: AnyArray, H: AnyArray, alpha: float, eta: float) -> tuple[AnyArray, AnyArray]:

@@ -30,6 +30,7 @@ class Factorization:
     converged: bool
     status: str
     scale: float  # what the objective is a share of: |X|^2, or the sum of X for the divergence
+    error: float  # |X - W H|^2, which is the objective unless that is a divergence or has penalties
 
     @property
     def n_iter(self) -> int:
@@ -37,9 +38,9 @@ class Factorization:
         return len(self.history) - 1
 
     @classmethod
-    def of(cls, W: AnyArray, H: AnyArray, objective: float, trace: Trace[Any], scale: float) -> Factorization:
+    def of(cls, W: AnyArray, H: AnyArray, objective: float, trace: Trace[Any], scale: float, error: float | None = None) -> Factorization:
         """These factors, with how the run that led to them went."""
-        return cls(W, H, objective, trace.history, trace.converged, trace.status, scale)
+        return cls(W, H, objective, trace.history, trace.converged, trace.status, scale, objective if error is None else error)
 
 
 def squared_norm(X: Points) -> float:

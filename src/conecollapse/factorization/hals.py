@@ -17,7 +17,7 @@ With one sweep and no extrapolation this is scikit-learn's coordinate descent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,8 +37,8 @@ BETA, BETA_MOST, GROW, GROW_MOST, SHRINK = 0.5, 1.0, 1.05, 1.01, 1.5  # Ang & Gi
 @dataclass(frozen=True)
 class _State:
     W: AnyArray
-    H: AnyArray
-    H_ahead: AnyArray  # H moved on along its last step: where the next step begins
+    Ht: AnyArray  # H transposed, so that the rows of both factors are contiguous
+    Ht_ahead: AnyArray  # moved on along its last step: where the next step begins
     beta: float
     beta_most: float
     objective: float
@@ -61,42 +61,52 @@ def hals(
     rounding = rounding_of(X, norm2)
     sweeps_W, sweeps_H = (sweeps, sweeps) if sweeps else _worthwhile_sweeps(X, W.shape[1])
 
-    def attempt(s: _State, H: AnyArray, beta: float) -> _State:
-        W = sweep(s.W, H @ H.T, X @ H.T, sweeps_W)
+    def attempt(s: _State, Ht: AnyArray, beta: float) -> _State:
+        W = sweep(s.W, Ht.T @ Ht, X @ Ht, sweeps_W)
         if beta:
-            W = np.maximum(W + W.dtype.type(beta) * (W - s.W), 0)
+            W = _ahead(W, s.W, beta)
         WtW, XtW = W.T @ W, X.T @ W
-        H_new = sweep(H.T, WtW, XtW, sweeps_H).T
-        objective = squared_error(norm2, XtW, H_new.T, WtW, H_new @ H_new.T)
-        ahead = np.maximum(H_new + H_new.dtype.type(beta) * (H_new - s.H), 0) if beta else H_new
-        return _State(W, H_new, ahead, beta, s.beta_most, objective)
+        new = sweep(Ht, WtW, XtW, sweeps_H)
+        objective = squared_error(norm2, XtW, new, WtW, new.T @ new)
+        return _State(W, new, _ahead(new, s.Ht, beta) if beta else new, beta, s.beta_most, objective)
 
     def step(s: _State) -> _State:
         if s.beta:
-            new = attempt(s, s.H_ahead, s.beta)
+            new = attempt(s, s.Ht_ahead, s.beta)
             if new.objective <= s.objective:
                 most = min(1.0, GROW_MOST * s.beta_most)
-                return _State(new.W, new.H, new.H_ahead, min(most, GROW * s.beta), most, new.objective)
-        plain = attempt(s, s.H, 0.0)
+                return replace(new, beta=min(most, GROW * s.beta), beta_most=most)
+        plain = attempt(s, s.Ht, 0.0)
         if plain.objective > s.objective + rounding:  # cannot be, beyond rounding
             return s
-        return _State(plain.W, plain.H, plain.H, s.beta / SHRINK, s.beta, plain.objective)
+        return replace(plain, beta=s.beta / SHRINK, beta_most=s.beta)
 
-    XHt = X @ H.T
-    objective = squared_error(norm2, XHt, W, W.T @ W, H @ H.T)
-    start = _State(W, H, H, BETA if extrapolate else 0.0, BETA_MOST, objective)
+    Ht = np.ascontiguousarray(H.T)
+    objective = squared_error(norm2, X @ Ht, W, W.T @ W, Ht.T @ Ht)
+    start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
     trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="HALS")
-    return Factorization.of(trace.state.W, trace.state.H, trace.state.objective, trace, norm2)
+    return Factorization.of(trace.state.W, np.ascontiguousarray(trace.state.Ht.T), trace.state.objective, trace, norm2)
+
+
+def _ahead(new: AnyArray, old: AnyArray, beta: float) -> AnyArray:
+    """``max(new + beta (new - old), 0)``, in one array."""
+    out = new - old
+    out *= new.dtype.type(beta)
+    out += new
+    return np.maximum(out, 0, out=out)
 
 
 def sweep(W: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> AnyArray:
-    """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries."""
+    """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries.
+
+    A row of gradients ``c - w G`` goes along with each row of W; a coordinate that does not move costs nothing.
+    """
     out = np.array(W, order="C")
-    C = np.ascontiguousarray(C)
+    gradient = np.ascontiguousarray(C) - out @ G
     G = np.ascontiguousarray(G)
 
     def work(start: int, stop: int) -> None:
-        _sweep_rows(out, G, C, sweeps, start, stop)
+        _sweep_rows(out, G, gradient, sweeps, start, stop)
 
     for_ranges(work, len(out), smallest=max(1, 2**16 // (1 + G.size)))
     return out
@@ -110,22 +120,24 @@ def _worthwhile_sweeps(X: Points, r: int) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _sweep_rows(W, G, C, sweeps, start, stop):  # type: ignore[no-untyped-def]
+def _sweep_rows(W, G, gradient, sweeps, start, stop):  # type: ignore[no-untyped-def]
     r = W.shape[1]
     zero = W.dtype.type(0)
     for i in range(start, stop):
+        w = W[i]
+        g = gradient[i]
         first = zero
         for t in range(sweeps):
             moved = zero
             for k in range(r):
                 if G[k, k] <= 0:
                     continue
-                s = C[i, k]
-                for j in range(r):
-                    s -= W[i, j] * G[k, j]
-                new = max(W[i, k] + s / G[k, k], zero)
-                moved += (new - W[i, k]) ** 2 * G[k, k]
-                W[i, k] = new
+                change = max(g[k] / G[k, k], -w[k])
+                if change != 0:
+                    w[k] += change
+                    for j in range(r):
+                        g[j] -= change * G[k, j]
+                    moved += change * change * G[k, k]
             if t == 0:
                 first = moved
             if moved <= STILL * first:

@@ -55,7 +55,11 @@ def mu(
     step, start, rounding, scale = _LOSSES[loss](X, W, H)
     trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="MU")
     state = trace.state
-    return Factorization.of(state.W, state.H, state.objective, trace, scale)
+    error = None
+    if loss != "frobenius":
+        W, H = state.W, state.H
+        error = squared_error(squared_norm(X), X @ H.T, W, W.T @ W, H @ H.T)
+    return Factorization.of(state.W, state.H, state.objective, trace, scale, error)
 
 
 def encode_divergence(X: Points, H: AnyArray, n_iter: int = 200) -> AnyArray:
