@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from conftest import load_points
 
-from conecollapse import Cone
+from conecollapse import CCNMF, Cone
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,13 @@ def test_a_mass_weighted_epsilon_cone_of_text():
     cone = Cone.approximate(P, max_residual=0.3, max_rays=60, weights="mass")
     assert cone.n_rays <= 60
     cone.verify(P)
+
+
+def test_the_paper_to_the_letter_on_leukaemia_genes():
+    X = load_points("AMLALL").T
+    agreement = []
+    for seed in range(5):
+        model = CCNMF.paper(3, random_state=seed).fit(X)
+        assert model.cone_.n_rays == 3593
+        agreement.append(np.mean(model.predict(X) == model.labels_))
+    assert min(agreement) >= 0.9

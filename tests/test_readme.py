@@ -21,11 +21,13 @@ def test_readme(capsys):
     printed = capsys.readouterr().out
     assert "[0 1 2 3 4]" in printed
     assert "[ True False]" in printed
+    assert printed.startswith("True\n61 rays, proven: True\n(10, 61) [ True  True  True] True\n")
     assert scope["few"].path.residuals[-1] <= 0.1
     assert scope["x"].shape == (5, 205)
 
 
-@pytest.mark.parametrize("page", ["docs/epsilon-cone.md", "docs/datasets.md"])
+@pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
+@pytest.mark.parametrize("page", ["docs/epsilon-cone.md", "docs/datasets.md", "docs/factorizations.md"])
 def test_pages(page):
     scope = {}
     for block in blocks(page):

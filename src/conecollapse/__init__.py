@@ -21,6 +21,7 @@ from conecollapse._errors import (
     ConvergenceError,
     DatasetError,
     DatasetNotFoundError,
+    EmptyDataWarning,
     InvalidInputError,
 )
 from conecollapse._nnls import NnlsInfo, nnls
@@ -70,6 +71,7 @@ __all__ = [
     "ConvergenceError",
     "DatasetError",
     "DatasetNotFoundError",
+    "EmptyDataWarning",
     "HierarchicalNMF",
     "InvalidInputError",
     "Iteration",

@@ -19,6 +19,10 @@ class ConeFileError(ConeCollapseError, ValueError):
     """A file does not hold a cone that can be read safely."""
 
 
+class EmptyDataWarning(UserWarning):
+    """Samples or features hold only zeros; the message names them."""
+
+
 class ConvergenceError(ConeCollapseError, RuntimeError):
     """An iteration limit was reached before the answer was."""
 

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from conecollapse._checks import as_points
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 
 SAFE = {"float64": (1e-30, 1e30), "float32": (1e-4, 1e4)}  # largest entries with which sixth powers and their sums stay in range
@@ -38,10 +38,11 @@ def warn_of_empty(X: Points, samples_are: str, estimator: Any) -> BoolArray:
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
     if rows.any():
-        warnings.warn(f"{_listed(np.flatnonzero(rows), 'sample')} of X hold only zeros: {samples_are}.", stacklevel=3)
+        warnings.warn(f"{_listed(np.flatnonzero(rows), 'sample')} of X hold only zeros: {samples_are}.", EmptyDataWarning, stacklevel=3)
     if columns.any():
         names = getattr(estimator, "feature_names_in_", None)
-        warnings.warn(f"{_listed(np.flatnonzero(columns), 'feature', names)} of X hold only zeros: kept in place, as zeros.", stacklevel=3)
+        listed = _listed(np.flatnonzero(columns), "feature", names)
+        warnings.warn(f"{listed} of X hold only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=3)
     return rows
 
 

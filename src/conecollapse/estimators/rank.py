@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import get_tags
 
 from conecollapse._checks import as_points, check_count
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
-from conecollapse.estimators._tables import generator
+from conecollapse.estimators._tables import generator, warn_of_empty
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
 from conecollapse.factorization.data import squared_norm
 
@@ -100,7 +101,11 @@ def select_rank(
     base = estimator if estimator is not None else _default(method)
     if method == "residual" and get_tags(base).input_tags.pairwise:
         raise InvalidInputError("residual shuffles features, and a graph has none; use stability or consensus.")
-    return {"stability": _stability, "consensus": _consensus, "residual": _residual}[method](table, ranks, base, n_runs, rng)
+    warn_of_empty(table, "kept in place", base)
+    choose = {"stability": _stability, "consensus": _consensus, "residual": _residual}[method]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyDataWarning)  # said above, and subsamples have more of them
+        return choose(table, ranks, base, n_runs, rng)
 
 
 def _default(method: str) -> Any:
