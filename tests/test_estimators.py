@@ -45,13 +45,15 @@ FACTORIZATIONS = [
     CCNMF.paper(2),
     CCNMF(max_rays=2),
     CCNMF(affinity="knn", n_neighbors=3),
+    CCNMF(affinity="auto"),
     HierarchicalNMF(affinity="diffusion", n_neighbors=3),
 ]
 CHECKED = [*FACTORIZATIONS, ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate")]
 QUIET = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore:.*hold only zeros"),
+    pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning"),
     pytest.mark.filterwarnings("ignore:the graph of samples falls into"),
+    pytest.mark.filterwarnings("ignore:the cone of the features is the whole orthant"),
     pytest.mark.filterwarnings("ignore:.*rounded to about"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
 ]
@@ -161,7 +163,7 @@ def test_empty_rows_and_columns_are_named():
     X = pd.DataFrame(np.ones((4, 3)), columns=["a", "b", "c"])
     X.loc[2] = 0.0
     X["b"] = 0.0
-    with pytest.warns(UserWarning, match=r"samples 2 of X hold only zeros.*label 0"), pytest.warns(UserWarning, match=r"features 'b' of X"):
+    with pytest.warns(UserWarning, match=r"sample 2 of X holds only zeros.*label 0"), pytest.warns(UserWarning, match=r"feature 'b' of X"):
         model = OrthogonalNMF(2, random_state=0).fit(X)
     assert model.labels_.shape == (4,)
     assert model.labels_[2] == 0
@@ -217,7 +219,7 @@ def test_a_graph_in_pieces_is_reported():
 def test_a_graph_with_an_isolated_sample():
     G = np.zeros((5, 5))
     G[:4, :4] = 1 - np.eye(4)
-    with pytest.warns(UserWarning, match="samples 4 of X hold only zeros"), pytest.warns(UserWarning, match="features 4 of X"):
+    with pytest.warns(UserWarning, match="sample 4 of X holds only zeros"), pytest.warns(UserWarning, match="feature 4 of X"):
         model = CCNMF(2, affinity="precomputed", random_state=0).fit(G)
     assert model.labels_.shape == (5,)
     assert np.isfinite(model.embedding_).all()
@@ -307,7 +309,8 @@ def test_orthant_degeneracy_has_nothing_to_cluster():
     """If every sample has a feature of its own, the cone is the whole orthant: U is the identity."""
     rng = np.random.default_rng(0)
     X = np.hstack([rng.random((6, 10)), np.diag(rng.random(6) + 0.5)])
-    model = CCNMF(2, weighting="unit", random_state=0).fit(X)
+    with pytest.warns(UserWarning, match="the whole orthant of 6 samples: each has a feature of its own"):
+        model = CCNMF(2, weighting="unit", random_state=0).fit(X)
     np.testing.assert_allclose(np.sort(model.cone_.rays @ np.ones(6)), 1.0)
 
 
@@ -402,7 +405,7 @@ def test_a_refused_block_changes_nothing():
 
 
 def test_empty_features_are_named_by_the_selector():
-    with pytest.warns(UserWarning, match="features 1 of X hold only zeros"):
+    with pytest.warns(UserWarning, match="feature 1 of X holds only zeros"):
         assert ConeCollapse().fit([[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]]).get_support().tolist() == [True, False, True]
 
 
@@ -448,9 +451,14 @@ def test_unusable_starts(init):
         HierarchicalNMF(3, init=init).fit(np.ones((30, 12)))
 
 
+@quiet
 def test_too_few_rays_for_the_clusters():
-    with pytest.raises(InvalidInputError, match="only 4 samples have an entry on any of the 4 rays, fewer than n_components = 6"):
+    with pytest.raises(InvalidInputError, match="max_rays = 4 is fewer than n_components = 6"):
         CCNMF(6, max_rays=4, random_state=0).fit(np.eye(6))
+    X = np.hstack([np.kron(np.eye(1, 6).T, np.array([[9.0, 9.1, 9.2]])), 1e-3 * np.eye(6)])
+    X[1, :3] = [1.0, 2.0, 3.0]
+    with pytest.raises(InvalidInputError, match="only 2 samples have an entry on any of the 2 rays, fewer than n_components = 3"):
+        CCNMF(3, max_residual=0.01, max_rays=3, random_state=0).fit(X)
 
 
 def test_epsilon_cones_need_the_columns_of_a_diffusion(monkeypatch):
@@ -470,6 +478,54 @@ def test_bad_encodings_for_the_inverse():
     with pytest.raises(InvalidInputError, match="X has 7 columns; expected 3, one for each component"):
         model.inverse_transform(np.ones((2, 7)))
     np.testing.assert_allclose(model.inverse_transform(sp.csr_array(np.eye(3))), model.components_)
+
+
+def test_what_tells_clusters_apart_has_a_name():
+    X = pd.DataFrame(np.kron(np.eye(3), np.ones((5, 2))) + 9.0 * np.eye(1, 6, 5), columns=["a1", "a2", "b1", "b2", "c1", "everywhere"])
+    for affinity in (None, "knn", "auto"):
+        model = CCNMF(3, affinity=affinity, n_neighbors=4, metric="euclidean", random_state=0).fit(
+            X + 0.01 * np.random.default_rng(0).random(X.shape)
+        )
+        tops = {frozenset(name for name, _ in top) for top in model.top_features(1)}
+        assert {"a1", "b1"} <= {name for top in model.top_features(2) for name, _ in top}
+        assert len(tops) == 3
+        assert model.profiles_.shape == (3, 6)
+
+
+def test_rays_keep_their_names():
+    X = pd.DataFrame(np.random.default_rng(0).random((4, 9)), columns=[f"g{j}" for j in range(9)], index=list("wxyz"))
+    model = CCNMF(2, random_state=0).fit(X)
+    assert model.cone_.ray_names.tolist() == [f"g{j}" for j in model.ray_indices_]
+    assert ConeCollapse().fit(X).cone_.ray_names.tolist() == [f"g{j}" for j in ConeCollapse().fit(X).ray_indices_]
+    samples = ConeCollapse(points="samples").fit(X)
+    assert samples.get_feature_names_out().tolist() == [list("wxyz")[i] for i in samples.ray_indices_]
+    with pytest.raises(InvalidInputError, match="max_rays = 3 is for an epsilon-cone; add method='approximate'"):
+        ConeCollapse(max_rays=3).fit(X)
+
+
+def test_distances_are_no_graph():
+    with pytest.warns(UserWarning, match="if it holds distances, pass similarities instead"):
+        CCNMF(2, affinity="precomputed", random_state=0).fit(1.0 - np.eye(5))
+
+
+@quiet
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_auto_says_what_it_chose_and_counts_copies_once(make):
+    rng = np.random.default_rng(0)
+    X, y = clusters(rng, sizes=(30, 30, 30), n_features=60)
+    X *= rng.random(X.shape) < (0.08 if make is sp.csr_array else 2.0)
+    X[:, 0] += 1e-3
+    X, y = np.vstack([X, np.repeat(X[:1], 40, axis=0)]), np.concatenate([y, np.repeat(y[:1], 40)])
+    model = CCNMF(3, affinity="auto", random_state=0).fit(make(X))
+    assert model.view_ in model.looseness_
+    assert model.looseness_[model.view_] == min(model.looseness_.values())
+    assert len(set(model.labels_[90:]) | {model.labels_[0]}) == 1  # copies share a label
+    assert model.orthogonality_ < 1e-9
+    assert (model.cone_ is None) == (make is np.asarray)
+    assert adjusted_rand_score(model.labels_, model.predict(make(X))) > 0.7
+    if make is np.asarray:
+        assert adjusted_rand_score(y, model.labels_) > 0.9
+    assert "the least loose of" in model._repr_html_()
 
 
 def test_outliers_are_scored_and_explained():

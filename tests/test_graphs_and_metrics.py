@@ -14,7 +14,18 @@ from scipy.spatial.distance import cdist
 
 from conecollapse import HierarchicalNMF, InvalidInputError, OrthogonalNMF, select_rank
 from conecollapse.estimators.rank import cophenetic_correlation, shuffle_features
-from conecollapse.graphs import WEIGHTS, Diffusion, check_graph, diffusion, knn_graph, n_parts, neighbor_rows, normalized
+from conecollapse.factorization.spectrum import leading_eigenpairs
+from conecollapse.graphs import (
+    WEIGHTS,
+    Diffusion,
+    check_graph,
+    diffusion,
+    knn_graph,
+    n_parts,
+    neighbor_rows,
+    normalized,
+    tie_small_parts,
+)
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, contingency, normalized_mutual_info_score, purity_score
 
 
@@ -122,6 +133,38 @@ def test_the_largest_entry_of_a_diffusion_is_on_its_diagonal():
     M = diffusion(G, 0.8)
     assert M.max() == M.diagonal().max()
     assert Diffusion(normalized(G), 0.8).max() == pytest.approx(M.max(), rel=0.25)
+
+
+def test_every_copy_of_a_repeated_eigenvalue_is_found():
+    """Nine parts have the eigenvalue 1 nine times; Lanczos from one vector would find it once."""
+    X = np.repeat(np.eye(9), 90, axis=0) * 100 + np.random.default_rng(0).random((810, 9))
+    N = normalized(knn_graph(X, 5))
+    values, vectors = leading_eigenpairs(N, 12, np.random.default_rng(0))
+    exact = np.linalg.eigvalsh(N.toarray())[::-1][:12]
+    np.testing.assert_allclose(values, exact, atol=2e-3)
+    assert (values[:9] > 1 - 1e-5).all()
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(12), atol=1e-4)
+
+
+def test_small_parts_are_tied_to_the_rest():
+    X = np.vstack([np.random.default_rng(0).random((40, 3)), 50 + np.random.default_rng(1).random((4, 3))])
+    G = knn_graph(X, 3, metric="euclidean", weights="shared")
+    tied, count = tie_small_parts(G, X, 10, 3, "euclidean")
+    assert (n_parts(G), n_parts(tied), count) == (2, 1, 4)
+    assert abs(tied - tied.T).max() == 0
+    assert tie_small_parts(G, X, 2, 3, "euclidean")[1] == 0
+
+
+def test_row_weights_of_a_diffusion():
+    rng = np.random.default_rng(0)
+    G = knn_graph(rng.random((30, 4)), 3)
+    base, weights = sp.csr_array(rng.random((30, 8))), rng.random(30) + 0.5
+    M = diffusion(G, 0.6) @ base.toarray()
+    operator = Diffusion(normalized(G), 0.6, base, row_weights=weights)
+    np.testing.assert_allclose(operator @ np.eye(8), M * weights[:, None], atol=1e-12)
+    np.testing.assert_allclose(operator.T @ np.eye(30), (M * weights[:, None]).T, atol=1e-12)
+    unit = Diffusion(normalized(G), 0.6, base, row_weights=weights, unit_rows=True)
+    np.testing.assert_allclose(np.linalg.norm(unit @ np.eye(8), axis=1), weights, rtol=0.3)
 
 
 @settings(max_examples=60)

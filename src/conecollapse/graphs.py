@@ -20,7 +20,7 @@ import scipy.sparse as sp
 import scipy.sparse.csgraph as csgraph
 import scipy.sparse.linalg as spla
 
-from conecollapse._checks import as_points, check_count, check_positive
+from conecollapse._checks import as_matrix, as_points, check_count, check_finite, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
@@ -61,7 +61,8 @@ def knn_graph(X: Points, n_neighbors: int = 5, *, metric: str = "auto", weights:
            [0, 0, 0, 1],
            [0, 0, 1, 0]])
     """
-    X = as_points(X, "X", needs="a graph of samples needs X >= 0")
+    X = as_matrix(X, "X")
+    check_finite(X, "X")
     index, distance = nearest(X, X, n_neighbors, metric, exclude_self=True)
     directed = _weigh(index, distance, X.shape[0], weights, metric_of(X, metric))
     return sp.csr_array(directed.maximum(directed.T))
@@ -79,7 +80,7 @@ def nearest(X: Points, samples: Points, n_neighbors: int, metric: str, *, exclud
     from sklearn.neighbors import NearestNeighbors
 
     k = check_count(n_neighbors, "n_neighbors")
-    peak = float(samples.max())
+    peak = float(max(samples.max(), -samples.min()))
     if not 1e-100 < peak < 1e100 and peak > 0:  # squares of distances would be lost
         X, samples = (X / peak, X / peak) if samples is X else (X / peak, samples / peak)
     available = samples.shape[0] - exclude_self
@@ -141,6 +142,22 @@ def n_parts(G: Sparse) -> int:
     return int(csgraph.connected_components(G, directed=False, return_labels=False))
 
 
+def tie_small_parts(G: Sparse, X: Points, smallest: float, n_neighbors: int, metric: str) -> tuple[Sparse, int]:
+    """``G`` with every sample in a part of fewer than ``smallest`` samples joined to its nearest samples outside such parts.
+
+    New edges have the least weight that shared neighbours give, ``1 / (k + 1)``. Also the number of samples so tied.
+    """
+    _, part = csgraph.connected_components(G, directed=False)
+    is_small = np.bincount(part)[part] < smallest
+    small, rest = np.flatnonzero(is_small), np.flatnonzero(~is_small)
+    if not len(small) or len(rest) <= n_neighbors:
+        return G, 0
+    near, _ = nearest(X[small], X[rest], n_neighbors, metric, exclude_self=False)
+    rows, columns = np.repeat(small, n_neighbors), rest[near.ravel()]
+    ties = sp.csr_array((np.full(len(rows), 1 / (n_neighbors + 1)), (rows, columns)), shape=G.shape)
+    return sp.csr_array(G.maximum(ties).maximum(ties.T)), len(small)
+
+
 def check_graph(G: Points, name: str = "X") -> Sparse:
     """``G`` as a CSR array; refused unless square and symmetric."""
     if G.shape[0] != G.shape[1]:
@@ -151,7 +168,9 @@ def check_graph(G: Points, name: str = "X") -> Sparse:
         gap = gap.tocoo()
         at = int(gap.data.argmax())
         i, j = int(gap.row[at]), int(gap.col[at])
-        raise InvalidInputError(f"{name} is not symmetric: entry ({i}, {j}) is {G[i, j]:.6g} and entry ({j}, {i}) is {G[j, i]:.6g}.")
+        raise InvalidInputError(
+            f"{name} is not symmetric: entry ({i}, {j}) is {G[i, j]:.6g} and entry ({j}, {i}) is {G[j, i]:.6g}; use G.maximum(G.T)."
+        )
     return G
 
 
@@ -159,29 +178,52 @@ def diffusion(G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64) -> An
     """``(I - damping N)^-1`` of a symmetric graph: an array for up to 3000 samples, beyond that a `Diffusion` that applies it."""
     damping = check_positive(damping, "damping", below=1.0)
     N = normalized(check_graph(as_points(G, "G", needs="a graph needs weights >= 0"), "G"))
-    n = N.shape[0]
-    if n > DENSE_N:
-        return Diffusion(N, damping, dtype=dtype)
-    M = scipy.linalg.inv(np.eye(n) - damping * N.toarray(), assume_a="pos")
-    return np.maximum((M + M.T) / 2, 0.0).astype(dtype)
+    return Diffusion(N, damping, dtype=dtype) if N.shape[0] > DENSE_N else diffused(N, damping).astype(dtype)
+
+
+def diffused(N: Sparse, damping: float) -> FloatArray:
+    """``(I - damping N)^-1`` as an array, symmetric and non-negative to the last bit."""
+    M = scipy.linalg.inv(np.eye(N.shape[0]) - damping * N.toarray(), assume_a="pos")
+    return np.asarray(np.maximum((M + M.T) / 2, 0.0))
 
 
 class Diffusion(spla.LinearOperator):  # type: ignore[misc]
-    """``M = (I - damping N)^-1 B`` as an operator, B the identity or a table with a row for each sample; nothing dense is formed.
+    """``M = R (I - damping N)^-1 B`` as an operator; nothing dense is formed.
 
-    ``squared_norm``, ``row_lengths`` and ``max()`` come from random vectors of a fixed seed: for z with independent entries +1 or -1,
-    the expected square of (M z)_i is the squared length of row i.
+    B is the identity or a table with a row for each sample, R the identity or a diagonal of row weights; ``unit_rows=True`` makes it
+    the one that gives all rows of M the same length, times ``row_weights``. ``squared_norm``, ``row_lengths`` and ``max()`` come from
+    random vectors of a fixed seed: for z with independent entries +1 or -1, the expected square of (M z)_i is the squared length of row i.
     """
 
-    def __init__(self, N: Sparse, damping: float, base: Points | None = None, *, dtype: Any = np.float64) -> None:
+    def __init__(
+        self,
+        N: Sparse,
+        damping: float,
+        base: Points | None = None,
+        *,
+        row_weights: AnyArray | None = None,
+        unit_rows: bool = False,
+        accuracy: float | None = None,
+        dtype: Any = np.float64,
+    ) -> None:
         self.N = sp.csr_array(N).astype(dtype)
-        self.damping = damping
+        self.damping = float(damping)
         self.base = base
         n = N.shape[0]
         super().__init__(dtype=np.dtype(dtype), shape=(n, n if base is None else base.shape[1]))
-        self.coefficients = _chebyshev(damping, float(np.finfo(dtype).eps))
+        self.coefficients = _chebyshev(damping, float(np.finfo(dtype).eps) if accuracy is None else accuracy)
         probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.shape[1], N_PROBES)).astype(dtype)
-        self.row_lengths = np.sqrt(np.square(self @ probes, dtype=np.float64).mean(axis=1))
+        self.rows: AnyArray | None = None
+        lengths = np.sqrt(np.square(self @ probes, dtype=np.float64).mean(axis=1))
+        weights = np.ones(n) if row_weights is None else row_weights
+        if unit_rows:
+            self.rows = (weights / np.where(lengths > 0, lengths, 1.0)).astype(dtype)[:, None]
+            self.row_lengths = np.where(lengths > 0, weights, 0.0)
+        elif row_weights is not None:
+            self.rows = weights.astype(dtype)[:, None]
+            self.row_lengths = lengths * weights
+        else:
+            self.row_lengths = lengths
         self.squared_norm = float(np.square(self.row_lengths).sum())
 
     def max(self) -> float:
@@ -194,17 +236,24 @@ class Diffusion(spla.LinearOperator):  # type: ignore[misc]
         B = np.asarray(B, self.dtype)
         step, inertia = self.coefficients
         Y = step[0] * B
-        change = Y
+        change = Y.copy()
         for omega, beta in zip(step[1:], inertia[1:], strict=True):
-            change = omega * (B - Y + self.damping * (self.N @ Y)) + beta * change
-            Y = Y + change
-        return np.maximum(Y, 0) if B.size and B.min() >= 0 else Y
+            residual = self.N @ Y  # then B - Y + damping N Y, in place
+            residual *= self.damping
+            residual -= Y
+            residual += B
+            residual *= omega
+            change *= beta
+            change += residual
+            Y += change
+        return np.maximum(Y, 0, out=Y) if B.size and B.min() >= 0 else Y
 
     def _matmat(self, B: AnyArray) -> AnyArray:
-        return self.solve(B if self.base is None else np.asarray(self.base @ B))
+        Y = self.solve(B if self.base is None else np.asarray(self.base @ B))
+        return Y if self.rows is None else Y * self.rows
 
     def _rmatmat(self, B: AnyArray) -> AnyArray:
-        Y = self.solve(B)
+        Y = self.solve(B if self.rows is None else B * self.rows)
         return Y if self.base is None else np.asarray(self.base.T @ Y)
 
     def _matvec(self, b: AnyArray) -> AnyArray:
@@ -214,7 +263,7 @@ class Diffusion(spla.LinearOperator):  # type: ignore[misc]
         return self._rmatmat(b.reshape(-1, 1)).ravel()
 
 
-def _chebyshev(damping: float, accuracy: float) -> tuple[AnyArray, AnyArray]:
+def _chebyshev(damping: float, accuracy: float) -> tuple[list[float], list[float]]:
     """Steps and inertias of Chebyshev's iteration for eigenvalues in [1 - a, 1 + a]: centre 1, radius a.
 
     The error falls by ``a / (1 + sqrt(1 - a^2))`` at each step (Saad, Iterative methods, algorithm 12.1).
@@ -227,4 +276,4 @@ def _chebyshev(damping: float, accuracy: float) -> tuple[AnyArray, AnyArray]:
         step.append(2 * new / damping)
         inertia.append(new * rho)
         rho = new
-    return np.array(step), np.array(inertia)
+    return step, inertia  # Python numbers, which leave float32 as it is

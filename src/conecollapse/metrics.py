@@ -55,7 +55,8 @@ def contingency(labels_true: Any, labels_pred: Any) -> IntArray:
         if missing.any():
             raise InvalidInputError(f"{name} has no label for sample {int(missing.argmax())}; drop it first.")
     if len(true) != len(predicted):
-        raise InvalidInputError(f"labels_true has {len(true)} samples and labels_pred {len(predicted)}; they must be of the same samples.")
+        counts = f"labels_true has {len(true)} samples and labels_pred {len(predicted)}"
+        raise InvalidInputError(f"{counts}; they must be of the same samples (if features were clustered, transpose X).")
     classes, row = np.unique(true, return_inverse=True)
     clusters, column = np.unique(predicted, return_inverse=True)
     table = np.zeros((len(classes), len(clusters)), np.int64)

@@ -80,6 +80,9 @@ def make_input(X: Points, affinity: Any, *, n_neighbors: int, metric: str, dampi
         raise InvalidInputError(f"affinity must be None or one of {', '.join(AFFINITIES)}; got {affinity!r}.")
     G = check_graph(X) if affinity == "precomputed" else knn_graph(X, n_neighbors, metric=metric)
     _warn_of_parts(G, n_components)
+    n = G.shape[0]
+    if affinity == "precomputed" and n > 2 and G.nnz == n * (n - 1) and not G.diagonal().any():
+        warnings.warn("X joins every pair of samples and none with itself: if it holds distances, pass similarities instead.", stacklevel=4)
     if affinity == "precomputed":
         return Input(X, affinity)
     if affinity == "knn":

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -71,7 +72,33 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             result.W[empty] = 0
         self._set_factors(result, source)
         self._input = source.forget()
+        self.profiles_ = self._profiles(X)
         return self
+
+    def _profiles(self, X: Points) -> AnyArray:
+        """Mean sample of each cluster; zero for clusters without samples."""
+        n, r = X.shape[0], self.components_.shape[0]
+        members = sp.csr_array((np.ones(n, X.dtype), self.labels_, np.arange(n + 1)), shape=(n, r))
+        sums = members.T @ X
+        counts = np.maximum(np.bincount(self.labels_, minlength=r), 1)[:, None]
+        return np.asarray((sums.toarray() if sp.issparse(sums) else sums) / counts).astype(X.dtype)
+
+    def top_features(self, n_features: int = 10) -> list[list[tuple[str, float]]]:
+        """For each cluster the features that tell it from the others: name, and mean inside it minus the largest mean elsewhere.
+
+        Ranked by that difference, so features that are large everywhere do not lead every list. Works on graphs too, where
+        ``components_`` is over samples.
+        """
+        check_is_fitted(self)
+        count = check_count(n_features, "n_features")
+        names = getattr(self, "feature_names_in_", None)
+        names = np.array([f"x{j}" for j in range(self.n_features_in_)]) if names is None else names
+        lists = []
+        for k, profile in enumerate(self.profiles_):
+            others = np.delete(self.profiles_, k, axis=0)
+            lead = profile - (others.max(axis=0) if len(others) else 0)
+            lists.append([(str(names[j]), float(lead[j])) for j in np.argsort(-lead, kind="stable")[:count]])
+        return lists
 
     def fit_predict(self, X: Any, y: Any = None) -> IntArray:  # noqa: ARG002
         """Factorize ``X`` and return `labels_`."""

@@ -22,7 +22,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Points:
     """``X`` as a dense or CSR array of float64 or float32, finite and non-negative, in scikit-learn's manner."""
     X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
     try:
-        return as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0")
+        return as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip")
     except InvalidInputError as error:
         if "negative" not in str(error):
             raise
@@ -38,11 +38,11 @@ def warn_of_empty(X: Points, samples_are: str, estimator: Any) -> BoolArray:
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
     if rows.any():
-        warnings.warn(f"{_listed(np.flatnonzero(rows), 'sample')} of X hold only zeros: {samples_are}.", EmptyDataWarning, stacklevel=3)
+        warnings.warn(f"{_listed(np.flatnonzero(rows), 'sample')} only zeros: {samples_are}.", EmptyDataWarning, stacklevel=3)
     if columns.any():
         names = getattr(estimator, "feature_names_in_", None)
         listed = _listed(np.flatnonzero(columns), "feature", names)
-        warnings.warn(f"{listed} of X hold only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=3)
+        warnings.warn(f"{listed} only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=3)
     return rows
 
 
@@ -56,7 +56,7 @@ def safe_unit(X: Points) -> float:
 def _listed(which: IntArray, what: str, names: AnyArray | None = None) -> str:
     shown = ", ".join(str(i) if names is None else repr(str(names[i])) for i in which[:NAMED])
     more = f" and {len(which) - NAMED} more" if len(which) > NAMED else ""
-    return f"{what}s {shown}{more}"
+    return f"{what} {shown} of X holds" if len(which) == 1 else f"{what}s {shown}{more} of X hold"
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, Points
+from conecollapse.estimators._affinity import Input
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators.nmf import check_solver, comparable
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
-from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.auto import Placement, auto_ccnmf
+from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, check_weighting, data_cone
+from conecollapse.factorization.data import Factorization, squared_error, squared_norm
 from conecollapse.geometry.cone import Cone
 from conecollapse.graphs import Diffusion
 
@@ -43,8 +46,12 @@ class CCNMF(BaseNMF):
         Use an epsilon-cone: no feature further than this from it (weighted like the rays).
     max_rays : int, optional
         Use an epsilon-cone of at most so many rays.
-    affinity, n_neighbors, metric, damping, init, n_init, tol, max_iter, random_state
-        As in `OrthogonalNMF`. The points of the cone are then the columns of the graph or of its diffusion.
+    affinity : None, "auto", "knn", "diffusion" or "precomputed"
+        "auto" chooses a view of the samples, diffuses the features (sparse X) or the graph (dense X) over it, and factorizes that:
+        usually the best clustering, see `conecollapse.factorization.auto`. It sets ``n_neighbors``, ``metric`` and ``damping`` itself.
+        The others are as in `OrthogonalNMF`; the points of the cone are then the columns of the graph or of its diffusion.
+    n_neighbors, metric, damping, init, n_init, tol, max_iter, random_state
+        As in `OrthogonalNMF`.
 
     Attributes
     ----------
@@ -53,16 +60,20 @@ class CCNMF(BaseNMF):
     embedding_ : (n_samples, r) array
         A.
     components_ : (r, n_features) array
-        S V: the paper's W, transposed.
+        S V: the paper's W, transposed. On a graph its columns are samples; `top_features` and ``profiles_`` speak of features.
     cone_ : Cone or None
         The rays with their certificate; `cone_.verify(X.T)` checks it (``X`` being the graph where an affinity is used). None for the
         diffusion of more than 3000 samples: its columns are never formed, and all of them are rays because it is invertible.
     ray_indices_ : (c,) array
-        Which features they are.
+        Which features they are; on a graph, which samples.
     loadings_ : (r, c) array
         S.
     coefficients_ : (c, n_features) CSR array
         V.
+    view_, looseness_ : str, dict
+        With ``affinity="auto"``: the view taken, and for each view how far its graph is from falling into r clusters; the smallest
+        was taken. Then ``components_`` is A'X, ``cone_`` the cone of the features of the view (None for dense X, where all columns of the
+        diffused graph are rays and ``ray_indices_`` are samples), ``coefficients_`` is None, and ``loadings_`` are of the weighted rays.
     orthogonality_, reconstruction_err_, relative_err_, history_, n_iter_, converged_, status_
         ``max |A'A - I|``; ``|X - A S V|``, and that over ``|X|``; the objective of stage 2 as a share of
         the squares of the weighted rays, and how it ended.
@@ -143,6 +154,8 @@ class CCNMF(BaseNMF):
 
     def _factorize(self, table: Points, rng: np.random.Generator) -> Factorization:
         check_solver(self.solver)
+        if self.affinity == "auto":
+            return self._factorize_auto(table, rng)
         found = ccnmf(
             table,
             self.n_components,
@@ -156,10 +169,40 @@ class CCNMF(BaseNMF):
             rng=rng,
         )
         self._set_cone(found)
+        names = getattr(self, "feature_names_in_", None)
+        if self.cone_ is not None and names is not None and self.affinity is None:
+            self.cone_.ray_names = names[self.ray_indices_]
         return replace(found.rays, W=found.A, H=found.H, error=found.error)
+
+    def _factorize_auto(self, table: Points, rng: np.random.Generator) -> Factorization:
+        check_weighting(self.weighting)
+        found = auto_ccnmf(
+            table,
+            self.n_components,
+            solver=self.solver,
+            init=self._start(table),
+            n_init=self.n_init,
+            cone=self._cone,
+            weighting=self.weighting,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            rng=rng,
+        )
+        self._placement = Placement.of(found)
+        self.view_, self.looseness_ = found.choice.view.name, found.choice.looseness
+        self.cone_, self.coefficients_, self.loadings_ = found.cone, None, found.S
+        self.ray_indices_ = found.representatives if found.cone is None else found.cone.ray_indices
+        H = np.asarray((table.T @ found.A).T)
+        error = squared_error(squared_norm(table), table @ H.T, found.A, found.A.T @ found.A, H @ H.T)
+        return replace(found.stage2, W=found.A, H=H, error=error)
+
+    def _make_input(self, X: Points) -> Input:
+        return Input(X, None) if self.affinity == "auto" else super()._make_input(X)
 
     def _cone(self, table: Points) -> Cone | None:
         is_exact = self.max_residual is None and self.max_rays is None
+        if self.max_rays is not None and check_count(self.max_rays, "max_rays") < self.n_components:
+            raise InvalidInputError(f"max_rays = {self.max_rays} is fewer than n_components = {self.n_components}; raise it.")
         if isinstance(table, Diffusion):
             if is_exact:
                 return None
@@ -188,16 +231,23 @@ class CCNMF(BaseNMF):
     def _encode(self, X: Points) -> AnyArray:
         """Over the loadings of the rays, weighted as in stage 2: ``min |u D - a S D|`` where u holds the sample's entries on the rays."""
         S = self.loadings_.astype(np.float64)
+        if self.affinity == "auto":
+            return solve_rows(S @ S.T, self._placement.products(X)).astype(X.dtype, copy=False)
         basis = np.zeros((self.components_.shape[1], len(S)))
         basis[self.ray_indices_] = (S * (self._weights / self._lengths)).T
         return solve_rows((S * self._weights) @ S.T, self._input.product(X, basis)).astype(X.dtype, copy=False)
 
     def _label_weights(self) -> AnyArray:
-        return comparable(self.solver, self.loadings_ * np.sqrt(self._weights))
+        weights = np.ones(self.loadings_.shape[1]) if self.affinity == "auto" else np.sqrt(self._weights)
+        return comparable(self.solver, self.loadings_ * weights)
 
     def _start(self, table: Points) -> Any:  # noqa: ARG002 - starts are of the rays
         return "spectral" if isinstance(self.init, str) and self.init == "auto" else self.init
 
     def _summary(self) -> dict[str, str]:
         cone = f"all {len(self.ray_indices_)} columns of the diffusion" if self.cone_ is None else repr(self.cone_).strip("<>")
-        return {"cone": cone, **super()._summary()}
+        chosen = {}
+        if self.affinity == "auto":
+            others = ", ".join(f"{name} {q:.3g}" for name, q in self.looseness_.items())
+            chosen["view"] = f"{self.view_}, the least loose of {others}"
+        return {"cone": cone, **chosen, **super()._summary()}

@@ -20,6 +20,8 @@ from conecollapse.estimators._tables import check_table, safe_unit, warn_of_empt
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 
+NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
+
 
 class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """The extreme rays of the cone of features (or of samples), exactly or nearly, with a certificate.
@@ -104,7 +106,10 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             raise InvalidInputError(f"points must be features or samples; got {self.points!r}.")
         if self.method not in CONES:
             raise InvalidInputError(f"method must be one of {', '.join(CONES)}; got {self.method!r}.")
+        if self.max_rays is not None and self.method != "approximate":
+            raise InvalidInputError(f"max_rays = {self.max_rays} is for an epsilon-cone; add method='approximate', or leave it out.")
         known = getattr(self, "cone_", None)
+        labels = X.index if self.points == "samples" and hasattr(X, "iloc") else None
         X, arrived = self._checked_block(X, known)
         warn_of_empty(X, "kept in place, as zeros", arrived)
         table = X if self.points == "features" else (sp.csr_array(X.T) if sp.issparse(X) else X.T)  # its columns are the points
@@ -116,6 +121,8 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         before: FloatArray = np.zeros(0) if known is None else self._point_lengths
         self._point_lengths: FloatArray = np.concatenate([before, lengths])
         self.cone_ = cone
+        names = getattr(self, "feature_names_in_", None) if self.points == "features" else (labels if known is None else None)
+        cone.ray_names = None if names is None else np.asarray(names, dtype=object)[cone.ray_indices]
         return self
 
     def _checked_block(self, X: Any, known: Cone | None) -> tuple[Points, Any]:
@@ -214,7 +221,8 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         """Names of the selected features; with ``points="samples"`` one name for each ray."""
         check_is_fitted(self)
         if self.points == "samples":
-            return np.array([f"ray{i}" for i in self.ray_indices_], dtype=object)
+            names = self.ray_indices_ if self.cone_.ray_names is None else self.cone_.ray_names
+            return np.array([f"ray{name}" if self.cone_.ray_names is None else str(name) for name in names], dtype=object)
         return super().get_feature_names_out(input_features)
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -243,7 +251,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         names = np.array([f"x{j}" for j in range(witness.shape[1])]) if names is None else names
         explained = []
         for g in witness:
-            inside = np.linalg.norm(g) <= (self.cone_.tol if self.method == "approximate" else 10 * self.cone_.tol)
+            inside = np.linalg.norm(g) <= NEGLIGIBLE
             top = [] if inside else [j for j in np.argsort(-g, kind="stable")[:count] if g[j] > 0]
             explained.append([(str(names[j]), float(g[j])) for j in top])
         return explained

@@ -64,7 +64,9 @@ _PARAMETERS = """
     embedding_ : (n_samples, r) array
         The factor W of the training samples.
     components_ : (r, n_features) array
-        The factor H.
+        The factor H; on a graph, (r, n_samples).
+    profiles_ : (r, n_features) array
+        The mean sample of each cluster; `top_features` lists what tells clusters apart.
     reconstruction_err_, relative_err_ : float
         ``|X - W H|``, and that over ``|X|``.
     history_ : array

@@ -24,7 +24,7 @@ from conecollapse.factorization.data import squared_norm
 
 METHODS = ("stability", "consensus", "residual")
 SHARE = 0.8  # of the samples in each subsample of "stability"
-PLATEAU = 0.005  # cophenetic correlations closer than this are the same
+PLATEAU = 0.001  # cophenetic correlations closer than this are the same
 MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
 
 
@@ -59,7 +59,7 @@ def select_rank(
         Ranks to try.
     method : {"stability", "consensus", "residual"}
         - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index of the two clusterings on the samples
-          they share is averaged. Chosen: the largest rank within one standard error of the best.
+          they share is averaged. Chosen: the rank with the largest average.
         - *consensus* (Brunet et al. 2004): how often two samples share a cluster over restarts; the score is the cophenetic correlation
           of that matrix, 1 when all runs agree. Chosen: the largest rank before it falls most.
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
@@ -111,7 +111,9 @@ def select_rank(
 def _default(method: str) -> Any:
     if method == "residual":
         return HierarchicalNMF(tol=1e-4, max_iter=200)
-    return OrthogonalNMF(init="random", n_init=1)
+    if method == "consensus":
+        return OrthogonalNMF(init="random", n_init=1)  # what is asked is whether starts agree
+    return OrthogonalNMF(n_init=3)
 
 
 def _fitted(base: Any, r: int, seed: int, X: Points) -> Any:
@@ -138,9 +140,8 @@ def _stability(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.rando
     scores = agreement.mean(axis=1)
     spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
     best = int(scores.argmax())
-    rank = int(ranks[scores >= scores[best] - spread[best]].max())
-    within = f"within one standard error of the best, {scores[best]:.3f} at rank {ranks[best]}"
-    return RankSelection(rank, "stability", ranks, scores, spread, None, f"the largest rank with a mean adjusted Rand index {within}")
+    reason = f"the largest mean adjusted Rand index of two subsamples, {scores[best]:.3f}"
+    return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason)
 
 
 def _consensus(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:

@@ -29,6 +29,7 @@ then :math:`d_k` is the length of the features on ray k taken together, and stag
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -92,8 +93,7 @@ def ccnmf(
     A `Diffusion` has no columns at hand, and needs none: ``M = (I - a N)^-1`` is invertible, so no column is a combination of the
     others. All of them are rays, row j of ``I - a N`` is a witness for the j-th, and V is diagonal.
     """
-    if weighting not in WEIGHTINGS:
-        raise InvalidInputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}.")
+    check_weighting(weighting)
     if isinstance(X, Diffusion):
         lengths = X.row_lengths  # M is symmetric
         indices, V = np.arange(X.shape[1]), sp.csr_array(sp.diags_array(lengths))
@@ -105,6 +105,7 @@ def ccnmf(
         V, lengths = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(every)), every[indices]
         d = mass(V) if weighting == "mass" else np.ones(cone.n_rays)
         rays = weighted_rays(cone, d, X.dtype)
+        _warn_of_orthant(cone)
         _check_reach(rays, n_components)
     run = _solver(solver, rays, tol, max_iter, callback, progress)
     stage2 = best_of_starts(run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding)
@@ -113,6 +114,23 @@ def ccnmf(
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
     error = squared_error(squared_norm(X), X @ H.T, A, A.T @ A, H @ H.T)
     return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2)
+
+
+def _warn_of_orthant(cone: Cone) -> None:
+    """When every sample has a feature of its own, the rays are the axes: U is the identity up to order, and says nothing of clusters."""
+    entries = np.diff(cone.rays.indptr) if sp.issparse(cone.rays) else (cone.rays != 0).sum(axis=1)
+    if cone.n_rays > 1 and (entries == 1).all():
+        warnings.warn(
+            f"the cone of the features is the whole orthant of {cone.n_rays} samples: each has a feature of its own, so the rays are the "
+            "axes and stage 2 has nothing to cluster. Use an epsilon-cone (max_rays) or an affinity.",
+            stacklevel=6,
+        )
+
+
+def check_weighting(weighting: Any) -> None:
+    """Refuse what is not a weighting of rays."""
+    if weighting not in WEIGHTINGS:
+        raise InvalidInputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}.")
 
 
 def _check_reach(rays: Points, n_components: int) -> None:

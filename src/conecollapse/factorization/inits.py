@@ -114,24 +114,25 @@ def spectral_embedding(X: Points, r: int, rng: np.random.Generator) -> AnyArray:
     return np.asarray(E / np.where(length > 0, length, 1.0))
 
 
-def kmeans_labels(E: AnyArray, r: int, rng: np.random.Generator) -> IntArray:
+def kmeans_labels(E: AnyArray, r: int, rng: np.random.Generator, weights: AnyArray | None = None) -> IntArray:
     """k-means clusters of the rows of ``E``, from one start; fewer than r when rows coincide."""
     from sklearn.cluster import kmeans_plusplus
 
-    centres, _ = kmeans_plusplus(E, r, random_state=int(rng.integers(2**31 - 1)))
-    return _lloyd(E, centres)
+    weights = np.ones(len(E)) if weights is None else weights
+    centres, _ = kmeans_plusplus(E, r, sample_weight=weights, random_state=int(rng.integers(2**31 - 1)))
+    return _lloyd(E, centres, weights)
 
 
-def _lloyd(E: AnyArray, centres: AnyArray, max_iter: int = 100) -> IntArray:
+def _lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray, max_iter: int = 100) -> IntArray:
     labels = np.full(len(E), -1)
     for _ in range(max_iter):
         new = (np.square(centres).sum(axis=1) - 2 * (E @ centres.T)).argmin(axis=1)
         if (new == labels).all():
             break
         labels = new
-        counts = np.bincount(labels, minlength=len(centres))
-        sums = sp.csr_array((np.ones(len(E), E.dtype), labels, np.arange(len(E) + 1)), shape=(len(E), len(centres))).T @ E
-        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
+        members = sp.csr_array((weights, labels, np.arange(len(E) + 1)), shape=(len(E), len(centres)))
+        total = np.asarray(members.sum(axis=0)).ravel()[:, None]
+        centres = np.where(total > 0, (members.T @ E) / np.where(total > 0, total, 1.0), centres)
     return labels
 
 

@@ -23,23 +23,30 @@ def best_of_starts(
     rng: np.random.Generator,
     *,
     embedding: AnyArray | None = None,
+    weights: AnyArray | None = None,
 ) -> Factorization:
     """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the smallest objective.
 
-    ``embedding`` replaces the spectral embedding of X in ``init="spectral"``.
+    ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are those of the samples in its k-means.
     """
-    results = (run(X, W, H) for W, H in starts(X, n_components, init, n_init, rng, embedding))
+    results = (run(X, W, H) for W, H in starts(X, n_components, init, n_init, rng, embedding, weights))
     return min(results, key=lambda result: result.objective)
 
 
 def starts(
-    X: Points, n_components: int, init: Any, n_init: int, rng: np.random.Generator, embedding: AnyArray | None = None
+    X: Points,
+    n_components: int,
+    init: Any,
+    n_init: int,
+    rng: np.random.Generator,
+    embedding: AnyArray | None = None,
+    weights: AnyArray | None = None,
 ) -> Iterator[tuple[AnyArray, AnyArray]]:
     """The starts one after the other; the spectral embedding is computed once for all of them."""
     if isinstance(init, str) and init == "spectral":
         E = spectral_embedding(X, n_components, rng) if embedding is None else embedding
         for _ in range(n_init):
-            yield from_labels(X, kmeans_labels(E, n_components, rng), n_components)
+            yield from_labels(X, kmeans_labels(E, n_components, rng, weights), n_components)
         return
     is_repeatable = not isinstance(init, str) or init in REPEATABLE
     for _ in range(1 if is_repeatable else n_init):

@@ -1,0 +1,135 @@
+r"""Views of a table, the graphs they give, and which graph has r clusters in it.
+
+A *view* is a way of measuring the distance of two samples. Which one suits a table is not known beforehand, but a graph tells whether it
+falls into r clusters: then r eigenvalues of its normalised matrix N are near 1 and the next are not. The *looseness*
+
+.. math:: q = \frac{1 - (\lambda_1 + \dots + \lambda_r)/r}{1 - (\lambda_{r+1} + \dots + \lambda_{2r})/r}
+
+is small in that case, does not depend on scale or on the size of the table, and needs no labels. The view with the smaller q is taken.
+
+Dense tables: ``root``, the square root of the entries (it tames large ones) with Euclidean distances; ``centred``, the same with unit rows,
+minus the mean row, with unit rows again, which sees shape and not level. Sparse tables (text): ``cosine`` of the rows, and
+``root cosine`` of their square roots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import unit_rows
+from conecollapse._types import AnyArray, FloatArray, Points, Sparse
+from conecollapse.factorization.spectrum import leading_eigenpairs
+from conecollapse.graphs import knn_graph, normalized, tie_small_parts
+
+SPARSE = 0.1  # share of non-zero entries up to which a table counts as sparse: text has less, images have more
+N_NEIGHBORS = 5
+LEAST = 3  # samples below which there is no graph to speak of
+SMALL_PART = 10  # a part of the graph with less than 1/10 of the mean cluster is an artefact, and is tied to the rest
+FEW_FEATURES = 2.0  # when fewer features than this carry the variance, units decide, and columns are scaled
+
+
+@dataclass(frozen=True)
+class View:
+    """How samples are measured; made from training samples, applied to any."""
+
+    name: str  # "root", "centred", "cosine" or "root cosine"
+    scale: FloatArray | None = None  # of the columns, where units would decide
+    mean: FloatArray | None = None  # of the unit rows, for "centred"
+
+    @property
+    def metric(self) -> str:
+        """The metric of nearest neighbours on the rows of `of`."""
+        return "cosine" if "cosine" in self.name else "euclidean"
+
+    def of(self, X: Points) -> Points:
+        """The samples as this view has them; only "centred" has negative entries."""
+        Y = X if self.name == "cosine" else _root(X)
+        if self.scale is not None:
+            Y = Y * self.scale
+        if self.name != "centred":
+            return Y
+        Y = unit_rows(Y)[0]
+        return unit_rows(Y - (Y.mean(axis=0) if self.mean is None else self.mean))[0]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The view taken, its graph, and why."""
+
+    view: View
+    samples: Points  # as the view has them
+    N: Sparse
+    degrees: FloatArray
+    vectors: AnyArray  # leading eigenvectors of N, n_components of them
+    looseness: dict[str, float]  # of each view
+    n_tied: int
+    is_sparse: bool
+
+
+def choose_view(X: Points, n_components: int, rng: np.random.Generator) -> Choice:
+    """The view of X whose graph is least loose for ``n_components`` clusters."""
+    if X.shape[0] < LEAST:
+        raise InvalidInputError(
+            f"affinity='auto' compares neighbourhoods and needs at least {LEAST} samples; got n_samples = {X.shape[0]}."
+        )
+    density = X.nnz / np.prod(X.shape) if sp.issparse(X) else np.count_nonzero(X) / X.size
+    is_sparse = bool(density <= SPARSE)
+    X = as_stored(X, is_sparse)
+    choices = [_graph(view, X, n_components, is_sparse, rng) for view in _views(X, is_sparse)]
+    looseness = {choice.view.name: choice.looseness[choice.view.name] for choice in choices}
+    best = min(choices, key=lambda choice: choice.looseness[choice.view.name])
+    return Choice(best.view, best.samples, best.N, best.degrees, best.vectors, looseness, best.n_tied, is_sparse)
+
+
+def as_stored(X: Points, is_sparse: bool) -> Points:
+    """X sparse or dense as its entries suggest, whatever it came as."""
+    if is_sparse:
+        return X if sp.issparse(X) else sp.csr_array(X)
+    return X.toarray() if sp.issparse(X) else X
+
+
+def _views(X: Points, is_sparse: bool) -> list[View]:
+    if is_sparse:
+        return [View("cosine"), View("root cosine")]
+    root = _root(X)
+    variance = root.var(axis=0, dtype=np.float64)
+    total = float(variance.sum())
+    by_units = total**2 < FEW_FEATURES * float(np.square(variance).sum())
+    scale = (1 / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(X.dtype) if by_units else None
+    unit = unit_rows(root if scale is None else root * scale)[0]
+    return [View("root", scale), View("centred", scale, unit.mean(axis=0))]
+
+
+def _graph(view: View, X: Points, r: int, is_sparse: bool, rng: np.random.Generator) -> Choice:
+    samples = view.of(X)
+    n = samples.shape[0]
+    k = min(N_NEIGHBORS, n - 1)
+    G = knn_graph(samples, k, metric=view.metric, weights="shared")
+    G, n_tied = tie_small_parts(G, samples, n / (SMALL_PART * r), k, view.metric)
+    N = normalized(G)
+    values, vectors = leading_eigenpairs(N, 2 * r, rng)
+    degrees = np.asarray(G.sum(axis=1)).ravel()
+    return Choice(view, samples, N, degrees, vectors[:, :r], {view.name: looseness(values, r)}, n_tied, is_sparse)
+
+
+def looseness(values: FloatArray, r: int) -> float:
+    """How far the graph is from falling into r clusters; 1 where there is no evidence: too few samples, or 2 r parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> looseness(np.array([1.0, 1.0, 0.2, 0.0]), 2), round(looseness(np.array([1.0, 0.9, 0.9, 0.8]), 2), 3)
+    (0.0, 0.333)
+    """
+    rest = values[r : 2 * r]
+    if not len(rest) or 1 - rest.mean() < 1e-9:
+        return 1.0
+    return float((1 - values[:r].mean()) / (1 - rest.mean()))
+
+
+def _root(X: Points) -> Points:
+    return X.sqrt() if sp.issparse(X) else np.sqrt(X)
