@@ -24,7 +24,7 @@ from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.factorization.ccnmf import column_lengths, data_cone, mass, weighted_rays
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import spectral_embedding
+from conecollapse.factorization.inits import kmeans_labels, spectral_embedding
 from conecollapse.factorization.onmf import SOLVERS
 from conecollapse.factorization.onmf.em import gram_matrix
 from conecollapse.factorization.onmf.multiplicative import unit_columns
@@ -52,6 +52,7 @@ class AutoFactorization:
     weights: FloatArray  # (c,) from features to weighted rays: d_k / length
     row_weights: FloatArray  # (n_representatives,)
     stage2: Factorization
+    start: IntArray  # (n_samples,) k-means clusters of the embedding alone
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,17 @@ def auto_ccnmf(
     tol: float = 1e-6,
     max_iter: int = 100,
     rng: np.random.Generator,
+    damping: float = DAMPING,
+    n_neighbors: int = N_NEIGHBORS,
+    which: int | None = None,
 ) -> AutoFactorization:
-    """The recipe above on checked data; ``cone`` makes the cone of the columns of a sparse table."""
+    """The recipe above on checked data; ``cone`` makes the cone of the columns of a sparse table.
+
+    The last three arguments are for experiments: what happens with other constants, or with one view instead of the better of two.
+    """
     representatives, group = distinct_samples(X, n_components)
     copies = np.bincount(group)
-    Y = X[representatives]
-    choice = choose_view(Y, n_components, rng)
+    choice = choose_view(X[representatives], n_components, rng, n_neighbors=n_neighbors, which=which)
     row_weights = np.asarray(copies**0.25, np.float64)  # EM on rows scaled by the root of their mass, itself the root of their number
     found: Cone | None = None
     if choice.is_sparse:
@@ -116,31 +122,32 @@ def auto_ccnmf(
         d = np.ones(found.n_rays) if weighting == "unit" else mass(V)
         weights = d / lengths[found.ray_indices]
         base = weighted_rays(found, d, np.float32)
-        table: Points = Diffusion(choice.N, DAMPING, base, row_weights=row_weights, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
+        table: Points = Diffusion(choice.N, damping, base, row_weights=row_weights, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
         embedding = spectral_embedding(table, n_components, rng)
     else:
-        table, weights = _diffused_graph(choice, row_weights, weighting)
+        table, weights = _diffused_graph(choice, row_weights, weighting, damping)
         embedding = unit_rows(choice.vectors)[0]
     shared = {"gram": gram_matrix(table)} if solver == "em" else {}
     run = partial(SOLVERS[solver], tol=tol, max_iter=max_iter, **shared)
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
     stage2 = best_of_starts(run, table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
     A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])
-    return AutoFactorization(choice, representatives, A, stage2.H, table, found, weights, row_weights, stage2)
+    start = kmeans_labels(embedding, n_components, rng, np.sqrt(copies))[group]
+    return AutoFactorization(choice, representatives, A, stage2.H, table, found, weights, row_weights, stage2, start)
 
 
-def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str) -> tuple[Points, FloatArray]:
+def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, damping: float) -> tuple[Points, FloatArray]:
     """The columns of the diffusion, as they are or at unit length, and their weights."""
     N = choice.N
     if N.shape[0] <= DENSE_N:
-        P = diffused(N, DAMPING)
+        P = diffused(N, damping)
         lengths = np.linalg.norm(P, axis=0)
         weights = np.ones(len(lengths)) if weighting == "mass" else 1 / lengths
         return P * weights * row_weights[:, None], weights
-    whole = Diffusion(N, DAMPING, accuracy=ACCURACY, dtype=np.float32)
+    whole = Diffusion(N, damping, accuracy=ACCURACY, dtype=np.float32)
     weights = np.ones(N.shape[0]) if weighting == "mass" else 1 / whole.row_lengths
     base = sp.csr_array(sp.diags_array(weights)).astype(np.float32)
-    return Diffusion(N, DAMPING, base, row_weights=row_weights, accuracy=ACCURACY, dtype=np.float32), weights
+    return Diffusion(N, damping, base, row_weights=row_weights, accuracy=ACCURACY, dtype=np.float32), weights
 
 
 def distinct_samples(X: Points, n_components: int) -> tuple[IntArray, IntArray]:

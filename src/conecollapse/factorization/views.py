@@ -70,8 +70,10 @@ class Choice:
     is_sparse: bool
 
 
-def choose_view(X: Points, n_components: int, rng: np.random.Generator) -> Choice:
-    """The view of X whose graph is least loose for ``n_components`` clusters."""
+def choose_view(
+    X: Points, n_components: int, rng: np.random.Generator, *, n_neighbors: int = N_NEIGHBORS, which: int | None = None
+) -> Choice:
+    """The view of X whose graph is least loose for ``n_components`` clusters; with ``which`` the first (0) or second (1), unasked."""
     if X.shape[0] < LEAST:
         raise InvalidInputError(
             f"affinity='auto' compares neighbourhoods and needs at least {LEAST} samples; got n_samples = {X.shape[0]}."
@@ -79,7 +81,9 @@ def choose_view(X: Points, n_components: int, rng: np.random.Generator) -> Choic
     density = X.nnz / np.prod(X.shape) if sp.issparse(X) else np.count_nonzero(X) / X.size
     is_sparse = bool(density <= SPARSE)
     X = as_stored(X, is_sparse)
-    choices = [_graph(view, X, n_components, is_sparse, rng) for view in _views(X, is_sparse)]
+    views = _views(X, is_sparse)
+    views = views if which is None else views[which : which + 1]
+    choices = [_graph(view, X, n_components, is_sparse, rng, n_neighbors) for view in views]
     looseness = {choice.view.name: choice.looseness[choice.view.name] for choice in choices}
     best = min(choices, key=lambda choice: choice.looseness[choice.view.name])
     return Choice(best.view, best.samples, best.N, best.degrees, best.vectors, looseness, best.n_tied, is_sparse)
@@ -104,10 +108,10 @@ def _views(X: Points, is_sparse: bool) -> list[View]:
     return [View("root", scale), View("centred", scale, unit.mean(axis=0))]
 
 
-def _graph(view: View, X: Points, r: int, is_sparse: bool, rng: np.random.Generator) -> Choice:
+def _graph(view: View, X: Points, r: int, is_sparse: bool, rng: np.random.Generator, n_neighbors: int) -> Choice:
     samples = view.of(X)
     n = samples.shape[0]
-    k = min(N_NEIGHBORS, n - 1)
+    k = min(n_neighbors, n - 1)
     G = knn_graph(samples, k, metric=view.metric, weights="shared")
     G, n_tied = tie_small_parts(G, samples, n / (SMALL_PART * r), k, view.metric)
     N = normalized(G)

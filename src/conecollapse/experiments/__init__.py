@@ -1,0 +1,51 @@
+"""The paper's Table 2, under three protocols and beside three outsiders: run, recorded, and drawn from the records.
+
+`STUDIES` also has the ablation of our own recipe and the choice of its constants with one dataset left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conecollapse.experiments.ablation import ABLATION, CONSTANTS, leave_one_out
+from conecollapse.experiments.methods import METHODS, PROTOCOLS, Method
+from conecollapse.experiments.records import Record, read
+from conecollapse.experiments.runs import run, run_once
+from conecollapse.experiments.table import Table, html, make_table, markdown
+
+STUDIES: dict[str, tuple[Method, ...]] = {"table": METHODS, "ablation": ABLATION, "constants": CONSTANTS}
+
+__all__ = [
+    "METHODS",
+    "PROTOCOLS",
+    "STUDIES",
+    "Method",
+    "Record",
+    "Table",
+    "draw",
+    "html",
+    "leave_one_out",
+    "make_table",
+    "markdown",
+    "read",
+    "run",
+    "run_once",
+]
+
+
+def draw(study: str, folder: Path) -> str:
+    """Draw ``<study>.md`` and ``<study>.html`` from ``<study>.jsonl`` in the folder; the Markdown text."""
+    records = read(folder / f"{study}.jsonl")
+    order = {(method.protocol, method.name): place for place, method in enumerate(STUDIES[study])}
+    records.sort(key=lambda record: order.get((record.protocol, record.method), len(order)))
+    table = make_table(records)
+    text = markdown(table)
+    if study == "constants":
+        score, chosen = leave_one_out(records)
+        lines = [f"- {name}: {setting} chosen on the others, purity {value:.3f}" for name, (setting, value) in chosen.items()]
+        text += "\n".join(["", f"Leave one dataset out: mean purity {score:.3f}.", "", *lines]) + "\n"
+    for suffix, content in (("md", text), ("html", html(table))):
+        part = folder / f".{study}.{suffix}.part"
+        part.write_text(content, encoding="utf-8")
+        part.replace(folder / f"{study}.{suffix}")
+    return text

@@ -1,0 +1,98 @@
+"""The recipe of `CCNMF(affinity="auto")` with one part changed at a time, and with other constants.
+
+Each variant is a `Method`, so that the harness runs, records and tabulates it like any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._types import IntArray, Points
+from conecollapse.estimators import OrthogonalNMF
+from conecollapse.experiments.methods import Method
+from conecollapse.experiments.records import Record
+from conecollapse.factorization.auto import auto_ccnmf
+from conecollapse.factorization.ccnmf import data_cone
+
+RAYS = (50, 100, 400, 1000)
+NEIGHBORS, DAMPINGS, RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "looseness": None}
+
+
+class Variant:
+    """The recipe with arguments of `auto_ccnmf` changed; ``start_only`` leaves the factorization out."""
+
+    def __init__(self, n_components: int, seed: int, *, start_only: bool = False, **arguments: Any) -> None:
+        self.n_components, self.seed, self.start_only, self.arguments = n_components, seed, start_only, arguments
+
+    def fit_predict(self, X: Points) -> IntArray:
+        found = auto_ccnmf(X, self.n_components, rng=np.random.default_rng(self.seed), **self.arguments)
+        self.view_ = found.choice.view.name
+        return found.start if self.start_only else found.A.argmax(axis=1)
+
+
+def few_rays(count: int) -> Any:
+    """A maker of epsilon-cones of at most ``count`` rays, chosen by mass."""
+    return lambda B: data_cone(B, "approximate", max_residual=1e-3, max_rays=count, weighting="mass")
+
+
+class NoGraph:
+    """Orthogonal NMF of the samples at unit length: no view, no graph, no cone."""
+
+    def __init__(self, n_components: int, seed: int) -> None:
+        self.n_components, self.seed = n_components, seed
+
+    def fit_predict(self, X: Points) -> IntArray:
+        from sklearn.preprocessing import normalize
+
+        unit = normalize(X)
+        model = OrthogonalNMF(self.n_components, random_state=self.seed)
+        return model.fit_predict(sp.csr_array(unit) if sp.issparse(unit) else unit)
+
+
+def _variant(name: str, **arguments: Any) -> Method:
+    return Method("ablation", name, lambda r, seed: Variant(r, seed, **arguments))
+
+
+ABLATION: tuple[Method, ...] = (
+    _variant("recipe"),
+    _variant("start only", start_only=True),
+    _variant("random start", init="random"),
+    _variant("unit rays", weighting="unit"),
+    _variant("first view", which=0),
+    _variant("second view", which=1),
+    Method("ablation", "no graph, no cone", NoGraph),
+    *(_variant(f"{count} rays", cone=few_rays(count)) for count in RAYS),
+)
+
+CONSTANTS: tuple[Method, ...] = tuple(
+    Method(
+        "constants",
+        f"K = {k}, a = {a}, {rule}",
+        lambda r, seed, k=k, a=a, which=which: Variant(r, seed, n_neighbors=k, damping=a, which=which),  # type: ignore[misc]
+    )
+    for k in NEIGHBORS
+    for a in DAMPINGS
+    for rule, which in RULES.items()
+)
+
+
+def leave_one_out(records: list[Record], score: str = "purity") -> tuple[float, dict[str, tuple[str, float]]]:
+    """For each set the constants that are best on average over the other sets, and their score on it; and the mean of these.
+
+    Only sets that have all settings count. The structure of the recipe was found with the sets in view, so even this is optimistic.
+    """
+    names = [method.name for method in CONSTANTS]
+    cells: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        if record.protocol == "constants":
+            cells.setdefault((record.dataset, record.method), []).append(float(getattr(record, score)))
+    sets = [s for s in sorted({dataset for dataset, _ in cells}) if all((s, name) in cells for name in names)]
+    table = np.array([[np.mean(cells[s, name]) for name in names] for s in sets])
+    chosen = {}
+    for i, s in enumerate(sets):
+        best = int(np.delete(table, i, axis=0).mean(axis=0).argmax()) if len(sets) > 1 else 0
+        chosen[s] = (names[best], float(table[i, best]))
+    return float(np.mean([value for _, value in chosen.values()])) if chosen else float("nan"), chosen

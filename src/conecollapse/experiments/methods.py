@@ -1,0 +1,123 @@
+"""Which methods run under which protocol. A method is a name and a function that makes a fresh model for r clusters and a seed.
+
+- ``letter``: the paper as printed, on the features (TF-IDF for text), one random start.
+- ``graph``: the same on the symmetric binary graph of 5 nearest neighbours of the samples.
+- ``ours``: `CCNMF(affinity="auto")`.
+- ``outsiders``: k-means, spherical k-means and spectral clustering on the same graph, for an honest comparison; ten starts each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conecollapse._types import IntArray, Points
+from conecollapse.estimators import (
+    CCNMF,
+    AlternatingNMF,
+    MultiplicativeNMF,
+    OrthogonalNMF,
+    ProjectiveNMF,
+    SparseNMF,
+)
+from conecollapse.factorization.inits import kmeans_labels
+from conecollapse.factorization.spectrum import leading_eigenpairs
+from conecollapse.graphs import knn_graph, normalized
+
+N_NEIGHBORS = 5
+MAX_ITER = 200  # of the methods of the paper, which does not say how many it ran
+STARTS = 10  # of the outsiders
+
+
+@dataclass(frozen=True)
+class Method:
+    """One column of the table."""
+
+    protocol: str
+    name: str
+    make: Callable[[int, int], Any]  # (n_components, seed) -> a model with fit_predict
+
+
+def _paper(affinity: str | None) -> dict[str, Callable[[int, int], Any]]:
+    shared: dict[str, Any] = {"affinity": affinity, "n_neighbors": N_NEIGHBORS, "init": "random", "n_init": 1, "max_iter": MAX_ITER}
+    return {
+        "MU": lambda r, seed: MultiplicativeNMF(r, random_state=seed, **shared),
+        "ANLS": lambda r, seed: AlternatingNMF(r, random_state=seed, **shared),
+        "PNMF": lambda r, seed: ProjectiveNMF(r, random_state=seed, **shared),
+        "ONMF": lambda r, seed: OrthogonalNMF(r, solver="ding", random_state=seed, **shared),
+        "Sparse NMF": lambda r, seed: SparseNMF(r, random_state=seed, **shared),
+        "CC-NMF": lambda r, seed: CCNMF.paper(r, random_state=seed).set_params(
+            affinity=affinity, n_neighbors=N_NEIGHBORS, max_iter=MAX_ITER
+        ),
+    }
+
+
+class KMeansClusters:
+    """k-means of the samples, or of the samples at unit length (spherical); the best of ten starts by its own objective."""
+
+    def __init__(self, n_components: int, seed: int, *, spherical: bool) -> None:
+        self.n_components, self.seed, self.spherical = n_components, seed, spherical
+
+    def fit_predict(self, X: Points) -> IntArray:
+        from sklearn.cluster import KMeans
+        from sklearn.preprocessing import normalize
+
+        if not self.spherical:
+            labels: IntArray = KMeans(self.n_components, n_init=STARTS, random_state=self.seed).fit_predict(X)
+            return labels
+        unit, rng = normalize(X), np.random.default_rng(self.seed)
+        results = [_spherical(unit, self.n_components, rng) for _ in range(STARTS)]
+        return max(results, key=lambda result: result[0])[1]
+
+
+def _spherical(U: Points, r: int, rng: np.random.Generator, max_iter: int = 100) -> tuple[float, IntArray]:
+    """Spherical k-means (Dhillon & Modha 2001) from r random samples: the sum of cosines to the own mean direction, and the labels."""
+    centres = U[np.sort(rng.choice(U.shape[0], r, replace=False))]
+    centres = centres.toarray() if hasattr(centres, "toarray") else centres
+    labels = np.full(U.shape[0], -1)
+    while True:
+        cosines = np.asarray(U @ centres.T)
+        new = cosines.argmax(axis=1)
+        max_iter -= 1
+        if (new == labels).all() or not max_iter:
+            return float(cosines[np.arange(len(new)), new].sum()), new
+        labels = new
+        members = np.equal.outer(np.arange(r), labels).astype(np.float64)
+        sums = np.asarray((U.T @ members.T).T)
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        centres = np.where(lengths > 0, sums / np.where(lengths > 0, lengths, 1.0), centres)
+
+
+class SpectralClusters:
+    """Spectral clustering (Ng, Jordan & Weiss 2002) of the binary graph of 5 nearest neighbours; k-means, best of ten starts."""
+
+    def __init__(self, n_components: int, seed: int) -> None:
+        self.n_components, self.seed = n_components, seed
+
+    def fit_predict(self, X: Points) -> IntArray:
+        rng = np.random.default_rng(self.seed)
+        G = knn_graph(X, N_NEIGHBORS)
+        _, vectors = leading_eigenpairs(normalized(G), self.n_components, rng)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        E = vectors / np.where(lengths > 0, lengths, 1.0)
+        results = [kmeans_labels(E, self.n_components, rng) for _ in range(STARTS)]
+        return min(results, key=lambda labels: _within(E, labels))
+
+
+def _within(E: Any, labels: IntArray) -> float:
+    """Sum of squared distances from the means of the clusters."""
+    return float(sum(np.square(E[labels == k] - E[labels == k].mean(axis=0)).sum() for k in np.unique(labels)))
+
+
+METHODS: tuple[Method, ...] = (
+    Method("ours", "CC-NMF auto", lambda r, seed: CCNMF(r, affinity="auto", random_state=seed)),
+    Method("outsiders", "k-means", lambda r, seed: KMeansClusters(r, seed, spherical=False)),
+    Method("outsiders", "spherical k-means", lambda r, seed: KMeansClusters(r, seed, spherical=True)),
+    Method("outsiders", "spectral", SpectralClusters),
+    *(Method("graph", name, make) for name, make in _paper("knn").items()),
+    *(Method("letter", name, make) for name, make in _paper(None).items()),
+)
+PROTOCOLS = ("ours", "outsiders", "graph", "letter")

@@ -1,0 +1,137 @@
+"""Table 2 from recorded runs, in Markdown and HTML: ours beside the paper's, with what a sceptic asks for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from scipy.stats import ranksums
+
+from conecollapse.datasets import info, list_datasets
+from conecollapse.experiments.records import Record
+
+Column = tuple[str, str]  # protocol and method
+OURS: Column = ("ours", "CC-NMF auto")
+PAPER: Column = ("paper", "CC-NMF")
+AGAINST = "ours against the best other (rank sums)"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Scores of one method on one set over seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    def __str__(self) -> str:
+        spread = f" ± {np.std(self.values):.3f}" if len(self.values) > 1 else ""
+        return f"{self.mean:.3f}{spread}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows by set, columns by protocol and method, in the order in which they are shown."""
+
+    rows: tuple[str, ...]
+    columns: tuple[Column, ...]
+    cells: dict[tuple[str, Column], Cell]
+    notes: dict[str, str]  # how a set's copy differs from the paper's
+
+    def best(self, row: str) -> float:
+        """The best measured mean of a row, the paper's numbers aside."""
+        return max(self.cells[row, column].mean for column in self.columns if (row, column) in self.cells and column[0] != "paper")
+
+    def p_value(self, row: str) -> str:
+        """Rank-sum test of ours against the best other method of the row: p, and which way."""
+        others = [c for c in self.columns if c[0] not in ("ours", "paper") and (row, c) in self.cells]
+        if (row, OURS) not in self.cells or not others:
+            return ""
+        rival = max(others, key=lambda c: self.cells[row, c].mean)
+        ours, theirs = self.cells[row, OURS], self.cells[row, rival]
+        if len(ours.values) < 2 or len(theirs.values) < 2:
+            return ""
+        p = float(ranksums(ours.values, theirs.values).pvalue)
+        sign = ">" if ours.mean > theirs.mean else "<" if ours.mean < theirs.mean else "="
+        return f"{sign} {rival[0]} {rival[1]}, p = {p:.2g}"
+
+    def means(self) -> dict[Column, float]:
+        """Mean over the sets, for columns that have all of them."""
+        return {
+            column: float(np.mean([self.cells[row, column].mean for row in self.rows]))
+            for column in self.columns
+            if all((row, column) in self.cells for row in self.rows)
+        }
+
+
+def make_table(records: Iterable[Record], score: str = "purity", protocols: Iterable[str] | None = None) -> Table:
+    """The table of one score; the paper's own column stands beside ours when the score is purity."""
+    wanted = None if protocols is None else set(protocols)
+    values: dict[tuple[str, Column], list[float]] = defaultdict(list)
+    notes: dict[str, str] = {}
+    for record in records:
+        if wanted is None or record.protocol in wanted:
+            values[record.dataset, (record.protocol, record.method)].append(float(getattr(record, score)))
+            notes[record.dataset] = record.differs
+    cells = {key: Cell(tuple(scores)) for key, scores in values.items()}
+    rows = tuple(name for name in list_datasets() if name in notes)
+    columns = list(dict.fromkeys(column for _, column in cells))
+    if score == "purity":
+        for row in rows:
+            purity = info(row).purity if row != "DIGITS" else {}
+            if PAPER[1] in purity:
+                cells[row, PAPER] = Cell((purity[PAPER[1]],))
+        columns.insert(0, PAPER)
+    return Table(rows, tuple(columns), cells, notes)
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown: the best measured mean of each row in bold, a star where the data are not the paper's own."""
+    head = ["set", *(f"{protocol}: {method}" for protocol, method in table.columns), AGAINST]
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    for row in table.rows:
+        texts = [row + ("*" if table.notes[row] else "")]
+        texts += [_text(table, row, column) for column in table.columns]
+        lines.append("| " + " | ".join([*texts, table.p_value(row)]) + " |")
+    means = table.means()
+    lines.append("| mean | " + " | ".join(f"{means[c]:.3f}" if c in means else "" for c in table.columns) + " | |")
+    lines += ["", *(f"\\* {row}: {note}" for row, note in table.notes.items() if note)]
+    return "\n".join(lines) + "\n"
+
+
+def _text(table: Table, row: str, column: Column) -> str:
+    cell = table.cells.get((row, column))
+    if cell is None:
+        return ""
+    if column[0] == "paper":
+        return f"{cell.mean:.2f}"
+    return f"**{cell}**" if cell.mean >= table.best(row) - 1e-12 else str(cell)
+
+
+def html(table: Table) -> str:
+    """The same as a page of its own; every name escaped."""
+    head = "".join(f"<th>{escape(protocol)}<br>{escape(method)}</th>" for protocol, method in table.columns)
+    body = ""
+    for row in table.rows:
+        cells = "".join(f"<td>{_html_cell(table, row, column)}</td>" for column in table.columns)
+        body += f"<tr><th>{escape(row)}{'*' if table.notes[row] else ''}</th>{cells}<td>{escape(table.p_value(row))}</td></tr>\n"
+    means = table.means()
+    foot = "".join(f"<td>{means[c]:.3f}</td>" if c in means else "<td></td>" for c in table.columns)
+    notes = "".join(f"<li>{escape(row)}: {escape(note)}</li>" for row, note in table.notes.items() if note)
+    style = "body{font:15px system-ui;margin:2em}table{border-collapse:collapse}td,th{padding:.3em .6em;border-bottom:1px solid #8884}"
+    return (
+        f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Table 2</title>'
+        f"<style>{style}</style>"
+        f"<h1>Table 2: what reproduces</h1><table><thead><tr><th>set</th>{head}<th>{AGAINST}</th></tr></thead>"
+        f"<tbody>\n{body}<tr><th>mean</th>{foot}<td></td></tr></tbody></table><p>* differs from the paper's data:</p><ul>{notes}</ul>\n"
+    )
+
+
+def _html_cell(table: Table, row: str, column: Column) -> str:
+    text = _text(table, row, column)
+    return f"<b>{escape(text.strip('*'))}</b>" if text.startswith("**") else escape(text)

@@ -1,0 +1,154 @@
+"""The experiment: records that survive a kill, tables that are drawn from them, and a command that says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conecollapse import InvalidInputError
+from conecollapse.datasets import load
+from conecollapse.experiments import METHODS, PROTOCOLS, STUDIES, Record, draw, html, leave_one_out, make_table, markdown, read, run
+from conecollapse.experiments.ablation import ABLATION, CONSTANTS
+from conecollapse.experiments.methods import KMeansClusters, SpectralClusters
+from conecollapse.experiments.records import append
+from conecollapse.metrics import purity_score
+
+ROOT = Path(__file__).parents[1]
+RECORD = Record("DIGITS", "ours", "CC-NMF auto", 0, 0.8, 0.7, 0.7, 0.6, 0.1, 0.0, True, 1.0, 0.5, "root", "")
+
+
+def command(*arguments, **environment):
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "conecollapse.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"CONECOLLAPSE_DATA": "", **environment},
+    )
+
+
+def small_digits(monkeypatch):
+    """Digits cut down to 120 samples, under its own name."""
+    digits = load("digits")
+    chosen = np.flatnonzero(digits.y < 3)[:120]
+    small = replace(digits, X=digits.X[chosen], y=digits.y[chosen])
+    monkeypatch.setattr("conecollapse.experiments.runs.load", lambda *_, **__: small)
+    return small
+
+
+def test_every_method_runs_and_is_recorded_once(tmp_path, monkeypatch):
+    small_digits(monkeypatch)
+    path = tmp_path / "table.jsonl"
+    seen = []
+    records = run(["DIGITS"], path, seeds=[0], report=lambda *event: seen.append(event))
+    assert len(records) == len(METHODS) == len(seen)
+    assert {record.protocol for record in records} == set(PROTOCOLS)
+    assert all(0.3 < record.purity <= 1 and record.accuracy <= record.purity for record in records)
+    assert all(record.objective is None for record in records if record.protocol == "outsiders")
+    before = path.read_bytes()
+    assert run(["DIGITS"], path, seeds=[0]) == records
+    assert path.read_bytes() == before  # nothing was run again
+    assert len(run(["DIGITS"], path, seeds=[0, 1], protocols=["outsiders"])) == len(METHODS) + 3
+
+
+def test_every_variant_runs(tmp_path, monkeypatch):
+    small_digits(monkeypatch)
+    for methods in (ABLATION, CONSTANTS):
+        records = run(["DIGITS"], tmp_path / "x.jsonl", seeds=[0], protocols=[methods[0].protocol], methods=methods)
+        assert {method.name for method in methods} <= {record.method for record in records}
+
+
+def test_a_killed_run_leaves_whole_lines(tmp_path):
+    path = tmp_path / "table.jsonl"
+    append(path, RECORD)
+    with path.open("a") as file:
+        file.write('{"dataset": "DIGI')  # killed here
+    append(path, replace(RECORD, seed=1))
+    assert [record.seed for record in read(path)] == [0, 1]
+    append(path, replace(RECORD, purity=0.9))  # the last of two with the same key counts
+    assert sorted(record.purity for record in read(path)) == [0.8, 0.9]
+    path.write_text(json.dumps({"dataset": "DIGITS"}) + "\n")
+    with pytest.raises(InvalidInputError, match=r"line 1 of .* is not a result of this version"):
+        read(path)
+    assert read(tmp_path / "none.jsonl") == []
+
+
+def test_the_table_says_what_was_measured():
+    records = [replace(RECORD, dataset="KHAN", seed=s, purity=0.6 + 0.01 * s, differs="other <genes>") for s in range(5)]
+    records += [replace(r, protocol="outsiders", method="k-means", purity=r.purity - 0.2) for r in records]
+    table = make_table(records)
+    text = markdown(table)
+    assert table.columns[:2] == (("paper", "CC-NMF"), ("ours", "CC-NMF auto"))
+    assert "| KHAN* | 0.63 | **0.620 ± 0.014** | 0.420 ± 0.014 | > outsiders k-means, p = 0.009 |" in text
+    assert "| mean | 0.630 | 0.620 | 0.420 | |" in text
+    assert "other <genes>" in text
+    page = html(table)
+    assert "other &lt;genes&gt;" in page
+    assert "<b>0.620 ± 0.014</b>" in page
+
+
+def test_leave_one_out_by_hand():
+    names = [method.name for method in CONSTANTS]
+    records = []
+    for dataset, best in (("A", 0), ("B", 1), ("C", 1)):
+        for place, name in enumerate(names):
+            score = 0.9 if place == best else 0.5
+            records.append(replace(RECORD, dataset=dataset, protocol="constants", method=name, purity=score))
+    mean, chosen = leave_one_out(records)
+    assert chosen["A"] == (names[1], 0.5)  # the others like the second setting
+    assert chosen["B"][1] == 0.5  # a tie of the first and the second: the first
+    assert mean == pytest.approx((0.5 + 0.5 + 0.5) / 3)
+
+
+def test_outsiders_find_clear_clusters():
+    digits = load("digits")
+    chosen = np.flatnonzero(digits.y < 3)[:150]
+    X, y = digits.X[chosen], digits.y[chosen]
+    for model in (KMeansClusters(3, 0, spherical=False), KMeansClusters(3, 0, spherical=True), SpectralClusters(3, 0)):
+        assert purity_score(y, model.fit_predict(X)) > 0.85
+
+
+def test_the_command_reproduces_and_redraws(tmp_path):
+    done = command("reproduce", "digits", "--out", tmp_path, "--seeds", "1", "--protocol", "ours")
+    assert done.returncode == 0, done.stderr
+    assert "| DIGITS |" in done.stdout
+    first = (tmp_path / "table.md").read_text()
+    (tmp_path / "table.md").unlink()
+    again = command("reproduce", "--out", tmp_path, "--redraw")
+    assert again.returncode == 0
+    assert (tmp_path / "table.md").read_text() == first
+    assert (tmp_path / "table.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "AMLAL"], "AMLALL"),
+        (["reproduce", "--study", "all"], "study must be one of table, ablation, constants; got 'all'."),
+        (["reproduce", "--protocol", "mine"], "protocol must be one of ours, outsiders, graph, letter; got 'mine'."),
+        (["reproduce", "--redraw", "--out", "{tmp}"], "has no results; leave out --redraw."),
+        (["reproduce", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
+        (["reproduce", "--seeds", "0"], "Invalid value for '--seeds'"),
+    ],
+)
+def test_the_command_fails_in_one_sentence(arguments, message, tmp_path):
+    failed = command(*(a.format(tmp=tmp_path) for a in arguments))
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("conecollapse: ")
+    assert message in " ".join(failed.stderr.split())
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize("study", [study for study in STUDIES if (ROOT / "docs" / "results" / f"{study}.jsonl").exists()])
+def test_the_tables_in_the_docs_are_drawn_from_the_results(study, tmp_path):
+    folder = ROOT / "docs" / "results"
+    (tmp_path / f"{study}.jsonl").write_bytes((folder / f"{study}.jsonl").read_bytes())
+    assert draw(study, tmp_path) == (folder / f"{study}.md").read_text(encoding="utf-8")
