@@ -27,7 +27,7 @@ def test_readme(capsys):
 
 
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
-@pytest.mark.parametrize("page", ["docs/epsilon-cone.md", "docs/datasets.md", "docs/factorizations.md"])
+@pytest.mark.parametrize("page", ["docs/epsilon-cone.md", "docs/datasets.md", "docs/factorizations.md", "docs/what-reproduces.md"])
 def test_pages(page):
     scope = {}
     for block in blocks(page):
