@@ -43,7 +43,12 @@ def draw(study: str, folder: Path) -> str:
     if study == "constants":
         score, chosen = leave_one_out(records)
         lines = [f"- {name}: {setting} chosen on the others, purity {value:.3f}" for name, (setting, value) in chosen.items()]
-        text += "\n".join(["", f"Leave one dataset out: mean purity {score:.3f}.", "", *lines]) + "\n"
+        text += (
+            "\n".join(
+                ["", f"Leave one dataset out, over the {len(chosen)} sets that have all settings: mean purity {score:.3f}.", "", *lines]
+            )
+            + "\n"
+        )
     for suffix, content in (("md", text), ("html", html(table))):
         part = folder / f".{study}.{suffix}.part"
         part.write_text(content, encoding="utf-8")

@@ -15,6 +15,7 @@ from conecollapse.experiments.methods import METHODS, Method
 from conecollapse.experiments.records import Record, append, read
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, normalized_mutual_info_score, purity_score
 
+DIGITS = 6  # that are recorded of a score
 Report = Callable[[Record, int, int], object] | None
 
 
@@ -69,12 +70,12 @@ def run_once(dataset: Dataset, method: Method, seed: int) -> Record:
         protocol=method.protocol,
         method=method.name,
         seed=seed,
-        purity=purity_score(dataset.y, labels),
-        accuracy=clustering_accuracy(dataset.y, labels),
-        nmi=float(normalized_mutual_info_score(dataset.y, labels)),
-        ari=float(adjusted_rand_score(dataset.y, labels)),
-        objective=None if error is None else float(error) ** 2,
-        orthogonality=None if orthogonality is None else float(orthogonality),
+        purity=round(purity_score(dataset.y, labels), DIGITS),
+        accuracy=round(clustering_accuracy(dataset.y, labels), DIGITS),
+        nmi=round(float(normalized_mutual_info_score(dataset.y, labels)), DIGITS),
+        ari=round(float(adjusted_rand_score(dataset.y, labels)), DIGITS),
+        objective=None if error is None else round(float(error) ** 2, DIGITS),
+        orthogonality=None if orthogonality is None else float(f"{orthogonality:.3g}"),
         converged=getattr(model, "converged_", None),
         seconds=round(seconds, 3),
         peak_gib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 3),
