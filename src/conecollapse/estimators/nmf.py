@@ -16,8 +16,7 @@ from conecollapse.factorization.anls import anls, solve_rows
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.hals import hals
 from conecollapse.factorization.mu import LOSSES, encode_divergence, mu
-from conecollapse.factorization.onmf import SOLVERS
-from conecollapse.factorization.onmf.em import gram_matrix
+from conecollapse.factorization.onmf import SOLVERS, prepared
 from conecollapse.factorization.onmf.multiplicative import RULES
 from conecollapse.factorization.pnmf import pnmf
 from conecollapse.factorization.restarts import best_of_starts
@@ -339,8 +338,7 @@ class OrthogonalNMF(BaseNMF):
 
     def _factorize(self, table: Points, rng: np.random.Generator) -> Factorization:
         check_solver(self.solver)
-        shared = {"gram": gram_matrix(table)} if self.solver == "em" else {}
-        run = partial(SOLVERS[self.solver], tol=self.tol, max_iter=self.max_iter, **shared)
+        run = prepared(self.solver, table, tol=self.tol, max_iter=self.max_iter)
         return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
 
     def _label_weights(self) -> AnyArray:

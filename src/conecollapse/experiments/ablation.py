@@ -16,6 +16,7 @@ from conecollapse.experiments.methods import Method
 from conecollapse.experiments.records import Record
 from conecollapse.factorization.auto import auto_ccnmf
 from conecollapse.factorization.ccnmf import data_cone
+from conecollapse.factorization.inits import kmeans_labels
 
 RAYS = (50, 100, 400, 1000)
 NEIGHBORS, DAMPINGS, RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "looseness": None}
@@ -28,9 +29,13 @@ class Variant:
         self.n_components, self.seed, self.start_only, self.arguments = n_components, seed, start_only, arguments
 
     def fit_predict(self, X: Points) -> IntArray:
-        found = auto_ccnmf(X, self.n_components, rng=np.random.default_rng(self.seed), **self.arguments)
+        rng = np.random.default_rng(self.seed)
+        found = auto_ccnmf(X, self.n_components, rng=rng, **self.arguments)
         self.view_ = found.choice.view.name
-        return found.start if self.start_only else found.A.argmax(axis=1)
+        if self.start_only:
+            masses = np.sqrt(np.bincount(found.group))
+            return kmeans_labels(found.embedding, self.n_components, rng, masses)[found.group]
+        return found.A.argmax(axis=1)
 
 
 def few_rays(count: int) -> Any:

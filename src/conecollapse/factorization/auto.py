@@ -14,7 +14,6 @@ rays is chosen there too. For dense tables B is the identity: all columns of P a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,8 @@ from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.factorization.ccnmf import column_lengths, data_cone, mass, weighted_rays
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import kmeans_labels, spectral_embedding
-from conecollapse.factorization.onmf import SOLVERS
-from conecollapse.factorization.onmf.em import gram_matrix
+from conecollapse.factorization.inits import spectral_embedding
+from conecollapse.factorization.onmf import prepared
 from conecollapse.factorization.onmf.multiplicative import unit_columns
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.factorization.views import N_NEIGHBORS, Choice, as_stored, choose_view
@@ -45,6 +43,8 @@ class AutoFactorization:
 
     choice: Choice
     representatives: IntArray  # one sample for each set of identical ones
+    group: IntArray  # (n_samples,) the set of each sample
+    embedding: AnyArray  # (n_representatives, r) in which the starts were made
     A: AnyArray  # (n_samples, r) orthonormal
     S: AnyArray  # (r, c) of the weighted rays
     table: Points  # the weighted, diffused rays of the representatives, (n_representatives, c)
@@ -52,7 +52,6 @@ class AutoFactorization:
     weights: FloatArray  # (c,) from features to weighted rays: d_k / length
     row_weights: FloatArray  # (n_representatives,)
     stage2: Factorization
-    start: IntArray  # (n_samples,) k-means clusters of the embedding alone
 
 
 @dataclass(frozen=True)
@@ -127,13 +126,11 @@ def auto_ccnmf(
     else:
         table, weights = _diffused_graph(choice, row_weights, weighting, damping)
         embedding = unit_rows(choice.vectors)[0]
-    shared = {"gram": gram_matrix(table)} if solver == "em" else {}
-    run = partial(SOLVERS[solver], tol=tol, max_iter=max_iter, **shared)
+    run = prepared(solver, table, tol=tol, max_iter=max_iter)
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
     stage2 = best_of_starts(run, table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
     A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])
-    start = kmeans_labels(embedding, n_components, rng, np.sqrt(copies))[group]
-    return AutoFactorization(choice, representatives, A, stage2.H, table, found, weights, row_weights, stage2, start)
+    return AutoFactorization(choice, representatives, group, embedding, A, stage2.H, table, found, weights, row_weights, stage2)
 
 
 def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, damping: float) -> tuple[Points, FloatArray]:

@@ -30,9 +30,7 @@ then :math:`d_k` is the length of the features on ray k taken together, and stag
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,8 +41,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Callback
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress, Sparse
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
-from conecollapse.factorization.onmf import SOLVERS
-from conecollapse.factorization.onmf.em import gram_matrix
+from conecollapse.factorization.onmf import prepared
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
@@ -107,7 +104,7 @@ def ccnmf(
         rays = weighted_rays(cone, d, X.dtype)
         _warn_of_orthant(cone)
         _check_reach(rays, n_components)
-    run = _solver(solver, rays, tol, max_iter, callback, progress)
+    run = prepared(solver, rays, tol=tol, max_iter=max_iter, callback=callback, progress=progress)
     stage2 = best_of_starts(run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding)
     A = stage2.W
     S = stage2.H / d.astype(X.dtype)
@@ -184,10 +181,3 @@ def weighted_rays(cone: Cone, d: FloatArray, dtype: Any) -> Points:
     if sp.issparse(cone.rays):
         return sp.csr_array((sp.diags_array(d) @ cone.rays).T).astype(dtype)
     return np.ascontiguousarray((cone.rays * d[:, None]).T, dtype=dtype)
-
-
-def _solver(
-    name: str, rays: Points, tol: float, max_iter: int, callback: Callback, progress: Progress
-) -> Callable[[Points, AnyArray, AnyArray], Factorization]:
-    shared = {"gram": gram_matrix(rays)} if name == "em" else {}
-    return partial(SOLVERS[name], tol=tol, max_iter=max_iter, callback=callback, progress=progress, **shared)

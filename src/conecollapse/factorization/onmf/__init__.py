@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from conecollapse._types import AnyArray
+from conecollapse._types import AnyArray, Points
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.onmf.em import em
+from conecollapse.factorization.onmf.em import em, gram_matrix
 from conecollapse.factorization.onmf.multiplicative import RULES, multiplicative
 from conecollapse.factorization.onmf.onp import onp_mf
 
@@ -18,6 +19,12 @@ SOLVERS: dict[str, Callable[..., Factorization]] = {
     "em": em,
     "onp-mf": onp_mf,
 }
+
+
+def prepared(solver: str, X: Points, **options: Any) -> Callable[[Points, AnyArray, AnyArray], Factorization]:
+    """The solver with its options, and with what several starts on the same X can share."""
+    shared = {"gram": gram_matrix(X)} if solver == "em" else {}
+    return partial(SOLVERS[solver], **options, **shared)
 
 
 def orthogonality(A: AnyArray) -> float:
