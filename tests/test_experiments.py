@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
 from conecollapse.datasets import load
 from conecollapse.experiments import METHODS, PROTOCOLS, STUDIES, Record, draw, html, leave_one_out, make_table, markdown, read, run
 from conecollapse.experiments.ablation import ABLATION, CONSTANTS
-from conecollapse.experiments.methods import KMeansClusters, SpectralClusters
+from conecollapse.experiments.methods import KMeansClusters, SpectralClusters, _coordinates
 from conecollapse.experiments.records import append
 from conecollapse.metrics import purity_score
 
@@ -41,6 +42,7 @@ def small_digits(monkeypatch):
     chosen = np.flatnonzero(digits.y < 3)[:120]
     small = replace(digits, X=digits.X[chosen], y=digits.y[chosen])
     monkeypatch.setattr("conecollapse.experiments.runs.load", lambda *_, **__: small)
+    monkeypatch.setattr("conecollapse.experiments.runs._loaded", {})
     return small
 
 
@@ -114,6 +116,25 @@ def test_outsiders_find_clear_clusters():
     X, y = digits.X[chosen], digits.y[chosen]
     for model in (KMeansClusters(3, 0, spherical=False), KMeansClusters(3, 0, spherical=True), SpectralClusters(3, 0)):
         assert purity_score(y, model.fit_predict(X)) > 0.85
+
+
+def test_coordinates_keep_every_inner_product():
+    X = np.random.default_rng(0).random((6, 40))
+    P = _coordinates(X)
+    assert P.shape == (6, 6)
+    np.testing.assert_allclose(P @ P.T, X @ X.T, rtol=1e-12)
+    tall = X.T
+    assert _coordinates(tall) is tall
+    assert _coordinates(sp.csr_array(X)).shape == (6, 40)  # and so do sparse ones
+
+
+def test_two_processes_record_the_same_runs(tmp_path):
+    one, two = (
+        {r.key: (r.purity, r.nmi) for r in run(["DIGITS"], tmp_path / f"{n}.jsonl", seeds=[0, 1], protocols=["outsiders"], jobs=n)}
+        for n in (1, 2)
+    )
+    assert one == two
+    assert len(one) == 6
 
 
 def test_the_command_reproduces_and_redraws(tmp_path):

@@ -32,6 +32,7 @@ def reproduce(
     study: Annotated[str, typer.Option(help="table (the paper's Table 2), ablation, or constants (leave one dataset out).")] = "table",
     protocol: Annotated[list[str] | None, typer.Option(help="Of the table: ours, outsiders, graph or letter; all by default.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = os.cpu_count() or 1,
     quick: Annotated[bool, typer.Option(help="Small sets, three seeds: about two minutes.")] = False,
     redraw: Annotated[bool, typer.Option(help="Draw the tables from the results that are there, and run nothing.")] = False,
 ) -> None:
@@ -60,7 +61,7 @@ def reproduce(
 
     if not redraw:
         available = _available(chosen or (QUICK if quick else None), strict=bool(chosen))
-        run(available, path, seeds=range(3 if quick else seeds), protocols=protocol or protocols, methods=methods, report=report)
+        run(available, path, seeds=range(3 if quick else seeds), protocols=protocol or protocols, methods=methods, jobs=jobs, report=report)
     if not read(path):
         raise InvalidInputError(f"{path} has no results; leave out --redraw.")
     print(draw(study, out))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from conecollapse._types import IntArray, Points
 from conecollapse.estimators import (
@@ -65,12 +66,20 @@ class KMeansClusters:
         from sklearn.cluster import KMeans
         from sklearn.preprocessing import normalize
 
+        P = _coordinates(normalize(X) if self.spherical else X)
         if not self.spherical:
-            labels: IntArray = KMeans(self.n_components, n_init=_starts(X), random_state=self.seed).fit_predict(X)
+            labels: IntArray = KMeans(self.n_components, n_init=_starts(X), random_state=self.seed).fit_predict(P)
             return labels
-        unit, rng = normalize(X), np.random.default_rng(self.seed)
-        results = [_spherical(unit, self.n_components, rng) for _ in range(_starts(X))]
+        rng = np.random.default_rng(self.seed)
+        results = [_spherical(P, self.n_components, rng) for _ in range(_starts(X))]
         return max(results, key=lambda result: result[0])[1]
+
+
+def _coordinates(X: Points) -> Points:
+    """Dense samples in a space of at most n dimensions: X = L Q with orthonormal rows of Q, so L has all their inner products."""
+    if sp.issparse(X) or X.shape[0] >= X.shape[1]:
+        return X
+    return np.asarray(np.linalg.qr(X.T, mode="r")).T
 
 
 def _starts(X: Points) -> int:
@@ -80,7 +89,7 @@ def _starts(X: Points) -> int:
 def _spherical(U: Points, r: int, rng: np.random.Generator, max_iter: int = 100) -> tuple[float, IntArray]:
     """Spherical k-means (Dhillon & Modha 2001) from r random samples: the sum of cosines to the own mean direction, and the labels."""
     centres = U[np.sort(rng.choice(U.shape[0], r, replace=False))]
-    centres = centres.toarray() if hasattr(centres, "toarray") else centres
+    centres = centres.toarray() if sp.issparse(centres) else centres
     labels = np.full(U.shape[0], -1)
     while True:
         cosines = np.asarray(U @ centres.T)
@@ -89,8 +98,9 @@ def _spherical(U: Points, r: int, rng: np.random.Generator, max_iter: int = 100)
         if (new == labels).all() or not max_iter:
             return float(cosines[np.arange(len(new)), new].sum()), new
         labels = new
-        members = np.equal.outer(np.arange(r), labels).astype(np.float64)
-        sums = np.asarray((U.T @ members.T).T)
+        members = sp.csr_array((np.ones(len(labels), U.dtype), labels, np.arange(len(labels) + 1)), shape=(len(labels), r))
+        sums = members.T @ U
+        sums = sums.toarray() if sp.issparse(sums) else sums
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         centres = np.where(lengths > 0, sums / np.where(lengths > 0, lengths, 1.0), centres)
 

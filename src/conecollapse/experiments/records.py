@@ -26,7 +26,7 @@ class Record:
     orthogonality: float | None
     converged: bool | None
     seconds: float
-    peak_gib: float  # of the process so far
+    peak_gib: float | None  # of the process during the run, data included
     note: str  # the view taken, for ours
     differs: str  # how the copy of the data differs from the paper's
 

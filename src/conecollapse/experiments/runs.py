@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import resource
+import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from conecollapse.datasets import Dataset, load
 from conecollapse.experiments.methods import METHODS, Method
@@ -26,11 +27,12 @@ def run(
     seeds: Iterable[int] = range(10),
     protocols: Sequence[str] = ("ours", "outsiders", "graph", "letter"),
     methods: Sequence[Method] = METHODS,
+    jobs: int = 1,
     report: Report = None,
 ) -> list[Record]:
     """Every method of the protocols on every set with every seed, appended to ``path``; all records there at the end.
 
-    ``report(record, done, total)`` is called after each new run.
+    ``report(record, done, total)`` is called after each new run; ``jobs`` processes share the work and the cores.
     """
     names, seeds = list(names), list(seeds)
     done = {record.key for record in read(path)}
@@ -43,21 +45,29 @@ def run(
         for seed in seeds
         if (name, method.protocol, method.name, seed) not in done
     ]
-    dataset: Dataset | None = None
-    for count, (name, method, seed) in enumerate(todo, 1):
-        if dataset is None or dataset.name != name:
-            dataset = load(name, download=False)
-        record = run_once(dataset, method, seed)
+    results = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(delayed(_load_and_run)(*task) for task in todo)
+    for count, record in enumerate(results, 1):
         append(path, record)
         if report is not None:
             report(record, count, len(todo))
     return read(path)
 
 
+_loaded: dict[str, Dataset] = {}  # the last set of this process
+
+
+def _load_and_run(name: str, method: Method, seed: int) -> Record:
+    if name not in _loaded:
+        _loaded.clear()
+        _loaded[name] = load(name, download=False)
+    return run_once(_loaded[name], method, seed)
+
+
 def run_once(dataset: Dataset, method: Method, seed: int) -> Record:
     """One run. The labels of the set are used after it, to score."""
     model = method.make(dataset.n_classes, seed)
     X = dataset.X.astype(np.float32) if dataset.domain == "image" else dataset.X  # whole numbers up to 255: exact in float32
+    _forget_peak()
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unsettled runs and empty words: `converged` has the one, the data the other
@@ -78,7 +88,22 @@ def run_once(dataset: Dataset, method: Method, seed: int) -> Record:
         orthogonality=None if orthogonality is None else float(f"{orthogonality:.3g}"),
         converged=getattr(model, "converged_", None),
         seconds=round(seconds, 3),
-        peak_gib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 3),
+        peak_gib=_peak_gib(),
         note=getattr(model, "view_", ""),
         differs=dataset.differs,
     )
+
+
+def _forget_peak() -> None:
+    """Have the system count this process' peak memory from here, where it can (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_gib() -> float | None:
+    """Peak memory of the process since `_forget_peak`, or since it began; None where nobody knows."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    return round(int(status.split("VmHWM:")[1].split()[0]) / 2**20, 3)
