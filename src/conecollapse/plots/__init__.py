@@ -1,0 +1,24 @@
+"""Figures of what was found, as functions that return plotly figures: ``plots.cluster_map(model, X).show()``.
+
+Names that come from data are escaped, so that a gene called ``<b>`` stays text. Figures hold samples of large tables, never all of them.
+"""
+
+from conecollapse.plots.clusters import cluster_map, confusion, heat_map, images, top_features
+from conecollapse.plots.cone3d import collapse_animation, cone, shadow, spherical_cap
+from conecollapse.plots.curves import convergence, epsilon_path, rank_selection, residuals
+
+__all__ = [
+    "cluster_map",
+    "collapse_animation",
+    "cone",
+    "confusion",
+    "convergence",
+    "epsilon_path",
+    "heat_map",
+    "images",
+    "rank_selection",
+    "residuals",
+    "shadow",
+    "spherical_cap",
+    "top_features",
+]

@@ -1,0 +1,238 @@
+"""The clusters: a map of the samples, the ordered table, what tells clusters apart, and how they meet known labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import as_matrix
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points
+from conecollapse.plots.style import SCALE, colour, evenly, figure, names_or_numbers, text
+
+MAX_DOTS = 6000  # samples on a map
+MAX_ROWS, MAX_COLUMNS = 300, 80  # of a heat map
+JITTER = 0.04  # of the radius of the map
+PULL = 0.7  # how far towards the middle the least typical sample is drawn
+
+
+def memberships(model: Any, X: Any) -> FloatArray:
+    """(n_samples, r) shares: how much of each sample its encoding gives to each cluster; rows sum to 1."""
+    scores = np.asarray(model.transform(X), np.float64) * model._label_weights()
+    sums = scores.sum(axis=1, keepdims=True)
+    own = np.eye(scores.shape[1])[model.labels_] if len(model.labels_) == len(scores) else np.full_like(scores, 1 / scores.shape[1])
+    shares: FloatArray = np.where(sums > 0, scores / np.where(sums > 0, sums, 1.0), own)
+    return shares
+
+
+def around_the_circle(profiles: Any) -> IntArray:
+    """An order of the clusters in which neighbours are alike: by angle in the two leading directions of their centred unit profiles."""
+    unit = np.asarray(profiles, np.float64)
+    lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+    unit = unit / np.where(lengths > 0, lengths, 1.0)
+    centred = unit - unit.mean(axis=0)
+    if len(centred) < 3:
+        return np.arange(len(centred))
+    left, sigma, _ = np.linalg.svd(centred, full_matrices=False)
+    return np.argsort(np.arctan2(left[:, 1] * sigma[1], left[:, 0] * sigma[0]), kind="stable")
+
+
+def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, shares: Any = None, values: Any = None) -> go.Figure:
+    """Samples between the corners of their clusters: a projection of the rows of A to the plane.
+
+    Each cluster has a corner on a circle, neighbours being alike. A sample stands at the mean of the corners, weighted by how much of it
+    its encoding gives to each cluster, and is drawn towards the middle the less it is like the mean of its cluster: at a corner it is
+    typical and belongs there alone, in the middle it is unlike any, or could belong to several.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : (n_samples, n_features) array
+        The samples it was fitted to.
+    names, target : (n_samples,) array, optional
+        Names and known labels, shown at the pointer.
+    shares, values : (n_samples, r) and (n_samples,) arrays, optional
+        `memberships` and `distances`, when they are at hand.
+    """
+    check_is_fitted(model)
+    shares = memberships(model, X) if shares is None else np.asarray(shares)
+    values = distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else np.asarray(values)
+    labels, r = model.labels_, shares.shape[1]
+    order = around_the_circle(model.profiles_)
+    angle = np.empty(r)
+    angle[order] = 2 * np.pi * np.arange(r) / r + (np.pi / 2 if r > 2 else 0)
+    corners = np.column_stack([np.cos(angle), np.sin(angle)])
+    rng = np.random.default_rng(0)
+    spread = max(float(np.ptp(values)), np.finfo(float).tiny)
+    towards = 1 - PULL * (values - values.min()) / spread
+    place = towards[:, None] * (shares @ corners) + JITTER * rng.standard_normal((len(shares), 2)) * (1.0 if r > 2 else [0.5, 6.0])
+    shown = evenly(len(labels), MAX_DOTS)
+    hover = names_or_numbers(names, len(labels), "sample")
+    known = None if target is None else names_or_numbers(target, len(labels), "")
+    traces = []
+    for k in range(r):
+        rows = shown[labels[shown] == k]
+        lines = [
+            f"{hover[i]}<br>cluster {k}, share {shares[i, k]:.2f}" + ("" if known is None else f"<br>known as {known[i]}") for i in rows
+        ]
+        marker = {"color": colour(k), "size": 7 if len(shown) < 1500 else 4, "opacity": 0.8}
+        traces.append(
+            go.Scatter(
+                x=place[rows, 0].astype(np.float32),
+                y=place[rows, 1].astype(np.float32),
+                mode="markers",
+                name=f"cluster {k}",
+                text=lines,
+                hoverinfo="text",
+                marker=marker,
+            )
+        )
+    traces.append(
+        go.Scatter(
+            x=1.13 * corners[:, 0],
+            y=1.13 * corners[:, 1],
+            mode="text",
+            text=[str(k) for k in range(r)],
+            hoverinfo="skip",
+            showlegend=False,
+            textfont={"size": 14},
+        )
+    )
+    axis = {"visible": False, "range": [-1.3, 1.3]}
+    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=r <= 12)
+
+
+def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None) -> go.Figure:
+    """The table with its samples ordered by cluster and, of its features, those that tell the clusters apart.
+
+    Each feature is divided by its largest value shown. Lines part the clusters.
+    """
+    check_is_fitted(model)
+    X = as_matrix(X, "X")
+    labels, r = model.labels_, len(model.profiles_)
+    columns = _telling_features(model.profiles_, max(1, MAX_COLUMNS // (2 * r)))[:MAX_COLUMNS]
+    order = np.argsort(labels, kind="stable")
+    rows = order[evenly(len(order), MAX_ROWS)]
+    part = X[rows][:, columns]
+    block = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
+    peaks = block.max(axis=0)
+    block = np.round(block / np.where(peaks > 0, peaks, 1.0), 3).astype(np.float32)
+    samples = names_or_numbers(None if names is None else np.asarray(names)[rows], len(rows), "sample")
+    features = [text(name) for name in _feature_names(model, feature_names)[columns]]
+    hover = [[f"{samples[i]}<br>{features[j]}: {value:.2f} of its largest" for j, value in enumerate(line)] for i, line in enumerate(block)]
+    trace = go.Heatmap(z=block, text=hover, hoverinfo="text", colorscale=SCALE, showscale=False)
+    edges = np.flatnonzero(np.diff(labels[rows])) + 0.5
+    lines = [
+        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": float(e), "y1": float(e), "line": {"color": "white", "width": 1.5}}
+        for e in edges
+    ]
+    middles = [float(np.flatnonzero(labels[rows] == k).mean()) for k in np.unique(labels[rows])]
+    ticks = {"tickvals": middles, "ticktext": [f"cluster {k}" for k in np.unique(labels[rows])]}
+    few = len(columns) <= 60
+    across = {"tickvals": list(range(len(columns))), "ticktext": features, "tickangle": -60} if few else {"showticklabels": False}
+    return figure(
+        [trace],
+        yaxis={"autorange": "reversed", **ticks},
+        xaxis=across,
+        shapes=lines,
+        height=520,
+        margin={"l": 80, "r": 20, "t": 20, "b": 120 if few else 40},
+    )
+
+
+def top_features(model: Any, cluster: int, n_features: int = 10, *, feature_names: Any = None) -> go.Figure:
+    """Bars: the features that tell one cluster from the others, with the mean inside it and the largest mean elsewhere."""
+    check_is_fitted(model)
+    profiles = np.asarray(model.profiles_, np.float64)
+    if not 0 <= cluster < len(profiles):
+        raise InvalidInputError(f"cluster must be one of 0 to {len(profiles) - 1}; got {cluster!r}.")
+    own, others = profiles[cluster], np.delete(profiles, cluster, axis=0)
+    rival = others.max(axis=0) if len(others) else np.zeros_like(own)
+    chosen = np.argsort(rival - own, kind="stable")[:n_features][::-1]
+    names = [text(name) for name in _feature_names(model, feature_names)[chosen]]
+    axis = {"tickvals": list(range(len(chosen))), "ticktext": names}
+    bars = [
+        go.Bar(y=list(range(len(chosen))), x=rival[chosen], orientation="h", name="largest mean elsewhere", marker={"color": "#9aa0a6"}),
+        go.Bar(y=list(range(len(chosen))), x=own[chosen], orientation="h", name="mean in the cluster", marker={"color": colour(cluster)}),
+    ]
+    return figure(bars, barmode="group", yaxis=axis, height=120 + 26 * len(chosen), margin={"l": 140, "r": 20, "t": 10, "b": 40})
+
+
+def images(rows: Any, shape: tuple[int, int], *, titles: Any = None, columns: int = 8) -> go.Figure:
+    """Rows of a table as pictures of ``shape`` (height, width), for features that are pixels; each from black to its own largest value."""
+    rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, np.float64)
+    height, width = shape
+    if rows.shape[1] != height * width:
+        raise InvalidInputError(f"an image of {height} x {width} has {height * width} pixels, but a row has {rows.shape[1]}.")
+    columns = min(columns, len(rows))
+    lines = -(-len(rows) // columns)
+    side, gap = max(height, width), max(1, max(height, width) // 8)
+    over = gap if titles is None else gap + side // 4  # room for a title
+    sheet = np.full((lines * (height + over), columns * (width + gap) - gap), np.nan, np.float32)
+    notes = []
+    for place, row in enumerate(rows):
+        top, left = (place // columns) * (height + over) + over, (place % columns) * (width + gap)
+        peak = row.max() if row.max() > 0 else 1.0
+        sheet[top : top + height, left : left + width] = np.round(255 * row.reshape(shape) / peak)
+        if titles is not None:
+            at = {"x": left + (width - 1) / 2, "y": top - 0.5, "yanchor": "bottom", "showarrow": False}
+            notes.append({**at, "text": text(titles[place]), "font": {"size": 11}})
+    trace = go.Heatmap(z=sheet, zmin=0, zmax=255, colorscale="Gray", showscale=False, hoverinfo="skip")
+    down = {"visible": False, "autorange": "reversed", "scaleanchor": "x", "constrain": "domain"}
+    return figure(
+        [trace],
+        xaxis={"visible": False, "constrain": "domain"},
+        yaxis=down,
+        annotations=notes,
+        height=int(30 + 120 * lines * (height + over) / width),
+        margin={"l": 5, "r": 5, "t": 5, "b": 5},
+    )
+
+
+def confusion(target: Any, labels: Any) -> go.Figure:
+    """Known labels against clusters, counted."""
+    known, row = np.unique(np.asarray(target).astype(str), return_inverse=True)
+    found, column = np.unique(np.asarray(labels), return_inverse=True)
+    if len(row) != len(column):
+        raise InvalidInputError(f"target has {len(row)} labels, labels has {len(column)}; they must be of the same samples.")
+    counts = np.zeros((len(known), len(found)), dtype=np.int64)
+    np.add.at(counts, (row, column), 1)
+    axis = {"tickvals": list(range(len(known))), "ticktext": [text(name) for name in known], "autorange": "reversed", "automargin": True}
+    across = {"tickvals": list(range(len(found))), "ticktext": [str(k) for k in found], "title": "cluster"}
+    show = len(known) * len(found) <= 600
+    trace = go.Heatmap(
+        z=counts, colorscale="Blues", showscale=False, texttemplate="%{z}" if show else None, hovertemplate="%{z}<extra></extra>"
+    )
+    return figure([trace], yaxis=axis, xaxis=across, height=140 + 26 * len(known))
+
+
+def _telling_features(profiles: AnyArray, each: int) -> IntArray:
+    """For each cluster in turn the features that tell it from the others; every feature once."""
+    chosen: dict[int, None] = {}
+    for k, profile in enumerate(np.asarray(profiles, np.float64)):
+        others = np.delete(profiles, k, axis=0)
+        lead = profile - (others.max(axis=0) if len(others) else 0)
+        chosen.update(dict.fromkeys(int(j) for j in np.argsort(-lead, kind="stable")[:each] if lead[j] > 0))
+    return np.array(list(chosen) or [0])
+
+
+def _feature_names(model: Any, names: Any) -> AnyArray:
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    return np.array([f"x{j}" for j in range(model.n_features_in_)]) if names is None else np.asarray(names)
+
+
+def distances(X: Points, labels: IntArray, profiles: AnyArray) -> FloatArray:
+    """Sine of the angle between each sample and the mean of its cluster: 0 the same but for scale, 1 nothing in common (or empty)."""
+    profiles = np.asarray(profiles, np.float64)
+    own = profiles[labels]
+    products = np.asarray(X.multiply(own).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, own)
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+    lengths = np.sqrt(squares.astype(np.float64)) * np.linalg.norm(profiles, axis=1)[labels]
+    cosines = np.where(lengths > 0, products / np.where(lengths > 0, lengths, 1.0), 0.0)
+    result: FloatArray = np.sqrt(np.clip(1 - cosines**2, 0.0, 1.0))
+    return result

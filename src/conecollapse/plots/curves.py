@@ -1,0 +1,79 @@
+"""Curves: how the factorization settled, what few rays leave over, which samples fit badly, and how the rank was chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import as_matrix
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import FloatArray
+from conecollapse.plots.clusters import distances
+from conecollapse.plots.style import PALETTE, colour, figure, rgba
+
+FENCE = 1.5  # Tukey's: an outlier is further above the upper quartile than this many times the spread of the quartiles
+
+
+def convergence(model: Any) -> go.Figure:
+    """The objective, as a share of the squares of the data, after each iteration."""
+    check_is_fitted(model)
+    history = np.asarray(model.history_)
+    line = go.Scatter(x=np.arange(len(history)), y=history, mode="lines+markers", line={"color": PALETTE[0]}, name="objective")
+    return figure([line], xaxis={"title": "iteration"}, yaxis={"title": "objective, share of the squares"}, height=320)
+
+
+def epsilon_path(cone: Any) -> go.Figure:
+    """The largest residual against the number of rays, of a cone from `Cone.approximate`."""
+    path = getattr(cone, "path", None)
+    if path is None:
+        raise InvalidInputError("this cone has no path; make it with Cone.approximate.")
+    residuals = np.asarray(path.residuals)
+    line = go.Scatter(x=np.arange(1, len(residuals) + 1), y=residuals, mode="lines+markers", line={"color": PALETTE[2]}, name="residual")
+    return figure([line], xaxis={"title": "rays"}, yaxis={"title": "largest residual", "rangemode": "tozero"}, height=320)
+
+
+def outlier_fence(values: Any) -> float:
+    """Tukey's upper fence of the values."""
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high + FENCE * (high - low))
+
+
+def residuals(model: Any, X: Any, *, values: FloatArray | None = None) -> go.Figure:
+    """How far samples are from the mean of their cluster, as an angle's sine: a histogram for each cluster and the fence of outliers."""
+    check_is_fitted(model)
+    values = distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else values
+    bins = {"start": 0.0, "end": 1.0, "size": 0.02}
+    traces = [
+        go.Histogram(x=values[model.labels_ == k], xbins=bins, name=f"cluster {k}", marker={"color": rgba(colour(k), 0.75)})
+        for k in range(len(model.profiles_))
+    ]
+    fence = outlier_fence(values)
+    shapes = [{"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": fence, "x1": fence, "line": {"dash": "dash", "color": "#b22f4a"}}]
+    note = [{"x": fence, "y": 1, "yref": "paper", "text": "outliers →", "showarrow": False, "xanchor": "left", "yanchor": "top"}]
+    inside = fence < 1
+    return figure(
+        traces,
+        barmode="stack",
+        xaxis={"title": "distance from the mean of the cluster", "range": [0, 1]},
+        yaxis={"title": "samples"},
+        shapes=shapes if inside else [],
+        annotations=note if inside else [],
+        height=360,
+        showlegend=len(traces) <= 12,
+    )
+
+
+def rank_selection(selection: Any) -> go.Figure:
+    """The scores behind `select_rank`, with their spread; the rank taken is marked."""
+    x, y = np.asarray(selection.candidates), np.asarray(selection.scores)
+    spread = {"type": "data", "array": np.asarray(selection.spread), "visible": True}
+    traces = [go.Scatter(x=x, y=y, error_y=spread, mode="lines+markers", name=selection.method, line={"color": PALETTE[0]})]
+    if selection.reference is not None:
+        traces.append(go.Scatter(x=x, y=np.asarray(selection.reference), mode="lines", name="shuffled data", line={"dash": "dot"}))
+    at = int(np.flatnonzero(x == selection.rank)[0])
+    marker = {"size": 14, "color": PALETTE[4]}
+    traces.append(go.Scatter(x=x[at : at + 1], y=y[at : at + 1], mode="markers", name=f"taken: {selection.rank}", marker=marker))
+    return figure(traces, xaxis={"title": "clusters", "dtick": 1}, yaxis={"title": selection.method}, height=340)

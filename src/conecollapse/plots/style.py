@@ -1,0 +1,79 @@
+"""What all figures share: colours, margins, and text that stays text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+# Okabe & Ito's colours, which the colour-blind can tell apart, then lighter and darker kin of them
+PALETTE = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#d55e00",
+    "#56b4e9",
+    "#8c6d1f",
+    "#7f7f7f",
+    "#4b3b8f",
+    "#a3c644",
+    "#b22f4a",
+    "#2f8f8f",
+)
+SCALE = "Viridis"
+MAX_NAME = 40  # characters of a name in a figure
+
+
+def colour(cluster: int) -> str:
+    """Colour of a cluster; they repeat after twelve."""
+    return PALETTE[cluster % len(PALETTE)]
+
+
+def rgba(hexadecimal: str, alpha: float) -> str:
+    """A colour of the palette, translucent.
+
+    Examples
+    --------
+    >>> rgba("#0072b2", 0.5)
+    'rgba(0,114,178,0.5)'
+    """
+    red, green, blue = (int(hexadecimal[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def text(name: Any) -> str:
+    """A name from the data as plotly shall show it: plotly reads a kind of HTML, so it is escaped; long ones are cut.
+
+    Examples
+    --------
+    >>> text("<script>")
+    '&lt;script&gt;'
+    """
+    name = str(name)
+    return escape(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…")
+
+
+def names_or_numbers(names: Any, count: int, what: str) -> list[str]:
+    """Names as text, or "sample 0", "sample 1", ... where there are none."""
+    return [f"{what} {i}" for i in range(count)] if names is None else [text(name) for name in names]
+
+
+def evenly(count: int, most: int) -> Any:
+    """At most ``most`` of the positions 0, 1, ..., spread evenly."""
+    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(np.int64))
+
+
+def figure(traces: Iterable[Any], **layout: Any) -> go.Figure:
+    """A figure with our margins, without a background of its own."""
+    base: dict[str, Any] = {
+        "margin": {"l": 50, "r": 20, "t": 40, "b": 45},
+        "template": "plotly_white",
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "legend": {"orientation": "h", "yanchor": "top", "y": -0.12, "x": 0},
+    }
+    return go.Figure(list(traces), base | layout)
