@@ -4,7 +4,7 @@ What is a heading and what a name is decided on the first rows, by majority, so 
 
 - the first line is a heading when at least half of its cells after the first are texts, or its first cell is empty, or it is one cell
   shorter than the lines below (so R writes its tables);
-- the first column holds names when at least half of its cells below the heading are texts, or the heading leaves its cell empty, or the
+- the first column holds names when most of its cells below the heading are texts, or the heading leaves its cell empty, or the
   heading is one cell shorter.
 """
 
@@ -65,8 +65,7 @@ def read_delimited(path: Path) -> Matrix:
 
 def _separator(text: str) -> str:
     """Of the three, the one that occurs most often in the first line outside quotes."""
-    first = next(iter(csv.reader(io.StringIO(text), delimiter="\0")), [""])
-    line = first[0] if '"' not in text[: len(first[0]) + 1] else text.split("\n", 1)[0]
+    line = text.lstrip("\r\n").split("\n", 1)[0]
     outside = "".join(line.split('"')[::2])
     return max(SEPARATORS, key=outside.count)
 
@@ -97,7 +96,7 @@ def _layout(first: list[Line]) -> tuple[list[str] | None, bool, int]:
     )
     if not is_heading:
         starts.append(_is_text(top[0]))
-    named = 2 * sum(starts) >= len(starts) if starts else False
+    named = 2 * sum(starts) > len(starts)
     return (top if is_heading else None), (named or (is_heading and top[0].strip() == "")) and width > 1, width
 
 
