@@ -23,6 +23,7 @@ from conecollapse._errors import (
     DatasetNotFoundError,
     EmptyDataWarning,
     InvalidInputError,
+    RunFolderError,
 )
 from conecollapse._nnls import NnlsInfo, nnls
 from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict
@@ -80,6 +81,7 @@ __all__ = [
     "OrthogonalNMF",
     "ProjectiveNMF",
     "RankSelection",
+    "RunFolderError",
     "SparseNMF",
     "Verdict",
     "collapse",

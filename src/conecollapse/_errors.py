@@ -27,6 +27,10 @@ class ConvergenceError(ConeCollapseError, RuntimeError):
     """An iteration limit was reached before the answer was."""
 
 
+class RunFolderError(ConeCollapseError, OSError):
+    """A folder of results cannot be written, or does not hold a run that can be read; the message names the folder and the remedy."""
+
+
 class DatasetError(ConeCollapseError, OSError):
     """A dataset cannot be read, downloaded or stored; the message names the file and the remedy."""
 

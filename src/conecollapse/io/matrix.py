@@ -1,0 +1,20 @@
+"""What a reader of one format hands on: numbers and names as they lie in the source, not yet turned or checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from conecollapse._types import AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """The numbers of a source with the names of its rows and columns."""
+
+    values: Any  # two-dimensional array or sparse array
+    row_names: AnyArray | None = None
+    column_names: AnyArray | None = None
+    row_word: str = ""  # what the source calls its rows, such as the heading of a column of names
+    features_in: str = ""  # "rows" or "columns" when the format itself says so
+    because: str = ""  # how it says so

@@ -1,0 +1,77 @@
+"""Which axis holds the features? A table does not say, so evidence decides, and the answer comes with its reason.
+
+Ours is scikit-learn's orientation, samples in rows. In this order the first that speaks decides:
+
+1. the caller: ``features_in="rows"`` or ``"columns"``;
+2. the format: AnnData is samples x features; a Matrix Market file beside ``features.tsv`` and ``barcodes.tsv`` is features x samples;
+   the ``y`` of an ``.npz`` file has an entry for each sample;
+3. the size of an image, when exactly one axis has as many entries as it has pixels;
+4. the word that heads the column of row names: "gene", "word" or "pixel" name features, "sample", "cell" or "document" samples;
+5. named rows in a table at least five times longer than wide: so come tables of genes and of words, whose features outnumber their samples;
+6. else samples are rows, as in scikit-learn. An array without names is never turned by its shape: 1797 images of 64 pixels and 1797
+   genes of 64 patients look alike.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray
+from conecollapse.io.matrix import Matrix
+
+CHOICES = ("auto", "rows", "columns")
+TALL = 5  # times longer than wide
+FEATURE_WORDS = (
+    *("feature", "variable", "gene", "geneid", "genename", "genesymbol", "symbol", "probe", "probeid", "ensembl", "entrez", "transcript"),
+    *("protein", "peptide", "metabolite", "marker", "otu", "taxon", "word", "term", "token", "pixel", "wavelength", "band"),
+)
+SAMPLE_WORDS = (
+    *("sample", "sampleid", "cell", "cellid", "barcode", "document", "doc", "docid", "text", "patient", "subject", "individual"),
+    *("image", "file", "filename", "observation", "ob", "specimen", "user"),
+)
+
+
+def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] | None) -> tuple[str, str]:
+    """Where the features are, "rows" or "columns", and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> orientation(Matrix(np.ones((10, 4))), "auto", None)[0]
+    'columns'
+    >>> orientation(Matrix(np.ones((10, 4)), row_word="Gene ID"), "auto", None)[0]
+    'rows'
+    """
+    if features_in not in CHOICES:
+        raise InvalidInputError(f"features_in must be one of {', '.join(CHOICES)}; got {features_in!r}.")
+    if features_in != "auto":
+        return features_in, "as asked"
+    chosen, reason = _evidence(matrix, image_shape)
+    other = "columns" if chosen == "rows" else "rows"
+    samples = "columns" if chosen == "rows" else "rows"
+    return chosen, f"samples are {samples} and features {chosen}, because {reason}; ask for features in {other} if that is wrong"
+
+
+def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str, str]:
+    n_rows, n_columns = matrix.values.shape
+    if matrix.features_in:
+        return matrix.features_in, matrix.because
+    if image_shape is not None:
+        pixels = math.prod(image_shape)
+        if (n_rows == pixels) != (n_columns == pixels):
+            return ("rows" if n_rows == pixels else "columns"), f"an image has {pixels} pixels"
+    word = re.sub(r"[^a-z]", "", matrix.row_word.lower()).removesuffix("s")
+    if word in FEATURE_WORDS:
+        return "rows", f"the rows are called {matrix.row_word.strip()!r}"
+    if word in SAMPLE_WORDS:
+        return "columns", f"the rows are called {matrix.row_word.strip()!r}"
+    if _are_names(matrix.row_names) and n_rows >= TALL * n_columns:
+        return "rows", f"the {n_rows} rows have names and are at least {TALL} times as many as the {n_columns} columns"
+    return "columns", "nothing speaks against scikit-learn's orientation"
+
+
+def _are_names(names: AnyArray | None) -> bool:
+    """Whether any is more than a number: a frame's plain index is not a name."""
+    return names is not None and any(not re.fullmatch(r"\d+", name) for name in names)

@@ -1,0 +1,76 @@
+"""`Table`: what every reader returns, in our orientation, with its names and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from conecollapse._types import AnyArray, Points
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """A non-negative table, samples in rows.
+
+    Attributes
+    ----------
+    X : (n_samples, n_features) array or CSR array
+        Non-negative and finite, float32 or float64.
+    sample_names, feature_names : arrays of str, or None
+        None where the source has no names; `samples` and `features` then number them.
+    source : str
+        The path of the file, or what kind of object was passed.
+    sha256 : str
+        Of the file's bytes; empty for an object in memory.
+    features_in : {"rows", "columns"}
+        Where the features were in the source.
+    why : str
+        How that was decided, and how to decide otherwise.
+    image_shape : (height, width) or None
+        Of a sample, when the features are pixels.
+    preparation : mapping
+        What `conecollapse.runs.prepare` did; empty for a table as it was read.
+    raw : Table or None
+        The table before it was prepared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Table(np.eye(2), None, np.array(["a", "b"]), "example", "", "columns", "as said")
+    Table(2 samples, 2 features, from example)
+    """
+
+    X: Points
+    sample_names: AnyArray | None
+    feature_names: AnyArray | None
+    source: str
+    sha256: str
+    features_in: str
+    why: str
+    image_shape: tuple[int, int] | None = None
+    preparation: Mapping[str, Any] = field(default_factory=dict)
+    raw: Table | None = None
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def samples(self) -> AnyArray:
+        """A name for each sample: its own, or its number."""
+        return np.arange(self.n_samples).astype(np.str_) if self.sample_names is None else self.sample_names
+
+    @property
+    def features(self) -> AnyArray:
+        """A name for each feature: its own, or scikit-learn's ``x0``, ``x1``, ..."""
+        return np.array([f"x{j}" for j in range(self.n_features)]) if self.feature_names is None else self.feature_names
+
+    def __repr__(self) -> str:
+        return f"Table({self.n_samples} samples, {self.n_features} features, from {self.source})"

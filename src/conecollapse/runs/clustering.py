@@ -1,0 +1,198 @@
+"""`cluster` and `rays`: from a table to a run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import Points, Progress
+from conecollapse.estimators import CCNMF, select_rank
+from conecollapse.geometry.cone import Cone
+from conecollapse.io import Table
+from conecollapse.runs.run import Interrupted, RaysRun, Run
+
+LARGEST_RANK = 10  # that "auto" tries
+STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
+SMALL_RESIDUAL = 1e-3  # with max_rays alone the number of rays decides
+FLOAT32_TOL = 1e-6  # of a cone of points that were rounded to float32
+
+
+def cluster(
+    table: Table,
+    n_components: int | Literal["auto"],
+    *,
+    affinity: str | None = "auto",
+    target: Any = None,
+    random_state: int | None = 0,
+    image_shape: tuple[int, int] | None = None,
+    progress: Progress = None,
+    **parameters: Any,
+) -> Run:
+    """Cluster the samples of ``table`` with `CCNMF`, and find and certify the exact cone of its features.
+
+    Parameters
+    ----------
+    table : Table
+        Prepared, if it is to be (`prepare`).
+    n_components : int or "auto"
+        Number of clusters; "auto" chooses among 2 to 10 by `select_rank`.
+    affinity, random_state
+        Of `CCNMF`; the affinity is "auto" by default, usually the best clustering.
+    target : sequence, optional
+        The known class of each sample. It scores the result and never chooses.
+    image_shape : (height, width), optional
+        Of a sample, when the features are pixels; the table's own by default.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+    **parameters
+        Further parameters of `CCNMF`.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    Interrupted
+        Ctrl-C while the samples were clustered; ``finished`` is then a `RaysRun` with the cone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse.io import read_table
+    >>> from conecollapse.runs import cluster
+    >>> X = np.kron(np.eye(2), np.ones((4, 3))) + 0.1 * np.random.default_rng(0).random((8, 6))
+    >>> run = cluster(read_table(X), 2)
+    >>> bool((run.labels == np.repeat(run.labels[[0, 7]], 4)).all())
+    True
+    >>> run.cone.n_rays, run.cone.verify(X.T).n_rays
+    (6, 6)
+    """
+    known = CCNMF().get_params()
+    for name in parameters:
+        if name not in known:
+            raise InvalidInputError(f"CCNMF has no parameter {name!r}; it has {', '.join(sorted(known))}.")
+    asked = {"n_components": n_components, "affinity": affinity, "random_state": random_state, **parameters}
+    classes = _check_target(target, table.n_samples)
+    shape = check_image_shape(image_shape or table.image_shape, table.n_features)
+    timings: dict[str, float] = {}
+    model = CCNMF(affinity=affinity, random_state=random_state, **parameters)
+    rank = None
+    if n_components == "auto":
+        with _timed(timings, "rank", progress):
+            rank = select_rank(table.X, _candidates(table.n_samples), random_state=random_state)
+    model.set_params(n_components=n_components if rank is None else rank.rank)
+    _check_rank(model.n_components, table)
+    found = exact_cone(table, timings, progress)
+    try:
+        with _timed(timings, "clusters", progress):
+            model.fit(table.X)
+    except KeyboardInterrupt:
+        rays_only = RaysRun(table, found, shape, {"max_residual": None, "max_rays": None, "weights": None}, timings)
+        raise Interrupted("interrupted while clustering; the cone was finished.", rays_only) from None
+    return Run(table, model, model.labels_, found, classes, shape, asked, timings, rank)
+
+
+def rays(
+    table: Table,
+    *,
+    max_residual: float | None = None,
+    max_rays: int | None = None,
+    weights: Literal["mass"] | None = None,
+    image_shape: tuple[int, int] | None = None,
+    progress: Progress = None,
+) -> RaysRun:
+    """The extreme rays of the features of ``table``: exact, or an epsilon-cone when ``max_residual`` or ``max_rays`` is given.
+
+    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there are so many.
+    """
+    asked = {"max_residual": max_residual, "max_rays": max_rays, "weights": weights}
+    shape = check_image_shape(image_shape or table.image_shape, table.n_features)
+    timings: dict[str, float] = {}
+    if max_residual is None and max_rays is None:
+        return RaysRun(table, exact_cone(table, timings, progress), shape, asked, timings)
+
+    def added(n_rays: int, residual: float) -> None:  # noqa: ARG001
+        if progress is not None:
+            progress("cone", n_rays, max_rays or table.n_features)
+
+    with _timed(timings, "cone", progress):
+        residual = SMALL_RESIDUAL if max_residual is None else max_residual
+        cone = Cone.approximate(points(table.X), residual, max_rays, weights, callback=added)
+    cone.ray_names = table.features[cone.ray_indices]
+    return RaysRun(table, cone, shape, asked, timings)
+
+
+def exact_cone(table: Table, timings: dict[str, float], progress: Progress) -> Cone:
+    """The certified cone of the features, with their names."""
+    with _timed(timings, "cone", progress):
+        tol = 1e-8 if table.X.dtype == np.float64 else FLOAT32_TOL
+        cone = Cone.from_points(points(table.X), tol=tol, progress=progress)
+    cone.ray_names = table.features[cone.ray_indices]
+    return cone
+
+
+def points(X: Points) -> Points:
+    """The features as rows."""
+    return sp.csr_array(X.T) if sp.issparse(X) else X.T
+
+
+def check_image_shape(shape: tuple[int, int] | None, n_features: int) -> tuple[int, int] | None:
+    """``shape``, refused unless it has a pixel for each feature."""
+    if shape is not None and shape[0] * shape[1] != n_features:
+        raise InvalidInputError(
+            f"images of {shape[0]} x {shape[1]} have {shape[0] * shape[1]} pixels, but the table has {n_features} features; "
+            "give height x width of one sample."
+        )
+    return shape
+
+
+class _timed:
+    """Records the seconds of a stage, and says that it begins and ends."""
+
+    def __init__(self, timings: dict[str, float], stage: str, progress: Progress) -> None:
+        self.timings, self.stage, self.progress = timings, stage, progress
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+        self._say(0)
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self.timings[self.stage] = time.perf_counter() - self.start
+        if kind is None:
+            self._say(1)
+
+    def _say(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(self.stage, done, 1)
+
+
+def _candidates(n_samples: int) -> range:
+    most = min(LARGEST_RANK, int(STABLE_SHARE * n_samples))
+    if most < 2:
+        raise InvalidInputError(f"the number of clusters cannot be chosen for {n_samples} samples; name it.")
+    return range(2, most + 1)
+
+
+def _check_rank(r: Any, table: Table) -> None:
+    """Before anything is computed: the estimator would say so too, but only after the cone."""
+    if isinstance(r, bool) or not isinstance(r, (int, np.integer)) or r < 1:
+        raise InvalidInputError(f"the number of clusters must be an integer of at least 1, or auto; got {r!r}.")
+    if r > table.n_samples:
+        raise InvalidInputError(
+            f"{r} clusters were asked for, but there are only {table.n_samples} samples; ask for at most that many "
+            f"(or, if the {table.n_features} features are the samples, say where the features are)."
+        )
+
+
+def _check_target(target: Any, n_samples: int) -> Any:
+    if target is None:
+        return None
+    classes = np.array([str(label) for label in target], dtype=np.str_)
+    if len(classes) != n_samples:
+        raise InvalidInputError(f"there are {len(classes)} labels for {n_samples} samples; give one for each.")
+    return classes

@@ -1,0 +1,124 @@
+"""``run.json``: what it takes to understand a run, and to repeat it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse.certificates import Certificate
+from conecollapse.io import Table
+from conecollapse.metrics import clustering_accuracy, purity_score
+from conecollapse.runs.folder import FORMAT
+from conecollapse.runs.run import RaysRun, Run
+
+PACKAGES = ("conecollapse", "numpy", "scipy", "scikit-learn", "numba", "pandas")
+PREPARATION: Mapping[str, Any] = {"normalize": None, "tfidf": False}
+
+
+def facts(run: Run | RaysRun, folder: Path) -> dict[str, Any]:
+    """The content of run.json for a run that is saved to ``folder``."""
+    return plain(
+        {
+            "format": FORMAT,
+            "kind": run.kind,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "versions": versions(),
+            "data": _data(run.table, folder),
+            "preparation": dict(run.table.preparation) or dict(PREPARATION),
+            "parameters": dict(run.parameters),
+            "model": run.model.get_params() if isinstance(run, Run) else None,
+            "image_shape": run.image_shape,
+            "timings": dict(run.timings),
+            "results": results(run),
+        }
+    )
+
+
+def results(run: Run | RaysRun) -> dict[str, Any]:
+    """What was found, in numbers."""
+    cone = run.cone
+    exact = isinstance(cone.certificate, Certificate)
+    found: dict[str, Any] = {
+        "n_samples": run.table.n_samples,
+        "n_features": run.table.n_features,
+        "n_rays": cone.n_rays,
+        "n_zero_features": len(cone.zero_points) if exact else None,
+        "exact": exact,
+        "tol": cone.tol,
+        "largest_residual": None if cone.path is None else float(cone.path.residuals[-1]),
+    }
+    return found if isinstance(run, RaysRun) else found | _clusters(run)
+
+
+def _clusters(run: Run) -> dict[str, Any]:
+    model = run.model
+    r = len(model.components_)
+    found: dict[str, Any] = {
+        "n_clusters": r,
+        "cluster_sizes": np.bincount(run.labels, minlength=r),
+        "relative_error": model.relative_err_,
+        "orthogonality": model.orthogonality_,
+        "converged": model.converged_,
+        "status": model.status_,
+        "rank_reason": None if run.rank is None else run.rank.reason,
+    }
+    if run.target is not None:
+        found |= {"purity": purity_score(run.target, run.labels), "accuracy": clustering_accuracy(run.target, run.labels)}
+    return found
+
+
+def _data(table: Table, folder: Path) -> dict[str, Any]:
+    relative = absolute = None
+    if table.sha256:
+        path = Path(table.source).resolve()
+        absolute = str(path)
+        try:
+            relative = os.path.relpath(path, folder)
+        except ValueError:  # on another drive
+            relative = None
+    return {
+        "path": relative,
+        "absolute": absolute,
+        "source": table.source,
+        "sha256": table.sha256,
+        "n_samples": table.n_samples,
+        "n_features": table.n_features,
+        "dtype": str(table.X.dtype),
+        "sparse": bool(sp.issparse(table.X)),
+        "features_in": table.features_in,
+        "why": table.why,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python, of the system and of what the numbers depend on."""
+    found = {"python": platform.python_version(), "system": platform.platform(terse=True)}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def plain(value: Any) -> Any:
+    """``value`` with nothing in it that JSON has no word for: arrays become lists, numbers that are not finite null, others text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else repr(value)

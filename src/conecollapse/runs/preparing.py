@@ -1,0 +1,86 @@
+"""`prepare`: weigh and scale a table before it is clustered, in a way that can be repeated to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import row_norms
+from conecollapse._types import AnyArray, Points
+from conecollapse.datasets import tfidf as weighted
+from conecollapse.io import Table
+
+
+def _unit_samples(X: Points) -> Points:
+    return _rows_divided(X, row_norms(X))
+
+
+def _sum_samples(X: Points) -> Points:
+    """All samples get the median of the totals, so that the scale of the data stays."""
+    totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+    filled = totals[totals > 0]
+    return _rows_divided(X, totals / (np.median(filled) if len(filled) else 1.0))
+
+
+def _max_features(X: Points) -> Points:
+    if not sp.issparse(X):
+        peaks = X.max(axis=0)
+        return X / np.where(peaks > 0, peaks, 1).astype(X.dtype)
+    peaks = X.max(axis=0).toarray().ravel()
+    return sp.csr_array((X.data / peaks[X.indices], X.indices, X.indptr), shape=X.shape)
+
+
+def _log(X: Points) -> Points:
+    return X.log1p() if sp.issparse(X) else np.log1p(X)
+
+
+NORMALIZATIONS: dict[str, Callable[[Points], Points]] = {
+    "unit-samples": _unit_samples,  # every sample has length 1
+    "sum-samples": _sum_samples,  # every sample has the same total: sequencing depth, length of a document
+    "max": _max_features,  # the largest value of every feature is 1
+    "log": _log,  # log(1 + x)
+}
+
+
+def prepare(table: Table, normalize: str | None = None, tfidf: bool = False) -> Table:
+    """``table`` weighted by TF-IDF and normalized, in this order; unchanged if neither is asked for.
+
+    Parameters
+    ----------
+    table : Table
+    normalize : {None, "unit-samples", "sum-samples", "max", "log"}
+        Each sample to length 1; each sample to the same total; each feature to a largest value of 1; log(1 + x).
+    tfidf : bool
+        Weigh counts of words as `conecollapse.datasets.tfidf` does.
+
+    Returns
+    -------
+    Table
+        With ``preparation`` recorded, and ``raw`` the table that was passed.
+
+    Examples
+    --------
+    >>> from conecollapse.io import read_table
+    >>> prepare(read_table([[3.0, 4.0], [0.0, 2.0]]), "unit-samples").X
+    array([[0.6, 0.8],
+           [0. , 1. ]])
+    """
+    if normalize is not None and normalize not in NORMALIZATIONS:
+        raise InvalidInputError(f"normalize must be one of {', '.join(NORMALIZATIONS)}; got {normalize!r}.")
+    if normalize is None and not tfidf:
+        return table
+    X = weighted(table.X) if tfidf else table.X
+    X = X if normalize is None else NORMALIZATIONS[normalize](X)
+    return replace(table, X=X, preparation={"normalize": normalize, "tfidf": tfidf}, raw=table)
+
+
+def _rows_divided(X: Points, by: AnyArray) -> Points:
+    """Rows divided by these numbers; rows of zeros stay."""
+    divisors = np.where(by > 0, by, 1).astype(X.dtype)
+    if not sp.issparse(X):
+        return X / divisors[:, None]
+    return sp.csr_array((X.data / np.repeat(divisors, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)

@@ -1,0 +1,128 @@
+"""`save`: a run as a folder of plain files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._types import FloatArray
+from conecollapse.certificates import Certificate
+from conecollapse.factorization.ccnmf import column_lengths, mass
+from conecollapse.io import Table
+from conecollapse.runs.facts import facts
+from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS, RAYS, REPORT, check_folder, staged
+from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.run import Interrupted, RaysRun, Run
+
+
+def save(
+    run: Run | RaysRun,
+    folder: str | os.PathLike[str],
+    write_report: Callable[[Path, Any], None] | None = None,
+    *,
+    force: bool = False,
+) -> Path:
+    """Write ``run`` to ``folder``, all of it or nothing.
+
+    Parameters
+    ----------
+    run : Run or RaysRun
+    folder : path
+        Made if it is missing; an earlier run in it is replaced.
+    write_report : callable, optional
+        Called as ``write_report(path, run)`` to write ``report.html``.
+    force : bool
+        Write into a folder that holds other files, which stay.
+
+    Returns
+    -------
+    Path
+        The folder, absolute.
+
+    Raises
+    ------
+    RunFolderError
+        The folder holds other files, or cannot be written; nothing is left behind.
+    Interrupted
+        Ctrl-C while the report was written; all else is in the folder.
+    """
+    path = check_folder(folder, force=force)
+    interrupted = False
+    with staged(folder, force=force) as staging:
+        if isinstance(run, Run):
+            _write_labels(staging / LABELS, run)
+        _write_rays(staging / RAYS, run)
+        np.savez(staging / FACTORS, **factors(run))
+        run.cone.save(staging / CERTIFICATE)
+        (staging / FACTS).write_text(json.dumps(facts(run, path), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        if write_report is not None:
+            try:
+                write_report(staging / REPORT, run)
+            except KeyboardInterrupt:
+                (staging / REPORT).unlink(missing_ok=True)
+                interrupted = True
+    if interrupted:
+        raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
+    return path
+
+
+def factors(run: Run | RaysRun) -> dict[str, Any]:
+    """The arrays of factors.npz: names, hashes of the features as read and as prepared, rays; of a clustering its factors."""
+    table = run.table
+    prepared = feature_hashes(table.X)
+    arrays: dict[str, Any] = {
+        "sample_names": table.samples,
+        "feature_names": table.features,
+        "feature_hashes": prepared,
+        "data_hashes": prepared if table.raw is None else feature_hashes(table.raw.X),
+        "ray_indices": run.cone.ray_indices,
+    }
+    if isinstance(run, Run):
+        model = run.model
+        arrays |= {
+            "A": model.embedding_,
+            "label_weights": np.asarray(model._label_weights(), dtype=np.float64),
+            "components": model.components_,
+            "loadings": np.asarray(model.loadings_),
+            "loading_indices": np.asarray(model.ray_indices_),
+        }
+    return arrays
+
+
+def ray_masses(table: Table, run: Run | RaysRun) -> FloatArray:
+    """How much data each ray carries: the length of the features on it taken together, see `conecollapse.factorization.ccnmf`."""
+    lengths = sp.diags_array(column_lengths(table.X))
+    return mass(sp.csr_array(run.cone.point_coefficients.T @ lengths))
+
+
+def _write_labels(path: Path, run: Run) -> None:
+    columns: list[Sequence[Any]] = [run.table.samples.tolist(), run.labels.tolist()]
+    heading = ["sample", "cluster"]
+    if run.target is not None:
+        heading, columns = [*heading, "target"], [*columns, run.target.tolist()]
+    _write_csv(path, heading, zip(*columns, strict=True))
+
+
+def _write_rays(path: Path, run: Run | RaysRun) -> None:
+    cone, names = run.cone, run.table.features
+    exact = isinstance(cone.certificate, Certificate)
+    groups: list[Any] = cone.groups if exact else [[j] for j in cone.ray_indices]
+    rows = (
+        (k, int(j), str(names[j]), len(group), " ".join(str(i) for i in group if i != j), repr(float(weight)))
+        for k, (j, group, weight) in enumerate(zip(cone.ray_indices, groups, ray_masses(run.table, run), strict=True))
+    )
+    _write_csv(path, ["ray", "feature", "name", "group_size", "colinear_features", "mass"], rows)
+
+
+def _write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heading)
+        writer.writerows(rows)

@@ -1,0 +1,213 @@
+"""`verify`: does a folder of results still follow from the data?"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
+from conecollapse._types import AnyArray
+from conecollapse.certificates import Verdict
+from conecollapse.geometry.cone import Cone
+from conecollapse.io import Table, read_table
+from conecollapse.io.npz import load_arrays
+from conecollapse.runs.clustering import points
+from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT, LABELS, RAYS
+from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.preparing import prepare
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked when every check passed."""
+
+    folder: str
+    data: str  # what was read
+    n_samples: int
+    n_features: int
+    verdict: Verdict
+    same_bytes: bool  # whether the file is the same to the byte; when not, its values are the same all the same
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        distance, residual = self.verdict.smallest_distance, self.verdict.largest_residual
+        apart = "" if distance is None else f", each at least {distance:.3g} away from the cone of the others"
+        return f"verified: {self.verdict.n_rays} rays generate all {self.n_features} features to within {residual:.3g}{apart}." + "".join(
+            f" Note: {note}." for note in self.notes
+        )
+
+
+def verify(folder: str | os.PathLike[str], data: Any = None) -> Verification:
+    """Check a folder written by `save` against the data, without any solver.
+
+    The data is read again and prepared as recorded; every feature must have the recorded values, the labels must be those of A, and the
+    certificate of the cone must hold for the features.
+
+    Parameters
+    ----------
+    folder : path
+    data : anything that `read_table` takes, optional
+        The file that the run names by default: first by its place relative to the folder, then by its absolute path.
+
+    Returns
+    -------
+    Verification
+
+    Raises
+    ------
+    CertificateError
+        A check failed; the message names the feature or the sample.
+    RunFolderError
+        The folder is damaged, of another version, or its data is missing.
+    """
+    path = Path(folder)
+    facts = _facts(path)
+    arrays = _arrays(path)
+    cone = _cone(path)
+    _check_folder(path, facts, arrays, cone)
+    read = read_table(_source(path, facts, data), features_in=facts["data"]["features_in"])
+    _check_shape(read, facts)
+    _check_values(read, arrays)
+    same_bytes = read.sha256 == facts["data"]["sha256"]
+    notes = [] if same_bytes or not read.sha256 else ["the bytes of the data file changed, but no value did"]
+    table = prepare(read, **facts["preparation"])
+    if table is not read and (feature_hashes(table.X) != arrays["feature_hashes"]).any():
+        notes.append("the preparation gives numbers that differ in the last digits from those of the run; the proof holds for both")
+    try:
+        verdict = cone.verify(points(table.X))
+    except CertificateError as error:
+        raise CertificateError(_named(str(error), read.features)) from error
+    return Verification(str(folder), read.source, read.n_samples, read.n_features, verdict, same_bytes, tuple(notes))
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise RunFolderError(f"there is no folder {str(path)!r}.")
+    try:
+        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunFolderError(f"{str(path)!r} holds no run: it has no {FACTS}.") from None
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{FACTS} in {str(path)!r} cannot be read ({error}); it is truncated or damaged.") from error
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        found = facts.get("format") if isinstance(facts, dict) else None
+        raise RunFolderError(f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); verify it with that version.")
+    try:
+        wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(facts["data"]["sha256"], str)
+        wanted = wanted and set(facts["preparation"]) == {"normalize", "tfidf"} and facts["kind"] in ("cluster", "rays")
+        wanted = wanted and all(isinstance(facts["data"][size], int) for size in ("n_samples", "n_features"))
+    except (KeyError, TypeError):
+        wanted = False
+    if not wanted:
+        raise RunFolderError(f"{FACTS} in {str(path)!r} is incomplete; it is damaged or was edited.")
+    return facts
+
+
+def _arrays(path: Path) -> dict[str, AnyArray]:
+    file = path / FACTORS
+    if not file.is_file():
+        raise RunFolderError(f"{str(path)!r} has no {FACTORS}; it is incomplete.")
+    try:
+        return load_arrays(file)
+    except (InvalidInputError, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise RunFolderError(f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
+
+
+def _cone(path: Path) -> Cone:
+    if not (path / CERTIFICATE).is_file():
+        raise RunFolderError(f"{str(path)!r} has no {CERTIFICATE}; it is incomplete.")
+    return Cone.load(path / CERTIFICATE)
+
+
+def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:
+    """The files of the folder agree with each other."""
+    n, m = facts["data"]["n_samples"], facts["data"]["n_features"]
+    needed: dict[str, tuple[int, ...]] = {"sample_names": (n,), "feature_names": (m,), "feature_hashes": (m,), "data_hashes": (m,)}
+    needed["ray_indices"] = (cone.n_rays,)
+    if facts["kind"] == "cluster":
+        r = arrays["A"].shape[-1] if "A" in arrays else 0
+        needed |= {"A": (n, r), "label_weights": (r,)}
+    for name, shape in needed.items():
+        if name not in arrays or arrays[name].shape != shape:
+            raise RunFolderError(f"{FACTORS} in {str(path)!r} has no {name!r} of shape {shape}; it is damaged or of another run.")
+    if (arrays["ray_indices"] != cone.ray_indices).any():
+        raise CertificateError(f"{FACTORS} and {CERTIFICATE} name different rays; they are not of the same run.")
+    listed = [row[1:3] for row in _rows(path / RAYS, ["ray", "feature", "name"])]
+    if listed != [[str(j), str(arrays["feature_names"][j])] for j in cone.ray_indices]:
+        raise CertificateError(f"{RAYS} does not list the rays of {CERTIFICATE}.")
+    if facts["kind"] == "cluster":
+        _check_labels(path, arrays)
+
+
+def _check_labels(path: Path, arrays: dict[str, AnyArray]) -> None:
+    rows = _rows(path / LABELS, ["sample", "cluster"])
+    names = arrays["sample_names"]
+    if len(rows) != len(names):
+        raise CertificateError(f"{LABELS} has {len(rows)} samples where the run has {len(names)}.")
+    labels = (arrays["A"] * arrays["label_weights"]).argmax(axis=1)
+    for row, name, label in zip(rows, names, labels, strict=True):
+        if row[0] != str(name):
+            raise CertificateError(f"{LABELS} names the sample {row[0]!r} where the run has {str(name)!r}.")
+        if row[1] != str(label):
+            raise CertificateError(f"{LABELS} puts the sample {str(name)!r} into cluster {row[1]}, but A in {FACTORS} into {label}.")
+
+
+def _rows(path: Path, heading: list[str]) -> list[list[str]]:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file, strict=True))
+    except FileNotFoundError:
+        raise RunFolderError(f"{str(path.parent)!r} has no {path.name}; it is incomplete.") from None
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise RunFolderError(f"{path.name} cannot be read ({error}); it is truncated or damaged.") from error
+    if not rows or rows[0][: len(heading)] != heading or any(len(row) != len(rows[0]) for row in rows):
+        raise RunFolderError(f"{path.name} in {str(path.parent)!r} is not a table of {', '.join(heading)}; it is truncated or damaged.")
+    return rows[1:]
+
+
+def _source(path: Path, facts: dict[str, Any], data: Any) -> Any:
+    if data is not None:
+        return data
+    relative, absolute = facts["data"].get("path"), facts["data"].get("absolute")
+    places = [path / relative] if isinstance(relative, str) else []
+    places += [Path(absolute)] if isinstance(absolute, str) else []
+    for place in places:
+        if place.is_file():
+            return place
+    if not places:
+        raise RunFolderError("the run was made from data in memory; name the data to verify it.")
+    raise RunFolderError(f"the data of this run, {str(places[-1])!r}, is not there any more; name it (--data).")
+
+
+def _check_shape(table: Table, facts: dict[str, Any]) -> None:
+    n, m = facts["data"]["n_samples"], facts["data"]["n_features"]
+    if (table.n_samples, table.n_features) != (n, m):
+        raise CertificateError(
+            f"the data has {table.n_samples} samples and {table.n_features} features, but the run was made from {n} and {m}; "
+            "it is other data."
+        )
+
+
+def _check_values(table: Table, arrays: dict[str, AnyArray]) -> None:
+    for names, key, what in ((table.features, "feature_names", "feature"), (table.samples, "sample_names", "sample")):
+        for i in np.flatnonzero(names != arrays[key])[:1]:
+            raise CertificateError(f"the {what} {str(arrays[key][i])!r} of the run is called {str(names[i])!r} in the data.")
+    changed = np.flatnonzero(feature_hashes(table.X) != arrays["data_hashes"])
+    if len(changed):
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        name = str(table.features[changed[0]])
+        raise CertificateError(f"the feature {name!r}{more} does not have the values that the run was made from; the data changed.")
+
+
+def _named(message: str, features: AnyArray) -> str:
+    """The message of the checker with features by name: "point 3" becomes "feature 'TP53'"."""
+    return re.sub(r"\bpoint (\d+)", lambda found: f"feature {str(features[int(found[1])])!r}", message)

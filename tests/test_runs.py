@@ -1,0 +1,374 @@
+"""Runs: what is saved can be checked, what changed is named, and nothing is ever half there."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from conecollapse import CCNMF, CertificateError, Cone, ConeFileError, EmptyDataWarning, InvalidInputError, RunFolderError
+from conecollapse.io import read_table
+from conecollapse.runs import Interrupted, cluster, prepare, rays, results, save, verify
+from conecollapse.runs.hashes import feature_hashes
+
+rng = np.random.default_rng(0)
+X = np.kron(np.eye(3), np.ones((5, 8))) + 0.1 * rng.random((15, 24)).round(3)
+GENES = [f"gene{j}" for j in range(21)] + ['<script>"a", b', "two\nlines", "=ünï"]
+SAMPLES = [f"s{i}" for i in range(13)] + ['sample, "13"', "=14"]
+TRUTH = ["abc"[i // 5] for i in range(15)]
+
+
+@pytest.fixture
+def genes(tmp_path):
+    """Genes in rows, as such tables come."""
+    path = tmp_path / "data" / "genes.csv"
+    path.parent.mkdir()
+    pd.DataFrame(X.T, index=pd.Index(GENES, name="gene"), columns=SAMPLES).to_csv(path)
+    return path
+
+
+@pytest.fixture
+def saved(genes, tmp_path):
+    run = cluster(read_table(genes), 3, target=TRUTH)
+    save(run, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def rows(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+class TestPrepare:
+    def test_nothing_asked_nothing_done(self):
+        table = read_table(X)
+        assert prepare(table) is table
+
+    @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+    def test_what_each_does(self, make):
+        X = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0, 6.0]])
+        table = read_table(make(X))
+
+        def prepared(**how):
+            X = prepare(table, **how).X
+            return X.toarray() if sp.issparse(X) else X
+
+        np.testing.assert_allclose(np.linalg.norm(prepared(normalize="unit-samples"), axis=1), [1, 0, 1])
+        np.testing.assert_allclose(prepared(normalize="sum-samples").sum(axis=1), [7.5, 0, 7.5])
+        np.testing.assert_allclose(prepared(normalize="max"), X / [3, 4, 6])
+        np.testing.assert_allclose(prepared(normalize="log"), np.log1p(X))
+        np.testing.assert_allclose(np.linalg.norm(prepared(tfidf=True), axis=1), [1, 0, 1])
+        assert prepare(table, "max").raw is table
+        assert prepare(table, "max").preparation == {"normalize": "max", "tfidf": False}
+
+    def test_float32_stays(self):
+        for how in ("unit-samples", "sum-samples", "max", "log"):
+            assert prepare(read_table(X.astype(np.float32)), how).X.dtype == np.float32
+            assert prepare(read_table(sp.csr_array(X.astype(np.float32))), how).X.dtype == np.float32
+
+    def test_unknown(self):
+        with pytest.raises(InvalidInputError, match="normalize must be one of unit-samples, sum-samples, max, log; got 'l2'"):
+            prepare(read_table(X), "l2")
+
+
+class TestCluster:
+    def test_a_run_has_all_that_a_report_needs(self, genes):
+        stages = []
+        run = cluster(read_table(genes), 3, target=TRUTH, image_shape=(4, 6), progress=lambda *event: stages.append(event[0]))
+        assert results(run)["purity"] == 1
+        assert isinstance(run.model, CCNMF)
+        assert run.model.affinity == "auto"
+        assert run.labels is run.model.labels_
+        assert run.cone.ray_names.tolist() == [GENES[j] for j in run.cone.ray_indices]
+        assert run.cone.verify(X.T).n_rays == run.cone.n_rays
+        assert run.target.tolist() == TRUTH
+        assert run.image_shape == (4, 6)
+        assert run.kind == "cluster"
+        assert set(run.timings) == {"cone", "clusters"}
+        assert {"cone", "clusters"} <= set(stages)
+        assert run.parameters == {"n_components": 3, "affinity": "auto", "random_state": 0}
+        assert {name for name, _ in run.top_features(2)[0]} <= set(GENES)
+
+    def test_the_rank_is_chosen(self):
+        run = cluster(read_table(X), "auto", affinity=None, n_init=2)
+        assert run.rank.rank == run.model.n_components == 3
+        assert results(run)["rank_reason"].startswith("the largest mean adjusted Rand index")
+        assert run.parameters["n_components"] == "auto"
+
+    def test_sparse_float32_and_other_affinities(self):
+        for table, affinity in ((sp.csr_array(X), "auto"), (X.astype(np.float32), None), (X, "knn")):
+            run = cluster(read_table(table), 3, affinity=affinity, n_init=2)
+            assert results(run)["cluster_sizes"].tolist() == [5, 5, 5]
+            assert run.cone.n_points == 24
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"n_components": 16}, "16 clusters were asked for, but there are only 15 samples"),
+            ({"n_components": 0}, "at least 1"),
+            ({"n_components": 2.5}, "integer"),
+            ({"n_components": 3, "affinity": "nearest"}, "affinity"),
+            ({"n_components": 3, "solvr": "em"}, "CCNMF has no parameter 'solvr'"),
+            ({"n_components": 3, "target": ["a", "b"]}, "2 labels for 15 samples"),
+            ({"n_components": 3, "image_shape": (5, 5)}, "images of 5 x 5 have 25 pixels, but the table has 24 features"),
+        ],
+    )
+    def test_what_cannot_be(self, arguments, message):
+        with pytest.raises(InvalidInputError, match=message):
+            cluster(read_table(X), **arguments)
+
+    def test_ctrl_c_keeps_the_cone(self, monkeypatch, tmp_path):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(CCNMF, "fit", interrupted)
+        with pytest.raises(Interrupted) as caught:
+            cluster(read_table(X), 3)
+        save(caught.value.finished, tmp_path / "out")
+        assert verify(tmp_path / "out", data=X).verdict.n_rays == 24
+
+
+class TestRays:
+    def test_exact_and_few(self, genes, tmp_path):
+        table = read_table(genes)
+        exact = rays(table)
+        few = rays(table, max_residual=0.2)
+        some = rays(table, max_rays=4, weights="mass")
+        assert exact.cone.n_rays > few.cone.n_rays
+        assert some.cone.n_rays == 4
+        assert some.cone.ray_names.tolist() == [GENES[j] for j in some.cone.ray_indices]
+        for number, run in enumerate((exact, few, some)):
+            save(run, tmp_path / str(number))
+            assert verify(tmp_path / str(number)).verdict.n_rays == run.cone.n_rays
+            assert not (tmp_path / str(number) / "labels.csv").exists()
+        assert results(few)["largest_residual"] <= 0.2
+
+    def test_colinear_and_empty_features(self, tmp_path):
+        P = np.array([[1.0, 2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+        save(rays(read_table(P)), tmp_path / "out")
+        heading, *body = rows(tmp_path / "out" / "rays.csv")
+        assert heading == ["ray", "feature", "name", "group_size", "colinear_features", "mass"]
+        assert [row[:5] for row in body] == [["0", "0", "x0", "2", "1"], ["1", "3", "x3", "1", ""]]
+        # the middle feature, of length sqrt(2), is the sum of both rays: sigma = 2, and 1 * 2 of it goes to each
+        np.testing.assert_allclose([float(row[5]) for row in body], np.sqrt([1 + 4 + 2, 9 + 2]))
+
+
+class TestSave:
+    def test_the_files_and_names_round_trip(self, saved):
+        assert {path.name for path in saved.iterdir()} == {"labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json"}
+        heading, *labels = rows(saved / "labels.csv")
+        assert heading == ["sample", "cluster", "target"]
+        assert [row[0] for row in labels] == SAMPLES
+        assert [row[2] for row in labels] == TRUTH
+        names = {int(row[1]): row[2] for row in rows(saved / "rays.csv")[1:]}
+        assert names == {j: GENES[j] for j in names}
+        facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+        assert facts["data"]["path"] == "../data/genes.csv"
+        assert facts["data"]["features_in"] == "rows"
+        assert facts["parameters"]["random_state"] == 0
+        assert facts["results"]["purity"] == 1
+        assert {"numpy", "scipy", "scikit-learn", "numba", "conecollapse", "python"} <= set(facts["versions"])
+        with np.load(saved / "factors.npz", allow_pickle=False) as file:
+            assert file["feature_names"].tolist() == GENES
+            assert file["sample_names"].tolist() == SAMPLES
+            assert file["A"].shape == (15, 3)
+            assert file["components"].shape == (3, 24)
+            assert file["feature_hashes"].dtype == np.uint64
+        assert Cone.load(saved / "certificate.npz").verify(X.T)
+
+    def test_an_earlier_run_is_replaced_and_nothing_else(self, saved, genes):
+        run = rays(read_table(genes))
+        save(run, saved)
+        assert not (saved / "labels.csv").exists()
+        (saved / "notes.txt").write_text("mine")
+        with pytest.raises(RunFolderError, match=r"holds other files \('notes.txt'\)"):
+            save(run, saved)
+        save(cluster(read_table(genes), 3), saved, force=True)
+        assert (saved / "notes.txt").read_text() == "mine"
+        assert (saved / "labels.csv").exists()
+        assert verify(saved)
+        assert [path.name for path in saved.parent.iterdir() if path.name.startswith(".")] == []
+
+    def test_folders_that_are_not_ours(self, genes, tmp_path):
+        run = rays(read_table(genes))
+        folder = tmp_path / "theirs"
+        folder.mkdir()
+        save(run, folder)  # empty
+        (folder / "run.json").write_text('{"format": "another"}')
+        with pytest.raises(RunFolderError, match="not empty and no earlier run"):
+            save(run, folder)
+        with pytest.raises(RunFolderError, match="is a file"):
+            save(run, genes)
+        with pytest.raises(RunFolderError, match="cannot be written to"):
+            save(run, "/proc/nowhere/out")
+
+    @pytest.mark.parametrize("when", ["labels", "factors", "cone", "report"])
+    def test_a_full_disk_leaves_nothing(self, when, genes, tmp_path, monkeypatch):
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        run = cluster(read_table(genes), 3, n_init=1)
+        save(run, tmp_path / "out")
+        before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        if when != "report":
+            place = {
+                "labels": "conecollapse.runs.saving._write_labels",
+                "factors": "numpy.savez",
+                "cone": "conecollapse.geometry.cone.Cone.save",
+            }
+            monkeypatch.setattr(place[when], full)
+        for folder in ("new", "out"):
+            with pytest.raises(RunFolderError, match="No space left on device; nothing was left there"):
+                save(run, tmp_path / folder, full if when == "report" else None)
+        assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out"]
+
+    def test_ctrl_c_in_the_report_keeps_the_results(self, genes, tmp_path):
+        def slow(path, _):
+            path.write_text("<html>half")
+            raise KeyboardInterrupt
+
+        with pytest.raises(Interrupted, match="only the report is missing"):
+            save(cluster(read_table(genes), 3, n_init=1), tmp_path / "out", slow)
+        assert not (tmp_path / "out" / "report.html").exists()
+        assert verify(tmp_path / "out")
+
+    def test_the_report_is_written_with_the_rest(self, genes, tmp_path):
+        save(rays(read_table(genes)), tmp_path / "out", lambda path, run: path.write_text(run.kind))
+        assert (tmp_path / "out" / "report.html").read_text() == "rays"
+
+
+class TestVerify:
+    def test_what_was_saved_is_proven(self, saved):
+        found = verify(saved)
+        assert found.same_bytes
+        assert found.notes == ()
+        assert str(found).startswith("verified: 24 rays generate all 24 features")
+
+    def test_one_byte_of_a_value(self, saved, genes):
+        text = genes.read_text(encoding="utf-8")
+        at = text.index("gene7,") + 8
+        digit = "3" if text[at] != "3" else "4"
+        genes.write_text(text[:at] + digit + text[at + 1 :], encoding="utf-8")
+        with pytest.raises(CertificateError, match="the feature 'gene7' does not have the values that the run was made from"):
+            verify(saved)
+
+    @pytest.mark.parametrize("how", [{"normalize": "unit-samples"}, {"tfidf": True}, {"tfidf": True, "normalize": "max"}])
+    def test_prepared_tables_name_the_feature_that_changed(self, how, genes, tmp_path):
+        save(cluster(prepare(read_table(genes), **how), 3, n_init=2), tmp_path / "out")
+        assert verify(tmp_path / "out").notes == ()
+        frame = pd.read_csv(genes, index_col=0, float_precision="round_trip")
+        frame.iloc[9, 3] += 0.001
+        frame.to_csv(genes)
+        with pytest.raises(CertificateError, match="the feature 'gene9' does not"):  # although every prepared feature changed
+            verify(tmp_path / "out")
+
+    def test_bytes_without_values(self, saved, genes):
+        genes.write_text(genes.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        found = verify(saved)
+        assert not found.same_bytes
+        assert "the bytes of the data file changed, but no value did" in str(found)
+
+    def test_names_and_shapes_of_the_data(self, saved, genes):
+        text = genes.read_text(encoding="utf-8")
+        genes.write_text(text.replace("gene3,", "gene_3,"), encoding="utf-8")
+        with pytest.raises(CertificateError, match="the feature 'gene3' of the run is called 'gene_3' in the data"):
+            verify(saved)
+        genes.write_text("\n".join(text.split("\n")[:10]), encoding="utf-8")
+        with pytest.raises(CertificateError, match="15 samples and 9 features, but the run was made from 15 and 24"):
+            verify(saved)
+
+    def test_the_data_moves(self, saved, genes, tmp_path):
+        shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-copy"), ignore=shutil.ignore_patterns("*-copy"))
+        genes.unlink()
+        copy = tmp_path.with_name(f"{tmp_path.name}-copy")
+        assert verify(copy / "out")  # by the relative path
+        assert verify(saved, data=copy / "data" / "genes.csv")
+        with pytest.raises(RunFolderError, match="is not there any more; name it"):
+            verify(saved)
+
+    def test_data_in_memory(self, tmp_path):
+        save(cluster(read_table(X), 3, n_init=1), tmp_path / "out")
+        with pytest.raises(RunFolderError, match="data in memory"):
+            verify(tmp_path / "out")
+        assert verify(tmp_path / "out", data=X)
+        changed = X.copy()
+        changed[3, 5] += 1e-12
+        with pytest.raises(CertificateError, match="feature 'x5'"):
+            verify(tmp_path / "out", data=changed)
+
+    def test_a_certificate_that_does_not_hold_names_the_feature(self, saved):
+        cone = Cone.load(saved / "certificate.npz")
+        cone.certificate.offset[0] += 10
+        cone.save(saved / "certificate.npz")
+        with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\)"):
+            verify(saved)
+
+    def test_forged_labels_and_rays(self, saved):
+        text = (saved / "labels.csv").read_text(encoding="utf-8")
+        (saved / "labels.csv").write_text(text.replace("s4,0", "s4,9").replace("s4,1", "s4,9").replace("s4,2", "s4,9"), encoding="utf-8")
+        with pytest.raises(CertificateError, match="puts the sample 's4' into cluster 9"):
+            verify(saved)
+        (saved / "labels.csv").write_text(text.replace("s4,", "s44,"), encoding="utf-8")
+        with pytest.raises(CertificateError, match="names the sample 's44' where the run has 's4'"):
+            verify(saved)
+        (saved / "labels.csv").write_text(text.replace("s0,", "s0,1,", 1), encoding="utf-8")
+        with pytest.raises(RunFolderError, match=r"labels.csv"):
+            verify(saved)
+        (saved / "labels.csv").write_text(text, encoding="utf-8")
+        listed = (saved / "rays.csv").read_text(encoding="utf-8")
+        (saved / "rays.csv").write_text(listed.replace("gene2,", "gene5,", 1), encoding="utf-8")
+        with pytest.raises(CertificateError, match="does not list the rays"):
+            verify(saved)
+
+    @pytest.mark.parametrize("name", ["factors.npz", "certificate.npz", "run.json", "labels.csv", "rays.csv"])
+    def test_damaged_folders_are_one_sentence(self, name, saved):
+        content = (saved / name).read_bytes()
+        for damaged in (content[: len(content) // 2 + 1], b"", None):
+            (saved / name).unlink(missing_ok=True)
+            if damaged is not None:
+                (saved / name).write_bytes(damaged)
+            with pytest.raises((RunFolderError, ConeFileError, CertificateError), match=r"^[^\n]+$"):
+                verify(saved)
+
+    @pytest.mark.parametrize(
+        "facts", ["[]", '{"format": "conecollapse-run-2"}', '{"format": "conecollapse-run-1"}', '{"format": 3, "data": 1}']
+    )
+    def test_facts_of_another_version(self, facts, saved):
+        (saved / "run.json").write_text(facts)
+        with pytest.raises(RunFolderError, match=r"another version|incomplete"):
+            verify(saved)
+
+    def test_no_folder(self, tmp_path):
+        with pytest.raises(RunFolderError, match="there is no folder"):
+            verify(tmp_path / "none")
+        with pytest.raises(RunFolderError, match="holds no run"):
+            verify(tmp_path)
+
+    def test_factors_of_another_run(self, saved, genes, tmp_path):
+        save(rays(read_table(genes)), tmp_path / "other")
+        shutil.copy(tmp_path / "other" / "factors.npz", saved / "factors.npz")
+        with pytest.raises(RunFolderError, match="has no 'A'"):
+            verify(saved)
+
+
+def test_hashes_see_every_place_of_a_sparse_column():
+    dense = rng.random((5, 300)) * (rng.random((5, 300)) < 0.3)
+    changed = dense.copy()
+    changed[:, 280] = np.roll(changed[:, 280], 1)
+    for make in (np.asarray, sp.csr_array):
+        assert np.flatnonzero(feature_hashes(make(dense)) != feature_hashes(make(changed))).tolist() == [280]
+
+
+@pytest.mark.filterwarnings("error::conecollapse.EmptyDataWarning")
+def test_warnings_of_the_estimator_reach_the_caller():
+    empty = X.copy()
+    empty[:, 3] = 0
+    with pytest.raises(EmptyDataWarning, match="feature 3"):
+        cluster(read_table(empty), 3)
