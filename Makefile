@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit bench docs-figures clean
+.PHONY: demo test lint types layers unit browser screenshots bench docs-figures clean
 
 demo: $(STAMP)
 	$(BIN)/python -m conecollapse.demo
@@ -22,8 +22,14 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
-unit: $(STAMP)
+unit: $(STAMP) browser
 	$(BIN)/python -m pytest -n auto
+
+browser:
+	@$(PYTHON) tests/setup_browser.py
+
+screenshots: $(STAMP) browser
+	CONECOLLAPSE_SCREENSHOTS=docs/figures $(BIN)/python -m pytest tests/test_report.py -k screenshot
 
 bench: $(STAMP)
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done

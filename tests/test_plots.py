@@ -105,8 +105,10 @@ def test_the_shadow_of_many_features_keeps_its_rays():
     assert np.isin(rays, kept).all()
 
 
-def test_the_animation_is_the_history():
+@pytest.mark.parametrize("on_axis", [False, True])
+def test_the_animation_is_the_history(on_axis):
     P = np.random.default_rng(3).random((30, 3)) + 0.05
+    P[0] = [1, 0, 0] if on_axis else P[0]  # a unit vector that is a data point is not free
     figure = plots.collapse_animation(P, eta=0.2)
     history = collapse(P, eta=0.2).history
     assert len(history) < len(figure.frames) <= 2 * len(history) + 1

@@ -73,12 +73,13 @@ def collapse_animation(P: Any, *, names: Any = None, axes: Any = None, eta: floa
     for step in history:
         states.append((f"{step.t + 1}: tilt", step.tilted, step.frozen, unit[step.outside]))
         if len(step.outside) or len(step.pruned):
-            states.append((f"{step.t + 1}: {_events(step)}", step.rays, step.ids >= 0, unit[[]]))
+            on_data = (step.ids >= 0) | np.isin(step.ids, step.tilted_ids[step.frozen])  # a unit vector may be a data point too
+            states.append((f"{step.t + 1}: {_events(step)}", step.rays, on_data, unit[[]]))
     frames = [go.Frame(data=_moving(*state[1:]), traces=[1, 2, 3, 4], name=str(i)) for i, state in enumerate(states)]
     start = [_points(P, names), *_moving(*states[0][1:])]
     result = _scene(start, axes)
     result.frames = frames
-    result.update_layout(**_controls([state[0] for state in states]), height=680, margin={"l": 10, "r": 10, "t": 10, "b": 120})
+    result.update_layout(**_controls([state[0] for state in states]), height=680, margin={"l": 10, "r": 10, "t": 10, "b": 130})
     return result
 
 
@@ -183,15 +184,22 @@ def _points(P: FloatArray, names: Any) -> Any:
 
 
 def _scatter(place: AnyArray, **options: Any) -> Any:
-    place = np.round(np.asarray(place, np.float64).reshape(-1, 3), 4).astype(np.float32)
-    return go.Scatter3d(x=place[:, 0], y=place[:, 1], z=place[:, 2], **options)
+    """Points or lines. "None" is one point nowhere, because an empty array in a frame of an animation leaves what was there before."""
+    place = np.asarray(place, np.float64).reshape(-1, 3)
+    return go.Scatter3d(**_xyz(place if len(place) else np.full((1, 3), np.nan)), **options)
+
+
+def _xyz(place: AnyArray) -> dict[str, list[float]]:
+    """Coordinates as lists: plotly.js keeps the decoded values of a packed array when a frame replaces it."""
+    x, y, z = np.round(place, 4).T.tolist()
+    return {"x": x, "y": y, "z": z}
 
 
 def _rays(rays: AnyArray, shade: str, name: str) -> Any:
     """Segments from the origin, each ended by a dot."""
     segments = np.full((3 * len(rays), 3), np.nan)
     segments[0::3], segments[1::3] = 0.0, rays
-    sizes = np.tile([0, 5, 0], len(rays))
+    sizes = [0, 5, 0] * len(rays)
     return _scatter(
         segments,
         mode="lines+markers",
@@ -207,10 +215,9 @@ def _faces(rays: AnyArray, shade: str) -> Any:
     corners = _around(rays)
     place = np.vstack([np.zeros((1, 3)), corners])
     n = len(corners)
-    i, j, k = (np.zeros(n, int), np.arange(1, n + 1), np.roll(np.arange(1, n + 1), -1)) if n > 2 else ([], [], [])
-    return go.Mesh3d(
-        x=place[:, 0], y=place[:, 1], z=place[:, 2], i=i, j=j, k=k, color=rgba(shade, 1.0), opacity=0.25, hoverinfo="skip", showlegend=False
-    )
+    i, j, k = (np.zeros(n, int), np.arange(1, n + 1), np.roll(np.arange(1, n + 1), -1)) if n > 2 else ([0], [0], [0])
+    triangles = {name: [int(v) for v in values] for name, values in (("i", i), ("j", j), ("k", k))}
+    return go.Mesh3d(**_xyz(place), **triangles, color=rgba(shade, 1.0), opacity=0.25, hoverinfo="skip", showlegend=False)
 
 
 def _around(rays: AnyArray) -> AnyArray:
@@ -284,11 +291,12 @@ def _controls(labels: list[str]) -> dict[str, Any]:
         "y": 0,
         "xanchor": "left",
         "yanchor": "top",
-        "pad": {"t": 75},
+        "pad": {"t": 88},
         "showactive": False,
     }
     slider = {
         "steps": steps,
+        "active": 0,
         "x": 0,
         "len": 1,
         "y": 0,
@@ -297,5 +305,4 @@ def _controls(labels: list[str]) -> dict[str, Any]:
         "ticklen": 0,
         "minorticklen": 0,
     }
-    slider |= {"font": {"color": "rgba(0,0,0,0)"}} if len(steps) > 12 else {}
     return {"updatemenus": [menu], "sliders": [slider]}
