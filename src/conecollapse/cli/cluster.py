@@ -10,6 +10,7 @@ import typer
 from conecollapse.cli import options
 from conecollapse.cli.terminal import say, say_json, working
 
+LISTED = 12  # clusters whose sizes are printed one by one
 AFFINITIES = ("auto", "none", "knn", "diffusion")
 
 
@@ -74,7 +75,8 @@ def cluster(
 
 
 def _say_clusters(found: dict[str, Any]) -> None:
-    sizes = ", ".join(str(size) for size in found["cluster_sizes"])
+    counts = [int(size) for size in found["cluster_sizes"]]
+    sizes = ", ".join(str(size) for size in counts) if len(counts) <= LISTED else f"{min(counts)} to {max(counts)}"
     chosen = f" (chosen: {found['rank_reason']})" if found["rank_reason"] else ""
     scores = f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}" if "purity" in found else ""
     say(f"{found['n_clusters']} clusters of {sizes} samples{chosen}{scores}.")
