@@ -20,7 +20,9 @@ from conecollapse.io.plain import plain
 
 PATIENCE = 2.0  # seconds of work before progress is shown
 WIDE = 160  # columns of a table that goes to a file or a pipe
-STAGES = {"rank": "choosing the number of clusters", "cone": "finding the rays", "clusters": "clustering", "report": "writing the report"}
+CONE_STAGES = ("cone", "products", "supports", "search", "settle")  # as the geometry names its steps
+STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
+STAGES |= {"rank": "choosing the number of clusters", "clusters": "clustering", "report": "writing the results"}
 
 
 def say(text: str) -> None:
