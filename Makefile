@@ -1,4 +1,4 @@
-# make demo: recover a cone on embedded data and verify it.  make test: lint, types, layers, tests.
+# make demo: clusters and cones of embedded data, with a report, verified.  make test: lint, types, layers, tests.
 # Both set up a virtual environment in .venv from nothing but Python 3.11+ and a package index.
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 .PHONY: demo test lint types layers unit browser screenshots bench docs-figures clean
 
 demo: $(STAMP)
-	$(BIN)/python -m conecollapse.demo
+	$(BIN)/conecollapse demo
 
 test: lint types layers unit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import errno
 import json
@@ -12,7 +13,16 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from conecollapse import CCNMF, CertificateError, Cone, ConeFileError, EmptyDataWarning, InvalidInputError, RunFolderError
+from conecollapse import (
+    CCNMF,
+    CertificateError,
+    Cone,
+    ConeCollapseError,
+    ConeFileError,
+    EmptyDataWarning,
+    InvalidInputError,
+    RunFolderError,
+)
 from conecollapse.io import read_table
 from conecollapse.runs import Interrupted, cluster, prepare, rays, results, save, verify
 from conecollapse.runs.hashes import feature_hashes
@@ -336,6 +346,20 @@ class TestVerify:
                 (saved / name).write_bytes(damaged)
             with pytest.raises((RunFolderError, ConeFileError, CertificateError), match=r"^[^\n]+$"):
                 verify(saved)
+
+    @pytest.mark.parametrize("name", ["factors.npz", "certificate.npz", "run.json", "labels.csv", "rays.csv", "../data/genes.csv"])
+    def test_flipped_bytes_pass_or_are_refused(self, name, saved):
+        path = saved / name
+        content = path.read_bytes()
+        dice = np.random.default_rng(1)
+        passed = 0
+        for _ in range(25):
+            flipped = bytearray(content)
+            flipped[dice.integers(len(flipped))] ^= 1 << int(dice.integers(7))
+            path.write_bytes(bytes(flipped))
+            with contextlib.suppress(ConeCollapseError):
+                passed += bool(verify(saved))
+        assert passed < 25
 
     @pytest.mark.parametrize(
         "facts", ["[]", '{"format": "conecollapse-run-2"}', '{"format": "conecollapse-run-1"}', '{"format": 3, "data": 1}']

@@ -50,7 +50,7 @@ def read_delimited(path: Path) -> Matrix:
             )
         if has_names:
             names.append(cells[0])
-        rows.append(_numbers(cells[1:] if has_names else cells, number, heading, has_names, path))
+        rows.append(_numbers(cells, number, heading, has_names, path))
     if not rows:
         raise InvalidInputError(f"{path.name} has a heading and no rows of numbers.")
     word = heading[0] if heading is not None and has_names and len(heading) == width else ""
@@ -111,12 +111,14 @@ def _is_text(cell: str) -> bool:
 
 
 def _numbers(cells: list[str], number: int, heading: list[str] | None, has_names: bool, path: Path) -> FloatArray:
+    skip = int(has_names)
     try:
-        return np.array([float(cell) for cell in cells])
+        return np.array([float(cell) for cell in cells[skip:]])
     except ValueError:
-        j = next(j for j, cell in enumerate(cells) if _is_text(cell) or cell.strip().lower() in MISSING - {"nan"})
-    name = "" if heading is None else f" ({heading[len(heading) - len(cells) + j]!r})"
-    where = f"line {number}, column {j + 1 + has_names}{name} of {path.name}"
+        j = next(j for j, cell in enumerate(cells) if j >= skip and (_is_text(cell) or cell.strip().lower() in MISSING - {"nan"}))
+    row = f" ({cells[0]!r})" if has_names else ""
+    column = "" if heading is None else f" ({heading[len(heading) - len(cells) + j]!r})"
+    where = f"line {number}{row}, column {j + 1}{column} of {path.name}"
     if cells[j].strip().lower() in MISSING:
         raise InvalidInputError(f"{where} holds no number ({cells[j]!r}); remove or impute missing values first.")
     hint = ", with a decimal point" if "," in cells[j] else ""

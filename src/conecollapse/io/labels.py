@@ -15,7 +15,7 @@ from conecollapse._types import AnyArray
 from conecollapse.io.names import as_names
 from conecollapse.io.npz import load_arrays
 from conecollapse.io.opening import suffix, text_of
-from conecollapse.io.reading import UNREADABLE, _unreadable, check_file
+from conecollapse.io.reading import UNREADABLE, check_file, unreadable
 
 KINDS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(["label", "labels", "class", "classes", "target", "y", "cluster", "type", "group", "diagnosis"])
@@ -48,7 +48,7 @@ def read_labels(path: str | PathLike[str], sample_names: AnyArray | None, n: int
     except InvalidInputError:
         raise
     except UNREADABLE as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     if names is not None and sample_names is not None:
         return as_names(_matched(names, labels, sample_names, path), "labels")
     if len(labels) != n:

@@ -34,7 +34,7 @@ def load_arrays(path: Path) -> dict[str, AnyArray]:
     if not zipfile.is_zipfile(path):
         raise InvalidInputError(f"{path.name} is not a whole .npz archive; it is truncated, damaged or of another kind.")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:  # numpy leaves a damaged file open
             return {name: file[name] for name in file.files}
     except ValueError as error:
         if "allow_pickle" in str(error):

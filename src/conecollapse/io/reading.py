@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -41,7 +42,7 @@ GZIPPED = (".csv", ".tsv", ".mtx")
 # what NumPy, SciPy, pandas, pyarrow, h5py and gzip raise for a file that is truncated, damaged or of another kind
 UNREADABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, RuntimeError, AttributeError, NotImplementedError),
-    *(MemoryError, struct.error, zipfile.BadZipFile, zlib.error),
+    *(MemoryError, SyntaxError, tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error),
 )
 
 
@@ -119,14 +120,15 @@ def _read(path: Path) -> Matrix:
     except PermissionError as error:
         raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except UNREADABLE as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     except Exception as error:
         if type(error).__module__.split(".")[0] in ("pyarrow", "anndata", "h5py", "pandas"):
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         raise
 
 
-def _unreadable(path: Path, error: BaseException) -> InvalidInputError:
+def unreadable(path: Path, error: BaseException) -> InvalidInputError:
+    """The refusal of a file that its reader gave up on, with the reader's reason."""
     reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     reason = reason if len(reason) <= 160 else f"{reason[:160]}..."
     return InvalidInputError(f"{path.name} cannot be read ({reason}); it is truncated, damaged or of another kind.")

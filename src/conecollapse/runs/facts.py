@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from conecollapse.certificates import Certificate
 from conecollapse.io import Table
+from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score
 from conecollapse.runs.folder import FORMAT
 from conecollapse.runs.run import RaysRun, Run
@@ -107,18 +108,3 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "unknown"
     return found
-
-
-def plain(value: Any) -> Any:
-    """``value`` with nothing in it that JSON has no word for: arrays become lists, numbers that are not finite null, others text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else repr(value)

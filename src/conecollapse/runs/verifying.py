@@ -6,20 +6,19 @@ import csv
 import json
 import os
 import re
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
+from conecollapse._errors import CertificateError, ConeCollapseError, RunFolderError
 from conecollapse._types import AnyArray
 from conecollapse.certificates import Verdict
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import Table, read_table
 from conecollapse.io.npz import load_arrays
+from conecollapse.io.reading import UNREADABLE
 from conecollapse.runs.clustering import points
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
@@ -118,14 +117,19 @@ def _arrays(path: Path) -> dict[str, AnyArray]:
         raise RunFolderError(f"{str(path)!r} has no {FACTORS}; it is incomplete.")
     try:
         return load_arrays(file)
-    except (InvalidInputError, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except UNREADABLE as error:  # InvalidInputError is a ValueError
         raise RunFolderError(f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
 
 
 def _cone(path: Path) -> Cone:
     if not (path / CERTIFICATE).is_file():
         raise RunFolderError(f"{str(path)!r} has no {CERTIFICATE}; it is incomplete.")
-    return Cone.load(path / CERTIFICATE)
+    try:
+        return Cone.load(path / CERTIFICATE)
+    except ConeCollapseError:
+        raise
+    except UNREADABLE as error:
+        raise RunFolderError(f"{CERTIFICATE} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
 
 
 def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:

@@ -1,31 +1,19 @@
-"""The command. An error is one sentence on stderr and an exit code; ``--debug`` shows where it came from.
-
-Exit codes: 0 done, 1 an error in the data or the options, 130 interrupted.
-"""
+"""``conecollapse reproduce``: the paper's Table 2 under three protocols, and studies of our own recipe."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from conecollapse._errors import ConeCollapseError, DatasetNotFoundError, InvalidInputError
+from conecollapse._errors import DatasetNotFoundError, InvalidInputError
 
-app = typer.Typer(help="Non-negative matrix factorization through the geometry of the data cone.", no_args_is_help=True)
-console = Console(stderr=True)
-
-
-@app.callback()
-def _options(debug: Annotated[bool, typer.Option(help="Show where an error came from.")] = False) -> None:
-    if debug:
-        os.environ["CONECOLLAPSE_DEBUG"] = "1"
+QUICK = ("DIGITS", "AMLALL", "KHAN", "DUKE")
 
 
-@app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Datasets; all that can be found by default.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results (JSON lines) and of the tables drawn from them.")] = Path("reproduced"),
@@ -39,6 +27,7 @@ def reproduce(
     """The paper's Table 2 under three protocols, and studies of our own recipe. Resumable: what is recorded is not run again."""
     from conecollapse.datasets import info
     from conecollapse.experiments import STUDIES, Record, draw, read, run
+    from conecollapse.runs import Interrupted
 
     if study not in STUDIES:
         raise InvalidInputError(f"study must be one of {', '.join(STUDIES)}; got {study!r}.")
@@ -53,6 +42,7 @@ def reproduce(
     except OSError as error:
         raise InvalidInputError(f"cannot write to {out}: {error.strerror}; name another folder with --out.") from error
     path = out / f"{study}.jsonl"
+    console = Console(stderr=True)
 
     def report(record: Record, count: int, total: int) -> None:
         if console.is_terminal:
@@ -61,14 +51,15 @@ def reproduce(
 
     if not redraw:
         available = _available(chosen or (QUICK if quick else None), strict=bool(chosen))
-        run(available, path, seeds=range(3 if quick else seeds), protocols=protocol or protocols, methods=methods, jobs=jobs, report=report)
+        try:
+            chosen_seeds = range(3 if quick else seeds)
+            run(available, path, seeds=chosen_seeds, protocols=protocol or protocols, methods=methods, jobs=jobs, report=report)
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted; finished runs are kept in {path}, and the same command goes on from there.") from None
     if not read(path):
         raise InvalidInputError(f"{path} has no results; leave out --redraw.")
     print(draw(study, out))
     console.print(f"{len(read(path))} runs in {path}, drawn in {out / study}.md and .html.", highlight=False)
-
-
-QUICK = ("DIGITS", "AMLALL", "KHAN", "DUKE")
 
 
 def _available(names: tuple[str, ...] | list[str] | None, *, strict: bool) -> list[str]:
@@ -85,28 +76,3 @@ def _available(names: tuple[str, ...] | list[str] | None, *, strict: bool) -> li
             continue
         found.append((dataset.X.nnz if hasattr(dataset.X, "nnz") else dataset.X.size, dataset.name))
     return [name for _, name in sorted(found)]
-
-
-def main() -> None:
-    """Entry point: errors in one sentence."""
-    try:
-        app(standalone_mode=False)
-    except typer.Exit as leave:
-        sys.exit(leave.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        console.print("interrupted; finished runs are kept, and the same command goes on from there.")
-        sys.exit(130)
-    except (ConeCollapseError, OSError) as error:
-        if os.environ.get("CONECOLLAPSE_DEBUG"):
-            raise
-        console.print(f"conecollapse: {error}", highlight=False, markup=False)
-        sys.exit(1)
-    except Exception as error:
-        if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
-            console.print(f"conecollapse: {error.format_message()}", highlight=False, markup=False)
-            sys.exit(1)
-        raise
-
-
-if __name__ == "__main__":
-    main()

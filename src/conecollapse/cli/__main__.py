@@ -1,0 +1,5 @@
+"""``python -m conecollapse.cli``."""
+
+from conecollapse.cli import main
+
+main()

@@ -1,0 +1,62 @@
+"""Options that several commands share, and their words turned into values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from conecollapse._errors import InvalidInputError
+from conecollapse.io.opening import stem
+
+File = Annotated[Path, typer.Argument(help="A table: .npy, .npz, .csv, .tsv, .mtx, .parquet or .h5ad.", show_default=False)]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the results; named after the file by default.")]
+FeaturesIn = Annotated[str, typer.Option(help="Where the features are: rows, columns, or auto.")]
+Normalize = Annotated[str | None, typer.Option(help="unit-samples, sum-samples, max (each feature by its largest value) or log (1 + x).")]
+TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weigh counts of words by TF-IDF.")]
+ImageShape = Annotated[str | None, typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files; these stay.")]
+Report = Annotated[bool, typer.Option(help="Write report.html.")]
+
+
+def image_shape(text: str | None) -> tuple[int, int] | None:
+    """ "112x92" as (112, 92).
+
+    Examples
+    --------
+    >>> image_shape("112x92")
+    (112, 92)
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+)\s*[xX,]\s*(\d+)\s*", text)
+    if not found or not int(found[1]) * int(found[2]):
+        raise InvalidInputError(f"--image-shape takes height x width, such as 112x92; got {text!r}.")
+    return int(found[1]), int(found[2])
+
+
+def clusters(text: str) -> int | Literal["auto"]:
+    """A number of clusters, or "auto"."""
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or not int(text):
+        raise InvalidInputError(f"-k takes a number of clusters, or auto; got {text!r}.")
+    return int(text)
+
+
+def out_folder(out: Path | None, file: Path, what: str) -> Path:
+    """Where the results go: as asked, or here, named after the file."""
+    return out if out is not None else Path(f"{stem(file) or file.name}-{what}")
+
+
+def report_writer(wanted: bool) -> Callable[[Path, Any], None] | None:
+    """What writes the report."""
+    if not wanted:
+        return None
+    from conecollapse.report import write_report
+
+    return write_report

@@ -1,0 +1,63 @@
+"""``conecollapse rays``: the extreme rays of the features of a file, exact or few."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from conecollapse.cli import options
+from conecollapse.cli.cluster import say_cone
+from conecollapse.cli.terminal import say, say_json, working
+
+SHOWN = 10
+
+
+def rays(
+    file: options.File,
+    max_residual: Annotated[float | None, typer.Option(help="Few rays: no feature further than this from their cone.")] = None,
+    max_rays: Annotated[int | None, typer.Option(min=1, help="Few rays: at most so many.")] = None,
+    mass: Annotated[
+        bool, typer.Option("--mass", help="Measure the features themselves, against the longest, not their directions.")
+    ] = False,
+    out: options.Out = None,
+    features_in: options.FeaturesIn = "auto",
+    normalize: options.Normalize = None,
+    tfidf: options.TfIdf = False,
+    image_shape: options.ImageShape = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Find and prove the rays of the features of FILE: which of them generate all others.
+
+    Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays. Writes a folder: rays.csv, factors.npz,
+    certificate.npz and run.json.
+    """
+    from conecollapse.io import read_table
+    from conecollapse.runs import check_folder, prepare, results, save
+    from conecollapse.runs import rays as run_rays
+
+    shape = options.image_shape(image_shape)
+    folder = options.out_folder(out, file, "rays")
+    check_folder(folder, force=force)
+    with working(f"reading {file.name}") as progress:
+        table = prepare(read_table(file, features_in=features_in, image_shape=shape), normalize, tfidf)
+        run = run_rays(
+            table,
+            max_residual=max_residual,
+            max_rays=max_rays,
+            weights="mass" if mass else None,
+            image_shape=shape,
+            progress=progress,
+        )
+        save(run, folder, force=force)
+    found = results(run)
+    names = [str(name) for name in table.features[run.cone.ray_indices]]
+    if as_json:
+        say_json({"folder": str(folder), "orientation": table.why, **found, "rays": names, "timings": dict(run.timings)})
+        return
+    say(f"{file.name}: {table.n_samples} samples, {table.n_features} features; {table.why}.")
+    say_cone(found)
+    more = f" and {len(names) - SHOWN} more, in rays.csv" if len(names) > SHOWN else ""
+    say(f"rays: {', '.join(names[:SHOWN])}{more}")
+    say(f"results in {folder}")

@@ -1,0 +1,85 @@
+"""What goes to the terminal: results to stdout, notes and progress to stderr; progress only where someone watches and waits."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from conecollapse._types import Progress as Callback
+from conecollapse.io.plain import plain
+
+PATIENCE = 2.0  # seconds of work before progress is shown
+WIDE = 160  # columns of a table that goes to a file or a pipe
+CONE_STAGES = ("cone", "products", "supports", "search", "settle")  # as the geometry names its steps
+STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
+STAGES |= {"rank": "choosing the number of clusters", "clusters": "clustering", "report": "writing the results"}
+
+
+def say(text: str) -> None:
+    """A line of results."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """A line on stderr, as one sentence whatever the width of the terminal."""
+    print(f"conecollapse: {text}", file=sys.stderr)
+
+
+def show_note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+    """In place of `warnings.showwarning`: the text alone, and nothing about the future of other packages."""
+    if not issubclass(category, (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ResourceWarning)):
+        note(f"note: {message}")
+
+
+def say_json(content: dict[str, Any]) -> None:
+    """One JSON object."""
+    print(json.dumps(plain(content), ensure_ascii=False))
+
+
+def say_table(heading: list[str], rows: list[list[str]]) -> None:
+    """A table; numbers to the right."""
+    table = Table(box=SIMPLE)
+    for place, name in enumerate(heading):
+        numbers = all(row[place].replace(".", "", 1).isdigit() for row in rows if row[place])
+        table.add_column(name, justify="right" if numbers else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console()
+    (console if console.is_terminal else Console(width=WIDE)).print(table)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callback]:
+    """Shows that work goes on, after two seconds and on a terminal only; gives the callback that moves the bar, or None."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    bar = Progress(
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
+    task = bar.add_task(what, total=None)
+    timer = threading.Timer(PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+
+    def progress(stage: str, done: int, total: int) -> None:
+        bar.update(task, description=STAGES.get(stage, stage), completed=done, total=total if total > 1 else None)
+
+    try:
+        yield progress
+    finally:
+        timer.cancel()
+        timer.join()
+        if bar.live.is_started:
+            bar.stop()

@@ -1,0 +1,330 @@
+"""The command: what it prints and writes, its exit codes, and one sentence for everything that can be wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import conecollapse.datasets
+from conecollapse import CCNMF
+from conecollapse.cli import main
+from conecollapse.datasets import load
+
+ROOT = Path(__file__).parents[1]
+rng = np.random.default_rng(0)
+X = np.kron(np.eye(3), np.ones((5, 8))) + 0.1 * rng.random((15, 24)).round(3)
+GENES = [f"gene{j}" for j in range(22)] + ["<script>alert(1)</script>", '=1+1, "x"']
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with small files of several kinds, and no other data at hand."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CONECOLLAPSE_DATA", raising=False)
+    monkeypatch.setenv("CONECOLLAPSE_CACHE", str(tmp_path / "cache"))
+    samples = [f"s{i}" for i in range(15)]
+    pd.DataFrame(X.T, index=pd.Index(GENES, name="gene"), columns=samples).to_csv("genes.csv")
+    pd.DataFrame({"sample": samples[::-1], "class": ["abc"[i // 5] for i in range(15)][::-1]}).to_csv("classes.csv", index=False)
+    words = rng.poisson(0.4, (30, 40)) + np.kron(np.eye(2, dtype=int), rng.poisson(1.5, (15, 20)))
+    scipy.io.mmwrite("words.mtx", sp.coo_array(words))
+    np.save("faces.npy", np.kron(np.eye(2), np.ones((6, 10))) + 0.1 * rng.random((12, 20)))
+    return tmp_path
+
+
+@pytest.fixture
+def small_digits(monkeypatch):
+    """The digits 0, 1 and 2, under the name of all."""
+    digits = load("digits")
+    chosen = np.flatnonzero(digits.y < 3)[:90]
+    small = replace(digits, X=digits.X[chosen], y=digits.y[chosen])
+
+    def small_load(name, **options):
+        return small if name.upper() == "DIGITS" else load(name, **options)
+
+    monkeypatch.setattr(conecollapse.datasets, "load", small_load)
+    monkeypatch.setattr("conecollapse.experiments.runs.load", small_load)
+    monkeypatch.setattr("conecollapse.experiments.runs._loaded", {})
+    return small
+
+
+@pytest.fixture
+def run(capfd):
+    """Runs the command in this process; its exit code, stdout and stderr."""
+
+    def command(*arguments):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        return left.value.code, *capfd.readouterr()
+
+    return command
+
+
+def fails(run, *arguments, code=1):
+    """The one sentence of a command that fails."""
+    status, out, err = run(*arguments)
+    assert status == code
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("conecollapse: ")
+    return err
+
+
+class TestCluster:
+    def test_a_table_of_genes(self, here, run):
+        code, out, err = run("cluster", "genes.csv", "-k", "3", "--labels", "classes.csv")
+        assert (code, err) == (0, "")
+        assert "15 samples, 24 features; samples are columns and features rows, because the rows are called 'gene'" in out
+        assert "3 clusters of 5, 5, 5 samples; purity 1.000, accuracy 1.000." in out
+        assert "24 of 24 features are extreme rays; proven" in out
+        assert "results in genes-clusters" in out
+        written = {path.name for path in (here / "genes-clusters").iterdir()}
+        assert {"labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json"} <= written
+        assert run("verify", "genes-clusters")[0] == 0
+
+    def test_json_is_one_object(self, here, run):
+        code, out, err = run("cluster", "genes.csv", "-k", "3", "--json", "--no-report", "--seed", "7", "--out", "o")
+        assert (code, err) == (0, "")
+        found = json.loads(out)
+        assert out.count("\n") == 1
+        assert found["cluster_sizes"] == [5, 5, 5]
+        assert found["folder"] == "o"
+        facts = json.loads((here / "o" / "run.json").read_text())
+        assert facts["parameters"]["random_state"] == 7
+        assert not (here / "o" / "report.html").exists()
+
+    def test_orientation_can_be_asked_for(self, run):
+        code, out, _ = run("cluster", "genes.csv", "-k", "3", "--features-in", "columns", "--json", "--no-report")
+        assert code == 0
+        assert json.loads(out)["n_samples"] == 24
+
+    def test_warnings_are_notes(self, run):
+        frame = pd.read_csv("genes.csv", index_col=0)
+        frame.loc["gene3"] = 0
+        frame.to_csv("genes.csv")
+        code, out, err = run("cluster", "genes.csv", "-k", "3", "--no-report")
+        assert code == 0
+        assert "conecollapse: note: feature 3 of X holds only zeros" in err
+        assert "23 of 24 features are extreme rays, 1 hold only zeros" in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["nofile.csv", "-k", "3"], "there is no file 'nofile.csv'"),
+            ([".", "-k", "3"], "is a folder"),
+            (["empty.csv", "-k", "3"], "is empty"),
+            (["genes.xlsx", "-k", "3"], "known are .npy, .npz"),
+            (["ragged.csv", "-k", "2"], "line 3 of ragged.csv has 2 cells where the lines before have 3"),
+            (["text.csv", "-k", "2"], "line 3, column 2 ('b') of text.csv holds 'much' where a number belongs"),
+            (["negative.csv", "-k", "2"], "1 negative value, the first in row 2 ('s2'), column 2 ('b'): -5"),
+            (["objects.npy", "-k", "2"], "Python objects"),
+            (["genes.csv", "-k", "16"], "16 clusters were asked for, but there are only 15 samples"),
+            (["genes.csv", "-k", "0"], "-k takes a number of clusters, or auto; got '0'"),
+            (["genes.csv", "-k", "many"], "got 'many'"),
+            (["genes.csv"], "Missing option '-k'"),
+            (["genes.csv", "-k", "3", "--normalize", "l2"], "normalize must be one of"),
+            (["genes.csv", "-k", "3", "--affinity", "x"], "affinity must be one of auto, none, knn, diffusion; got 'x'"),
+            (["genes.csv", "-k", "3", "--features-in", "left"], "features_in must be one of"),
+            (["genes.csv", "-k", "3", "--image-shape", "5"], "--image-shape takes height x width"),
+            (["genes.csv", "-k", "3", "--image-shape", "5x5"], "images of 5 x 5 have 25 pixels"),
+            (["genes.csv", "-k", "3", "--labels", "none.txt"], "there is no file 'none.txt'"),
+            (["genes.csv", "-k", "3", "--labels", "two.txt"], "two.txt has 2 labels for 15 samples"),
+            (["genes.csv", "-k", "3", "--out", "theirs"], "holds other files ('notes.txt')"),
+            (["genes.csv", "-k", "3", "--out", "genes.csv"], "is a file; name a folder"),
+            (["genes.csv", "-k", "3", "--out", "/proc/nowhere/x"], "/proc/nowhere"),
+            (["genes.csv", "-k", "3", "--seed", "-1"], "Invalid value for '--seed'"),
+            (["genes.csv", "-k", "3", "--nonsense"], "No such option"),
+        ],
+    )
+    def test_one_sentence_and_nothing_written(self, arguments, message, here, run):
+        (here / "empty.csv").touch()
+        (here / "genes.xlsx").write_text("x")
+        (here / "ragged.csv").write_text("a,b,c\n1,2,3\n4,5\n")
+        (here / "text.csv").write_text("a,b,c\n1,2,3\n4,much,6\n")
+        (here / "negative.csv").write_text("id,a,b\ns1,1,2\ns2,4,-5\n")
+        (here / "two.txt").write_text("a\nb\n")
+        np.save(here / "objects.npy", np.array([[{}, 1], [2, 3]], dtype=object), allow_pickle=True)
+        (here / "theirs").mkdir()
+        (here / "theirs" / "notes.txt").write_text("mine")
+        before = sorted(here.rglob("*"))
+        assert message in fails(run, "cluster", *arguments)
+        assert sorted(here.rglob("*")) == before
+
+    def test_a_full_disk(self, here, run, monkeypatch):
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("numpy.savez", full)
+        before = sorted(here.rglob("*"))
+        assert "No space left on device; nothing was left there" in fails(run, "cluster", "genes.csv", "-k", "3")
+        assert sorted(here.rglob("*")) == before
+
+    def test_ctrl_c_says_what_is_kept(self, here, run, monkeypatch):
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("conecollapse.cli.options.report_writer", lambda _: interrupt)
+        assert "the results are in 'a', only the report is missing" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "a", code=130)
+        assert (here / "a" / "labels.csv").exists()
+        monkeypatch.setattr(CCNMF, "fit", interrupt)
+        assert "the cone of the features was finished and is in 'b'" in fails(
+            run, "cluster", "genes.csv", "-k", "3", "--out", "b", code=130
+        )
+        assert run("verify", "b")[0] == 0
+        monkeypatch.setattr("conecollapse.io.read_table", interrupt)
+        assert "nothing was written" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "c", code=130)
+        assert not (here / "c").exists()
+
+    def test_a_mistake_of_ours_is_a_sentence_too(self, run, monkeypatch):
+        def broken(*_, **__):
+            raise ZeroDivisionError("a\nb")
+
+        monkeypatch.setattr("conecollapse.io.read_table", broken)
+        assert "should not have happened (ZeroDivisionError: a b); please report it" in fails(run, "cluster", "genes.csv", "-k", "3")
+        with pytest.raises(ZeroDivisionError):
+            main(["--debug", "cluster", "genes.csv", "-k", "3"])
+
+
+class TestRaysAndVerify:
+    def test_exact_and_few(self, run):
+        code, out, err = run("rays", "genes.csv")
+        assert (code, err) == (0, "")
+        assert "24 of 24 features are extreme rays" in out
+        assert "rays: gene0, gene1" in out
+        assert "and 14 more, in rays.csv" in out
+        few = json.loads(run("rays", "genes.csv", "--max-residual", "0.3", "--out", "few", "--json")[1])
+        assert few["n_rays"] < 24
+        assert few["largest_residual"] <= 0.3
+        assert set(few["rays"]) <= set(GENES)
+        assert "no feature is further from their cone" in run("rays", "genes.csv", "--max-rays", "3", "--out", "three")[1]
+        assert json.loads(run("verify", "few", "--json")[1])["verified"]
+
+    def test_bad_options(self, here, run):
+        assert "max_residual" in fails(run, "rays", "genes.csv", "--max-residual", "-1")
+        assert "Invalid value for '--max-rays'" in fails(run, "rays", "genes.csv", "--max-rays", "0")
+        assert not (here / "genes-rays").exists()
+
+    def test_one_byte_of_the_data(self, here, run):
+        run("cluster", "genes.csv", "-k", "3", "--no-report")
+        text = (here / "genes.csv").read_text()
+        at = text.index("gene9,") + 8
+        (here / "genes.csv").write_text(text[:at] + ("3" if text[at] != "3" else "4") + text[at + 1 :])
+        assert "the feature 'gene9' does not have the values" in fails(run, "verify", "genes-clusters")
+        (here / "whole.csv").write_text(text.replace("\n", "\r\n"))
+        code, out, _ = run("verify", "genes-clusters", "--data", "whole.csv")
+        assert code == 0
+        assert "the bytes of the data file changed, but no value did" in out
+
+    def test_no_run(self, run):
+        assert "there is no folder 'none'" in fails(run, "verify", "none")
+        assert "holds no run" in fails(run, "verify", ".")
+
+
+class TestDatasets:
+    def test_list(self, run):
+        code, out, _ = run("datasets", "list")
+        assert code == 0
+        assert re.search(r"DIGITS\s+image\s+1797\s+64\s+10\s+installed", out)
+        assert len(json.loads(run("datasets", "list", "--json")[1])["datasets"]) == 17
+
+    @pytest.mark.usefixtures("small_digits")
+    def test_fetch_and_cluster(self, run):
+        code, out, _ = run("datasets", "fetch", "digits", "--out", "digits.npz")
+        assert code == 0
+        hint = re.search(r"for instance: conecollapse (.*)", out)[1]
+        code, out, _ = run(*shlex.split(hint), "--no-report", "--affinity", "none", "--json")
+        assert code == 0
+        assert json.loads(out)["purity"] > 0.9
+        assert json.loads(out)["n_samples"] == 90
+
+    def test_what_is_wrong(self, run):
+        assert "did you mean 'REUTERS'" in fails(run, "datasets", "fetch", "rueters")
+        assert "--out takes a file that ends in .npz" in fails(run, "datasets", "fetch", "digits", "--out", "x.csv")
+        assert fails(run, "datasets", "fetch", "digits", "--out", "no/where.npz")
+
+
+class TestOthers:
+    @pytest.mark.usefixtures("small_digits")
+    def test_the_demo_recovers_verifies_and_compares(self, run):
+        code, out, err = run("demo", "--out", "d")
+        assert (code, err) == (0, "")
+        assert "12 rays found" in out
+        assert "the same rays: True" in out
+        assert out.count("erified") >= 3
+        assert "refused (point" in out
+        assert re.search(r"CC-NMF\s+[01]\.\d+", out)
+        assert re.search(r"k-means\s+[01]\.\d+", out)
+        for hint in re.findall(r"conecollapse ((?:cluster|verify) .*)", out):
+            assert run(*shlex.split(hint))[0] == 0
+
+    def test_the_demo_says_where_it_cannot_write(self, run):
+        assert "cannot" in fails(run, "demo", "--out", "/proc/nowhere")
+
+    @pytest.mark.usefixtures("small_digits")
+    def test_bench(self, run):
+        code, out, _ = run("bench")
+        assert code == 0
+        for name in ("conecollapse nnls", "SciPy nnls", "scikit-learn NMF", "conecollapse CCNMF", "k-means"):
+            assert name in out
+        rows = json.loads(run("bench", "digits", "--json")[1])["rows"]
+        residuals = [row["value"] for row in rows if row["quality"] == "relative residual"]
+        assert residuals[0] == pytest.approx(residuals[1])
+
+    def test_help_version_and_completion(self, run):
+        code, out, _ = run("--help")
+        assert code == 0
+        assert "130 interrupted" in out
+        assert run("--version")[1].startswith("conecollapse 0.")
+        assert "Usage: conecollapse" in " ".join(run()[1].split())
+        for command in ("demo", "cluster", "rays", "verify", "datasets", "reproduce", "bench"):
+            assert run(command, "--help")[0] == 0
+        assert "No such command 'cluter'" in fails(run, "cluter")
+
+    def test_progress_shows_on_a_terminal_that_waits(self, monkeypatch, capsys):
+        from conecollapse.cli import terminal
+
+        with terminal.working("nothing") as progress:
+            assert progress is None  # no terminal
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        with terminal.working("patience") as progress:
+            progress("cone", 1, 10)
+        assert capsys.readouterr().err == ""  # over before anyone waited
+        monkeypatch.setattr(terminal, "PATIENCE", 0.0)
+        with terminal.working("patience") as progress:
+            progress("cone", 1, 10)
+            while not capsys.readouterr().err:
+                progress("cone", 2, 10)
+
+
+def test_the_module_is_a_command_and_completes():
+    environment = {"_CONECOLLAPSE_COMPLETE": "complete_bash", "COMP_WORDS": "conecollapse clus", "COMP_CWORD": "1"}
+    program = "import sys; sys.argv[0] = 'conecollapse'; from conecollapse.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ | environment)
+    assert done.stdout.split() == ["cluster"]
+    failed = subprocess.run([sys.executable, "-m", "conecollapse.cli", "verify", "none"], capture_output=True, text=True, check=False)
+    assert failed.returncode == 1
+    assert failed.stderr == "conecollapse: there is no folder 'none'.\n"
+
+
+@pytest.mark.usefixtures("small_digits")
+def test_every_example_of_the_page_runs(run):
+    page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+    lines = [line for block in re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL) for line in block.splitlines()]
+    assert len(lines) > 10
+    for line in lines:
+        assert line.startswith("$ conecollapse ")
+        code, _, err = run(*shlex.split(line)[2:])
+        assert code == 0, f"{line}: {err}"
