@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
+from setup_browser import find
 
 settings.register_profile("repo", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.load_profile("repo")
@@ -56,3 +57,52 @@ def data_folder(monkeypatch, nothing_at_hand):
     folder.mkdir()
     monkeypatch.setenv("CONECOLLAPSE_DATA", str(folder))
     return folder
+
+
+PATIENCE = 120_000  # milliseconds: a browser without a graphics card on a busy machine
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium, or one line that says why not."""
+    path = find()
+    if path is None:
+        pytest.skip("no Chromium on this machine (tests/setup_browser.py)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a local page, offline; at the end nothing may have gone wrong in the console or asked for the network."""
+    contexts, wrong = [], []
+
+    def opened(path, size=(1280, 900), scheme="light"):
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, offline=True)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(PATIENCE)
+        tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None)
+        tab.goto(path.as_uri())
+        return tab
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def draw_all(tab):
+    """Scroll through a report so that every figure outside closed details is drawn."""
+    places = tab.locator(".figure:visible")
+    for i in range(places.count()):
+        places.nth(i).scroll_into_view_if_needed()
+        tab.wait_for_function("place => place.querySelector('.main-svg, canvas') !== null", arg=places.nth(i).element_handle())

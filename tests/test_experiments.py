@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
 from conecollapse.datasets import load
-from conecollapse.experiments import METHODS, PROTOCOLS, STUDIES, Record, draw, html, leave_one_out, make_table, markdown, read, run
+from conecollapse.experiments import METHODS, PROTOCOLS, STUDIES, Record, brief, draw, html, leave_one_out, make_table, markdown, read, run
 from conecollapse.experiments.ablation import ABLATION, CONSTANTS
 from conecollapse.experiments.methods import KMeansClusters, SpectralClusters, _coordinates
 from conecollapse.experiments.records import append
@@ -92,6 +92,7 @@ def test_the_table_says_what_was_measured():
     assert "| KHAN* | 0.63 | **0.620 ± 0.014** | 0.420 ± 0.014 | > outsiders k-means, p = 0.009 |" in text
     assert "| mean | 0.630 | 0.620 | 0.420 | |" in text
     assert "other <genes>" in text
+    assert "| KHAN* | 0.63 | 0.420 | **0.620** |" in brief(table)
     page = html(table)
     assert "other &lt;genes&gt;" in page
     assert "<b>0.620 ± 0.014</b>" in page
@@ -173,3 +174,8 @@ def test_the_tables_in_the_docs_are_drawn_from_the_results(study, tmp_path):
     folder = ROOT / "docs" / "results"
     (tmp_path / f"{study}.jsonl").write_bytes((folder / f"{study}.jsonl").read_bytes())
     assert draw(study, tmp_path) == (folder / f"{study}.md").read_text(encoding="utf-8")
+
+
+def test_the_table_in_the_readme_is_drawn_from_the_results():
+    records = read(ROOT / "docs" / "results" / "table.jsonl")
+    assert brief(make_table(records)) in (ROOT / "README.md").read_text(encoding="utf-8")

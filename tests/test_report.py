@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from setup_browser import find
+from conftest import draw_all
 
 from conecollapse.datasets import load, make_topics
 from conecollapse.io import read_table
@@ -19,7 +19,6 @@ from conecollapse.runs import cluster
 
 pytestmark = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")  # pixels that are always black
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
-PATIENCE = 120_000  # milliseconds: a browser without a graphics card on a busy machine
 EVIL = '<script>document.title="owned"</script>'
 TITLE = "<img src=x onerror=alert(1)>"
 ENTITY = "&lt;b&gt; &amp; 'quoted' \"twice\""
@@ -41,52 +40,16 @@ def hostile_run():
     return cluster(table, 3, target=np.array([EVIL, ENTITY])[np.arange(40) % 2], random_state=0)
 
 
-@pytest.fixture(scope="module")
-def browser():
-    path = find()
-    if path is None:
-        pytest.skip("no Chromium on this machine (tests/setup_browser.py)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-        )
-        yield started
-        started.close()
-
-
 @pytest.fixture
-def open_report(browser, tmp_path):
-    """Opens a run's report, offline; at the end nothing may have gone wrong in the console or asked for the network."""
-    contexts, wrong = [], []
+def open_report(open_page, tmp_path):
+    """Writes and opens the report of a run."""
 
     def opened(run, size="desktop", scheme="light"):
         path = tmp_path / "report.html"
         write_report(path, run)
-        width, height = SIZES[size]
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(PATIENCE)
-        tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None)
-        tab.goto(path.as_uri())
-        return tab
+        return open_page(path, SIZES[size], scheme)
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert wrong == []
-
-
-def draw_all(tab):
-    """Scroll through the page so that every figure outside closed details is drawn."""
-    places = tab.locator(".figure:visible")
-    for i in range(places.count()):
-        places.nth(i).scroll_into_view_if_needed()
-        tab.wait_for_function("place => place.querySelector('.main-svg, canvas') !== null", arg=places.nth(i).element_handle())
+    return opened
 
 
 def test_the_page_says_what_was_found(digits_run):

@@ -11,7 +11,7 @@ from conecollapse.experiments.ablation import ABLATION, CONSTANTS, leave_one_out
 from conecollapse.experiments.methods import METHODS, PROTOCOLS, Method
 from conecollapse.experiments.records import Record, read
 from conecollapse.experiments.runs import run, run_once
-from conecollapse.experiments.table import Table, html, make_table, markdown
+from conecollapse.experiments.table import Table, brief, html, make_table, markdown
 
 STUDIES: dict[str, tuple[Method, ...]] = {"table": METHODS, "ablation": ABLATION, "constants": CONSTANTS}
 
@@ -22,6 +22,7 @@ __all__ = [
     "Method",
     "Record",
     "Table",
+    "brief",
     "draw",
     "html",
     "leave_one_out",

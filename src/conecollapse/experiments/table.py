@@ -16,6 +16,15 @@ from conecollapse.experiments.records import Record
 Column = tuple[str, str]  # protocol and method
 OURS: Column = ("ours", "CC-NMF auto")
 PAPER: Column = ("paper", "CC-NMF")
+BRIEF: dict[Column, str] = {
+    PAPER: "paper's CC-NMF",
+    ("letter", "CC-NMF"): "the letter",
+    ("graph", "CC-NMF"): "on a graph",
+    ("outsiders", "k-means"): "k-means",
+    ("outsiders", "spherical k-means"): "spherical k-means",
+    ("outsiders", "spectral"): "spectral",
+    OURS: '`CCNMF(affinity="auto")`',
+}
 AGAINST = "ours against the best other (rank sums)"
 
 
@@ -102,6 +111,27 @@ def markdown(table: Table) -> str:
     lines.append("| mean | " + " | ".join(f"{means[c]:.3f}" if c in means else "" for c in table.columns) + " | |")
     lines += ["", *(f"\\* {row}: {note}" for row, note in table.notes.items() if note)]
     return "\n".join(lines) + "\n"
+
+
+def brief(table: Table) -> str:
+    """Seven columns of it, means only, for a README; the best measured mean of these in bold."""
+    columns = [column for column in BRIEF if column in table.columns]
+    lines = ["| set | " + " | ".join(BRIEF[c] for c in columns) + " |", "| --- |" + " --- |" * len(columns)]
+    means = table.means()
+    scores = {row: {c: table.cells[row, c].mean for c in columns if (row, c) in table.cells} for row in table.rows}
+    scores["mean"] = {c: means[c] for c in columns if c in means}
+    for row, values in scores.items():
+        best = max((value for c, value in values.items() if c[0] != "paper"), default=0.0)
+        texts = [_brief_text(c, values, best, 2 if c == PAPER and row != "mean" else 3) for c in columns]
+        lines.append(f"| {row}{'*' if table.notes.get(row) else ''} | " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _brief_text(column: Column, values: dict[Column, float], best: float, digits: int) -> str:
+    if column not in values:
+        return ""
+    text = f"{values[column]:.{digits}f}"
+    return f"**{text}**" if column[0] != "paper" and text == f"{best:.{digits}f}" else text
 
 
 def _text(table: Table, row: str, column: Column) -> str:
