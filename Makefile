@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit bench docs-figures clean
+.PHONY: demo test lint types layers unit bench docs docs-figures clean
 
 demo: $(STAMP)
 	$(BIN)/python -m conecollapse.demo
@@ -28,8 +28,13 @@ unit: $(STAMP)
 bench: $(STAMP)
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
+docs: $(STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "the site is build/docs/index.html"
+
 docs-figures: $(STAMP)
 	$(BIN)/python benchmarks/recovery.py --out docs/figures
+	$(BIN)/python benchmarks/extreme.py --out docs/figures
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,5 +43,5 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
