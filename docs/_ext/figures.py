@@ -80,7 +80,7 @@ def sketch(figure, path):
             axes.hist(x, bins=np.arange(0, 1.02, 0.02), color=_plain(shade), alpha=0.8)
     axes.axis("off")
     canvas.tight_layout(pad=0.2)
-    canvas.savefig(path)
+    canvas.savefig(path, transparent=True)
     plt.close(canvas)
 
 
