@@ -1,5 +1,5 @@
-# make demo: recover a cone on embedded data and verify it.  make test: lint, types, layers, tests.
-# Both set up a virtual environment in .venv from nothing but Python 3.11+ and a package index.
+# make demo: recover a cone on embedded data and verify it.  make test: lint, types, layers, tests.  make docs: the documentation.
+# Each sets up a virtual environment in .venv from nothing but Python 3.11+ and a package index.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -49,8 +49,8 @@ assert purity_score(person, graph.labels_) > 0.8
 # %%
 # What is in a cluster
 # --------------------
-# The mean of each cluster. Where it is sharp, the cluster holds one person who kept still. Where it is blurred, people were mixed or someone
-# moved.
+# The mean of each cluster. Where it is sharp, the cluster holds one person who kept still. Where it is blurred, people were mixed, or
+# someone moved.
 
 sizes = np.bincount(graph.labels_, minlength=20)
 plots.images(smaller(graph.profiles_), (56, 46), titles=[f"{k}: {size}" for k, size in enumerate(sizes)]).show()
