@@ -50,6 +50,7 @@ numpydoc_attributes_as_param_list = True
 
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # code, not what it printed
 
 sphinx_gallery_conf = {
     "examples_dirs": "examples",

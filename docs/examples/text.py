@@ -129,6 +129,7 @@ assert five.cone_.n_rays > 0.9 * X.shape[1]
 few = CCNMF(5, max_rays=100, random_state=0).fit(X)
 print("purity with 100 words", round(purity_score(package, few.labels_), 3))
 print(" ".join(vocabulary[few.ray_indices_[:12]]), "...")
+assert purity_score(package, few.labels_) > 0.8
 plots.epsilon_path(few.cone_).show()
 
 # sphinx_gallery_thumbnail_number = 2
