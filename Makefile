@@ -1,11 +1,11 @@
-# make demo: clusters and cones of embedded data, with a report, verified.  make test: lint, types, layers, tests.
-# Both set up a virtual environment in .venv from nothing but Python 3.11+ and a package index.
+# make demo: clusters and cones of embedded data, with a report, verified.  make test: lint, types, layers, tests.  make docs: the documentation.
+# Each sets up a virtual environment in .venv from nothing but Python 3.11+ and a package index.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit browser screenshots bench docs-figures clean
+.PHONY: demo test lint types layers unit browser screenshots bench docs docs-figures clean
 
 demo: $(STAMP)
 	$(BIN)/conecollapse demo
@@ -34,8 +34,13 @@ screenshots: $(STAMP) browser
 bench: $(STAMP)
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
+docs: $(STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "the site is build/docs/index.html"
+
 docs-figures: $(STAMP)
 	$(BIN)/python benchmarks/recovery.py --out docs/figures
+	$(BIN)/python benchmarks/extreme.py --out docs/figures
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -44,5 +49,5 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

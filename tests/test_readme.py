@@ -27,11 +27,20 @@ def test_readme(capsys):
 
 
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
-@pytest.mark.parametrize("page", ["docs/epsilon-cone.md", "docs/datasets.md", "docs/factorizations.md", "docs/what-reproduces.md"])
+@pytest.mark.parametrize("page", ["index", "theory", "epsilon-cone", "datasets", "factorizations", "what-reproduces"])
 def test_pages(page):
+    page = f"docs/{page}.md"
     scope = {}
     for block in blocks(page):
         exec(compile(block, page, "exec"), scope)
+
+
+def test_start_prints_what_it_says(capsys):
+    scope = {}
+    page = (ROOT / "docs/start.md").read_text(encoding="utf-8")
+    for code, printed in re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, flags=re.DOTALL):
+        exec(compile(code, "start.md", "exec"), scope)
+        assert capsys.readouterr().out == printed
 
 
 def test_links_lead_somewhere():

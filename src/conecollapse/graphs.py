@@ -25,6 +25,8 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 
+__all__ = ["Diffusion", "check_graph", "diffusion", "knn_graph", "n_parts", "neighbor_rows", "normalized"]
+
 METRICS = ("auto", "euclidean", "cosine")
 WEIGHTS = ("binary", "cosine", "local", "shared")
 DENSE_N = 3000  # samples up to which a diffusion is formed: 72 MiB and less than a second

