@@ -39,6 +39,7 @@ docs: $(STAMP)
 	@echo "the site is build/docs/index.html"
 
 docs-figures: $(STAMP)
+	$(BIN)/python docs/badges.py
 	$(BIN)/python benchmarks/recovery.py --out docs/figures
 	$(BIN)/python benchmarks/extreme.py --out docs/figures
 

@@ -47,3 +47,13 @@ def test_links_lead_somewhere():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_badges_are_true():
+    scope = {"__name__": "badges", "__file__": str(ROOT / "docs" / "badges.py")}
+    exec(compile((ROOT / "docs" / "badges.py").read_text(encoding="utf-8"), "badges.py", "exec"), scope)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, words in scope["facts"]().items():
+        file = ROOT / "docs" / "figures" / f"badge-{name}.svg"
+        assert file.read_text(encoding="utf-8") == scope["draw"](*words), f"{name}: run python docs/badges.py"
+        assert f"docs/figures/{file.name}" in readme

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 
@@ -38,9 +39,19 @@ class Variant:
         return found.A.argmax(axis=1)
 
 
+_cones: dict[tuple[str, int], Any] = {}  # of this process: seeds change the start, not the cone
+
+
 def few_rays(count: int) -> Any:
     """A maker of epsilon-cones of at most ``count`` rays, chosen by mass."""
-    return lambda B: data_cone(B, "approximate", max_residual=1e-3, max_rays=count, weighting="mass")
+
+    def make(B: Points) -> Any:
+        key = (joblib.hash(B), count)
+        if key not in _cones:
+            _cones[key] = data_cone(B, "approximate", max_residual=1e-3, max_rays=count, weighting="mass")
+        return _cones[key]
+
+    return make
 
 
 class NoGraph:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, Sparse
 
 DENSE = 600  # vertices up to which all eigenvectors are computed
@@ -34,8 +35,13 @@ def leading_eigenpairs(N: Sparse, k: int, rng: np.random.Generator) -> tuple[Flo
     if n <= DENSE or k * MANY > n:
         values, vectors = scipy.linalg.eigh(N.toarray(), subset_by_index=[n - k, n - 1])
         return np.minimum(values[::-1], 1.0), vectors[:, ::-1]
-    N = N.astype(np.float32)
-    width = min(n, k + max(16, k // 8))
+    with serial_blas():  # blocks this narrow gain nothing from a second thread, and lose much where other work holds a core
+        return _chebyshev_iteration(N.astype(np.float32), k, min(n, k + max(16, k // 8)), rng)
+
+
+def _chebyshev_iteration(N: Sparse, k: int, width: int, rng: np.random.Generator) -> tuple[FloatArray, AnyArray]:
+    """Filtered subspace iteration with a block of so many columns."""
+    n = N.shape[0]
     Q = np.linalg.qr(rng.standard_normal((n, width)).astype(np.float32))[0]
     damped, values = 0.0, np.full(width, np.inf)
     for _ in range(ROUNDS):

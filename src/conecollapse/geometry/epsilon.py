@@ -1,9 +1,11 @@
-"""The epsilon-cone: few rays, chosen greedily, with a guaranteed largest residual.
+r"""The epsilon-cone: few rays, chosen greedily, with a guaranteed largest residual.
 
 In high dimension nearly every noisy point is extreme, so the exact cone is large. Here the point furthest from the cone so far
 becomes the next ray, until no point is further than asked. Adding a ray can only bring points nearer: a residual measured earlier
 is an upper bound. So only the points with the largest bounds are measured again after each ray, until one of them exceeds
-all remaining bounds, and the greedy choice is exact although most points are left alone (*lazy* greedy).
+all remaining bounds, and the greedy choice is exact although most points are left alone (*lazy* greedy). The bounds are kept tight
+at the price of one product: a step of length :math:`g = r \cdot u` along the new ray u takes :math:`g^2` off the squared residual; where
+:math:`g \le 0` the old solution is still the best.
 
 Residuals come from block pivoting in Gram form: ``G = K K'`` and ``c_i = K u_i`` grow by one row with each ray, which costs one
 product with the points. The final guarantee is measured from explicit residuals.
@@ -27,8 +29,10 @@ from conecollapse.certificates import ApproximateCertificate
 
 SMALLEST_RESIDUAL = 1e-6  # squares of smaller ones are lost in the Gram form; the exact cone serves there
 GRAM_DIGITS = 0.999  # what the Gram form may be off by at SMALLEST_RESIDUAL; the guarantee is measured explicitly
-BATCH = 128  # bounds measured again at a time
+BATCH = 16  # bounds measured again at a time
+UNMOVED = 1e-12  # gradients up to this are rounding: products of unit vectors carry some 1e-16
 ROWS = 1024
+DENSE_CELLS = 2**25  # rays up to this size are multiplied dense: combinations of many sparse rays are dense anyway
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def approximate(
     rays = np.array(greedy.rays)
     coefficients, reached = _coefficients(U, U[rays], share, greedy)
     certificate = ApproximateCertificate(
-        tol=float(max(reached, np.finfo(np.float64).eps)),
+        tol=float(reached + (1 + len(rays)) * np.finfo(np.float64).eps),  # sums in another order round otherwise
         n_points=U.shape[0],
         dim=U.shape[1],
         rays=rays,
@@ -99,29 +103,33 @@ class Greedy:
         self.share = share
         self.rays: list[int] = []
         self.residuals: list[float] = []
-        self.bound = share.copy()
+        self.squares = np.ones(len(share))  # upper bounds of squared residuals, of unit points
         self.fresh = np.zeros(len(share), bool)
         self.G = np.zeros((0, 0))
         self.C = np.zeros((len(share), 8))  # columns are added in place, doubling as needed
-        self.passive = np.zeros((len(share), 8), bool)
+        self.H = np.zeros((len(share), 8))  # the last solution of each point
 
     def add(self, i: int) -> None:
         k = len(self.rays)
         if k == self.C.shape[1]:
             self.C = np.hstack([self.C, np.zeros_like(self.C)])
-            self.passive = np.hstack([self.passive, np.zeros_like(self.passive)])
+            self.H = np.hstack([self.H, np.zeros_like(self.H)])
         u = dense_rows(self.U, np.array([i]))[0]
         self.C[:, k] = self.U @ u
+        gradient = self.C[:, k] - self.H[:, :k] @ self.C[self.rays, k]
+        self.fresh &= gradient <= UNMOVED
+        self.H[:, k] = np.where(gradient > UNMOVED, gradient, 0.0)
+        self.squares = np.maximum(self.squares - self.H[:, k] ** 2, 0.0)
         self.rays.append(i)
         self.G = self.C[self.rays, : k + 1]
-        self.fresh[:] = False
 
     def furthest(self) -> tuple[int, float]:
         """The point with the largest weighted residual, and that residual."""
         while True:
-            stale = np.where(self.fresh, -1.0, self.bound)
+            bound = self.share * np.sqrt(self.squares)
+            stale = np.where(self.fresh, -1.0, bound)
             top = np.argpartition(-stale, min(BATCH, len(stale) - 1))[:BATCH]
-            known = np.where(self.fresh, self.bound, -1.0)
+            known = np.where(self.fresh, bound, -1.0)
             leader = int(np.argmax(known))
             if known[leader] >= stale[top].max():
                 return leader, float(known[leader])
@@ -131,15 +139,15 @@ class Greedy:
         """Solve ``rows`` over the rays so far; their coefficients, with bounds brought up to date."""
         k = len(self.rays)
         C = self.C[rows, :k]
-        result = block_pivoting(self.G, C, np.ones(len(rows)), start=self.passive[rows, :k])
+        result = block_pivoting(self.G, C, np.ones(len(rows)), start=self.H[rows, :k] > 0)
         H = np.maximum(result.X, 0.0)
         broken = np.flatnonzero(~result.solved)
         if len(broken):  # the rays chosen are dependent, as when there are more of them than dimensions
             K = dense_rows(self.U, np.array(self.rays))
             H[broken] = active_set(K, dense_rows(self.U, rows[broken])).dense(k)
         squares = 1.0 - 2.0 * np.einsum("ij,ij->i", H, C) + np.einsum("ij,ij->i", H @ self.G, H)
-        self.bound[rows] = self.share[rows] * np.sqrt(np.maximum(squares, 0.0))
-        self.passive[rows, :k] = H > 0
+        self.squares[rows] = np.maximum(squares, 0.0)
+        self.H[rows, :k] = H
         self.fresh[rows] = True
         return H
 
@@ -148,12 +156,15 @@ def _coefficients(U: Points, rays: Points, share: FloatArray, greedy: Greedy) ->
     """Coefficients of every point over the rays, and the largest weighted residual, measured explicitly."""
     parts: list[tuple[IntArray, FloatArray]] = []
     reached = 0.0
+    dense = rays.shape[0] * rays.shape[1] <= DENSE_CELLS
+    K = dense_rows(rays, np.arange(rays.shape[0])) if dense else rays
     for a in range(0, U.shape[0], ROWS):
         rows = np.arange(a, min(a + ROWS, U.shape[0]))
         H: FloatArray = greedy.measure(rows)
         H[share[rows] == 0] = 0.0
         some: list[tuple[IntArray, FloatArray]] = [(np.flatnonzero(h), h[h > 0]) for h in H]
-        weighted = share[rows] * row_norms(U[rows] - combination_rows(some, rays.shape[0]) @ rays)
+        explicit = dense_rows(U, rows) - H @ K if dense else U[rows] - combination_rows(some, rays.shape[0]) @ rays
+        weighted = share[rows] * row_norms(explicit)
         reached = max(reached, float(weighted.max()))
         parts += some
     return combination_rows(parts, rays.shape[0]), reached
