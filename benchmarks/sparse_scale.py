@@ -64,7 +64,8 @@ def main() -> None:
     X, topic = zipf_corpus(options.words, options.documents, options.entries)
     P = sp.csr_array(X.T)
     print(machine())
-    print(f"{options.words} words x {options.documents} documents, {X.nnz} non-zeros; {int((np.diff(P.indptr) == 1).sum())} words occur in one document")
+    once = int((np.diff(P.indptr) == 1).sum())
+    print(f"{options.words} words x {options.documents} documents, {X.nnz} non-zeros; {once} words occur in one document")
     start, before = time.perf_counter(), current_gib()
     print(f"peak {peak_gib():.2f} GiB after drawing, {before:.2f} GiB held by data and libraries", flush=True)
     cone = Cone.from_points(P)
@@ -75,8 +76,8 @@ def main() -> None:
     start = time.perf_counter()
     model = CCNMF(options.rank, n_init=options.n_init, random_state=0).fit(X)
     print(
-        f"CC-NMF with its cone: {time.perf_counter() - start:.1f} s, {model.n_iter_} iterations, purity {purity_score(topic, model.labels_):.3f}, "
-        f"peak {peak_gib():.2f} GiB"
+        f"CC-NMF with its cone: {time.perf_counter() - start:.1f} s, {model.n_iter_} iterations, "
+        f"purity {purity_score(topic, model.labels_):.3f}, peak {peak_gib():.2f} GiB"
     )
 
 

@@ -40,11 +40,14 @@ from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Callback
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress, Sparse
+from conecollapse.blocks import BlockedTable
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
 from conecollapse.factorization.onmf import prepared
+from conecollapse.factorization.onmf.em import row_lengths
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.streaming import cone_of_table
 from conecollapse.graphs import Diffusion
 
 WEIGHTINGS = ("mass", "unit")
@@ -101,7 +104,7 @@ def ccnmf(
         every, indices = column_lengths(X), cone.ray_indices
         V, lengths = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(every)), every[indices]
         d = mass(V) if weighting == "mass" else np.ones(cone.n_rays)
-        rays = weighted_rays(cone, d, X.dtype)
+        rays = X.columns(indices, d / lengths) if isinstance(X, BlockedTable) else weighted_rays(cone, d, X.dtype)
         _warn_of_orthant(cone)
         _check_reach(rays, n_components)
     run = prepared(solver, rays, tol=tol, max_iter=max_iter, callback=callback, progress=progress)
@@ -115,6 +118,8 @@ def ccnmf(
 
 def _warn_of_orthant(cone: Cone) -> None:
     """When every sample has a feature of its own, the rays are the axes: U is the identity up to order, and says nothing of clusters."""
+    if not cone.holds_rays:  # too many samples for each to have a feature of its own
+        return
     entries = np.diff(cone.rays.indptr) if sp.issparse(cone.rays) else (cone.rays != 0).sum(axis=1)
     if cone.n_rays > 1 and (entries == 1).all():
         warnings.warn(
@@ -132,7 +137,7 @@ def check_weighting(weighting: Any) -> None:
 
 def _check_reach(rays: Points, n_components: int) -> None:
     """A cluster needs a sample with an entry on some ray; an epsilon-cone of few rays may leave samples out."""
-    filled = int((np.diff(rays.indptr) > 0).sum() if sp.issparse(rays) else rays.any(axis=1).sum())
+    filled = int((row_lengths(rays) > 0).sum())
     if filled < n_components:
         raise InvalidInputError(
             f"only {filled} samples have an entry on any of the {rays.shape[1]} rays, fewer than n_components = {n_components}; "
@@ -152,6 +157,10 @@ def data_cone(
     progress: Progress = None,
 ) -> Cone:
     """The cone of the columns of X: certified (exact), by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone."""
+    if isinstance(X, BlockedTable):
+        if method == "certified":
+            return cone_of_table(X, tol)
+        raise InvalidInputError(f"of a table in blocks only the certified cone can be had; got {method!r}.")
     points = as_points(sp.csr_array(X.T) if sp.issparse(X) else X.T, "X.T")
     if method == "certified":
         return Cone.from_points(points, tol=tol, progress=progress)
@@ -165,6 +174,8 @@ def data_cone(
 
 def column_lengths(X: Points) -> FloatArray:
     """Lengths of the columns, in float64."""
+    if isinstance(X, BlockedTable):
+        return X.lengths
     if sp.issparse(X):
         return np.sqrt(np.bincount(X.indices, weights=np.square(X.data, dtype=np.float64), minlength=X.shape[1]))
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64)))

@@ -256,7 +256,7 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
 
 
 @njit(cache=True, nogil=True)
-def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, position, value, inside, rounding, margin, least, limit, inside_at):  # type: ignore[no-untyped-def]  # fmt: skip
+def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, position, value, inside, rounding, margin, least, few, zero):  # type: ignore[no-untyped-def]  # fmt: skip
     """One small problem, in slice coordinates ``q = u / sum``.
 
     Returns whether it was solved, the combination (unit coefficients), the functional on the support with its lift, and
@@ -289,7 +289,7 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
         x[t] = val[a + t] / sums[i]
     S, h, f = np.empty(0, np.int64), np.empty(0), np.empty(0)
     lift, distance = 0.0, 0.0
-    if df * (n_contained + 1) <= limit:
+    if df * (n_contained + 1) <= few:
         Z = np.zeros((n_contained + 1, df))
         for q in range(n_contained):
             j = contained[q]
@@ -299,10 +299,10 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
         solved = True
         S, h, r = _solve_small(Z, x, n_contained)
     else:
-        solved, every, r = descend_by_sweeps(ptr, idx, val, sums, contained, n_contained, position, x, inside_at)
+        solved, every, r = descend_by_sweeps(ptr, idx, val, sums, contained, n_contained, position, x, zero)
         S = np.flatnonzero(every)
         h = every[S]
-        if np.sqrt(dot(r, r)) <= inside_at * np.sqrt(dot(x, x)):
+        if np.sqrt(dot(r, r)) <= zero * np.sqrt(dot(x, x)):
             r[:] = 0.0
     if solved:
         for q in range(len(S)):
