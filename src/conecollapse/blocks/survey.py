@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +52,7 @@ def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") ->
 
 def _moved(message: str, at: tuple[int, int]) -> str:
     """Row and column named in a message about a block, as they are in the whole table."""
-    words = message.split()
-    for word, offset in (("row", at[0]), ("column", at[1])):
-        if word in words:
-            place = words.index(word) + 1
-            digits = "".join(c for c in words[place] if c.isdigit())
-            words[place] = words[place].replace(digits, str(int(digits) + offset), 1)
-    return " ".join(words)
+    return re.sub(r"row (\d+), column (\d+)", lambda m: f"row {int(m[1]) + at[0]}, column {int(m[2]) + at[1]}", message, count=1)
 
 
 @dataclass(frozen=True)

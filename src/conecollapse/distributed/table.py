@@ -53,7 +53,7 @@ class DaskTable(BlockedTable):
         self._strips: list[Delayed] | None = None
 
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
-        common = delayed(shared, pure=False, traverse=False) if isinstance(shared, np.ndarray) else shared  # travels once
+        common = None if shared is None else delayed(shared, pure=False, traverse=False)  # travels once
         tasks = named(
             stage,
             _work_on,

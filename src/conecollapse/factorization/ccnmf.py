@@ -8,7 +8,10 @@ transpose, so nothing is transposed here: the points of the cone are the columns
 with U the unit rays as columns, V >= 0 the coefficients of the features, A the orthonormal factor. The paper's H is :math:`A^T`, its W
 is :math:`(S V)^T`. The label of sample i is the argmax of row i of A.
 
-**Stage 1** is the cone: V comes with its certificate, so nothing has to be solved for it. **Stage 2** is an orthogonal NMF of the rays,
+**Stage 1** is the cone. V comes with its certificate, except where more rays than samples leave it open: which of many V the search came
+upon would depend on the order of the points, so it is solved for once more, over the rays alone.
+
+**Stage 2** is an orthogonal NMF of the rays,
 
 .. math:: \min_{A, S \ge 0,\ A^T A = I} \|(U - A S)\, D\|^2 ,
 
@@ -41,6 +44,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Callback
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress, Sparse
 from conecollapse.blocks import BlockedTable
+from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
 from conecollapse.factorization.onmf import prepared
 from conecollapse.factorization.onmf.em import row_lengths
@@ -102,7 +106,7 @@ def ccnmf(
     else:
         cone = data_cone(X, progress=progress) if cone is None else cone
         every, indices = column_lengths(X), cone.ray_indices
-        V, lengths = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(every)), every[indices]
+        V, lengths = encoded(X, cone, every), every[indices]
         d = mass(V) if weighting == "mass" else np.ones(cone.n_rays)
         rays = X.columns(indices, d / lengths) if isinstance(X, BlockedTable) else weighted_rays(cone, d, X.dtype)
         _warn_of_orthant(cone)
@@ -179,6 +183,34 @@ def column_lengths(X: Points) -> FloatArray:
     if sp.issparse(X):
         return np.sqrt(np.bincount(X.indices, weights=np.square(X.data, dtype=np.float64), minlength=X.shape[1]))
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64)))
+
+
+def encoded(X: Points, cone: Cone, lengths: FloatArray) -> Sparse:
+    """V (c, n_features) with ``X = U V``: as certified where it is unique, else from one solve for each feature over the rays."""
+    H = sp.csr_array(sp.diags_array(lengths) @ cone.point_coefficients)
+    open_ones = np.flatnonzero(np.diff(H.indptr) > 1)
+    is_unique = cone.n_rays <= X.shape[0] or isinstance(cone.certificate, ApproximateCertificate)
+    if is_unique or not cone.holds_rays or sp.issparse(cone.rays) or not len(open_ones):
+        return sp.csr_array(H.T)
+    if isinstance(X, BlockedTable):
+        place = np.searchsorted(open_ones, X.bounds)
+        pieces = [open_ones[a:b] - start for a, b, start in zip(place[:-1], place[1:], X.bounds[:-1], strict=True)]
+        rows = sp.vstack(X.visit(encoded_columns, pieces, cone, stage="coefficients"))
+    else:
+        rows = encoded_columns(X, open_ones, cone)
+    spread = sp.csr_array((np.ones(len(open_ones)), (open_ones, np.arange(len(open_ones)))), shape=(H.shape[0], len(open_ones)))
+    kept = np.ones(H.shape[0])
+    kept[open_ones] = 0.0
+    V = sp.csr_array((sp.diags_array(kept) @ H + spread @ rows).T)
+    V.eliminate_zeros()
+    return V
+
+
+def encoded_columns(block: Points, columns: IntArray, cone: Cone) -> Sparse:
+    """Coefficients over the rays of these columns, as sparse rows."""
+    if not len(columns):
+        return sp.csr_array((0, cone.n_rays))
+    return cone.coefficients(np.ascontiguousarray(block[:, columns].T), sparse=True)
 
 
 def mass(V: Sparse) -> FloatArray:

@@ -241,7 +241,7 @@ class Cone:
         >>> cone = Cone.from_samples(np.split(X, 10))
         >>> cone.ray_indices
         array([0, 1, 2])
-        >>> bool(cone.verify(lambda: np.split(X, 7)).largest_residual < 1e-12)
+        >>> bool(cone.verify(lambda: np.split(X, 5)).largest_residual < 1e-12)
         True
         """
         from conecollapse.geometry.streaming import cone_of_samples

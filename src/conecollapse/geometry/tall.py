@@ -9,7 +9,7 @@ Two things remain. *The slice*: the columns of R have entries of both signs, but
 :math:`p = \sum_j u_j` has :math:`p \cdot u_i \ge 1`; a reflection that takes p to the direction of ones lets the certified method run as it
 is. *The proof*: a witness g' in :math:`R^m` must become one about X. As a combination of the points, :math:`g = \sum_j w_j u_j`, it needs
 no Q and no vector of length n, and `conecollapse.certificates.blocked` checks it against X itself. Here conditioning enters: rounding in
-that sum grows with :math:`\|w\|_1`, up to the condition number of the unit points. What it would spoil is shifted away along p at the price
+that sum grows with :math:`\|w\|`, up to the condition number of the unit points. What it would spoil is shifted away along p at the price
 of a smaller proven distance; if that falls to ``tol`` for some ray, a larger ``tol`` is what can be certified, and a warning says which.
 """
 
@@ -30,6 +30,7 @@ from conecollapse.geometry.certified import certify
 from conecollapse.geometry.certified.settle import CLEAR, EPS
 
 LONGEST_BLOCK = 2**17  # rows of the longest block that a checker may read at once and still find the witnesses clear of its rounding
+ROUNDING = 8.0  # times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker measures
 COARSER = 10.0  # the next tolerance that is tried
 COARSEST = 1e-3
 
@@ -99,7 +100,7 @@ def _combined(U: FloatArray, c: Certificate, n_samples: int) -> tuple[FloatArray
     values = G @ L.T
     here = np.arange(len(c.rays))
     towards = L @ L.sum(axis=0)  # p . u_j >= 1
-    margin = 2 * (min(n_samples, LONGEST_BLOCK) + 4) * EPS * row_norms(G) + c.n_points * EPS * np.abs(w).sum(axis=1)
+    margin = 2 * (min(n_samples, LONGEST_BLOCK) + 4) * EPS * row_norms(G) + ROUNDING * EPS * row_norms(w)
     needed = (values + margin[:, None]) / towards
     needed[here, np.searchsorted(leaders, c.rays)] = -np.inf
     needed[np.ix_(c.rays_only, ~np.isin(leaders, c.rays))] = -np.inf
