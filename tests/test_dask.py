@@ -18,17 +18,9 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 
-from conecollapse import CCNMF, Cone, ConeCollapse  # noqa: E402
-from conecollapse._errors import CheckpointError, ClusterError  # noqa: E402
+from conecollapse import CCNMF, CheckpointError, ClusterError, Cone, ConeCollapse  # noqa: E402
 
 CHUNKS = {"features": (-1, 23), "samples": (17, -1), "both": (21, 31)}
-# a killed worker leaves sockets, and distributed says so
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
 SCHEDULER = """
 import time
 from distributed import LocalCluster
@@ -210,6 +202,20 @@ def test_a_cone_can_be_given_to_ccnmf():
         CCNMF(2, cone=cone).fit(X[:, 1:])
 
 
+def test_a_cluster_lost_in_stage_2_leaves_the_cone_of_stage_1(monkeypatch):
+    def lost(*_args, **_kwargs):
+        raise ClusterError("the Dask cluster went away")
+
+    X = problem(0)
+    with monkeypatch.context() as patch:
+        patch.setattr("conecollapse.estimators.ccnmf.ccnmf", lost)
+        with pytest.raises(ClusterError) as caught:
+            CCNMF(3).fit(array(X, "both"))
+    assert "goes on from it" in caught.value.__notes__[0]
+    again = CCNMF(3, cone=caught.value.cone, n_init=1, random_state=0).fit(array(X, "both"))
+    assert_same(again, CCNMF(3, n_init=1, random_state=0).fit(X))
+
+
 def test_checkpoints_of_dask_arrays_resume(tmp_path):
     X = problem(0)
     direct = Cone.from_table(array(X, "features"))
@@ -241,7 +247,7 @@ def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(t
         address = process.stdout.readline().strip()
         with (
             dask.config.set({"distributed.comm.timeouts.connect": "1s", "scheduler": "dask.distributed"}),
-            distributed.Client(address, timeout="20s"),
+            distributed.Client(address, timeout="3s"),
         ):
             killer.start()
             with pytest.raises(ClusterError, match=expected):

@@ -27,8 +27,9 @@ def test_readme(capsys):
 
 
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
-@pytest.mark.parametrize("page", ["docs/epsilon-cone.md", "docs/datasets.md", "docs/factorizations.md", "docs/what-reproduces.md"])
+@pytest.mark.parametrize("page", ["epsilon-cone", "datasets", "factorizations", "what-reproduces", "scale"])
 def test_pages(page):
+    page = f"docs/{page}.md"
     scope = {}
     for block in blocks(page):
         exec(compile(block, page, "exec"), scope)

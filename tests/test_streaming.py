@@ -10,8 +10,7 @@ import scipy.io
 import scipy.sparse as sp
 from cones import planted
 
-from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, MultiplicativeNMF, blocks
-from conecollapse._errors import CheckpointError, DataChangedError
+from conecollapse import CCNMF, CertificateError, CheckpointError, Cone, ConeCollapse, DataChangedError, MultiplicativeNMF, blocks
 from conecollapse.blocks import open_table
 
 
@@ -33,6 +32,7 @@ def test_merged_rays_equal_direct_rays_exactly_however_points_are_split(seed):
     np.testing.assert_array_equal(merged.ray_indices, direct.ray_indices)
     assert abs(merged.rays - direct.rays).max() == 0
     np.testing.assert_array_equal(merged.zero_points, direct.zero_points)
+    assert [group.tolist() for group in merged.groups] == [group.tolist() for group in direct.groups]
     merged.verify(P)
 
 

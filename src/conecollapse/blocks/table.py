@@ -41,6 +41,8 @@ class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
     is_sparse : bool
     """
 
+    cone: Callable[..., Any] | None = None  # cone(tol, checkpoint), where the owner of the blocks finds the cone in a way of its own
+
     def __init__(self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool) -> None:
         super().__init__(dtype=np.dtype(np.float32 if dtype == np.float32 else np.float64), shape=shape)
         self.axis = axis

@@ -260,9 +260,8 @@ def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterat
 def cone_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None) -> Cone:
     """See `Cone.from_table`. A table with a way of its own (a cluster) is asked first."""
     _ = table.survey  # refuses what cannot be used
-    own = getattr(table, "cone", None)
-    if own is not None:
-        cone: Cone = own(tol, checkpoint)
+    if table.cone is not None:
+        cone: Cone = table.cone(tol, checkpoint)
         return cone
     table = table.oriented()
     warn_if_too_coarse(table, tol)
