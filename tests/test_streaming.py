@@ -254,6 +254,17 @@ def test_the_checker_by_blocks_refuses_what_does_not_hold(tmp_path):
         Cone.from_points(X.T).verify(open_table(X))
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-9, 1e9, 1e200])
+def test_the_scale_of_a_tall_table_does_not_matter(scale):
+    X = planted(np.random.default_rng(0), 100, 8, 20).T
+    cone = Cone.from_samples(np.array_split(scale * X, 3))
+    np.testing.assert_array_equal(cone.ray_indices, Cone.from_points(X.T).ray_indices)
+    cone.verify(lambda: np.array_split(scale * X, 4))
+    np.testing.assert_array_equal(Cone.from_table(open_table(scale * X, block_size=33)).ray_indices, cone.ray_indices)
+    with pytest.raises(ValueError, match="all 3 points are zero"):
+        Cone.from_samples([np.zeros((5, 3))])
+
+
 @pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-6])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_tol_ill_conditioned_points_are_certified_at(gap, dtype):

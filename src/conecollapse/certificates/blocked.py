@@ -54,12 +54,13 @@ def check_blocks(blocks: Blocks, c: Certificate) -> Verdict:
 
 def _column_norms(blocks: Blocks, c: Certificate) -> tuple[FloatArray, int, int]:
     """Lengths of the columns, rows of the longest block, and the number of blocks."""
-    peak, squares, rows, longest, count = 1.0, np.zeros(c.n_points), 0, 0, 0
+    peak, squares, rows, longest, count = 0.0, np.zeros(c.n_points), 0, 0, 0
     for block in blocks():
         if block.shape[1] != c.n_points:
             raise CertificateError(f"the certificate is about {c.n_points} points, but a block has {block.shape[1]} columns.")
-        high = max(float(np.abs(block).max(initial=0.0)), peak if count else np.finfo(float).tiny)
-        squares = squares * (peak / high) ** 2 + np.square(np.asarray(block, np.float64) / high).sum(axis=0)
+        high = max(float(np.abs(block).max(initial=0.0)), peak)  # squares are in units of the largest entry so far, so that none is lost
+        scale = high if high > 0 else 1.0
+        squares = squares * (peak / scale) ** 2 + np.square(np.asarray(block, np.float64) / scale).sum(axis=0)
         peak, rows, longest, count = high, rows + block.shape[0], max(longest, block.shape[0]), count + 1
     if rows != c.dim:
         raise CertificateError(f"the certificate is about points in dimension {c.dim}, but the blocks have {rows} rows.")

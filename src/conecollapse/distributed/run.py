@@ -48,7 +48,7 @@ def compute(tasks: Sequence[Delayed], stage: str, lost: str) -> list[Any]:
     except BaseException as error:
         if not _is_loss(error):
             raise
-        what = f"{type(error).__name__}: {error}".strip(": ")
+        what = " ".join(f"{type(error).__name__}: {error}".rstrip(": .").split())
         raise ClusterError(f"the Dask cluster went away during conecollapse-{stage} ({what}). {lost}") from error
 
 

@@ -240,7 +240,7 @@ def cone_of_samples(blocks: Iterable[Any], tol: float) -> Cone:
     """See `Cone.from_samples`."""
     rows: list[int] = []
     R = triangular_of(_dense_samples(blocks, rows, tol))
-    return Cone(None, tall_certificate(R, sum(rows), tol)[0])
+    return Cone(None, tall_certificate(R, sum(rows), tol))
 
 
 def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterator[AnyArray]:
@@ -267,7 +267,7 @@ def cone_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[st
     warn_if_too_coarse(table, tol)
     if table.axis == 1:
         return cone_of_blocks((_points(block) for block in table.blocks()), tol, checkpoint, None)
-    return with_held_rays(table, tall_certificate(triangular_of(table.blocks()), table.shape[0], tol)[0])
+    return with_held_rays(table, tall_certificate(triangular_of(table.blocks()), table.shape[0], tol))
 
 
 def with_held_rays(table: BlockedTable, certificate: Certificate) -> Cone:

@@ -31,6 +31,7 @@ from conecollapse.geometry.certified.settle import CLEAR, EPS
 
 LONGEST_BLOCK = 2**17  # rows of the longest block that a checker may read at once and still find the witnesses clear of its rounding
 ROUNDING = 8.0  # times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker measures
+FAINT = 1e-100  # entries below this, or above its inverse, are scaled before they are squared
 COARSER = 10.0  # the next tolerance that is tried
 COARSEST = 1e-3
 
@@ -48,16 +49,26 @@ def stacked(first: FloatArray, second: FloatArray) -> FloatArray:
 def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
     """The R of all blocks, one after the other: memory for one block and one R."""
     R: FloatArray | None = None
+    unit = 0.0
     for block in blocks:
-        R = triangular(block) if R is None else triangular(np.vstack([R, block]))
+        unit = unit or safe_unit(float(block.max()))
+        scaled = block if unit in (0.0, 1.0) else np.asarray(block, np.float64) / unit
+        R = triangular(scaled) if R is None else triangular(np.vstack([R, scaled]))
     if R is None:
         raise InvalidInputError("there are no blocks; at least one is needed.")
     return R
 
 
-def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> tuple[Certificate, FloatArray]:
-    """Certificate about the columns of X, from the R of its QR factorization, and their lengths."""
+def safe_unit(peak: float) -> float:
+    """A power of two by which to divide entries whose squares would be lost; cones do not change with it. 0 for a block of zeros."""
+    return 1.0 if FAINT <= peak <= 1 / FAINT else float(2.0 ** np.floor(np.log2(peak))) if peak > 0 else 0.0
+
+
+def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> Certificate:
+    """Certificate about the columns of X, from the R of its QR factorization."""
     U, lengths = unit_rows(np.ascontiguousarray(R.T))
+    if not lengths.any():
+        raise InvalidInputError(f"all {len(lengths)} points are zero; a cone needs at least one point that is not.")
     U = _facing_ones(U)
     wanted = tol
     while True:
@@ -76,7 +87,7 @@ def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> tuple[Certifi
         )
     families = {"G": np.zeros((0, n_samples)), "T": np.zeros((n_samples, 0)), "offset": np.zeros(0), "F": sp.csr_array((0, n_samples))}
     kind = np.full(len(found.rays), COMBINED)
-    return replace(found, dim=n_samples, kind=kind, centre=np.zeros(n_samples), W=W, **families), lengths  # type: ignore[arg-type]
+    return replace(found, dim=n_samples, kind=kind, centre=np.zeros(n_samples), W=W, **families)  # type: ignore[arg-type]
 
 
 def _facing_ones(U: FloatArray) -> FloatArray:
