@@ -30,7 +30,8 @@ SERIES = {  # what is varied, and over what
     "non-zeros": ([300_000, 1_000_000, 3_000_000, 10_000_000], "non-zeros of a Zipf corpus: cone"),
     "non-zeros, merged": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone merged from 8 blocks"),
     "non-zeros, stage 2": ([300_000, 1_000_000, 3_000_000, 10_000_000], "non-zeros of a Zipf corpus: 20 clusters, one start"),
-    "workers": ([1, 2], "worker processes: cone of 8000 points in dimension 40, 8 blocks"),
+    "workers": ([1, 2], "worker processes: cone of 8000 points in dimension 40, all rays, 8 blocks"),
+    "workers, few rays": ([1, 2], "worker processes: cone of 16000 points in dimension 30, 100 rays, 8 blocks"),
 }
 ENOUGH = 2.0  # seconds after which a measurement is not repeated again; there are two at least, and the shortest counts
 WORDS, DOCUMENTS = 50, 100  # non-zeros for each word, and for each document
@@ -57,6 +58,9 @@ def prepare(series: str, size: int) -> Callable[[], object]:
         return lambda: Cone.from_samples(np.array_split(X, max(1, size // 20_000)), 1e-6)
     if series == "workers":
         return on_workers(rng.gamma(0.5, size=(8000, 40)) + 1e-3)
+    if series == "workers, few rays":
+        rays = rng.gamma(0.5, size=(100, 30)) + 1e-3
+        return on_workers(np.vstack([rays, rng.gamma(0.3, size=(15_900, 100)) @ rays])[rng.permutation(16_000)])
     X = corpus(size)
     P = sp.csr_array(X.T)
     if series == "non-zeros":
@@ -73,7 +77,7 @@ def on_workers(P: np.ndarray) -> Callable[[], object]:
 
     from conecollapse import Cone
 
-    return lambda: Cone.from_points(da.from_array(P, chunks=(1000, -1)))
+    return lambda: Cone.from_points(da.from_array(P, chunks=(-(-len(P) // 8), -1)))
 
 
 def measure(series: str, size: int, queue) -> None:
@@ -84,10 +88,10 @@ def measure(series: str, size: int, queue) -> None:
     Cone.from_points(small)  # compile
     Cone.from_points(sp.csr_array(small * (small > 0.8)) + sp.eye_array(300, 20))
     CCNMF(2, n_init=1, random_state=0).fit(corpus(20_000))
-    if series == "workers":
+    if series.startswith("workers"):
         from distributed import Client, LocalCluster
 
-        work = on_workers(np.random.default_rng(0).gamma(0.5, size=(8000, 40)) + 1e-3)
+        work = prepare(series, size)
         with LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
             on_workers(small)()  # workers load their kernels
             queue.put(timed(series, size, work))
@@ -127,14 +131,14 @@ def draw(records: list[dict], path: Path) -> None:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams["svg.hashsalt"] = "scaling"  # the same figure from the same records
+    plt.rcParams |= {"svg.hashsalt": "scaling", "svg.fonttype": "none"}  # the same figure from the same records
     names = [name for name in SERIES if any(r["series"] == name for r in records)]
-    figure, axes = plt.subplots(2, (len(names) + 1) // 2, figsize=(13, 6), layout="constrained")
+    figure, axes = plt.subplots(3, -(-len(names) // 3), figsize=(11, 9), layout="constrained")
     for axis, name in zip(axes.flat, names, strict=False):
         some = [r for r in records if r["series"] == name]
         x = [r["x"] for r in some]
         axis.loglog(x, [r["seconds"] for r in some], "o-", label="seconds")
-        if name != "workers":  # their memory is their own
+        if not name.startswith("workers"):  # their memory is their own
             axis.loglog(x, [max(r["extra_mib"], 1) for r in some], "s--", label="MiB above the data")
         axis.set_title(f"{name}: exponent {exponent(some):.2f}" if len(some) > 2 else name)
         axis.set_xlabel(SERIES[name][1], fontsize=7)
@@ -151,7 +155,11 @@ def main() -> None:
     parser.add_argument("--records", type=Path, default=Path("scaling.jsonl"))
     parser.add_argument("--figure", type=Path, default=Path("scaling.svg"))
     parser.add_argument("--only", choices=SERIES)
+    parser.add_argument("--draw", action="store_true", help="draw and fit what was recorded before")
     options = parser.parse_args()
+    if options.draw:
+        report([json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()], options.figure)
+        return
     context = multiprocessing.get_context("spawn")
     print(machine(), flush=True)
     records = []
@@ -165,9 +173,17 @@ def main() -> None:
             records.append(queue.get(timeout=1800))
             process.join()
             print(json.dumps(records[-1]), flush=True)
+    if options.only is not None and options.records.is_file():  # the other series stay as they were
+        kept = [json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()]
+        records = [record for record in kept if record["series"] != options.only] + records
     options.records.parent.mkdir(parents=True, exist_ok=True)
     options.records.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    draw(records, options.figure)
+    report(records, options.figure)
+
+
+def report(records: list[dict], figure: Path) -> None:
+    """The figure, and a table of exponents."""
+    draw(records, figure)
     print("\n| varied | time grows like x to the | at the largest |\n| --- | --- | --- |")
     for series in dict.fromkeys(record["series"] for record in records):
         some = [record for record in records if record["series"] == series]
