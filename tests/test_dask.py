@@ -138,7 +138,7 @@ def test_on_a_cluster_with_named_tasks(cluster):
 
 
 def test_a_killed_worker_costs_time_and_not_the_result(cluster):
-    """One of two workers is killed as soon as the first rays are found; its nanny brings another."""
+    """One of two workers is killed when rays of some blocks are found and others are still to come; its nanny brings another."""
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
     local = CCNMF(3, n_init=2, random_state=0).fit(X)
     pids = cluster.run(os.getpid)
@@ -146,11 +146,12 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster):
     killed = []
 
     def kill_when_busy():
-        for _ in range(400):
-            time.sleep(0.01)
-            if cluster.run_on_scheduler(lambda dask_scheduler: "conecollapse-rays" in dask_scheduler.task_prefixes):
+        for _ in range(2000):
+            time.sleep(0.005)
+            found = cluster.run_on_scheduler(rays_by_state)
+            if "memory" in found and len(found) > 1:
                 os.kill(victim, signal.SIGKILL)
-                killed.append(victim)
+                killed.append(found)
                 return
 
     thread = threading.Thread(target=kill_when_busy)
@@ -161,6 +162,11 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster):
     assert killed
     assert_same(model, local)
     cluster.wait_for_workers(2, timeout=30)
+
+
+def rays_by_state(dask_scheduler):
+    """States of the tasks that find rays: "memory" once done, "waiting" or "processing" before."""
+    return {task.state for key, task in dask_scheduler.tasks.items() if str(key).startswith("conecollapse-rays")}
 
 
 def slowly(block):
