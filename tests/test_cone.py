@@ -333,3 +333,17 @@ def test_results_repeat_and_do_not_depend_on_threads():
     one, two, again = (Cone.from_points(P, n_jobs=n) for n in (1, 2, 2))
     assert one.ray_indices.tolist() == two.ray_indices.tolist()
     np.testing.assert_array_equal(two.certificate.G, again.certificate.G)
+
+
+def test_words_that_every_document_has_are_decided_by_sweeps():
+    """Two points that contain all others: one is their sum, so inside; of the other no one but itself has the last coordinate's share."""
+    rng = np.random.default_rng(0)
+    words = sp.random_array((900, 400), density=0.02, rng=rng).tocsr()
+    words = words[np.diff(words.indptr) > 0]
+    inside = rng.random((1, words.shape[0])) @ words
+    outside = np.where(np.arange(400) % 2, 1.0, 1e-3)[None, :]
+    P = sp.csr_array(sp.vstack([words, sp.csr_array(inside), sp.csr_array(outside)]))
+    cone = Cone.from_points(P)
+    assert words.shape[0] not in cone.ray_indices
+    assert cone.ray_indices.tolist() == brute_force(P.toarray()).tolist()
+    cone.verify(P)

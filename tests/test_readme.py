@@ -27,7 +27,7 @@ def test_readme(capsys):
 
 
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
-@pytest.mark.parametrize("page", ["index", "theory", "epsilon-cone", "datasets", "factorizations", "what-reproduces"])
+@pytest.mark.parametrize("page", ["index", "theory", "epsilon-cone", "datasets", "factorizations", "what-reproduces", "scale"])
 def test_pages(page):
     page = f"docs/{page}.md"
     scope = {}

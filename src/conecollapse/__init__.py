@@ -3,6 +3,7 @@
 - `nnls`: non-negative least squares for any shape and rank, one right-hand side or a million.
 - `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that `Cone.verify` checks.
 - `Cone.approximate`: few rays with a guaranteed largest residual.
+- `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.blocks`: the same for data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`, `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`):
   factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
@@ -16,13 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from conecollapse._errors import (
     CertificateError,
+    CheckpointError,
+    ClusterError,
     ConeCollapseError,
     ConeFileError,
     ConvergenceError,
+    DataChangedError,
     DatasetError,
     DatasetNotFoundError,
     EmptyDataWarning,
     InvalidInputError,
+    MissingDependencyError,
     RunFolderError,
 )
 from conecollapse._nnls import NnlsInfo, nnls
@@ -65,17 +70,21 @@ __all__ = [
     "ApproximateCertificate",
     "Certificate",
     "CertificateError",
+    "CheckpointError",
+    "ClusterError",
     "Cone",
     "ConeCollapse",
     "ConeCollapseError",
     "ConeFileError",
     "ConvergenceError",
+    "DataChangedError",
     "DatasetError",
     "DatasetNotFoundError",
     "EmptyDataWarning",
     "HierarchicalNMF",
     "InvalidInputError",
     "Iteration",
+    "MissingDependencyError",
     "MultiplicativeNMF",
     "NnlsInfo",
     "OrthogonalNMF",

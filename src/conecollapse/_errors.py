@@ -37,3 +37,24 @@ class DatasetError(ConeCollapseError, OSError):
 
 class DatasetNotFoundError(DatasetError, FileNotFoundError):
     """A dataset is not on this machine; the message says which file to put where."""
+
+
+class DataChangedError(ConeCollapseError, OSError):
+    """A file is not what it was when reading began; the message says how far reading got."""
+
+
+class CheckpointError(ConeCollapseError, ValueError):
+    """Saved cones do not fit the data that a run is to be resumed on; the message says in what."""
+
+
+class MissingDependencyError(ConeCollapseError, ImportError):
+    """An optional package is needed; the message names the extra that brings it."""
+
+
+class ClusterError(ConeCollapseError, RuntimeError):
+    """A cluster or its scheduler went away; the message says what was lost and what can be resumed.
+
+    ``cone`` is the cone of stage 1 when that was finished, else None.
+    """
+
+    cone: object = None

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import CertificateError
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
-from conecollapse.certificates.claims import DENSE, METRIC, SUPPORT, ApproximateCertificate, Certificate, Verdict
+from conecollapse.certificates.claims import COMBINED, DENSE, METRIC, SUPPORT, ApproximateCertificate, Certificate, Verdict
 from conecollapse.certificates.form import check_form
 
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
@@ -139,7 +139,8 @@ def _check_witnesses(U: Points, c: Certificate) -> float:
     """Every ray is clear of the others; the smallest distance proven."""
     leaders = np.flatnonzero(c.leader == np.arange(c.n_points))
     smallest, proven = np.inf, 0
-    for kind, prove in ((DENSE, _prove_dense), (METRIC, _prove_metric), (SUPPORT, _prove_support)):
+    families = ((DENSE, _prove_dense), (METRIC, _prove_metric), (SUPPORT, _prove_support), (COMBINED, _prove_combined))
+    for kind, prove in families:
         family = np.flatnonzero(c.kind == kind)
         for rays_only, against in ((False, leaders), (True, c.rays)):
             rows = np.flatnonzero(c.rays_only[family] == rays_only)
@@ -163,6 +164,11 @@ def _prove_metric(U: Points, c: Certificate, rays: IntArray, rows: IntArray, aga
         return (Q @ c.T) @ c.T.T - c.offset[rows[part], None]
 
     return _separate_all(U, c, rays, against, witnesses)
+
+
+def _prove_combined(U: Points, c: Certificate, rays: IntArray, rows: IntArray, against: IntArray) -> float:
+    # whatever rounding does to W U, the vector that comes out is the witness
+    return _separate_all(U, c, rays, against, lambda part: np.asarray((U.T @ c.W[rows[part]].T).T))
 
 
 def _separate_all(U: Points, c: Certificate, rays: IntArray, against: IntArray, witnesses: Callable[[IntArray], FloatArray]) -> float:

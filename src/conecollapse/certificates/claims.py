@@ -14,22 +14,26 @@ them must stay although neither is ``tol`` away from all other points. Such a ra
 i itself) and a witness that separates j by more than ``tol`` from the cone of the other *rays*: without i, j is not generated.
 The rays of a merged cone carry the same claim, because the points behind the two cones are not at hand when they merge.
 
-Witnesses come in three forms, because a dense vector for each ray is often wasteful:
+Witnesses come in four forms, because a dense vector for each ray is often wasteful:
 
 - ``dense``: the vector itself;
 - ``metric``: one matrix T and centre for all, ``g_i = T T' (q_i - centre) - offset_i`` with ``q_i = u_i / sum(u_i)``;
-- ``support``: a few values on the support of ``u_i`` and one value ``-lift`` everywhere off it (sparse points only).
+- ``support``: a few values on the support of ``u_i`` and one value ``-lift`` everywhere off it (sparse points only);
+- ``combined``: weights of the points, ``g_i = sum_j W_ij u_j``, whose size does not depend on the dimension. For points in very many
+  dimensions, which are seen a block of coordinates at a time.
 
 `checker` proves all this with NumPy and, where the points are sparse, SciPy's sparse products. It shares no code with the solvers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 
-DENSE, METRIC, SUPPORT = 0, 1, 2
+DENSE, METRIC, SUPPORT, COMBINED = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Certificate:
     leader: IntArray  # (n_points,) leader of each point's group; -1 for a zero point
     rays_only: BoolArray  # (c,) the witness separates from the cone of the other rays, not of all other points
     separated: IntArray  # (c,) the point that the witness separates: the ray itself, unless rays_only
-    kind: IntArray  # (c,) DENSE, METRIC or SUPPORT
+    kind: IntArray  # (c,) DENSE, METRIC, SUPPORT or COMBINED
     G: FloatArray  # (number of DENSE rays, dim)
     T: FloatArray  # (dim, d), shared by METRIC rays
     centre: FloatArray  # (dim,)
@@ -52,6 +56,7 @@ class Certificate:
     F: Sparse  # (number of SUPPORT rays, dim)
     lift: FloatArray  # (number of SUPPORT rays,)
     coefficients: Sparse  # (n_points, c)
+    W: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (number of COMBINED rays, n_points)
 
 
 @dataclass(frozen=True)

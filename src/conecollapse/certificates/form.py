@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import CertificateError
 from conecollapse._types import AnyArray
-from conecollapse.certificates.claims import DENSE, METRIC, SUPPORT, ApproximateCertificate, Certificate
+from conecollapse.certificates.claims import COMBINED, DENSE, METRIC, SUPPORT, ApproximateCertificate, Certificate
 
 
 def check_form(c: Certificate | ApproximateCertificate) -> None:
@@ -44,7 +44,7 @@ def _check_exact(c: Certificate, n_rays: int) -> None:
         _refuse("rays", "the indices must be increasing")
     _indices("leader", c.leader, c.n_points, -1, c.n_points)
     _indices("separated", c.separated, n_rays, 0, c.n_points)
-    _indices("kind", c.kind, n_rays, DENSE, SUPPORT + 1)
+    _indices("kind", c.kind, n_rays, DENSE, COMBINED + 1)
     if not (isinstance(c.rays_only, np.ndarray) and c.rays_only.dtype == bool and c.rays_only.shape == (n_rays,)):
         _refuse("rays_only", f"it must hold {n_rays} booleans")
     dense, metric, support = (int((c.kind == kind).sum()) for kind in (DENSE, METRIC, SUPPORT))
@@ -54,6 +54,9 @@ def _check_exact(c: Certificate, n_rays: int) -> None:
     _floats("offset", c.offset, (metric,))
     _floats("lift", c.lift, (support,))
     _sparse("F", c.F, (support, c.dim))
+    combined = int((c.kind == COMBINED).sum())
+    if combined:
+        _floats("W", c.W, (combined, c.n_points))
 
 
 def _indices(name: str, array: Any, length: int | None, low: int, high: int) -> None:

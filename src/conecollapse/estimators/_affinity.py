@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, Points, Sparse
+from conecollapse.blocks import BlockedTable
 from conecollapse.factorization.data import squared_norm
 from conecollapse.graphs import SELF_LOOP, check_graph, diffusion, knn_graph, n_parts, neighbor_rows
 
@@ -76,6 +77,8 @@ def make_input(X: Points, affinity: Any, *, n_neighbors: int, metric: str, dampi
     """The input that ``affinity`` asks for."""
     if affinity is None:
         return Input(X, None)
+    if isinstance(X, BlockedTable):
+        raise InvalidInputError(f"affinity={affinity!r} needs the whole table in memory; a table in blocks is factorized as it is.")
     if affinity not in AFFINITIES:
         raise InvalidInputError(f"affinity must be None or one of {', '.join(AFFINITIES)}; got {affinity!r}.")
     G = check_graph(X) if affinity == "precomputed" else knn_graph(X, n_neighbors, metric=metric)

@@ -15,9 +15,10 @@ from conecollapse._checks import as_matrix, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms
 from conecollapse._types import AnyArray, IntArray, Points
+from conecollapse.blocks import BlockedTable, as_table
 from conecollapse.estimators._affinity import Input, make_input
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tables import check_table, generator, safe_unit, warn_of_empty
+from conecollapse.estimators._tables import check_table, divided, generator, safe_unit, warn_of_empty
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
 from conecollapse.factorization.inits import is_pair
@@ -32,6 +33,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     _is_orthogonal = False  # whether `orthogonality_` is reported
     _needs_every_sample = False  # whether each component must have a sample of its own
+    _takes_blocks = False  # whether `fit` works on tables in blocks
     _encodings_scale = False  # whether W scales with the data, rather than H
 
     def __init__(
@@ -66,20 +68,22 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         empty = warn_of_empty(X, "kept in place" + (", with zero encodings and the label 0" if keeps_zeros else ""), self)
         self._check_parameters(X, int((~empty).sum()))
         self._unit = X.dtype.type(safe_unit(X))
-        source = self._make_input(X / self._unit if self._unit != 1 else X)
+        source = self._make_input(divided(X, self._unit))
         result = self._factorize(source.table, generator(self.random_state))
         if keeps_zeros and empty.any():
             result.W[empty] = 0
         self._set_factors(result, source)
         self._input = source.forget()
         self.profiles_ = self._profiles(X)
+        if isinstance(X, BlockedTable):
+            self.labels_: Any = X.wrap(self.labels_)
         return self
 
     def _profiles(self, X: Points) -> AnyArray:
         """Mean sample of each cluster; zero for clusters without samples."""
         n, r = X.shape[0], self.components_.shape[0]
         members = sp.csr_array((np.ones(n, X.dtype), self.labels_, np.arange(n + 1)), shape=(n, r))
-        sums = members.T @ X
+        sums = (X.T @ members.toarray()).T if isinstance(X, BlockedTable) else members.T @ X
         counts = np.maximum(np.bincount(self.labels_, minlength=r), 1)[:, None]
         return np.asarray((sums.toarray() if sp.issparse(sums) else sums) / counts).astype(X.dtype)
 
@@ -118,8 +122,9 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def predict(self, X: Any) -> IntArray:
         """The component that says most about each sample."""
-        encodings = self.transform(X)
-        return self._labels(np.asarray(encodings))
+        labels = self._labels(np.asarray(self.transform(X)))
+        table = as_table(X)
+        return labels if table is None else table.wrap(labels)
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Samples (rows of the graph, where an affinity is used) from encodings: ``X @ components_``."""
@@ -140,7 +145,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _scaled(self, X: Any) -> Points:
         X = check_table(self, X, reset=False)
-        return X / self._unit if self._unit != 1 else X
+        return divided(X, self._unit)
 
     def _make_input(self, X: Points) -> Input:
         return make_input(
@@ -211,7 +216,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return int(self.components_.shape[0])
 
     def _summary(self) -> dict[str, str]:
-        sizes = np.bincount(self.labels_, minlength=self.components_.shape[0])
+        sizes = np.bincount(np.asarray(self.labels_), minlength=self.components_.shape[0])
         rows = {
             "samples by cluster": ", ".join(str(size) for size in sizes),
             "relative error": f"{self.relative_err_:.4g}",

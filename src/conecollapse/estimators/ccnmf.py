@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from conecollapse._checks import check_count
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import ClusterError, InvalidInputError
 from conecollapse._types import AnyArray, Points
+from conecollapse.blocks import BlockedTable
 from conecollapse.estimators._affinity import Input
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators.nmf import check_solver, comparable
@@ -36,8 +37,9 @@ class CCNMF(BaseNMF):
         How much each ray counts in stage 2: by the data it carries, or all the same, as in the paper.
     solver : {"em", "mu", "ding", "choi", "stiefel", "onp-mf"}
         Orthogonal NMF of stage 2, see `OrthogonalNMF`.
-    cone : {"certified", "paper"}
-        The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower.
+    cone : {"certified", "paper"} or Cone
+        The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower. Or the cone of the
+        features, found before: to go on after an interruption, or to try several ranks.
     cone_tol : float, optional
         Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32, whose rounding is about 1e-7.
     eta : float
@@ -90,6 +92,7 @@ class CCNMF(BaseNMF):
     array([ True])
     """
 
+    _takes_blocks = True
     _is_orthogonal = True
     _needs_every_sample = True
 
@@ -99,7 +102,7 @@ class CCNMF(BaseNMF):
         *,
         weighting: str = "mass",
         solver: str = "em",
-        cone: str = "certified",
+        cone: Any = "certified",
         cone_tol: float | None = None,
         eta: float = 0.25,
         max_residual: float | None = None,
@@ -156,10 +159,10 @@ class CCNMF(BaseNMF):
         check_solver(self.solver)
         if self.affinity == "auto":
             return self._factorize_auto(table, rng)
-        found = ccnmf(
+        cone = self._cone(table)
+        found = self._with_cone(
+            cone,
             table,
-            self.n_components,
-            cone=self._cone(table),
             weighting=self.weighting,
             solver=self.solver,
             init=self._start(table),
@@ -173,6 +176,14 @@ class CCNMF(BaseNMF):
         if self.cone_ is not None and names is not None and self.affinity is None:
             self.cone_.ray_names = names[self.ray_indices_]
         return replace(found.rays, W=found.A, H=found.H, error=found.error)
+
+    def _with_cone(self, cone: Cone | None, table: Points, **options: Any) -> ConeFactorization:
+        try:
+            return ccnmf(table, self.n_components, cone=cone, **options)
+        except ClusterError as error:
+            error.cone = cone
+            error.add_note("Stage 1 was finished: its cone is the `cone` of this error, and CCNMF(..., cone=error.cone) goes on from it.")
+            raise
 
     def _factorize_auto(self, table: Points, rng: np.random.Generator) -> Factorization:
         check_weighting(self.weighting)
@@ -197,9 +208,11 @@ class CCNMF(BaseNMF):
         return replace(found.stage2, W=found.A, H=H, error=error)
 
     def _make_input(self, X: Points) -> Input:
-        return Input(X, None) if self.affinity == "auto" else super()._make_input(X)
+        return Input(X, None) if self.affinity == "auto" and not isinstance(X, BlockedTable) else super()._make_input(X)
 
     def _cone(self, table: Points) -> Cone | None:
+        if isinstance(self.cone, Cone):
+            return self._given(self.cone, table)
         is_exact = self.max_residual is None and self.max_rays is None
         if self.max_rays is not None and check_count(self.max_rays, "max_rays") < self.n_components:
             raise InvalidInputError(f"max_rays = {self.max_rays} is fewer than n_components = {self.n_components}; raise it.")
@@ -219,6 +232,14 @@ class CCNMF(BaseNMF):
             return data_cone(table, self.cone, tol=tol, eta=self.eta)
         residual = 1e-3 if self.max_residual is None else self.max_residual  # with max_rays alone the number of rays decides
         return data_cone(table, "approximate", max_residual=residual, max_rays=self.max_rays, weighting=self.weighting)
+
+    def _given(self, cone: Cone, table: Points) -> Cone:
+        if (cone.dim, cone.n_points) != table.shape:
+            raise InvalidInputError(
+                f"the cone is of {cone.n_points} features of {cone.dim} samples, but the table has shape {table.shape}; "
+                "pass the cone of the columns of X."
+            )
+        return cone
 
     def _set_cone(self, found: ConeFactorization) -> None:
         self.cone_ = found.cone

@@ -15,6 +15,7 @@ from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms, unit_rows
 from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
+from conecollapse.blocks import BlockedTable, as_table
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.estimators._tables import check_table, safe_unit, warn_of_empty
 from conecollapse.factorization.ccnmf import CONES, data_cone
@@ -68,6 +69,8 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
     array([ 0.   , -0.707])
     """
 
+    _takes_blocks = True
+
     def __init__(
         self,
         method: str = "certified",
@@ -110,11 +113,18 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             raise InvalidInputError(f"max_rays = {self.max_rays} is for an epsilon-cone; add method='approximate', or leave it out.")
         known = getattr(self, "cone_", None)
         labels = X.index if self.points == "samples" and hasattr(X, "iloc") else None
+        if self.points == "samples" and as_table(X) is not None:
+            raise InvalidInputError("of a table in blocks the features are the points; for samples use Cone.from_points or from_blocks.")
         X, arrived = self._checked_block(X, known)
         warn_of_empty(X, "kept in place, as zeros", arrived)
+        if isinstance(X, BlockedTable):
+            return self._take(self._block(X), X.lengths, known, arrived, labels)
         table = X if self.points == "features" else (sp.csr_array(X.T) if sp.issparse(X) else X.T)  # its columns are the points
         block = self._block(table)
         lengths = unit_rows(sp.csr_array(table.T) if sp.issparse(table) else table.T)[1]
+        return self._take(block, lengths, known, arrived, labels)
+
+    def _take(self, block: Cone, lengths: FloatArray, known: Cone | None, arrived: Any, labels: Any) -> ConeCollapse:
         cone = block if known is None else known.merge(block)
         # nothing of the model changes before this line, so a refused block leaves it as it was
         self._take_names(arrived, known)

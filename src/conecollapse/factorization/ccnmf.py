@@ -8,7 +8,10 @@ transpose, so nothing is transposed here: the points of the cone are the columns
 with U the unit rays as columns, V >= 0 the coefficients of the features, A the orthonormal factor. The paper's H is :math:`A^T`, its W
 is :math:`(S V)^T`. The label of sample i is the argmax of row i of A.
 
-**Stage 1** is the cone: V comes with its certificate, so nothing has to be solved for it. **Stage 2** is an orthogonal NMF of the rays,
+**Stage 1** is the cone. V comes with its certificate, except where more rays than samples leave it open: which of many V the search came
+upon would depend on the order of the points, so it is solved for once more, over the rays alone.
+
+**Stage 2** is an orthogonal NMF of the rays,
 
 .. math:: \min_{A, S \ge 0,\ A^T A = I} \|(U - A S)\, D\|^2 ,
 
@@ -40,11 +43,15 @@ from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Callback
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress, Sparse
+from conecollapse.blocks import BlockedTable
+from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
 from conecollapse.factorization.onmf import prepared
+from conecollapse.factorization.onmf.em import row_lengths
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.streaming import cone_of_table
 from conecollapse.graphs import Diffusion
 
 WEIGHTINGS = ("mass", "unit")
@@ -99,9 +106,9 @@ def ccnmf(
     else:
         cone = data_cone(X, progress=progress) if cone is None else cone
         every, indices = column_lengths(X), cone.ray_indices
-        V, lengths = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(every)), every[indices]
+        V, lengths = encoded(X, cone, every), every[indices]
         d = mass(V) if weighting == "mass" else np.ones(cone.n_rays)
-        rays = weighted_rays(cone, d, X.dtype)
+        rays = X.columns(indices, d / lengths) if isinstance(X, BlockedTable) else weighted_rays(cone, d, X.dtype)
         _warn_of_orthant(cone)
         _check_reach(rays, n_components)
     run = prepared(solver, rays, tol=tol, max_iter=max_iter, callback=callback, progress=progress)
@@ -115,6 +122,8 @@ def ccnmf(
 
 def _warn_of_orthant(cone: Cone) -> None:
     """When every sample has a feature of its own, the rays are the axes: U is the identity up to order, and says nothing of clusters."""
+    if not cone.holds_rays:  # too many samples for each to have a feature of its own
+        return
     entries = np.diff(cone.rays.indptr) if sp.issparse(cone.rays) else (cone.rays != 0).sum(axis=1)
     if cone.n_rays > 1 and (entries == 1).all():
         warnings.warn(
@@ -132,7 +141,7 @@ def check_weighting(weighting: Any) -> None:
 
 def _check_reach(rays: Points, n_components: int) -> None:
     """A cluster needs a sample with an entry on some ray; an epsilon-cone of few rays may leave samples out."""
-    filled = int((np.diff(rays.indptr) > 0).sum() if sp.issparse(rays) else rays.any(axis=1).sum())
+    filled = int((row_lengths(rays) > 0).sum())
     if filled < n_components:
         raise InvalidInputError(
             f"only {filled} samples have an entry on any of the {rays.shape[1]} rays, fewer than n_components = {n_components}; "
@@ -152,6 +161,10 @@ def data_cone(
     progress: Progress = None,
 ) -> Cone:
     """The cone of the columns of X: certified (exact), by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone."""
+    if isinstance(X, BlockedTable):
+        if method == "certified":
+            return cone_of_table(X, tol)
+        raise InvalidInputError(f"of a table in blocks only the certified cone can be had; got {method!r}.")
     points = as_points(sp.csr_array(X.T) if sp.issparse(X) else X.T, "X.T")
     if method == "certified":
         return Cone.from_points(points, tol=tol, progress=progress)
@@ -165,9 +178,39 @@ def data_cone(
 
 def column_lengths(X: Points) -> FloatArray:
     """Lengths of the columns, in float64."""
+    if isinstance(X, BlockedTable):
+        return X.lengths
     if sp.issparse(X):
         return np.sqrt(np.bincount(X.indices, weights=np.square(X.data, dtype=np.float64), minlength=X.shape[1]))
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64)))
+
+
+def encoded(X: Points, cone: Cone, lengths: FloatArray) -> Sparse:
+    """V (c, n_features) with ``X = U V``: as certified where it is unique, else from one solve for each feature over the rays."""
+    H = sp.csr_array(sp.diags_array(lengths) @ cone.point_coefficients)
+    open_ones = np.flatnonzero(np.diff(H.indptr) > 1)
+    is_unique = cone.n_rays <= X.shape[0] or isinstance(cone.certificate, ApproximateCertificate)
+    if is_unique or not cone.holds_rays or sp.issparse(cone.rays) or not len(open_ones):
+        return sp.csr_array(H.T)
+    if isinstance(X, BlockedTable):
+        place = np.searchsorted(open_ones, X.bounds)
+        pieces = [open_ones[a:b] - start for a, b, start in zip(place[:-1], place[1:], X.bounds[:-1], strict=True)]
+        rows = sp.vstack(X.visit(encoded_columns, pieces, cone, stage="coefficients"))
+    else:
+        rows = encoded_columns(X, open_ones, cone)
+    spread = sp.csr_array((np.ones(len(open_ones)), (open_ones, np.arange(len(open_ones)))), shape=(H.shape[0], len(open_ones)))
+    kept = np.ones(H.shape[0])
+    kept[open_ones] = 0.0
+    V = sp.csr_array((sp.diags_array(kept) @ H + spread @ rows).T)
+    V.eliminate_zeros()
+    return V
+
+
+def encoded_columns(block: Points, columns: IntArray, cone: Cone) -> Sparse:
+    """Coefficients over the rays of these columns, as sparse rows."""
+    if not len(columns):
+        return sp.csr_array((0, cone.n_rays))
+    return cone.coefficients(np.ascontiguousarray(block[:, columns].T), sparse=True)
 
 
 def mass(V: Sparse) -> FloatArray:

@@ -15,6 +15,7 @@ import scipy.sparse.linalg as spla
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points
+from conecollapse.blocks.table import Columns
 from conecollapse.factorization.data import mean_entry
 
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
@@ -37,6 +38,8 @@ def initialize(X: Points, n_components: int, init: Any, rng: np.random.Generator
     elif init == "spectral":
         return from_labels(X, kmeans_labels(spectral_embedding(X, n_components, rng), n_components, rng), n_components)
     elif init in INITS:
+        if isinstance(X, Columns):
+            raise InvalidInputError(f"init={init!r} needs the whole table in memory; use init='spectral', 'random' or labels.")
         if n_components > min(n, m):
             raise InvalidInputError(
                 f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(n, m)}; got {n_components}. Use init='random'."
@@ -81,7 +84,7 @@ def singular_vectors(X: Points, r: int, rng: np.random.Generator) -> tuple[AnyAr
     """The r leading singular triplets (U, s, V'), largest first, with signs fixed so that runs repeat."""
     n, m = X.shape
     side = min(n, m)
-    if (side <= SMALL_SIDE or r * MANY > side) and (isinstance(X, np.ndarray) or sp.issparse(X)):
+    if (side <= SMALL_SIDE or r * MANY > side) and (isinstance(X, np.ndarray | Columns) or sp.issparse(X)):
         U, s, Vt = _from_gram(X, r)
     else:
         start = rng.standard_normal(side).astype(X.dtype)
@@ -95,7 +98,9 @@ def _from_gram(X: Points, r: int) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Singular vectors of the shorter side from its Gram matrix, those of the longer by one product."""
     wide = X.shape[0] <= X.shape[1]
     Y = X if wide else X.T
-    K = Y @ Y.T
+    K: Any = X.small_gram() if isinstance(X, Columns) else Y @ Y.T
+    if K is None:  # the blocks lie across: through the longer side
+        K = Y @ (Y.T @ np.eye(Y.shape[0], dtype=X.dtype))
     K = (K.toarray() if sp.issparse(K) else K).astype(np.float64)
     side = len(K)
     values, U = scipy.linalg.eigh(K, subset_by_index=[max(side - r, 0), side - 1])

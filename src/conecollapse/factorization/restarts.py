@@ -11,6 +11,7 @@ from conecollapse._types import AnyArray, Points
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import from_labels, initialize, kmeans_labels, spectral_embedding
 
+SAME = 64.0  # roundoffs of the squared norm within which two objectives count as one
 REPEATABLE = ("nndsvd", "nndsvda")  # no randomness: a second start would be the first again
 
 
@@ -30,7 +31,12 @@ def best_of_starts(
     ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are those of the samples in its k-means.
     """
     results = (run(X, W, H) for W, H in starts(X, n_components, init, n_init, rng, embedding, weights))
-    return min(results, key=lambda result: result.objective)
+    best = next(results)
+    for result in results:
+        # starts that end in the same place differ by rounding: the first of them stays, however the products were summed
+        if result.objective < best.objective - SAME * float(np.finfo(result.W.dtype).eps) * result.scale:
+            best = result
+    return best
 
 
 def starts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from typing import Any, Literal
 
@@ -26,7 +26,8 @@ from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_r
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress, Sparse
-from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check
+from conecollapse.blocks import as_table
+from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check, check_blocks
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
@@ -39,12 +40,13 @@ DENSE_RAYS = 2**27  # entries up to which sparse rays are made dense for project
 class Cone:
     """A convex cone given by unit rays that are rows of a point set, with a certificate.
 
-    Made by `Cone.from_points`, `Cone.approximate`, `collapse`, `Cone.merge` and `Cone.load`.
+    Made by `Cone.from_points`, `Cone.approximate`, `collapse`, `Cone.merge` and `Cone.load`; from data larger than memory by
+    `Cone.from_table`, `Cone.from_blocks` and `Cone.from_samples`.
 
     Attributes
     ----------
     rays : (c, dim) array or CSR array
-        The rays as unit rows, sparse if the points were.
+        The rays as unit rows, sparse if the points were. Cones in very many dimensions do not hold them, see `from_samples`.
     ray_indices : (c,) array
         Which rows of the point set they are.
     ray_names : (c,) array or None
@@ -59,14 +61,14 @@ class Cone:
 
     def __init__(
         self,
-        rays: Points,
+        rays: Points | None,
         certificate: Certificate | ApproximateCertificate,
         *,
         ray_names: AnyArray | None = None,
         path: EpsilonPath | None = None,
         history: list[Any] | None = None,
     ) -> None:
-        self.rays = rays
+        self._rays = rays
         self.certificate = certificate
         self.ray_names = ray_names
         self.path = path
@@ -84,8 +86,9 @@ class Cone:
 
         Parameters
         ----------
-        P : (n_points, dim) array, sparse array or data frame
-            Non-negative and finite. Zero rows are set aside (`zero_points`).
+        P : (n_points, dim) array, sparse array, data frame or Dask array
+            Non-negative and finite. Zero rows are set aside (`zero_points`). Of a Dask array the cone is found block by block, see
+            `from_table`.
         tol : float
             Numerical tolerance on distances between unit points. Near it the definition can contradict itself (two twins,
             each within ``tol`` of the other's cone); such rays are kept one by one and claim less, see
@@ -113,8 +116,12 @@ class Cone:
         """
         tol = check_tol(tol)
         check_callable(progress, "progress")
+        if (table := as_table(P)) is not None:
+            from conecollapse.geometry.streaming import cone_of_table
+
+            return cone_of_table(table.transposed(), tol)
         points = as_points(P)
-        _warn_if_too_coarse(points, tol)
+        warn_if_too_coarse(points, tol)
         with limit_threads(n_jobs):
             U, lengths = unit_rows(points)
             certificate = certify(U, lengths, tol, progress=progress)
@@ -166,6 +173,122 @@ class Cone:
         with limit_threads(n_jobs), serial_blas():  # many small products
             rays, certificate, path = approximate(points, max_residual, max_rays, weights, callback)
         return cls(rays, certificate, ray_names=row_labels(P, certificate.rays), path=path)
+
+    @classmethod
+    def from_blocks(
+        cls,
+        blocks: Iterable[Any],
+        tol: float = 1e-8,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        progress: Progress = None,
+    ) -> Cone:
+        """The exact cone of points that come in blocks and are never held together: rays(A u B) = rays(rays(A) u rays(B)).
+
+        Parameters
+        ----------
+        blocks : iterable of (points, dim) arrays, sparse arrays or data frames
+            For instance a generator, or ``open_table(path).features()``. Points are numbered in the order in which they come.
+        tol : float
+            As in `from_points`.
+        checkpoint : path, optional
+            A folder for the cones found so far. A run that was interrupted goes on from there when called again with the same
+            blocks, and gives the same result; blocks that are done are only counted.
+        n_jobs : int, optional
+            Threads to use.
+        progress : callable, optional
+            Called as ``progress("blocks", points done, points done)``.
+
+        Returns
+        -------
+        Cone
+            As from `merge`: coefficients for every point, and rays that are clear of each other.
+
+        Examples
+        --------
+        >>> from conecollapse import Cone
+        >>> Cone.from_blocks(([[1, k], [k, 1]] for k in range(3))).ray_indices
+        array([0, 1])
+        """
+        from conecollapse.geometry.streaming import cone_of_blocks
+
+        with limit_threads(n_jobs):
+            return cone_of_blocks(blocks, check_tol(tol), checkpoint, progress)
+
+    @classmethod
+    def from_samples(cls, blocks: Iterable[Any], tol: float = 1e-8, *, n_jobs: int | None = None) -> Cone:
+        """The exact cone of the columns of a table that comes in blocks of rows, for tables with far more rows than columns.
+
+        One pass reduces the table to a triangle with the same inner products (see `conecollapse.geometry.tall`); time and memory after
+        that depend on the number of columns only. Rays are not held: they are the columns `ray_indices` of the table. The
+        certificate is about the table itself, and `verify` checks it in two passes over the blocks.
+
+        Parameters
+        ----------
+        blocks : iterable of (samples, features) arrays
+            Dense. Longer blocks than there are features are best.
+        tol : float
+            As in `from_points`. Where the points are so ill conditioned that rounding hides it, a larger one is certified, with a warning.
+        n_jobs : int, optional
+            Threads to use.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from conecollapse import Cone
+        >>> X = np.random.default_rng(0).random((1000, 3)) @ np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
+        >>> cone = Cone.from_samples(np.split(X, 10))
+        >>> cone.ray_indices
+        array([0, 1, 2])
+        >>> bool(cone.verify(lambda: np.split(X, 5)).largest_residual < 1e-12)
+        True
+        """
+        from conecollapse.geometry.streaming import cone_of_samples
+
+        with limit_threads(n_jobs):
+            return cone_of_samples(blocks, check_tol(tol))
+
+    @classmethod
+    def from_table(cls, X: Any, tol: float = 1e-8, *, checkpoint: str | PathLike[str] | None = None, n_jobs: int | None = None) -> Cone:
+        """The exact cone of the features of a table in blocks: a file opened by `conecollapse.blocks.open_table`, or a Dask array.
+
+        Sparse tables, and those with more features than samples, are merged from blocks of features (`from_blocks`); the others are
+        shortened by QR over blocks of samples (`from_samples`). Mind the orientation: ``X`` is (n_samples, n_features), its columns
+        are the points.
+
+        Parameters
+        ----------
+        X : FileTable or Dask array
+        tol : float
+            As in `from_points`.
+        checkpoint : path, optional
+            As in `from_blocks`; used where blocks of features are merged.
+        n_jobs : int, optional
+            Threads to use in this process.
+        """
+        from conecollapse.geometry.streaming import cone_of_table
+
+        table = as_table(X)
+        if table is None:
+            raise InvalidInputError(f"from_table takes an opened table or a Dask array; got {type(X).__name__}. Use Cone.from_points(X.T).")
+        with limit_threads(n_jobs):
+            return cone_of_table(table, check_tol(tol), checkpoint)
+
+    @property
+    def rays(self) -> Points:
+        """The rays as unit rows."""
+        if self._rays is None:
+            raise InvalidInputError(
+                f"this cone lives in {self.dim} dimensions and does not hold its {self.n_rays} rays; "
+                "they are the columns cone.ray_indices of the table it was made from."
+            )
+        return self._rays
+
+    @property
+    def holds_rays(self) -> bool:
+        """Whether `rays` are at hand, and with them projections, residuals and merging."""
+        return self._rays is not None
 
     @property
     def ray_indices(self) -> IntArray:
@@ -270,13 +393,23 @@ class Cone:
     def verify(self, P: Any) -> Verdict:
         """Check every claim about ``P`` without any solver; raises `CertificateError` naming the first that fails.
 
+        ``P`` are the points as rows. For a cone in very many dimensions it may also be the table whose columns they are, in blocks of
+        samples: an opened table, a Dask array, or a function that yields them, which is called twice.
+
         Returns the smallest proven distance of a ray from the cone of the others and the largest residual of a point.
         """
-        return check(as_points(P), self.rays, self.certificate)
+        table = as_table(P)
+        if table is not None:
+            return check_blocks(table.along(0).blocks, self._exact("verify"))
+        if callable(P):
+            return check_blocks(P, self._exact("verify"))
+        points = as_points(P)
+        rays = unit_rows(points[self.ray_indices])[0] if self._rays is None else self._rays
+        return check(points, rays, self.certificate)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the cone to an ``.npz`` file, under a temporary name first: a killed run leaves no half file."""
-        write_cone(path, self.rays, self.certificate, self.ray_names, self.path)
+        write_cone(path, self._rays, self.certificate, self.ray_names, self.path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Cone:
@@ -319,7 +452,7 @@ class Cone:
             yield (active_set_sparse(rays, rows) if sp.issparse(rays) else active_set(rays, rows)), lengths, rows
 
 
-def _warn_if_too_coarse(points: Points, tol: float) -> None:
+def warn_if_too_coarse(points: Points, tol: float) -> None:
     """Points in float32 or float16 carry rounding of their own, which turns points inside the cone into rays."""
     if points.dtype.kind == "f" and np.finfo(points.dtype).eps / 2 > tol:
         rounding = float(np.finfo(points.dtype).eps) / 2

@@ -25,7 +25,7 @@ _SCALARS = ("tol", "n_points", "dim")
 
 def write_cone(
     path: str | PathLike[str],
-    rays: Points,
+    rays: Points | None,
     certificate: Certificate | ApproximateCertificate,
     ray_names: AnyArray | None,
     epsilon_path: EpsilonPath | None,
@@ -33,10 +33,14 @@ def write_cone(
     """Write everything to a temporary file beside ``path`` and rename it."""
     arrays: dict[str, Any] = {"format": np.array(FORMAT)}
     arrays |= {name: np.array(getattr(certificate, name)) for name in _SCALARS}
-    arrays |= _pack("unit_rays", rays) | _pack("coefficients", certificate.coefficients)
+    arrays |= _pack("coefficients", certificate.coefficients)
+    if rays is not None:
+        arrays |= _pack("unit_rays", rays)
     if isinstance(certificate, Certificate):
         arrays |= {name: getattr(certificate, name) for name in _EXACT} | _pack("F", certificate.F)
         arrays["reach"] = np.array(certificate.reach)
+        if len(certificate.W):
+            arrays["W"] = certificate.W
     else:
         arrays |= {"rays": certificate.rays, "mass": np.array(certificate.mass), "longest": np.array(certificate.longest)}
     if ray_names is not None:
@@ -90,24 +94,32 @@ def _unpack_cone(
         "dim": int(arrays["dim"]),
         "coefficients": _unpack("coefficients", arrays),
     }
-    rays = _unpack("unit_rays", arrays)
+    held = any(name.startswith("unit_rays") for name in arrays)  # cones in very many dimensions leave their rays where the points are
+    rays = _unpack("unit_rays", arrays) if held else None
     certificate: Certificate | ApproximateCertificate
     if "mass" in arrays:
         certificate = ApproximateCertificate(rays=arrays["rays"], mass=bool(arrays["mass"]), longest=float(arrays["longest"]), **common)
     else:
         exact: dict[str, Any] = {name: arrays[name] for name in _EXACT}
+        if "W" in arrays:
+            exact["W"] = arrays["W"]
         certificate = Certificate(**exact, reach=float(arrays["reach"]), F=_unpack("F", arrays), **common)
     check_form(certificate)
-    if rays.shape != (len(certificate.rays), certificate.dim) or rays.dtype.kind != "f":
-        raise ValueError(f"rays of shape {rays.shape} do not fit {len(certificate.rays)} rays in dimension {certificate.dim}")
-    values = rays.data if sp.issparse(rays) else rays
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError("a ray has an entry that is not a non-negative number")
+    if rays is not None:
+        _check_rays(rays, certificate)
     residuals = arrays.get("path_residuals")
     if residuals is not None and (residuals.shape != certificate.rays.shape or residuals.dtype.kind != "f"):
         raise ValueError(f"the path has residuals of shape {residuals.shape} for {len(certificate.rays)} rays")
     path = None if residuals is None else EpsilonPath(certificate.rays, residuals)
     return rays, certificate, arrays.get("ray_names"), path
+
+
+def _check_rays(rays: Points, certificate: Certificate | ApproximateCertificate) -> None:
+    if rays.shape != (len(certificate.rays), certificate.dim) or rays.dtype.kind != "f":
+        raise ValueError(f"rays of shape {rays.shape} do not fit {len(certificate.rays)} rays in dimension {certificate.dim}")
+    values = rays.data if sp.issparse(rays) else rays
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError("a ray has an entry that is not a non-negative number")
 
 
 def _pack(name: str, M: Points) -> dict[str, AnyArray]:

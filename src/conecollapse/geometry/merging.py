@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import residuals
+from conecollapse._linalg import pair_distances, residuals
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified import certify
@@ -38,6 +38,11 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
     reach = max(a.reach, b.reach) + float((H_old @ error).max()) + 4 * float(np.finfo(np.float64).eps)
 
     leader = np.concatenate([a.leader, np.where(b.leader >= 0, b.leader + a.n_points, -1)])
+    moved = np.flatnonzero(inner.leader != np.arange(U.shape[0]))  # rays colinear with one of the other cone: their groups join its group
+    reach += float(pair_distances(U, moved, inner.leader[moved]).max(initial=0.0))
+    joins = np.arange(len(leader))
+    joins[old[moved]] = old[inner.leader[moved]]
+    leader = np.where(leader >= 0, joins[leader], -1)
     rays = old[kept]
     needs_coefficients = leader == np.arange(len(leader))
     needs_coefficients[rays] = False

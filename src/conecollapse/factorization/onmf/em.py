@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from conecollapse._iterate import Callback, iterate
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
+from conecollapse.blocks.table import Columns
 from conecollapse.factorization.data import Factorization, rounding_of, squared_norm
 from conecollapse.factorization.onmf.multiplicative import unit_columns
 
@@ -101,6 +102,9 @@ def disjoint_factors(X: Points, labels: IntArray, scores: AnyArray, r: int) -> t
 def gram_matrix(X: Points) -> AnyArray | None:
     """``X X'`` where X is dense and wide enough for that to pay, else None."""
     n, m = X.shape
+    if isinstance(X, Columns) and not X.table.is_sparse and m >= WIDE * n and n * n <= LARGEST_GRAM:
+        K = X.small_gram()
+        return None if K is None else K.astype(X.dtype)
     if not isinstance(X, np.ndarray) or m < WIDE * n or n * n > LARGEST_GRAM:
         return None
     return X @ X.T

@@ -27,10 +27,12 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progr
 from conecollapse.certificates import DENSE, SUPPORT
 from conecollapse.geometry.certified.proof import Proof
 from conecollapse.geometry.certified.settle import CLEAR, settle
+from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
 LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
-SMALL_ENTRIES = 2**25  # largest small problem, in entries of its dense matrix
+SMALL_ENTRIES = 2**18  # largest problem for an active set, in entries of its dense matrix; larger ones are swept
+INSIDE_SWEPT = 0.02  # share of tol that a sweep's residual must come down to, to count as zero
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
@@ -240,7 +242,7 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
         for i in points[start:stop]:
             solved, S, h, f, lift, distance = _decide(
                 lists.ptr, lists.idx, lists.val, lists.post_ptr, lists.post, lists.post_val, lists.sums, allowed, i,
-                count, position, value, inside, rounding, LIFT_MARGIN, LEAST_LIFT, SMALL_ENTRIES,
+                count, position, value, inside, rounding, LIFT_MARGIN, LEAST_LIFT, SMALL_ENTRIES, INSIDE_SWEPT * tol,
             )  # fmt: skip
             if not solved:
                 continue
@@ -254,7 +256,7 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
 
 
 @njit(cache=True, nogil=True)
-def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, position, value, inside, rounding, margin, least, limit):  # type: ignore[no-untyped-def]  # fmt: skip
+def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, position, value, inside, rounding, margin, least, few, zero):  # type: ignore[no-untyped-def]  # fmt: skip
     """One small problem, in slice coordinates ``q = u / sum``.
 
     Returns whether it was solved, the combination (unit coefficients), the functional on the support with its lift, and
@@ -282,19 +284,27 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
         if j != i and count[j] == ptr[j + 1] - ptr[j] and allowed[j]:
             contained[n_contained] = j
             n_contained += 1
-    solved = df * (n_contained + 1) <= limit
+    x = np.empty(df)
+    for t in range(df):
+        x[t] = val[a + t] / sums[i]
     S, h, f = np.empty(0, np.int64), np.empty(0), np.empty(0)
     lift, distance = 0.0, 0.0
-    if solved:
+    if df * (n_contained + 1) <= few:
         Z = np.zeros((n_contained + 1, df))
         for q in range(n_contained):
             j = contained[q]
             for t in range(ptr[j], ptr[j + 1]):
                 Z[q, position[idx[t]]] = val[t] / sums[j]
-        x = Z[n_contained]
-        for t in range(df):
-            x[t] = val[a + t] / sums[i]
+        Z[n_contained] = x
+        solved = True
         S, h, r = _solve_small(Z, x, n_contained)
+    else:
+        solved, every, r = descend_by_sweeps(ptr, idx, val, sums, contained, n_contained, position, x, zero)
+        S = np.flatnonzero(every)
+        h = every[S]
+        if np.sqrt(dot(r, r)) <= zero * np.sqrt(dot(x, x)):
+            r[:] = 0.0
+    if solved:
         for q in range(len(S)):
             h[q] *= sums[i] / sums[contained[S[q]]]
             S[q] = contained[S[q]]
@@ -302,7 +312,11 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
         if norm > 0:
             highest = 0.0
             for q in range(n_contained):
-                price = dot(r, Z[q]) / norm
+                j = contained[q]
+                price = 0.0
+                for t in range(ptr[j], ptr[j + 1]):
+                    price += r[position[idx[t]]] * val[t]
+                price /= sums[j] * norm
                 highest = price if q == 0 else max(highest, price)
             f = np.empty(df)
             for t in range(df):

@@ -1,0 +1,196 @@
+"""Time and peak memory against points, dimension, samples, non-zeros, rays and workers, with fitted exponents and a figure.
+
+Each measurement runs in a process of its own, after a small one that compiles, and is one line of JSON.
+
+python benchmarks/scaling.py [--quick] [--records docs/results/scaling.jsonl] [--figure docs/figures/scaling.svg] [--only non-zeros]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from common import machine
+from memory_stream import peak_gib
+from sparse_scale import zipf_corpus
+
+SERIES = {  # what is varied, and over what
+    "points": ([1000, 2000, 4000, 8000, 16000], "points in dimension 40, nearly all of them rays"),
+    "dimension": ([20, 40, 80, 160, 320], "dimension of 2000 points"),
+    "rays": ([50, 100, 200, 400, 800], "rays among 3000 points in dimension 30"),
+    "samples": ([25_000, 50_000, 100_000, 200_000], "samples of 100 features, shortened by QR in blocks"),
+    "non-zeros": ([300_000, 1_000_000, 3_000_000, 10_000_000], "non-zeros of a Zipf corpus: cone"),
+    "non-zeros, merged": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone merged from 8 blocks"),
+    "non-zeros, stage 2": ([300_000, 1_000_000, 3_000_000, 10_000_000], "non-zeros of a Zipf corpus: 20 clusters, one start"),
+    "workers": ([1, 2], "worker processes: cone of 8000 points in dimension 40, all rays, 8 blocks"),
+    "workers, few rays": ([1, 2], "worker processes: cone of 16000 points in dimension 30, 100 rays, 8 blocks"),
+}
+ENOUGH = 2.0  # seconds after which a measurement is not repeated again; there are two at least, and the shortest counts
+WORDS, DOCUMENTS = 50, 100  # non-zeros for each word, and for each document
+
+
+def corpus(n_entries: int) -> sp.csr_array:
+    return zipf_corpus(n_entries // WORDS, n_entries // DOCUMENTS, n_entries)[0]
+
+
+def prepare(series: str, size: int) -> Callable[[], object]:
+    """Data of this size, and the work to be timed."""
+    from conecollapse import CCNMF, Cone
+
+    rng = np.random.default_rng(0)
+    if series in ("points", "dimension"):
+        P = rng.gamma(0.5, size=(size, 40) if series == "points" else (2000, size)) + 1e-3
+        return lambda: Cone.from_points(P)
+    if series == "rays":
+        rays = rng.gamma(0.5, size=(size, 30)) + 1e-3
+        P = np.vstack([rays, rng.gamma(0.3, size=(3000 - size, size)) @ rays])
+        return lambda: Cone.from_points(P)
+    if series == "samples":
+        X = rng.gamma(0.5, size=(size, 100)).astype(np.float32)
+        return lambda: Cone.from_samples(np.array_split(X, max(1, size // 20_000)), 1e-6)
+    if series == "workers":
+        return on_workers(rng.gamma(0.5, size=(8000, 40)) + 1e-3)
+    if series == "workers, few rays":
+        rays = rng.gamma(0.5, size=(100, 30)) + 1e-3
+        return on_workers(np.vstack([rays, rng.gamma(0.3, size=(15_900, 100)) @ rays])[rng.permutation(16_000)])
+    X = corpus(size)
+    P = sp.csr_array(X.T)
+    if series == "non-zeros":
+        return lambda: Cone.from_points(P)
+    if series == "non-zeros, merged":
+        ends = np.linspace(0, P.shape[0], 9).astype(int)
+        return lambda: Cone.from_blocks(P[a:b] for a, b in itertools.pairwise(ends))
+    cone = Cone.from_points(P)
+    return lambda: CCNMF(20, cone=cone, n_init=1, random_state=0).fit(X)
+
+
+def on_workers(P: np.ndarray) -> Callable[[], object]:
+    import dask.array as da
+
+    from conecollapse import Cone
+
+    return lambda: Cone.from_points(da.from_array(P, chunks=(-(-len(P) // 8), -1)))
+
+
+def measure(series: str, size: int, queue) -> None:
+    from conecollapse import CCNMF, Cone
+
+    warnings.simplefilter("ignore")
+    small = np.random.default_rng(1).gamma(0.5, size=(300, 20))
+    Cone.from_points(small)  # compile
+    Cone.from_points(sp.csr_array(small * (small > 0.8)) + sp.eye_array(300, 20))
+    CCNMF(2, n_init=1, random_state=0).fit(corpus(20_000))
+    if series.startswith("workers"):
+        from distributed import Client, LocalCluster
+
+        work = prepare(series, size)
+        with LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+            on_workers(small)()  # workers load their kernels
+            queue.put(timed(series, size, work))
+        return
+    queue.put(timed(series, size, prepare(series, size)))
+
+
+def timed(series: str, size: int, work: Callable[[], object]) -> dict:
+    """Seconds, and memory in MiB: what data and libraries held at the start, and the peak of the work above it."""
+    before = forget_peak()
+    seconds, spent, runs = np.inf, 0.0, 0
+    while spent < ENOUGH or runs < 2:
+        start = time.perf_counter()
+        result = work()
+        took = time.perf_counter() - start
+        seconds, spent, runs = min(seconds, took), spent + took, runs + 1
+    n_rays = getattr(getattr(result, "cone_", result), "n_rays", None)
+    numbers = {"seconds": round(seconds, 4), "held_mib": round(1024 * before), "extra_mib": round(1024 * (peak_gib() - before))}
+    return {"series": series, "x": size, **numbers, "rays": n_rays}
+
+
+def forget_peak() -> float:
+    """Start a new peak of resident memory from what is held now, which is returned."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak_gib()
+
+
+def exponent(records: list[dict], key: str = "seconds") -> float:
+    """Slope of the least-squares line through the logarithms, over the upper half of the sizes (at least three)."""
+    kept = records[-max(3, (len(records) + 1) // 2) :]
+    return float(np.polyfit(np.log([r["x"] for r in kept]), np.log([r[key] for r in kept]), 1)[0])
+
+
+def draw(records: list[dict], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams |= {"svg.hashsalt": "scaling", "svg.fonttype": "none"}  # the same figure from the same records
+    names = [name for name in SERIES if any(r["series"] == name for r in records)]
+    figure, axes = plt.subplots(3, -(-len(names) // 3), figsize=(11, 9), layout="constrained")
+    for axis, name in zip(axes.flat, names, strict=False):
+        some = [r for r in records if r["series"] == name]
+        x = [r["x"] for r in some]
+        axis.loglog(x, [r["seconds"] for r in some], "o-", label="seconds")
+        if not name.startswith("workers"):  # their memory is their own
+            axis.loglog(x, [max(r["extra_mib"], 1) for r in some], "s--", label="MiB above the data")
+        axis.set_title(f"{name}: exponent {exponent(some):.2f}" if len(some) > 2 else name)
+        axis.set_xlabel(SERIES[name][1], fontsize=7)
+        axis.legend(fontsize=7)
+    for axis in axes.flat[len(names) :]:
+        axis.set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the three smallest sizes of each series")
+    parser.add_argument("--records", type=Path, default=Path("scaling.jsonl"))
+    parser.add_argument("--figure", type=Path, default=Path("scaling.svg"))
+    parser.add_argument("--only", choices=SERIES)
+    parser.add_argument("--draw", action="store_true", help="draw and fit what was recorded before")
+    options = parser.parse_args()
+    if options.draw:
+        report([json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()], options.figure)
+        return
+    context = multiprocessing.get_context("spawn")
+    print(machine(), flush=True)
+    records = []
+    for series, (sizes, _) in SERIES.items():
+        if options.only not in (None, series):
+            continue
+        for size in sizes[:3] if options.quick else sizes:
+            queue = context.Queue()
+            process = context.Process(target=measure, args=(series, size, queue))
+            process.start()
+            records.append(queue.get(timeout=1800))
+            process.join()
+            print(json.dumps(records[-1]), flush=True)
+    if options.only is not None and options.records.is_file():  # the other series stay as they were
+        kept = [json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()]
+        records = [record for record in kept if record["series"] != options.only] + records
+    options.records.parent.mkdir(parents=True, exist_ok=True)
+    options.records.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    report(records, options.figure)
+
+
+def report(records: list[dict], figure: Path) -> None:
+    """The figure, and a table of exponents."""
+    draw(records, figure)
+    print("\n| varied | time grows like x to the | at the largest |\n| --- | --- | --- |")
+    for series in dict.fromkeys(record["series"] for record in records):
+        some = [record for record in records if record["series"] == series]
+        grows = f"{exponent(some):.2f}" if len(some) > 2 else "-"
+        last = some[-1]
+        print(f"| {SERIES[series][1]} | {grows} | {last['x']}: {last['seconds']:.2f} s, {last['extra_mib']} MiB above the data |")
+
+
+if __name__ == "__main__":
+    main()

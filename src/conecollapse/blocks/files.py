@@ -1,0 +1,88 @@
+"""A table on disk, read block by block in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import IntArray, Points
+from conecollapse.blocks.sources import Source
+from conecollapse.blocks.survey import Survey, survey_block
+from conecollapse.blocks.table import BlockedTable, Work
+
+BLOCK_BYTES = 2**26  # of one block, in float64 and without the zeros of sparse data
+
+
+class FileTable(BlockedTable):
+    """A table that is read from its source, a block at a time, whenever a product needs it."""
+
+    def __init__(self, source: Source, axis: int = 0, block_size: int | None = None) -> None:
+        n, m = source.shape
+        if not (n and m):
+            raise InvalidInputError(f"the table has shape {source.shape}; at least one sample and one feature are needed.")
+        self.source = source
+        super().__init__(source.shape, source.dtype, axis, _bounds(source, axis, block_size), is_sparse=source.is_sparse)
+
+    def block(self, k: int) -> Points:
+        """Block ``k`` as a dense array or a CSR array, in floating point."""
+        return self._floating(self.source.read(self.axis, int(self.bounds[k]), int(self.bounds[k + 1])))
+
+    def blocks(self) -> Iterator[Points]:
+        return (self.block(k) for k in range(self.n_blocks))
+
+    def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:  # noqa: ARG002
+        return [work(self.block(k), None if pieces is None else pieces[k], shared) for k in range(self.n_blocks)]
+
+    def along(self, axis: int) -> FileTable:
+        if axis == self.axis:
+            return self
+        other = FileTable(self.source, axis)
+        other.unit = self.unit
+        if "survey" in self.__dict__:
+            other.__dict__["survey"] = self.survey
+        return other
+
+    def features(self, size: int | None = None) -> Iterator[Points]:
+        """Blocks of features as points, (features, n_samples): what `Cone.from_blocks` and, transposed, ``partial_fit`` take."""
+        for a, b in _ranges(_bounds(self.source, 1, size)):
+            block = self._floating(self.source.read(1, a, b))
+            yield sp.csr_array(block.T) if self.is_sparse else block.T
+
+    def samples(self, size: int | None = None) -> Iterator[Points]:
+        """Blocks of samples, (samples, n_features): what `Cone.from_samples` takes."""
+        for a, b in _ranges(_bounds(self.source, 0, size)):
+            yield self._floating(self.source.read(0, a, b))
+
+    def _floating(self, block: Points) -> Points:
+        block = block.astype(self.dtype, copy=False)
+        return block if self.unit == 1 else block / self.dtype.type(self.unit)
+
+    def _survey(self) -> Survey:
+        name = ("samples", "features")[self.axis]
+        parts = []
+        for k, (a, b) in enumerate(_ranges(self.bounds)):
+            block = self.source.read(self.axis, a, b)
+            block = block.astype(self.dtype) if block.dtype.kind not in "fiu" else block
+            parts.append(survey_block(block, (a, 0) if self.axis == 0 else (0, a), f"block {k} ({name} {a} to {b - 1})"))
+        return Survey.of([[part] for part in parts] if self.axis == 0 else [parts])
+
+    def _copy(self) -> FileTable:
+        return copy(self)
+
+
+def _bounds(source: Source, axis: int, block_size: int | None) -> IntArray:
+    """Ends of blocks of ``block_size`` lines, or of about `BLOCK_BYTES`."""
+    n_lines = source.shape[axis]
+    if block_size is None:
+        block_size = max(1, int(BLOCK_BYTES / 8 * n_lines / max(source.entries, 1)))
+    return np.append(np.arange(0, n_lines, check_count(block_size, "block_size")), n_lines)
+
+
+def _ranges(bounds: IntArray) -> list[tuple[int, int]]:
+    return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))

@@ -1,0 +1,81 @@
+"""AnnData ``.h5ad`` files, read with h5py where they lie: a dense ``X``, or a compressed one by rows or columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import DataChangedError, InvalidInputError, MissingDependencyError
+from conecollapse._types import Points
+from conecollapse.blocks.sources import pieces_of_lines
+from conecollapse.blocks.spill import Entries, Spill
+from conecollapse.blocks.watch import WatchedFile
+
+ENCODINGS = {"csr_matrix": 0, "csc_matrix": 1}  # the axis along which lines are stored whole
+
+
+class H5adSource:
+    """The table ``X`` (cells, genes) of a ``.h5ad`` file."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.file = WatchedFile(path)
+        with self._open("at its beginning") as file:
+            if "X" not in file:
+                raise InvalidInputError(f"{str(path)!r} has no table X.")
+            X = file["X"]
+            self.is_sparse = not hasattr(X, "dtype")
+            if self.is_sparse:
+                encoding = str(X.attrs.get("encoding-type", ""))
+                if encoding not in ENCODINGS:
+                    raise InvalidInputError(f"X in {str(path)!r} is encoded as {encoding!r}; expected an array, csr_matrix or csc_matrix.")
+                self.lines_are = ENCODINGS[encoding]
+                self.shape = (int(X.attrs["shape"][0]), int(X.attrs["shape"][1]))
+                self.indptr = X["indptr"][:].astype(np.int64)
+                self.entries = int(self.indptr[-1])
+                self.dtype = X["data"].dtype
+            else:
+                self.shape = (int(X.shape[0]), int(X.shape[1]))
+                self.dtype, self.entries = X.dtype, X.size
+        self.spill: Spill | None = None
+
+    def read(self, axis: int, start: int, stop: int) -> Points:
+        where = f"at {('row', 'column')[axis]} {start}"
+        if not self.is_sparse:
+            with self._open(where) as file:
+                return file["X"][start:stop] if axis == 0 else file["X"][:, start:stop]
+        if axis == self.lines_are:
+            return self._lines(start, stop, where)
+        if self.spill is None:  # across the order of the file: sort it into blocks once
+            self.spill = Spill(self._all_entries(), self.shape, axis, self.entries)
+        self.file.check(where)
+        return self.spill.read(start, stop).astype(self.dtype)
+
+    def _lines(self, start: int, stop: int, where: str) -> Any:
+        low, high = self.indptr[start], self.indptr[stop]
+        with self._open(where) as file:
+            data, indices = file["X/data"][low:high], file["X/indices"][low:high]
+        parts = (data, indices, self.indptr[start : stop + 1] - low)
+        if self.lines_are == 0:
+            return sp.csr_array(parts, shape=(stop - start, self.shape[1]))
+        return sp.csr_array(sp.csc_array(parts, shape=(self.shape[0], stop - start)))
+
+    def _all_entries(self) -> Iterator[Entries]:
+        for start, stop in pieces_of_lines(self.indptr):
+            lines = sp.coo_array(self._lines(start, stop, f"at line {start}"))
+            rows, columns = (part.astype(np.int64) for part in lines.coords)
+            yield (rows + start, columns, lines.data) if self.lines_are == 0 else (rows, columns + start, lines.data)
+
+    def _open(self, where: str) -> Any:
+        try:
+            import h5py
+        except ImportError as error:
+            raise MissingDependencyError("reading .h5ad files needs h5py; pip install 'conecollapse[bio]'.") from error
+        self.file.check(where)
+        try:
+            return h5py.File(self.file.path, "r")
+        except OSError as error:
+            raise DataChangedError(f"{str(self.file.path)!r} cannot be opened as HDF5 {where}: {error}.") from error

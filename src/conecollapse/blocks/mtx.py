@@ -1,0 +1,85 @@
+"""Matrix Market ``.mtx`` files: entries in any order, as text. Parsed once, in pieces, and sorted into blocks on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import Sparse
+from conecollapse.blocks.spill import Entries, Spill
+from conecollapse.blocks.watch import WatchedFile
+
+PIECE_BYTES = 2**24
+FIELDS = ("real", "integer", "pattern")
+SYMMETRIES = ("general", "symmetric")
+
+
+class MtxSource:
+    """A coordinate matrix (n_samples, n_features) in a ``.mtx`` file."""
+
+    is_sparse = True
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.file = WatchedFile(path)
+        with open(path, "rb") as stream:
+            banner = stream.readline().decode("utf-8", "replace").split()
+            if len(banner) != 5 or banner[0] != "%%MatrixMarket" or banner[1].lower() != "matrix":
+                raise InvalidInputError(f"{str(path)!r} does not begin with a Matrix Market banner.")
+            kind, self.field, self.symmetry = (word.lower() for word in banner[2:])
+            if kind != "coordinate" or self.field not in FIELDS or self.symmetry not in SYMMETRIES:
+                raise InvalidInputError(
+                    f"{str(path)!r} holds a {kind} {self.field} {self.symmetry} matrix; only coordinate matrices, "
+                    f"{' or '.join(FIELDS)}, {' or '.join(SYMMETRIES)}, are read in blocks."
+                )
+            line = stream.readline()
+            while line.startswith(b"%") or (line and not line.strip()):
+                line = stream.readline()
+            try:
+                n, m, self.entries = (int(word) for word in line.split())
+            except ValueError as error:
+                raise InvalidInputError(f"{str(path)!r} has no line with its numbers of rows, columns and entries.") from error
+            self.offset = stream.tell()
+        self.shape = (n, m)
+        self.spills: dict[int, Spill] = {}
+
+    def read(self, axis: int, start: int, stop: int) -> Sparse:
+        if axis not in self.spills:
+            self.spills[axis] = Spill(self._parse(), self.shape, axis, self.entries)
+        self.file.check(f"at {('row', 'column')[axis]} {start}")
+        return self.spills[axis].read(start, stop)
+
+    def _parse(self) -> Iterator[Entries]:
+        width = 2 if self.field == "pattern" else 3
+        seen = 0
+        with open(self.file.path, "rb") as stream:
+            stream.seek(self.offset)
+            while piece := stream.read(PIECE_BYTES):
+                piece += stream.readline()
+                self.file.check(f"after {seen} of {self.entries} entries")
+                numbers = self._numbers(piece, width, seen)
+                seen += len(numbers)
+                yield self._entries(numbers)
+                if self.symmetry == "symmetric":
+                    off = numbers[numbers[:, 0] != numbers[:, 1]]
+                    off[:, :2] = off[:, 1::-1]
+                    yield self._entries(off)
+        if seen != self.entries:
+            raise InvalidInputError(f"{str(self.file.path)!r} has {seen} entries, but promises {self.entries}; it may be cut short.")
+
+    def _numbers(self, piece: bytes, width: int, seen: int) -> Any:
+        words = piece.split()
+        try:
+            return np.array(words, dtype=np.float64).reshape(-1, width)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{str(self.file.path)!r} is not readable after entry {seen}: {str(error).rstrip('.')}; each line needs {width} numbers."
+            ) from error
+
+    def _entries(self, numbers: Any) -> Entries:
+        values = numbers[:, 2] if self.field != "pattern" else np.ones(len(numbers))
+        return numbers[:, 0].astype(np.int64) - 1, numbers[:, 1].astype(np.int64) - 1, values

@@ -1,0 +1,74 @@
+"""One look at every entry: is the table usable, and the few numbers about it that everything later needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import as_points
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
+
+
+@dataclass(frozen=True)
+class BlockSurvey:
+    """Of one block: its largest entry, squared lengths of its columns in units of that entry, which of its rows hold anything."""
+
+    peak: float
+    squares: FloatArray
+    filled: BoolArray
+
+
+def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
+    """Survey a block that begins at row and column ``at`` of the table; refuse it, by its ``label``, if an entry cannot be used."""
+    if 0 in block.shape:
+        raise InvalidInputError(f"{label} of X is empty, of shape {block.shape}; leave such blocks out (in Dask: rechunk).")
+    check_block(block, at, label)
+    if sp.issparse(block):
+        data, columns = block.data, block.indices
+        peak = float(data.max(initial=0.0))
+        scaled = data.astype(np.float64) / (peak or 1.0)
+        squares = np.bincount(columns, weights=scaled**2, minlength=block.shape[1]).astype(np.float64)
+        return BlockSurvey(peak, squares, np.diff(block.indptr) > 0)
+    peak = float(block.max())
+    squares = np.zeros(block.shape[1])
+    for rows in np.array_split(block, max(1, block.size // 2**20)):
+        scaled = rows.astype(np.float64) / (peak or 1.0)
+        squares += np.einsum("ij,ij->j", scaled, scaled)
+    return BlockSurvey(peak, squares, block.any(axis=1))
+
+
+def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") -> Points:
+    """The block as `as_points` gives it; an error names the block, and the place in the whole table."""
+    try:
+        return as_points(block, name)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{label}: {_moved(str(error), at)}") from None
+
+
+def _moved(message: str, at: tuple[int, int]) -> str:
+    """Row and column named in a message about a block, as they are in the whole table."""
+    return re.sub(r"row (\d+), column (\d+)", lambda m: f"row {int(m[1]) + at[0]}, column {int(m[2]) + at[1]}", message, count=1)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Of the whole table."""
+
+    peak: float  # largest entry
+    lengths: FloatArray  # (n_features,) of the columns
+    filled: BoolArray  # (n_samples,) which samples hold anything
+
+    @classmethod
+    def of(cls, grid: list[list[BlockSurvey]]) -> Survey:
+        """Put together from a grid of blocks: rows of it are blocks of samples, columns of it blocks of features."""
+        peak = max(block.peak for row in grid for block in row)
+        squares: list[AnyArray] = []
+        for column in zip(*grid, strict=True):
+            squares.append(sum(block.squares * (block.peak / (peak or 1.0)) ** 2 for block in column))  # type: ignore[arg-type]
+        filled = [np.any([block.filled for block in row], axis=0) for row in grid]
+        return cls(peak, np.sqrt(np.concatenate(squares)) * peak, np.concatenate(filled))

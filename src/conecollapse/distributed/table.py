@@ -1,0 +1,155 @@
+"""A Dask array as a table in blocks: tasks go to the blocks, thin matrices come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from os import PathLike
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.delayed import Delayed, delayed
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, IntArray, Points
+from conecollapse.blocks.survey import BlockSurvey, Survey, survey_block
+from conecollapse.blocks.table import BlockedTable, Work
+from conecollapse.distributed.cones import merged_cone, tall_cone
+from conecollapse.distributed.run import compute, named, persist
+from conecollapse.geometry.cone import Cone
+
+LOST = "What its workers held is lost; start a cluster and call again."
+
+
+def table_of(X: Any) -> DaskTable:
+    """The table of a two-dimensional Dask array (n_samples, n_features), dense or with SciPy's sparse arrays as blocks."""
+    if not isinstance(X, da.Array):
+        raise InvalidInputError(f"X is a {type(X).__module__}.{type(X).__name__}; pass a Dask array: frame.to_dask_array(lengths=True).")
+    if X.ndim != 2:
+        raise InvalidInputError(f"X has {X.ndim} dimensions; expected two, (n_samples, n_features).")
+    if X.dtype.kind not in "fiub":
+        raise InvalidInputError(f"X holds {X.dtype} values, not real numbers.")
+    for axis, name in enumerate(("samples", "features")):
+        if np.isnan(X.shape[axis]):
+            raise InvalidInputError(f"X has chunks of unknown size along its {name}; call X.compute_chunk_sizes() first.")
+        for k, size in enumerate(X.chunks[axis]):
+            if size == 0:
+                raise InvalidInputError(f"block {k} of X along its {name} is empty; drop it, for instance by X.rechunk('auto').")
+    return DaskTable(X.to_delayed(), X.chunks, X.dtype, is_sparse=sp.issparse(X._meta))
+
+
+class DaskTable(BlockedTable):
+    """Blocks in Dask's hands. ``grid`` are the user's chunks, from which blocks along either axis are cut when asked for."""
+
+    def __init__(self, grid: Any, chunks: Any, dtype: Any, *, is_sparse: bool, axis: int | None = None, flip: bool = False) -> None:
+        self.grid = grid
+        self.chunks = chunks
+        self.flip = flip  # whether the chunks are still to be transposed
+        axis = int(len(chunks[1]) > len(chunks[0])) if axis is None else axis
+        shape = (sum(chunks[0]), sum(chunks[1]))
+        super().__init__(shape, dtype, axis, _bounds(chunks, axis), is_sparse=is_sparse)
+        self._strips: list[Delayed] | None = None
+
+    def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
+        common = None if shared is None else delayed(shared, pure=False, traverse=False)  # travels once
+        tasks = named(
+            stage,
+            _work_on,
+            [(work, strip, None if pieces is None else pieces[k], common, self.dtype, self.unit) for k, strip in enumerate(self.strips)],
+        )
+        return compute(tasks, stage, LOST)
+
+    def blocks(self) -> Iterator[Points]:
+        for strip in self.strips:
+            yield compute(named("fetch", _floating, [(strip, self.dtype, self.unit)]), "fetch", LOST)[0]
+
+    def along(self, axis: int) -> DaskTable:
+        if axis == self.axis:
+            return self
+        other = DaskTable(self.grid, self.chunks, self.dtype, is_sparse=self.is_sparse, axis=axis, flip=self.flip)
+        other.unit = self.unit
+        if "survey" in self.__dict__:
+            other.__dict__["survey"] = self.survey
+        return other
+
+    def transposed(self) -> DaskTable:
+        return DaskTable(self.grid.T, self.chunks[::-1], self.dtype, is_sparse=self.is_sparse, flip=not self.flip)
+
+    def wrap(self, per_sample: AnyArray) -> Any:
+        return da.from_array(per_sample, chunks=(self.chunks[0],))
+
+    def cone(self, tol: float, checkpoint: str | PathLike[str] | None = None) -> Cone:
+        """The cone of the features, by a tree of merges or by a tree of QR factorizations."""
+        _ = self.survey
+        table = self.oriented()
+        assert isinstance(table, DaskTable)
+        return merged_cone(table, tol, checkpoint) if table.axis == 1 else tall_cone(table, tol)
+
+    @property
+    def strips(self) -> list[Delayed]:
+        """The blocks along the table's axis, as tasks; on a cluster they stay in its memory."""
+        if self._strips is None:
+            self._strips = persist(self._cut())
+        return self._strips
+
+    def _cut(self) -> list[Delayed]:
+        grid, across = (self.grid, self.chunks[1]) if self.axis == 0 else (self.grid.T, self.chunks[0])
+        if len(across) == 1 and grid.shape[0] == self.n_blocks:
+            return named("blocks", _turned, [(chunk, self.flip) for chunk in grid[:, 0]])
+        if grid.shape[0] == self.n_blocks:
+            ranges: list[tuple[Any, int, int]] = [(line, 0, -1) for line in grid]
+        else:  # chunked along the other axis only: cut every chunk into pieces for the blocks
+            ranges = [(grid[0], int(a), int(b)) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
+        return named("blocks", _joined, [(self.axis, self.flip, a, b, *line) for line, a, b in ranges])
+
+    def _survey(self) -> Survey:
+        starts = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int).tolist() for sizes in self.chunks]
+        cells = [(i, j) for i in range(self.grid.shape[0]) for j in range(self.grid.shape[1])]
+        arguments = [(self.grid[i, j], self.flip, (starts[0][i], starts[1][j]), f"block ({i}, {j})") for i, j in cells]
+        found: list[tuple[bool, BlockSurvey]] = compute(named("survey", _survey_of, arguments), "survey", LOST)
+        self.is_sparse = any(is_sparse for is_sparse, _ in found)
+        width = self.grid.shape[1]
+        return Survey.of([[survey for _, survey in found[a : a + width]] for a in range(0, len(found), width)])
+
+    def _copy(self) -> DaskTable:
+        return copy(self)
+
+
+def _bounds(chunks: Any, axis: int) -> IntArray:
+    """The user's chunks along the axis; where there is only one, as many even pieces as there are chunks across."""
+    sizes, across = chunks[axis], chunks[1 - axis]
+    if len(sizes) > 1 or len(across) == 1:
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return np.unique(np.linspace(0, sizes[0], min(len(across), sizes[0]) + 1).astype(np.int64))
+
+
+def _turned(chunk: Any, flip: bool) -> Points:
+    """A chunk as a dense array or CSR array in the orientation of the table."""
+    block = chunk.T if flip else chunk
+    return sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
+
+
+def _joined(axis: int, flip: bool, start: int, stop: int, *chunks: Any) -> Points:
+    """A block from chunks that lie across it: all of each, or lines ``start`` to ``stop``."""
+    parts = [_turned(chunk, flip) for chunk in chunks]
+    if stop >= 0:
+        parts = [part[start:stop] if axis == 0 else part[:, start:stop] for part in parts]
+    if any(sp.issparse(part) for part in parts):
+        return sp.csr_array((sp.hstack if axis == 0 else sp.vstack)(parts))
+    return np.concatenate(parts, axis=1 - axis)
+
+
+def _floating(block: Points, dtype: Any, unit: float) -> Points:
+    block = block.astype(dtype, copy=False)
+    return block if unit == 1 else block / dtype.type(unit)
+
+
+def _work_on(work: Work, block: Points, piece: Any, shared: Any, dtype: Any, unit: float) -> Any:
+    return work(_floating(block, dtype, unit), piece, shared)
+
+
+def _survey_of(chunk: Any, flip: bool, at: tuple[int, int], label: str) -> tuple[bool, BlockSurvey]:
+    block = _turned(chunk, flip)
+    return sp.issparse(block), survey_block(block.astype(np.float64) if block.dtype.kind not in "fiu" else block, at, label)

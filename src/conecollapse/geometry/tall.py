@@ -1,0 +1,134 @@
+r"""Few points in very many dimensions: the same cone in as many dimensions as there are points.
+
+The points are the columns of ``X (n_samples, m)`` with n much larger than m. With :math:`X = Q R`, Q orthonormal, the columns of R have the
+inner products of those of X, so distances to cones are the same: the cone of R *is* the cone of X, in :math:`R^m`. R comes from blocks of
+samples in one pass (TSQR): the R of a stack of tables is the R of the stack of their Rs. Householder's QR errs by a few roundoffs of each
+column's own length, however ill conditioned X is, so nothing is lost there (a Gram matrix would lose half the digits).
+
+Two things remain. *The slice*: the columns of R have entries of both signs, but their inner products are still :math:`\ge 0`, so
+:math:`p = \sum_j u_j` has :math:`p \cdot u_i \ge 1`; a reflection that takes p to the direction of ones lets the certified method run as it
+is. *The proof*: a witness g' in :math:`R^m` must become one about X. As a combination of the points, :math:`g = \sum_j w_j u_j`, it needs
+no Q and no vector of length n, and `conecollapse.certificates.blocked` checks it against X itself. Here conditioning enters: rounding in
+that sum grows with :math:`\|w\|`, up to the condition number of the unit points. What it would spoil is shifted away along p at the price
+of a smaller proven distance; if that falls to ``tol`` for some ray, a larger ``tol`` is what can be certified, and a warning says which.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import row_norms, unit_rows
+from conecollapse._types import AnyArray, FloatArray
+from conecollapse.certificates import COMBINED, DENSE, METRIC, Certificate
+from conecollapse.geometry.certified import certify
+from conecollapse.geometry.certified.settle import CLEAR, EPS
+
+LONGEST_BLOCK = 2**17  # rows of the longest block that a checker may read at once and still find the witnesses clear of its rounding
+ROUNDING = 8.0  # times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker measures
+FAINT = 1e-100  # entries below this, or above its inverse, are scaled before they are squared
+COARSER = 10.0  # the next tolerance that is tried
+COARSEST = 1e-3
+
+
+def triangular(block: AnyArray) -> FloatArray:
+    """The R of a block of samples: as many rows as columns at most."""
+    return np.asarray(np.linalg.qr(np.asarray(block, np.float64), mode="r"))
+
+
+def stacked(first: FloatArray, second: FloatArray) -> FloatArray:
+    """The R of two tables, one above the other, from their Rs."""
+    return triangular(np.vstack([first, second]))
+
+
+def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
+    """The R of all blocks, one after the other: memory for one block and one R."""
+    R: FloatArray | None = None
+    unit = 0.0
+    for block in blocks:
+        unit = unit or safe_unit(float(block.max()))
+        scaled = block if unit in (0.0, 1.0) else np.asarray(block, np.float64) / unit
+        R = triangular(scaled) if R is None else triangular(np.vstack([R, scaled]))
+    if R is None:
+        raise InvalidInputError("there are no blocks; at least one is needed.")
+    return R
+
+
+def safe_unit(peak: float) -> float:
+    """A power of two by which to divide entries whose squares would be lost; cones do not change with it. 0 for a block of zeros."""
+    return 1.0 if FAINT <= peak <= 1 / FAINT else float(2.0 ** np.floor(np.log2(peak))) if peak > 0 else 0.0
+
+
+def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> Certificate:
+    """Certificate about the columns of X, from the R of its QR factorization."""
+    U, lengths = unit_rows(np.ascontiguousarray(R.T))
+    if not lengths.any():
+        raise InvalidInputError(f"all {len(lengths)} points are zero; a cone needs at least one point that is not.")
+    U = _facing_ones(U)
+    wanted = tol
+    while True:
+        found = certify(U, lengths, tol)
+        W, is_proven = _combined(U, found, n_samples)
+        if is_proven.all():
+            break
+        tol *= COARSER
+        if tol > COARSEST:
+            raise InvalidInputError(f"the points are too ill conditioned: ray {found.rays[~is_proven][0]} cannot be told from the others.")
+    if tol > wanted:
+        warnings.warn(
+            f"the points are ill conditioned, so that rounding hides distances below {tol:.0e} once the dimension is reduced; "
+            f"the cone is certified at tol = {tol:.0e} instead of {wanted:.0e}.",
+            stacklevel=4,
+        )
+    families = {"G": np.zeros((0, n_samples)), "T": np.zeros((n_samples, 0)), "offset": np.zeros(0), "F": sp.csr_array((0, n_samples))}
+    kind = np.full(len(found.rays), COMBINED)
+    return replace(found, dim=n_samples, kind=kind, centre=np.zeros(n_samples), W=W, **families)  # type: ignore[arg-type]
+
+
+def _facing_ones(U: FloatArray) -> FloatArray:
+    """The unit rows reflected so that their sum points along ones."""
+    d = U.shape[1]
+    p = U.sum(axis=0)
+    v = p / np.linalg.norm(p) - np.full(d, 1 / np.sqrt(d))
+    size = float(v @ v)
+    return U if size < EPS else U - np.outer(U @ v, (2 / size) * v)
+
+
+def _combined(U: FloatArray, c: Certificate, n_samples: int) -> tuple[FloatArray, AnyArray]:
+    """Weights of the points that make the witnesses of ``c``, and which of them still prove their rays at ``c.tol``."""
+    leaders = np.flatnonzero(c.leader == np.arange(c.n_points))
+    L = U[leaders]
+    P, s, Zt = np.linalg.svd(L, full_matrices=False)
+    keep = s > max(L.shape) * EPS * s[0]
+    G = _witnesses(U, c)
+    w = (G @ Zt[keep].T / s[keep]) @ P[:, keep].T  # (c, leaders): the shortest weights that give G
+    G = w @ L
+    values = G @ L.T
+    here = np.arange(len(c.rays))
+    towards = L @ L.sum(axis=0)  # p . u_j >= 1
+    margin = 2 * (min(n_samples, LONGEST_BLOCK) + 4) * EPS * row_norms(G) + ROUNDING * EPS * row_norms(w)
+    needed = (values + margin[:, None]) / towards
+    needed[here, np.searchsorted(leaders, c.rays)] = -np.inf
+    needed[np.ix_(c.rays_only, ~np.isin(leaders, c.rays))] = -np.inf
+    t = np.maximum(needed.max(axis=1), 0.0)
+    w -= t[:, None]
+    G = w @ L
+    own = np.einsum("ij,ij->i", G, U[c.separated])
+    W = np.zeros((len(c.rays), c.n_points))
+    W[:, leaders] = w
+    return W, (own - margin) / np.maximum(row_norms(G), np.finfo(float).tiny) > CLEAR * c.tol
+
+
+def _witnesses(U: FloatArray, c: Certificate) -> FloatArray:
+    """The witnesses of a dense certificate as vectors."""
+    G = np.empty((len(c.rays), c.dim))
+    G[c.kind == DENSE] = c.G
+    metric = c.kind == METRIC
+    Q = U[c.rays[metric]]
+    G[metric] = ((Q / Q.sum(axis=1, keepdims=True) - c.centre) @ c.T) @ c.T.T - c.offset[:, None]
+    return G
