@@ -564,3 +564,14 @@ def test_normal_use_is_silent(data):
         warnings.simplefilter("error")
         for model in (CCNMF(3), OrthogonalNMF(3), HierarchicalNMF(3, tol=1e-3), AlternatingNMF(3, tol=1e-3), ProjectiveNMF(3, tol=1e-3)):
             model.set_params(random_state=0).fit(X).predict(X)
+
+
+def test_as_many_rays_as_clusters_in_a_sparse_table():
+    """The diffusion of so few rays has no more columns than singular vectors are asked for."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((400, 120), density=0.05, rng=rng, format="csr") + sp.csr_array(
+        np.kron(np.eye(4), np.ones((100, 1)) * np.eye(1, 30))
+    )
+    model = CCNMF(4, affinity="auto", max_rays=4, random_state=0).fit(sp.csr_array(X))
+    assert model.cone_.n_rays == 4
+    assert len(np.unique(model.labels_)) == 4

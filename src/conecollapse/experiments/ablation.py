@@ -24,10 +24,15 @@ NEIGHBORS, DAMPINGS, RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view
 
 
 class Variant:
-    """The recipe with arguments of `auto_ccnmf` changed; ``start_only`` leaves the factorization out."""
+    """The recipe with arguments of `auto_ccnmf` changed; ``start_only`` leaves the factorization out, ``rays`` limits the cone.
 
-    def __init__(self, n_components: int, seed: int, *, start_only: bool = False, **arguments: Any) -> None:
+    Fewer rays than clusters cannot hold them: there are never fewer than twice as many.
+    """
+
+    def __init__(self, n_components: int, seed: int, *, start_only: bool = False, rays: int | None = None, **arguments: Any) -> None:
         self.n_components, self.seed, self.start_only, self.arguments = n_components, seed, start_only, arguments
+        if rays is not None:
+            self.arguments["cone"] = few_rays(max(rays, 2 * n_components))
 
     def fit_predict(self, X: Points) -> IntArray:
         rng = np.random.default_rng(self.seed)
@@ -80,7 +85,7 @@ ABLATION: tuple[Method, ...] = (
     _variant("first view", which=0),
     _variant("second view", which=1),
     Method("ablation", "no graph, no cone", NoGraph),
-    *(_variant(f"{count} rays", cone=few_rays(count)) for count in RAYS),
+    *(_variant(f"{count} rays", rays=count) for count in RAYS),
 )
 
 CONSTANTS: tuple[Method, ...] = tuple(

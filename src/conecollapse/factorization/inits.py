@@ -86,6 +86,8 @@ def singular_vectors(X: Points, r: int, rng: np.random.Generator) -> tuple[AnyAr
     side = min(n, m)
     if (side <= SMALL_SIDE or r * MANY > side) and (isinstance(X, np.ndarray | Columns) or sp.issparse(X)):
         U, s, Vt = _from_gram(X, r)
+    elif r >= side:  # an operator with no more columns than triplets are wanted: few enough to be formed
+        U, s, Vt = _from_gram(np.asarray(X @ np.eye(m, dtype=X.dtype)), r)
     else:
         start = rng.standard_normal(side).astype(X.dtype)
         U, s, Vt = spla.svds(X, k=r, v0=start)
