@@ -24,6 +24,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Points:
     table = as_table(X)
     if table is not None:
         return _checked_blocks(estimator, table, reset)
+    _check_unique_columns(X)
     X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
     try:
         return as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip")
@@ -54,6 +55,14 @@ def divided(X: Points, unit: Any) -> Points:
     if unit == 1:
         return X
     return X.divided(float(unit)) if isinstance(X, BlockedTable) else X / unit
+
+
+def _check_unique_columns(X: Any) -> None:
+    """Names that two columns of a frame share would be refused by scikit-learn in words of its own."""
+    names = list(getattr(X, "columns", ()))
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise InvalidInputError(f"X has two columns named {twice!r}; rename one, or pass X.to_numpy().")
 
 
 def warn_of_empty(X: Points, samples_are: str, estimator: Any) -> BoolArray:

@@ -110,7 +110,8 @@ def _matched(names: list[str], labels: list[str], sample_names: AnyArray, path: 
     strangers = set(known) - {str(name) for name in sample_names}
     if missing:
         more = f" (and for {len(missing) - 1} more)" if len(missing) > 1 else ""
-        raise InvalidInputError(f"{path.name} has no label for the sample {missing[0]!r}{more}.")
+        turned = "; if the samples are on the other side of the table, say --features-in" if len(missing) == len(sample_names) else ""
+        raise InvalidInputError(f"{path.name} has no label for the sample {missing[0]!r}{more}{turned}.")
     if strangers - {names[0]}:
         stranger = next(name for name in names[1:] if name in strangers)
         raise InvalidInputError(f"{path.name} has a label for {stranger!r}, which is no sample of the table.")

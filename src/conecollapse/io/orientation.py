@@ -51,7 +51,7 @@ def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] |
     chosen, reason = _evidence(matrix, image_shape)
     other = "columns" if chosen == "rows" else "rows"
     samples = "columns" if chosen == "rows" else "rows"
-    return chosen, f"samples are {samples} and features {chosen}, because {reason}; ask for features in {other} if that is wrong"
+    return chosen, f"samples are {samples} and features {chosen}, because {reason}; if that is wrong, say --features-in {other}"
 
 
 def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str, str]:

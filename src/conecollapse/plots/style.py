@@ -54,7 +54,7 @@ def text(name: Any) -> str:
     '&lt;script&gt;'
     """
     name = str(name)
-    return escape(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…")
+    return escape(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…", quote=False) if name.strip() else "(no name)"
 
 
 def names_or_numbers(names: Any, count: int, what: str) -> list[str]:

@@ -40,9 +40,8 @@ class Verification:
     def __str__(self) -> str:
         distance, residual = self.verdict.smallest_distance, self.verdict.largest_residual
         apart = "" if distance is None else f", each at least {distance:.3g} away from the cone of the others"
-        return f"verified: {self.verdict.n_rays} rays generate all {self.n_features} features to within {residual:.3g}{apart}." + "".join(
-            f" Note: {note}." for note in self.notes
-        )
+        proven = f"verified: {self.verdict.n_rays} rays generate all {self.n_features} features to within {residual:.3g}{apart}."
+        return " ".join([proven, *(f"Note: {note}." for note in self.notes)])
 
 
 def verify(folder: str | os.PathLike[str], data: Any = None) -> Verification:
