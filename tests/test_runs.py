@@ -396,3 +396,60 @@ def test_warnings_of_the_estimator_reach_the_caller():
     empty[:, 3] = 0
     with pytest.raises(EmptyDataWarning, match="feature 3"):
         cluster(read_table(empty), 3)
+
+
+class TestTampered:
+    """Folders that were edited so that their files still agree with each other in part."""
+
+    def edited(self, saved, **changes):
+        facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+        for place, value in changes.items():
+            if place in facts["results"]:
+                facts["results"][place] = value
+            else:
+                facts[place] = value
+        (saved / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+
+    def test_clusters_cannot_be_hidden_as_rays(self, saved):
+        lines = (saved / "labels.csv").read_text(encoding="utf-8").replace(",0,", ",9,")
+        (saved / "labels.csv").write_text(lines, encoding="utf-8")
+        self.edited(saved, kind="rays")
+        with pytest.raises(CertificateError, match="a run of rays, but the folder holds clusters too"):
+            verify(saved)
+
+    @pytest.mark.parametrize(("name", "value"), [("n_rays", 3), ("exact", False), ("tol", 0.5)])
+    def test_the_certificate_is_what_the_run_claims(self, saved, name, value):
+        self.edited(saved, **{name: value})
+        with pytest.raises(CertificateError, match=f"claims {name} = {value}"):
+            verify(saved)
+
+    def test_sizes_of_clusters_are_counted(self, saved):
+        self.edited(saved, cluster_sizes=[1, 2, 12])
+        with pytest.raises(CertificateError, match=r"claims clusters of \[1, 2, 12\] samples"):
+            verify(saved)
+
+    def test_another_preparation_is_noted(self, saved):
+        self.edited(saved, preparation={"normalize": "max", "tfidf": False})
+        assert "gives other numbers here than it gave in the run" in str(verify(saved))
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e200, np.float64), (1e-200, np.float64), (1e30, np.float32)])
+def test_values_of_any_scale_end_in_finite_numbers_and_a_report(scale, dtype, tmp_path):
+    from conecollapse.report import write_report
+
+    table = read_table((X * scale).astype(dtype))
+    save(cluster(table, 3), tmp_path / "out", write_report)
+    assert (tmp_path / "out" / "report.html").stat().st_size > 1e6
+    masses = [float(row[-1]) for row in rows(tmp_path / "out" / "rays.csv")[1:]]
+    assert np.isfinite(masses).all()
+    assert min(masses) > 0
+
+
+def test_a_report_that_fails_costs_the_report_only(genes, tmp_path):
+    def broken(*_):
+        raise ValueError("no page")
+
+    with pytest.warns(UserWarning, match=r"the report could not be made \(ValueError: no page\)"):
+        save(cluster(read_table(genes), 3), tmp_path / "out", broken)
+    assert not (tmp_path / "out" / "report.html").exists()
+    verify(tmp_path / "out")

@@ -10,7 +10,17 @@ import scipy.io
 import scipy.sparse as sp
 from cones import planted
 
-from conecollapse import CCNMF, CertificateError, CheckpointError, Cone, ConeCollapse, DataChangedError, MultiplicativeNMF, blocks
+from conecollapse import (
+    CCNMF,
+    CertificateError,
+    CheckpointError,
+    Cone,
+    ConeCollapse,
+    DataChangedError,
+    InvalidInputError,
+    MultiplicativeNMF,
+    blocks,
+)
 from conecollapse.blocks import open_table
 
 
@@ -296,3 +306,47 @@ def test_tables_say_what_they_are():
     table = open_table(np.ones((4, 3), np.float32))
     assert (table.shape, table.dtype, table.n_blocks) == ((4, 3), np.float32, 1)
     assert isinstance(table, blocks.BlockedTable)
+
+
+def test_a_checkpoint_of_other_points_is_refused_even_if_its_rays_are_the_same(tmp_path):
+    block = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
+
+    def interrupted():
+        yield block
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Cone.from_blocks(interrupted(), checkpoint=tmp_path)
+    other = block.copy()
+    other[2] = [1, 1, 5]
+    with pytest.raises(CheckpointError, match="block 0 is not the block that the checkpoint was made from"):
+        Cone.from_blocks([other, np.eye(3)], checkpoint=tmp_path)
+    assert Cone.from_blocks([block, np.eye(3)], checkpoint=tmp_path).n_rays == 3
+
+
+def test_a_checkpoint_of_more_blocks_is_refused(tmp_path):
+    blocks = np.array_split(np.random.default_rng(0).random((24, 3)), 8)
+    Cone.from_blocks(blocks, checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="holds 8 blocks, but only 1 were given"):
+        Cone.from_blocks(blocks[:1], checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["csr_matrix", "csc_matrix"])
+@pytest.mark.parametrize(
+    ("indptr", "indices"), [([0, 1, 2, 3], [0, 1, -1]), ([0, 1, 2, 3], [0, 1, 10**8]), ([0, 2, 1, 3], [0, 1, 2]), ([0, 1, 2], [0, 1, 2])]
+)
+def test_damaged_sparse_tables_are_refused_before_they_reach_scipy(tmp_path, encoding, indptr, indices):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "h.h5ad", "w") as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = encoding, (3, 3)
+        group["indptr"], group["indices"], group["data"] = np.array(indptr), np.array(indices), np.array([1.0, 2, 3])
+    with pytest.raises(InvalidInputError, match="it is damaged"):
+        Cone.from_table(open_table(tmp_path / "h.h5ad"))
+
+
+@pytest.mark.parametrize("size", ["2000000000 2000000000 1", "-3 3 1"])
+def test_sizes_that_no_machine_could_index_are_refused(tmp_path, size):
+    (tmp_path / "b.mtx").write_text(f"%%MatrixMarket matrix coordinate real general\n{size}\n1 1 5\n")
+    with pytest.raises(InvalidInputError, match="says that it has"):
+        open_table(tmp_path / "b.mtx")

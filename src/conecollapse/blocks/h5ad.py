@@ -35,6 +35,7 @@ class H5adSource:
                 self.lines_are = ENCODINGS[encoding]
                 self.shape = (int(X.attrs["shape"][0]), int(X.attrs["shape"][1]))
                 self.indptr = X["indptr"][:].astype(np.int64)
+                self._check_lines(len(X["data"]), len(X["indices"]))
                 self.entries = int(self.indptr[-1])
                 self.dtype = X["data"].dtype
             else:
@@ -58,10 +59,22 @@ class H5adSource:
         low, high = self.indptr[start], self.indptr[stop]
         with self._open(where) as file:
             data, indices = file["X/data"][low:high], file["X/indices"][low:high]
+        across = self.shape[1 - self.lines_are]
+        if len(indices) and not 0 <= indices.min() <= indices.max() < across:  # SciPy would write outside its arrays
+            wrong = int(indices[(indices < 0) | (indices >= across)][0])
+            raise InvalidInputError(
+                f"X in {str(self.file.path)!r} has the index {wrong} {where}, outside 0 to {across - 1}; it is damaged."
+            )
         parts = (data, indices, self.indptr[start : stop + 1] - low)
         if self.lines_are == 0:
             return sp.csr_array(parts, shape=(stop - start, self.shape[1]))
         return sp.csr_array(sp.csc_array(parts, shape=(self.shape[0], stop - start)))
+
+    def _check_lines(self, *stored: int) -> None:
+        """The pointers of a sparse table: one more than lines, from 0 to the number of entries, never falling."""
+        steps, length = np.diff(self.indptr), self.shape[self.lines_are] + 1
+        if len(self.indptr) != length or self.indptr[0] != 0 or (steps < 0).any() or {int(self.indptr[-1])} != set(stored):
+            raise InvalidInputError(f"X in {str(self.file.path)!r} has pointers that do not fit its shape and entries; it is damaged.")
 
     def _all_entries(self) -> Iterator[Entries]:
         for start, stop in pieces_of_lines(self.indptr):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from conecollapse._checks import check_extent
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import Sparse
 from conecollapse.blocks.spill import Entries, Spill
@@ -44,6 +45,7 @@ class MtxSource:
             except ValueError as error:
                 raise InvalidInputError(f"{str(path)!r} has no line with its numbers of rows, columns and entries.") from error
             self.offset = stream.tell()
+        check_extent(n, m, repr(str(path)))
         self.shape = (n, m)
         self.spills: dict[int, Spill] = {}
 

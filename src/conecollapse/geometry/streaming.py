@@ -7,6 +7,7 @@ that counter is a file; what is on disk is the state of the run, and nothing els
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +31,7 @@ from conecollapse.geometry.tall import tall_certificate, triangular_of
 
 HELD_RAYS = 2**24  # entries up to which a cone in many dimensions holds its rays: 128 MiB
 Part = Cone | int  # the cone of some blocks, or how many points they have if all are zero
+DIGESTS = "blocks.txt"  # in the folder of a checkpoint: a hash of each block
 
 
 def cone_of_part(points: Points, tol: float) -> Part:
@@ -93,9 +95,17 @@ class MergeStack:
         self.folder = None if checkpoint is None else Path(checkpoint)
         self.digits: list[_Digit] = []
         self.zeros = 0  # leading points that are zero, before any cone
+        self.digests: dict[int, str] = {}  # of the blocks, where a checkpoint holds them
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._restore(self.folder)
+
+    def note(self, k: int, points: Points) -> None:
+        """Write down what block ``k`` holds, so that another one in its place is refused later."""
+        if self.folder is not None:
+            self.digests[k] = digest(points)
+            with open(self.folder / DIGESTS, "a", encoding="utf-8") as file:
+                file.write(f"{k} {self.digests[k]}\n")
 
     @property
     def n_blocks(self) -> int:
@@ -149,6 +159,9 @@ class MergeStack:
                 (self.folder / digit.name).unlink(missing_ok=True)
 
     def _restore(self, folder: Path) -> None:
+        if (folder / DIGESTS).is_file():
+            lines = [line.split() for line in (folder / DIGESTS).read_text(encoding="utf-8").splitlines()]
+            self.digests = {int(line[0]): line[1] for line in lines if len(line) == 2 and line[0].isdecimal()}  # the last of two counts
         named = [(re.fullmatch(r"cone-(\d+)-(\d+)-(\d+)\.npz", file.name), file) for file in sorted(folder.iterdir())]
         found = sorted((int(m[2]), -int(m[3]), int(m[1]), file) for m, file in named if m)
         for first, minus_stop, level, file in found:
@@ -164,10 +177,17 @@ def cone_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike
     check_callable(progress, "progress")
     stack = MergeStack(checkpoint)
     _check_tol(stack, tol)
-    for k, first, points, names in _checked(blocks, tol, _skipping(stack)):
+    done = stack.n_blocks
+    seen: list[int] = []
+    for k, first, points, names in _checked(blocks, tol, _skipping(stack, seen)):
+        stack.note(k, points)
         stack.push(k, _named(cone_of_part(points, tol), names))
         if progress is not None:
             progress("blocks", first + points.shape[0], first + points.shape[0])
+    if len(seen) < done:
+        raise CheckpointError(
+            f"the checkpoint holds {done} blocks, but only {len(seen)} were given; use another folder, or the same blocks."
+        )
     return stack.finish()
 
 
@@ -183,11 +203,12 @@ def _named(part: Part, names: AnyArray | None) -> Part:
     return part
 
 
-def _skipping(stack: MergeStack) -> Callable[[int, int, Points], bool]:
-    """Whether block k is in the checkpoint already; checks that the rays found in it are still its points."""
+def _skipping(stack: MergeStack, seen: list[int]) -> Callable[[int, int, Points], bool]:
+    """Whether block k is in the checkpoint already; checks that it is the same block. ``seen`` gets the number of every block."""
     done = stack.n_blocks
 
     def skip(k: int, first: int, points: Points) -> bool:
+        seen.append(k)
         if k >= done:
             if k == done and first != stack.n_points:
                 raise CheckpointError(f"the checkpoint holds {stack.n_points} points in {done} blocks, but these blocks have {first}.")
@@ -195,6 +216,8 @@ def _skipping(stack: MergeStack) -> Callable[[int, int, Points], bool]:
         for digit in stack.digits:
             if digit.first <= k < digit.stop:
                 _check_same(digit, k, first - _points_before(stack, digit), points)
+        if k in stack.digests and stack.digests[k] != digest(points):
+            raise _another(k)
         return True
 
     return skip
@@ -214,7 +237,20 @@ def _check_same(digit: _Digit, k: int, offset: int, points: Points) -> None:
     rays = digit.cone.rays[low:high]
     same = U.shape == rays.shape and abs(U - rays).max() <= 1e-12
     if not same:
-        raise CheckpointError(f"block {k} is not the block that the checkpoint was made from; use another folder, or the same blocks.")
+        raise _another(k)
+
+
+def _another(k: int) -> CheckpointError:
+    return CheckpointError(f"block {k} is not the block that the checkpoint was made from; use another folder, or the same blocks.")
+
+
+def digest(points: Points) -> str:
+    """A hash of the values of a block, whatever its layout."""
+    parts = (points.indptr, points.indices, points.data) if sp.issparse(points) else (np.ascontiguousarray(points),)
+    found = hashlib.blake2b(repr((points.shape, sp.issparse(points))).encode(), digest_size=16)
+    for part in parts:
+        found.update(np.ascontiguousarray(part).data)
+    return found.hexdigest()
 
 
 def _checked(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._checks import check_extent
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
 from conecollapse.io.matrix import Matrix
@@ -56,6 +57,7 @@ def _parse(file: Any, name: str) -> Any:
     if len(sizes) != (3 if layout == "coordinate" else 2) or not all(size.isdigit() for size in sizes):
         raise ValueError("its sizes are missing")
     shape = (int(sizes[0]), int(sizes[1]))
+    check_extent(*shape, "it")
     if symmetry == "symmetric" and (layout == "array" or shape[0] != shape[1]):
         raise ValueError("only square matrices of coordinates can be symmetric here")
     if layout == "array":

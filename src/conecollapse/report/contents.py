@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ TOP = 8  # features and rays named for each cluster
 TYPICAL = 4  # samples named, or shown, for each cluster
 CHARTED = 12  # clusters that have bars of their own; of more, the list of features says the same
 PATH_RAYS, PATH_CELLS = 40, 2e8  # rays of the epsilon path, and the size of table up to which it is drawn
+SAFE = (1e-100, 1e100)
 MAX_RAYS = 5000  # rows of the table of rays
 
 
@@ -68,11 +70,12 @@ class Contents:
 
 def contents(run: Any) -> Contents:
     """Collect what the page of ``run`` shows."""
+    shares = memberships(run.model, run.table.X)
+    run = _in_range(run)
     table, model = run.table, run.model
     X, labels = table.X, np.asarray(run.labels)
     samples = _names(table.sample_names, X.shape[0], "sample")
     features = _names(table.feature_names, X.shape[1], "feature")
-    shares = memberships(model, X)
     far = distances(X, labels, model.profiles_)
     found = Contents(title=Path(str(table.source)).name, sentence=_sentence(run))
     found.facts = _facts(run)
@@ -104,6 +107,17 @@ def contents(run: Any) -> Contents:
         (name, str(value)) for name, value in {**run.parameters, **{f"time, {k}": f"{v:.2f} s" for k, v in run.timings.items()}}.items()
     ]
     return found
+
+
+def _in_range(run: Any) -> Any:
+    """The run in float64, and in units of its largest value where squares of the values would be out of range."""
+    peak = float(run.table.X.max())
+    unit = 1.0 if SAFE[0] < peak < SAFE[1] else peak
+    if unit == 1.0 and run.table.X.dtype == np.float64:
+        return run
+    model = copy(run.model)
+    model.profiles_ = np.asarray(model.profiles_, np.float64) / unit
+    return replace(run, model=model, table=replace(run.table, X=run.table.X.astype(np.float64) / unit))
 
 
 def _names(names: Any, count: int, what: str) -> AnyArray:

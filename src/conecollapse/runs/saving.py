@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,13 @@ def save(
             except KeyboardInterrupt:
                 (staging / REPORT).unlink(missing_ok=True)
                 interrupted = True
+            except OSError:
+                raise
+            except Exception as error:  # a page that cannot be drawn shall not cost the results
+                (staging / REPORT).unlink(missing_ok=True)
+                warnings.warn(
+                    f"the report could not be made ({type(error).__name__}: {error}); all else is there.", UserWarning, stacklevel=2
+                )
     if interrupted:
         raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
     return path
@@ -98,8 +106,9 @@ def factors(run: Run | RaysRun) -> dict[str, Any]:
 
 def ray_masses(table: Table, run: Run | RaysRun) -> FloatArray:
     """How much data each ray carries: the length of the features on it taken together, see `conecollapse.factorization.ccnmf`."""
-    lengths = sp.diags_array(column_lengths(table.X))
-    return mass(sp.csr_array(run.cone.point_coefficients.T @ lengths))
+    unit = float(table.X.max())  # squares of entries of 1e200 are no numbers
+    lengths = column_lengths(table.X.astype(np.float64) / unit)
+    return unit * mass(sp.csr_array(run.cone.point_coefficients.T @ sp.diags_array(lengths)))
 
 
 def _write_labels(path: Path, run: Run) -> None:

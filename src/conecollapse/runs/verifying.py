@@ -14,7 +14,7 @@ import numpy as np
 
 from conecollapse._errors import CertificateError, ConeCollapseError, RunFolderError
 from conecollapse._types import AnyArray
-from conecollapse.certificates import Verdict
+from conecollapse.certificates import Certificate, Verdict
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import Table, read_table
 from conecollapse.io.npz import load_arrays
@@ -78,8 +78,8 @@ def verify(folder: str | os.PathLike[str], data: Any = None) -> Verification:
     same_bytes = read.sha256 == facts["data"]["sha256"]
     notes = [] if same_bytes or not read.sha256 else ["the bytes of the data file changed, but no value did"]
     table = prepare(read, **facts["preparation"])
-    if table is not read and (feature_hashes(table.X) != arrays["feature_hashes"]).any():
-        notes.append("the preparation gives numbers that differ in the last digits from those of the run; the proof holds for both")
+    if (feature_hashes(table.X) != arrays["feature_hashes"]).any():
+        notes.append("the preparation that run.json names gives other numbers here than it gave in the run; the proof holds for these")
     try:
         verdict = cone.verify(points(table.X))
     except CertificateError as error:
@@ -147,16 +147,36 @@ def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
     listed = [row[1:3] for row in _rows(path / RAYS, ["ray", "feature", "name"])]
     if listed != [[str(j), str(arrays["feature_names"][j])] for j in cone.ray_indices]:
         raise CertificateError(f"{RAYS} does not list the rays of {CERTIFICATE}.")
+    _check_claims(facts, cone)
     if facts["kind"] == "cluster":
-        _check_labels(path, arrays)
+        _check_labels(path, facts, arrays)
+    elif (path / LABELS).exists() or "A" in arrays:
+        raise CertificateError(f"{FACTS} calls this a run of rays, but the folder holds clusters too.")
 
 
-def _check_labels(path: Path, arrays: dict[str, AnyArray]) -> None:
+def _check_claims(facts: dict[str, Any], cone: Cone) -> None:
+    """The certificate is of the kind, the size and the tolerance that the run claims."""
+    claimed = facts.get("results")
+    claimed = claimed if isinstance(claimed, dict) else {}
+    found = {"exact": isinstance(cone.certificate, Certificate), "n_rays": cone.n_rays, "tol": cone.tol}
+    for name, value in found.items():
+        if claimed.get(name) != value:
+            raise CertificateError(f"{FACTS} claims {name} = {claimed.get(name)!r}, but {CERTIFICATE} has {value!r}.")
+
+
+def _check_labels(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
     rows = _rows(path / LABELS, ["sample", "cluster"])
     names = arrays["sample_names"]
     if len(rows) != len(names):
         raise CertificateError(f"{LABELS} has {len(rows)} samples where the run has {len(names)}.")
+    if arrays["A"].dtype.kind != "f" or not arrays["A"].size:
+        raise RunFolderError(f"A in {FACTORS} holds no numbers; it is damaged.")
     labels = (arrays["A"] * arrays["label_weights"]).argmax(axis=1)
+    sizes = np.bincount(labels, minlength=arrays["A"].shape[1]).tolist()
+    if facts["results"].get("cluster_sizes") != sizes:
+        raise CertificateError(
+            f"{FACTS} claims clusters of {facts['results'].get('cluster_sizes')} samples, but A in {FACTORS} has {sizes}."
+        )
     for row, name, label in zip(rows, names, labels, strict=True):
         if row[0] != str(name):
             raise CertificateError(f"{LABELS} names the sample {row[0]!r} where the run has {str(name)!r}.")
