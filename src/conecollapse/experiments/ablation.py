@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._linalg import unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.estimators import OrthogonalNMF
 from conecollapse.experiments.methods import Method
@@ -59,6 +60,18 @@ def few_rays(count: int) -> Any:
     return make
 
 
+class EveryColumn:
+    """In the place of a cone: every column that is not zero, as if none were a mixture of others."""
+
+    def __init__(self, B: Points) -> None:
+        columns = sp.csc_array(B)
+        self.ray_indices = np.flatnonzero(np.diff(columns.indptr))
+        self.n_rays = len(self.ray_indices)
+        self.rays = sp.csr_array(unit_rows(sp.csr_array(columns[:, self.ray_indices].T))[0])
+        places = (np.ones(self.n_rays), (self.ray_indices, np.arange(self.n_rays)))
+        self.point_coefficients = sp.csr_array(places, shape=(B.shape[1], self.n_rays))
+
+
 class NoGraph:
     """Orthogonal NMF of the samples at unit length: no view, no graph, no cone."""
 
@@ -81,6 +94,7 @@ ABLATION: tuple[Method, ...] = (
     _variant("recipe"),
     _variant("start only", start_only=True),
     _variant("random start", init="random"),
+    _variant("no cone", cone=EveryColumn),
     _variant("unit rays", weighting="unit"),
     _variant("first view", which=0),
     _variant("second view", which=1),
