@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from conecollapse._files import whole_file
 from conecollapse.cli import options
 from conecollapse.cli.terminal import say, say_json, say_table, working
 
@@ -95,11 +94,5 @@ def _write(path: Path, dataset: Any) -> None:
         arrays["vocab"] = np.array(dataset.feature_names, dtype=np.str_)
     if dataset.target_names is not None:
         arrays["class_names"] = np.array(dataset.target_names, dtype=np.str_)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as temporary, open(temporary, "xb") as file:
+        np.savez_compressed(file, **arrays)

@@ -25,6 +25,12 @@ from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
 
 
+def rival_means(profiles: AnyArray, k: int) -> Any:
+    """For each feature its largest mean in a cluster other than k; 0 where there is no other."""
+    others = np.delete(profiles, k, axis=0)
+    return others.max(axis=0) if len(others) else 0
+
+
 class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators: ``X ~ embedding_ @ components_`` and ``labels_``, the component that says most about each sample.
 
@@ -99,8 +105,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         names = np.array([f"x{j}" for j in range(self.n_features_in_)]) if names is None else names
         lists = []
         for k, profile in enumerate(self.profiles_):
-            others = np.delete(self.profiles_, k, axis=0)
-            lead = profile - (others.max(axis=0) if len(others) else 0)
+            lead = profile - rival_means(self.profiles_, k)
             lists.append([(str(names[j]), float(lead[j])) for j in np.argsort(-lead, kind="stable")[:count]])
         return lists
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from conecollapse._files import whole_file
 from conecollapse.experiments.ablation import ABLATION, CONSTANTS, leave_one_out
 from conecollapse.experiments.methods import METHODS, PROTOCOLS, Method
 from conecollapse.experiments.records import Record, read
@@ -51,7 +52,6 @@ def draw(study: str, folder: Path) -> str:
             + "\n"
         )
     for suffix, content in (("md", text), ("html", html(table))):
-        part = folder / f".{study}.{suffix}.part"
-        part.write_text(content, encoding="utf-8")
-        part.replace(folder / f"{study}.{suffix}")
+        with whole_file(folder / f"{study}.{suffix}") as part:
+            part.write_text(content, encoding="utf-8")
     return text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 import zipfile
 import zlib
 from os import PathLike
@@ -14,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import ConeFileError
+from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points, Sparse
 from conecollapse.certificates import ApproximateCertificate, Certificate, check_form
 from conecollapse.geometry.epsilon import EpsilonPath
@@ -50,14 +49,8 @@ def write_cone(
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(target.parent)!r} to write {target.name!r} in; make it first.")
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            np.savez(file, **arrays)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(target) as temporary, open(temporary, "xb") as file:
+        np.savez(file, **arrays)
 
 
 def read_cone(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
+from conecollapse.estimators._base import rival_means
 from conecollapse.plots.style import SCALE, colour, evenly, figure, names_or_numbers, text
 
 MAX_DOTS = 6000  # samples on a map
@@ -150,8 +151,8 @@ def top_features(model: Any, cluster: int, n_features: int = 10, *, feature_name
     profiles = np.asarray(model.profiles_, np.float64)
     if not 0 <= cluster < len(profiles):
         raise InvalidInputError(f"cluster must be one of 0 to {len(profiles) - 1}; got {cluster!r}.")
-    own, others = profiles[cluster], np.delete(profiles, cluster, axis=0)
-    rival = others.max(axis=0) if len(others) else np.zeros_like(own)
+    own = profiles[cluster]
+    rival = np.zeros_like(own) + rival_means(profiles, cluster)
     chosen = np.argsort(rival - own, kind="stable")[:n_features][::-1]
     names = [text(name) for name in _feature_names(model, feature_names)[chosen]]
     axis = {"tickvals": list(range(len(chosen))), "ticktext": names}
@@ -214,8 +215,7 @@ def _telling_features(profiles: AnyArray, each: int) -> IntArray:
     """For each cluster in turn the features that tell it from the others; every feature once."""
     chosen: dict[int, None] = {}
     for k, profile in enumerate(np.asarray(profiles, np.float64)):
-        others = np.delete(profiles, k, axis=0)
-        lead = profile - (others.max(axis=0) if len(others) else 0)
+        lead = profile - rival_means(profiles, k)
         chosen.update(dict.fromkeys(int(j) for j in np.argsort(-lead, kind="stable")[:each] if lead[j] > 0))
     return np.array(list(chosen) or [0])
 

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from conecollapse import plots
 from conecollapse._errors import ConeCollapseError
 from conecollapse._types import AnyArray, FloatArray
+from conecollapse.estimators._base import rival_means
 from conecollapse.geometry.cone import Cone
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, normalized_mutual_info_score, purity_score
 from conecollapse.plots.clusters import distances, memberships
@@ -183,8 +184,7 @@ def _cluster(run: Any, k: int, samples: AnyArray, features: AnyArray, far: Float
 
 def _lead(profiles: AnyArray, k: int) -> FloatArray:
     """Mean inside a cluster minus the largest mean elsewhere."""
-    others = np.delete(profiles, k, axis=0)
-    return np.asarray(profiles[k] - (others.max(axis=0) if len(others) else 0), np.float64)
+    return np.asarray(profiles[k] - rival_means(profiles, k), np.float64)
 
 
 def _add_cone(found: Contents, run: Any, labels: AnyArray, features: AnyArray) -> None:

@@ -11,18 +11,15 @@ import plotly.io
 from jinja2 import Environment
 from plotly.offline import get_plotlyjs
 
+from conecollapse._files import whole_file
 from conecollapse.report.contents import contents
 
 
 def write_report(path: Path, run: Any) -> None:
     """Write the page of ``run`` (see `conecollapse.runs`) to ``path``, whole or not at all."""
     text = page(run)
-    part = path.with_name(f".{path.name}.part")
-    try:
+    with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def page(run: Any) -> str:
