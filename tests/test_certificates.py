@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import zipfile
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cones import planted
+from certificate_cases import cases, dense_points, is_true, parts, sparse_points, spoil, with_part
 
-from conecollapse import CertificateError, Cone
-from conecollapse.certificates import DENSE, METRIC, SUPPORT
-
-
-def dense_points():
-    return planted(np.random.default_rng(0), 8, 40, 30)
-
-
-def sparse_points():
-    rng = np.random.default_rng(1)
-    P = sp.random_array((80, 60), density=0.05, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1).tocsr()
-    P = P[np.diff(P.indptr) > 0]
-    return sp.csr_array(sp.vstack([P, P[:20] + P[20:40]]))
+from conecollapse import CertificateError, Cone, ConeFileError
+from conecollapse.certificates import Combination, Metric, Support, Vectors
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -34,13 +24,229 @@ def case(request):
 
 
 def forge(cone, **changes):
-    return Cone(cone.rays, dataclasses.replace(cone.certificate, **changes))
+    return Cone(cone._rays, dataclasses.replace(cone.certificate, **changes))
+
+
+def family(cone, kind):
+    """Place of the family of this kind, and the family."""
+    return next((k, f) for k, f in enumerate(cone.certificate.witnesses) if isinstance(f, kind))
+
+
+def forge_witness(cone, kind, **changes):
+    k, found = family(cone, kind)
+    families = list(cone.certificate.witnesses)
+    families[k] = dataclasses.replace(found, **changes)
+    return forge(cone, witnesses=tuple(families))
 
 
 def test_all_forms_of_witness_occur_in_these_tests():
-    dense, sparse = Cone.from_points(dense_points()).certificate, Cone.from_points(sparse_points()).certificate
-    assert {DENSE, METRIC} <= set(dense.kind.tolist())
-    assert SUPPORT in sparse.kind
+    kinds = {type(f) for cone, _ in cases().values() for f in getattr(cone.certificate, "witnesses", ())}
+    assert kinds == {Vectors, Metric, Support, Combination}
+    assert cases()["twins"][0].certificate.rays_only.any()
+
+
+def one_ray(n_points, dim, **claims):
+    """A certificate that says: one ray generates everything."""
+    P = np.random.default_rng(0).random((n_points, dim))
+    U = P / np.linalg.norm(P, axis=1, keepdims=True)
+    c = Cone.from_points(P[:1]).certificate
+    others = (np.arange(n_points) > 0).astype(int)
+    parts = {
+        "n_points": n_points, "leader": np.arange(n_points), "rays_only": np.array([True]),
+        "coefficients": sp.csr_array((U[1:] @ U[0], np.zeros(n_points - 1, int), np.cumsum([0, *others])), shape=(n_points, 1)),
+    } | claims  # fmt: skip
+    return P, Cone(U[:1], dataclasses.replace(c, **parts))
+
+
+def test_one_ray_for_any_data_is_refused_in_memory_and_from_a_file(tmp_path):
+    """A number in the certificate never widens a claim: neither the stated residual nor a weaker kind of witness."""
+    P, forged = one_ray(200, 30)
+    with pytest.raises(CertificateError, match=r"point \d+: it is 0\.\d+ away from its combination of rays, more than tol = 1e-08"):
+        forged.verify(P)
+    forged.save(tmp_path / "cone.npz")
+    with pytest.raises(CertificateError, match="more than tol = 1e-08"):
+        Cone.load(tmp_path / "cone.npz").verify(P)
+    with pytest.raises(CertificateError, match=r"'residual' is not well formed: it must be a number from 0 to 1e-08, not 1\.0"):
+        one_ray(200, 30, residual=1.0)[1].verify(P)
+
+
+def test_a_wide_tolerance_is_repeated_and_the_callers_own_is_what_counts():
+    P, forged = one_ray(200, 30, tol=0.97, residual=0.97)
+    verdict = forged.verify(P)  # true, and it says at which tolerance
+    assert verdict.tol == 0.97
+    assert "(tol = 0.97)" in str(verdict)
+    with pytest.raises(CertificateError, match="more than tol = 1e-08"):
+        forged.verify(P, tol=1e-8)
+    with pytest.raises(ValueError, match="tol"):
+        forged.verify(P, tol=0)
+
+
+def test_a_masked_leader_does_not_switch_the_coverage_off():
+    """Comparisons with masked entries are masked, and a masked entry is never an error: only plain arrays are looked at."""
+    P = dense_points()
+    cone = Cone.from_points(P)
+    hidden = np.setdiff1d(np.arange(len(P)), cone.ray_indices)
+    leader = np.ma.masked_array(cone.certificate.leader, mask=np.isin(np.arange(len(P)), hidden))
+    with pytest.raises(CertificateError, match="'leader' is not well formed: it must be a plain array of integers"):
+        forge(cone, leader=leader, coefficients=sp.csr_array(cone.certificate.coefficients.shape)).verify(P)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_no_flag_of_a_sparse_array_is_believed(flag):
+    P = dense_points()
+    cone = Cone.from_points(P)
+    H = cone.certificate.coefficients.copy()
+    row = int(np.flatnonzero(np.diff(H.indptr) > 1)[0])
+    H.indices[H.indptr[row]] = H.indices[H.indptr[row] + 1]  # the same column twice
+    H.has_canonical_format = flag
+    with pytest.raises(CertificateError, match="'coefficients' is not well formed: the columns of a row must increase"):
+        forge(cone, coefficients=H).verify(P)
+
+
+def test_subclasses_and_strangers_are_refused():
+    P = dense_points()
+    cone = Cone.from_points(P)
+
+    class Mine(type(cone.certificate)):
+        pass
+
+    with pytest.raises(CertificateError, match="this is no certificate but a Mine"):
+        Cone(cone.rays, Mine(**{f.name: getattr(cone.certificate, f.name) for f in dataclasses.fields(cone.certificate)})).verify(P)
+    with pytest.raises(CertificateError, match="families of witnesses"):
+        forge(cone, witnesses=[*cone.certificate.witnesses]).verify(P)
+    with pytest.raises(CertificateError, match=r"ray \d+ has 2 of them; each ray needs exactly one"):
+        forge(cone, witnesses=cone.certificate.witnesses * 2).verify(P)
+    with pytest.raises(CertificateError, match=r"ray \d+ has 0 of them; each ray needs exactly one"):
+        forge(cone, witnesses=()).verify(P)
+
+
+def test_stated_numbers_are_measured_again():
+    P = dense_points()
+    few = Cone.approximate(P, 0.1, weights="mass")
+    with pytest.raises(CertificateError, match=r"the longest point has length .*, not .* as stated"):
+        forge(few, longest=few.certificate.longest * 2).verify(P)
+    twins, Q = cases()["twins"]
+    assert twins.certificate.residual > 1e-10
+    with pytest.raises(CertificateError, match=r"more than the residual 0 that is stated"):
+        forge(twins, residual=0.0).verify(Q)
+
+
+def test_coefficients_where_none_belong_are_refused(case):
+    """`point_coefficients` reads them, so a verified cone must have none beside those that were checked."""
+    P, cone = case
+    H = cone.certificate.coefficients.tolil()
+    H[cone.ray_indices[0], 1] = 0.5
+    with pytest.raises(CertificateError, match=rf"point {cone.ray_indices[0]}: it has coefficients, but it is a ray"):
+        forge(cone, coefficients=sp.csr_array(H)).verify(P)
+
+
+def test_forged_names_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.eye(3), index=["a", "b", "c"])
+    cone = Cone.from_points(frame)
+    cone.verify(frame)
+    cone.verify(np.eye(3))  # no names, nothing to compare
+    cone.ray_names = np.array(["a", "x", "c"])
+    with pytest.raises(CertificateError, match=r"ray 1 \(point 1\): it is called 'x', but 'b' in P"):
+        cone.verify(frame)
+    cone.ray_names = np.array(["a"])
+    with pytest.raises(CertificateError, match="the cone has 1 names for 3 rays"):
+        cone.verify(frame)
+
+
+def test_held_rays_of_a_table_in_blocks_are_checked():
+    cone, P = cases()["combination"]
+    U = P[cone.ray_indices] / np.linalg.norm(P[cone.ray_indices], axis=1, keepdims=True)
+    Cone(U, cone.certificate).verify(lambda: [P.T[:10], P.T[10:]])
+    with pytest.raises(CertificateError, match=r"ray 0 \(point \d+\): the stored ray is 0\.\d+ away from the unit point"):
+        Cone(U[::-1].copy(), cone.certificate).verify(lambda: [P.T[:10], P.T[10:]])
+    with pytest.raises(CertificateError, match="'unit_rays' is not well formed"):
+        Cone(U[1:], cone.certificate).verify(lambda: [P.T])
+
+
+def test_blocks_are_checked_before_they_are_used():
+    cone, P = cases()["combination"]
+    spoiled = P.T.copy()
+    spoiled[12, 3] = np.nan
+    with pytest.raises(ValueError, match="block 1: X has NaN at row 12, column 3"):
+        cone.verify(lambda: [spoiled[:10], spoiled[10:]])
+
+
+def test_too_few_points_are_refused_in_one_sentence():
+    cone, P = cases()["combination"]
+    for given in (P[:2], P[:, :-1]):
+        with pytest.raises(CertificateError, match=r"the certificate is about \d+ points in dimension \d+, but P has shape"):
+            cone.verify(given)
+
+
+def test_the_largest_residual_is_that_of_every_point():
+    """A point that follows a leader shares its combination; its own distance from it is what is reported."""
+    d = 0.9e-8
+    base = np.array([[1.0, 0, 0], [0, 1, 0]])
+    inside = np.array([[1.0, 1, d], [1, 1, 2 * d]])  # the first is within tol of the rays, the second of the first
+    P = np.vstack([base, inside])
+    cone = Cone.from_points(P)
+    assert cone.n_rays == 2
+    assert cone.certificate.leader.tolist() == [0, 1, 2, 2]
+    assert cone.verify(P).largest_residual == pytest.approx(2 * d / np.sqrt(2), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(cases()))
+def test_mutated_certificates_are_refused_or_harmless(name, tmp_path):
+    """Accepted means true: SciPy's NNLS confirms the verdict, at the tolerance that the caller gave."""
+    mutate(name, *cases()[name], np.random.default_rng(5), 60, tmp_path)
+
+
+def mutate(name, cone, P, rng, n, folder):
+    """``n`` random changes of any part, half of them through a file; how many were accepted, all of them true."""
+    accepted = 0
+    given = parts(cone)
+    verdict = cone.verify(P)
+    for k in range(n):
+        path, value = given[rng.integers(len(given))]
+        changed = with_part(cone, path, spoil(rng, value))
+        try:
+            if k % 2:
+                changed = through_file(changed, folder / "cone.npz")
+            found = changed.verify(P, tol=verdict.tol)
+        except (CertificateError, ConeFileError):
+            continue
+        accepted += 1
+        assert changed.ray_indices.tolist() == cone.ray_indices.tolist(), (name, path)
+        assert is_true(found, changed, P), (name, path, found)
+    return accepted
+
+
+def through_file(cone, file):
+    """The cone as it comes back from a file. What `save` would not write is written all the same: any array can be in a file."""
+    try:
+        cone.save(file)
+    except (ValueError, TypeError, AttributeError):
+        raise ConeFileError("it cannot even be written.") from None
+    return Cone.load(file)
+
+
+def test_every_byte_of_a_file_may_change(tmp_path):
+    """Archives check their own sums; with these made right again, every change is refused or true."""
+    file, rng = tmp_path / "cone.npz", np.random.default_rng(0)
+    cone, P = cases()["dense"]
+    cone.save(file)
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for _ in range(150):
+        name = list(members)[rng.integers(len(members))]
+        content = bytearray(members[name])
+        content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        with zipfile.ZipFile(file, "w") as archive:
+            for other, old in members.items():
+                archive.writestr(other, bytes(content) if other == name else old)
+        try:
+            found = Cone.load(file)
+            verdict = found.verify(P, tol=cone.tol)
+        except (CertificateError, ConeFileError):
+            continue
+        assert found.ray_indices.tolist() == cone.ray_indices.tolist()
+        assert is_true(verdict, found, P)
 
 
 def test_a_flipped_ray_is_refused(case):
@@ -57,7 +263,7 @@ def test_a_ray_exchanged_for_an_inner_point_is_refused(case):
     rays = cone.ray_indices.copy()
     rays[-1] = inner
     rays = np.sort(rays)
-    certificate = dataclasses.replace(cone.certificate, rays=rays, separated=rays, coefficients=cone.certificate.coefficients)
+    certificate = dataclasses.replace(cone.certificate, rays=rays, separated=rays)
     U = P / (np.linalg.norm(P, axis=1)[:, None] if not sp.issparse(P) else sp.linalg.norm(P, axis=1)[:, None])
     with pytest.raises(CertificateError, match=r"(ray|point) \d+"):
         Cone(sp.csr_array(U)[rays] if sp.issparse(P) else U[rays], certificate).verify(P)
@@ -68,14 +274,13 @@ def test_a_dropped_ray_is_refused(case):
     c = cone.certificate
     k = int(np.flatnonzero(np.diff(c.coefficients.tocsc().indptr) == 0)[0])  # a ray that nobody leans on
     keep = np.arange(cone.n_rays) != k
-    family = np.flatnonzero(c.kind == c.kind[k]).tolist().index(k)
-    parts = {"G": c.G, "offset": c.offset, "lift": c.lift, "F": c.F}
-    mine = {DENSE: ["G"], METRIC: ["offset"], SUPPORT: ["lift", "F"]}[int(c.kind[k])]
-    for name in mine:
-        parts[name] = parts[name][np.arange(parts[name].shape[0]) != family]
+    families = []
+    for found in c.witnesses:
+        some = found.take(np.flatnonzero(found.of != k))
+        families.append(dataclasses.replace(some, of=some.of - (some.of > k)))
     certificate = dataclasses.replace(
-        c, rays=c.rays[keep], rays_only=c.rays_only[keep], separated=c.separated[keep], kind=c.kind[keep],
-        coefficients=c.coefficients.tocsc()[:, keep].tocsr(), **parts,
+        c, rays=c.rays[keep], rays_only=c.rays_only[keep], separated=c.separated[keep], witnesses=tuple(families),
+        coefficients=c.coefficients.tocsc()[:, keep].tocsr(),
     )  # fmt: skip
     with pytest.raises(CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"):
         Cone(cone.rays[keep], certificate).verify(P)
@@ -86,61 +291,70 @@ def test_an_altered_coefficient_is_refused(case):
     H = cone.certificate.coefficients.copy()
     H.data[3] *= 1.001
     point = int(np.searchsorted(H.indptr, 3, side="right")) - 1
-    with pytest.raises(CertificateError, match=rf"point {point}: its coefficients leave a residual of"):
+    with pytest.raises(CertificateError, match=rf"point {point}: it is .* away from its combination of rays"):
         forge(cone, coefficients=H).verify(P)
     H.data[3] = -1.0
     with pytest.raises(CertificateError, match=rf"point {point}: its coefficient -1 on ray {H.indices[3]} is not a non-negative number"):
         forge(cone, coefficients=H).verify(P)
     H.data[3] = np.nan
-    with pytest.raises(CertificateError, match=rf"point {point}: its coefficient nan on ray"):
+    with pytest.raises(CertificateError, match="'coefficients' is not well formed: it has a value that is not finite"):
         forge(cone, coefficients=H).verify(P)
 
 
-def test_a_perturbed_dense_witness_is_refused():
+def test_a_perturbed_vector_is_refused():
     P = dense_points()
     cone = Cone.from_points(P)
-    ray = int(np.flatnonzero(cone.certificate.kind == DENSE)[0])
+    found = family(cone, Vectors)[1]
+    ray = found.of[0]
     for change in (1.0, -1.0):
-        G = cone.certificate.G.copy()
+        G = found.G.copy()
         G[0] += change * np.linalg.norm(G[0])
         with pytest.raises(CertificateError, match=rf"ray {ray} \(point {cone.ray_indices[ray]}\): its witness"):
-            forge(cone, G=G).verify(P)
+            forge_witness(cone, Vectors, G=G).verify(P)
 
 
-def test_a_perturbed_metric_witness_is_refused():
+def test_a_perturbed_metric_is_refused():
     P = dense_points()
     cone = Cone.from_points(P)
-    ray = int(np.flatnonzero(cone.certificate.kind == METRIC)[0])
+    found = family(cone, Metric)[1]
+    ray = found.of[0]
     for change in (1.0, -1.0):
-        offset = cone.certificate.offset.copy()
+        offset = found.offset.copy()
         offset[0] += change * np.abs(offset[0])
         with pytest.raises(CertificateError, match=rf"ray {ray} \(point {cone.ray_indices[ray]}\): its witness"):
-            forge(cone, offset=offset).verify(P)
+            forge_witness(cone, Metric, offset=offset).verify(P)
     with pytest.raises(CertificateError, match=r"ray \d+ \(point \d+\): its witness"):
-        forge(cone, T=-cone.certificate.T[::-1]).verify(P)
+        forge_witness(cone, Metric, T=-found.T[::-1]).verify(P)
 
 
-def test_a_perturbed_support_witness_is_refused():
+def test_a_perturbed_support_is_refused():
     P = sparse_points()
     cone = Cone.from_points(P)
-    c = cone.certificate
-    rays = np.flatnonzero(c.kind == SUPPORT)
-    lift = c.lift.copy()
-    lift[:] = 0.0  # nothing holds down the points that reach beyond the support
+    found = family(cone, Support)[1]
+    lift = np.zeros(len(found.lift))  # nothing holds down the points that reach beyond the support
     with pytest.raises(CertificateError, match=r"ray \d+ \(point \d+\): its witness gives .* on point \d+"):
-        forge(cone, lift=lift).verify(P)
-    lift = c.lift.copy()
+        forge_witness(cone, Support, lift=lift).verify(P)
+    lift = found.lift.copy()
     lift[0] = -1
-    with pytest.raises(CertificateError, match=rf"ray {rays[0]} \(point {cone.ray_indices[rays[0]]}\): its witness's lift is negative"):
-        forge(cone, lift=lift).verify(P)
-    F = c.F.copy()
-    F.indices[0] = np.setdiff1d(np.arange(60), P[[cone.ray_indices[rays[0]]]].indices)[0]
-    with pytest.raises(CertificateError, match=r"its witness has values off the point's support"):
-        forge(cone, F=F).verify(P)
-    F = c.F.copy()
+    with pytest.raises(CertificateError, match="'lift' is not well formed: entry 0 is negative"):
+        forge_witness(cone, Support, lift=lift).verify(P)
+    F = found.F.copy()
+    F.indices[0] = np.setdiff1d(np.arange(60), P[[cone.ray_indices[found.of[0]]]].indices)[0]
+    with pytest.raises(CertificateError, match=r"its witness has values off the point's support|must increase"):
+        forge_witness(cone, Support, F=F).verify(P)
+    F = found.F.copy()
     F.data[0] = -1.0
     with pytest.raises(CertificateError, match=r"ray \d+ \(point \d+\): its witness"):
-        forge(cone, F=F).verify(P)
+        forge_witness(cone, Support, F=F).verify(P)
+
+
+def test_a_combination_of_other_weights_is_refused():
+    cone, P = cases()["combination"]
+    found = family(cone, Combination)[1]
+    for W in (-found.W, found.W[::-1].copy(), np.zeros_like(found.W)):
+        for data in (P, lambda: [P.T]):
+            with pytest.raises(CertificateError, match=r"ray \d+ \(point \d+\): its witness"):
+                forge_witness(cone, Combination, W=W).verify(data)
 
 
 def test_forged_groups_are_refused(case):
@@ -148,8 +362,12 @@ def test_forged_groups_are_refused(case):
     leader = cone.certificate.leader.copy()
     other = np.setdiff1d(np.flatnonzero(leader == np.arange(len(leader))), cone.ray_indices)[0]
     leader[other] = cone.ray_indices[0]
-    with pytest.raises(CertificateError, match=rf"point {other}: it is .* away from its group's leader {cone.ray_indices[0]}"):
+    with pytest.raises(CertificateError, match=rf"point {other}: it has coefficients, but"):
         forge(cone, leader=leader).verify(P)
+    H = cone.certificate.coefficients.tolil()
+    H[other] = 0.0
+    with pytest.raises(CertificateError, match=rf"point {other}: it is .* away from its group's leader, more than tol"):
+        forge(cone, leader=leader, coefficients=sp.csr_array(H)).verify(P)
     leader = cone.certificate.leader.copy()
     leader[other] = -1
     with pytest.raises(CertificateError, match=rf"point {other}: the certificate and the data disagree on whether it is zero"):
@@ -171,34 +389,53 @@ def test_other_data_is_refused(case):
     [
         ("rays", lambda c: c.rays[::-1]), ("rays", lambda c: c.rays + c.n_points), ("rays", lambda c: c.rays.astype(float)),
         ("rays", lambda c: c.rays[:0]), ("leader", lambda c: c.leader[:-1]), ("leader", lambda c: c.leader + c.n_points),
-        ("separated", lambda c: c.separated - c.n_points), ("kind", lambda c: c.kind + 1), ("kind", lambda c: c.kind[1:]),
-        ("rays_only", lambda c: c.rays_only.astype(int)), ("G", lambda c: c.G[:, :-1]), ("G", lambda c: c.G * np.nan),
-        ("T", lambda c: c.T[0]), ("T", lambda c: c.T * np.inf), ("centre", lambda c: c.centre[:-1]), ("offset", lambda c: c.offset[1:]),
-        ("lift", lambda _: np.ones(3)), ("tol", lambda _: np.nan), ("tol", lambda _: 2.0), ("n_points", lambda _: -1),
-        ("dim", lambda _: "x"), ("reach", lambda _: np.inf),
+        ("separated", lambda c: c.separated - c.n_points), ("rays_only", lambda c: c.rays_only.astype(int)),
+        ("tol", lambda _: np.nan), ("tol", lambda _: 2.0), ("tol", lambda _: 1), ("n_points", lambda _: -1), ("n_points", lambda _: True),
+        ("dim", lambda _: "x"), ("residual", lambda _: np.inf), ("residual", lambda _: -1.0),
         ("coefficients", lambda c: c.coefficients[1:]), ("coefficients", lambda c: c.coefficients.toarray()),
-        ("coefficients", lambda c: c.coefficients * np.inf), ("F", lambda c: sp.csr_array((1, c.dim))),
+        ("coefficients", lambda c: sp.csr_matrix(c.coefficients)), ("coefficients", lambda c: c.coefficients * np.inf),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_malformed_parts_are_named(part, value):
     P = dense_points()
     cone = Cone.from_points(P)
-    with pytest.raises(CertificateError, match=rf"the certificate's '{part}' is not well formed|names no ray|witnesses|'G'|'offset'"):
+    with pytest.raises(CertificateError, match=rf"the certificate's '{part}' is not well formed|names no ray"):
         forge(cone, **{part: value(cone.certificate)}).verify(P)
 
 
-def forged_rays(P, tol=1e-8, **witness):
+@pytest.mark.parametrize(
+    ("kind", "part", "value"),
+    [
+        (Vectors, "G", lambda G: G[:, :-1]), (Vectors, "G", lambda G: G * np.nan), (Vectors, "G", lambda G: G.astype(np.longdouble)),
+        (Vectors, "of", lambda of: of + 1000), (Metric, "T", lambda T: T[0]), (Metric, "T", lambda T: T * np.inf),
+        (Metric, "centre", lambda centre: centre[:-1]), (Metric, "offset", lambda offset: offset[1:]),
+        (Metric, "offset", np.ma.masked_array), (Support, "lift", lambda _: np.ones(3)),
+        (Support, "F", lambda F: sp.csr_array((1, F.shape[1]))), (Combination, "W", lambda W: W[:, 1:]),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_malformed_witnesses_are_named(kind, part, value):
+    cone, P = cases()[{Vectors: "dense", Metric: "dense", Support: "sparse", Combination: "combination"}[kind]]
+    forged = forge_witness(cone, kind, **{part: value(getattr(family(cone, kind)[1], part))})
+    with pytest.raises(CertificateError, match=rf"the certificate's '{part}' is not well formed"):
+        forged.verify(P)
+
+
+def forged_rays(P, witnesses, tol=1e-8):
     """All points claimed as rays, with the witnesses given, on top of an honest certificate."""
-    c, m, n = Cone.from_points(P, tol=tol).certificate, *P.shape
+    c, m = Cone.from_points(P, tol=tol).certificate, P.shape[0]
     U = P.toarray() if sp.issparse(P) else P
     U = U / np.linalg.norm(U, axis=1, keepdims=True)
+    everyone = np.arange(m)
     parts = {
-        "rays": np.arange(m), "separated": np.arange(m), "leader": np.arange(m), "kind": np.zeros(m, int), "rays_only": np.zeros(m, bool),
-        "coefficients": sp.csr_array((m, m)), "offset": np.zeros(0), "lift": np.zeros(0), "G": np.zeros((0, n)), "F": sp.csr_array((0, n)),
-        "T": np.zeros((n, 0)), "centre": np.zeros(n),
-    } | witness  # fmt: skip
-    return Cone(sp.csr_array(U) if sp.issparse(P) else U, dataclasses.replace(c, **parts))
+        "rays": everyone,
+        "separated": everyone,
+        "leader": everyone,
+        "rays_only": np.zeros(m, bool),
+        "coefficients": sp.csr_array((m, m)),
+    }
+    return Cone(sp.csr_array(U) if sp.issparse(P) else U, dataclasses.replace(c, witnesses=(witnesses,), residual=0.0, **parts))
 
 
 NEARLY_FLAT = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 1e-10]])  # the third point is 1e-10 from the cone of the others
@@ -208,14 +445,14 @@ NEARLY_FLAT = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 1e-10]])  # the third poi
 def test_a_huge_witness_does_not_overflow_its_way_through(dtype):
     G = np.array([[3, -6, 0], [-6, 3, 0], [-1, -1, 2**32 * 10000]]).astype(dtype)
     with pytest.raises(CertificateError, match=r"ray 2 .* proves a distance of|'G' is not well formed"):
-        forged_rays(NEARLY_FLAT, G=G).verify(NEARLY_FLAT)
+        forged_rays(NEARLY_FLAT, Vectors(np.arange(3), G)).verify(NEARLY_FLAT)
 
 
 def test_a_tiny_support_witness_does_not_underflow_its_way_through():
     F = sp.csr_array(np.diag([1.0, 1.0, 1e-170]))
     P = sp.csr_array(NEARLY_FLAT)
     with pytest.raises(CertificateError, match=r"ray 2 .* proves a distance of"):
-        forged_rays(P, F=F, lift=np.array([2.0, 2, 0]), kind=np.full(3, SUPPORT)).verify(P)
+        forged_rays(P, Support(np.arange(3), F, np.array([2.0, 2, 0]))).verify(P)
 
 
 def test_a_tiny_dense_witness_does_not_underflow_its_way_through():
@@ -224,15 +461,15 @@ def test_a_tiny_dense_witness_does_not_underflow_its_way_through():
     G = np.vstack([-sign, sign]) * 1.5e-162
     G[:, 0] = -2.3e-162
     with pytest.raises(CertificateError, match=r"ray 0 .* proves a distance of"):
-        forged_rays(P, tol=0.1, G=G).verify(P)
+        forged_rays(P, Vectors(np.arange(2), G), tol=0.1).verify(P)
 
 
 def test_complex_numbers_are_refused():
     P = np.array([[1.0, 0], [1, 1], [0, 2]])
     cone = Cone.from_points(P)
-    with pytest.raises(CertificateError, match="'coefficients' is not well formed: it must hold floats"):
+    with pytest.raises(CertificateError, match="'coefficients' is not well formed: it must hold floats, under"):
         forge(cone, coefficients=cone.certificate.coefficients * 1j).verify(P)
-    with pytest.raises(CertificateError, match="the rays are complex128"):
+    with pytest.raises(CertificateError, match="'unit_rays' is not well formed"):
         Cone(cone.rays * (1 + 0j), cone.certificate).verify(P)
 
 

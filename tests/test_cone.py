@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse
+from conecollapse.certificates import Vectors
 
 
 @pytest.mark.parametrize("chunk", range(10))
@@ -150,7 +151,8 @@ def test_high_dimension_uses_one_product_and_needs_no_dense_witness():
     P = np.random.default_rng(0).random((600, 250))
     cone = Cone.from_points(P)
     assert cone.n_rays == 600
-    assert len(cone.certificate.G) < 60  # nearly all proven by the shared metric
+    vectors = [family for family in cone.certificate.witnesses if isinstance(family, Vectors)]
+    assert sum(len(family.of) for family in vectors) < 60  # nearly all proven by the shared metric
     cone.verify(P)
 
 
@@ -332,7 +334,10 @@ def test_results_repeat_and_do_not_depend_on_threads():
     P = planted(np.random.default_rng(9), 15, 40, 200)
     one, two, again = (Cone.from_points(P, n_jobs=n) for n in (1, 2, 2))
     assert one.ray_indices.tolist() == two.ray_indices.tolist()
-    np.testing.assert_array_equal(two.certificate.G, again.certificate.G)
+    for mine, other in zip(two.certificate.witnesses, again.certificate.witnesses, strict=True):
+        everyone = np.arange(len(mine.of))
+        U = two.rays
+        np.testing.assert_array_equal(mine.vectors(U, mine.of, everyone), other.vectors(U, other.of, everyone))
 
 
 def test_words_that_every_document_has_are_decided_by_sweeps():

@@ -7,6 +7,7 @@ import csv
 import errno
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -315,9 +316,41 @@ class TestVerify:
 
     def test_a_certificate_that_does_not_hold_names_the_feature(self, saved):
         cone = Cone.load(saved / "certificate.npz")
-        cone.certificate.offset[0] += 10
-        cone.save(saved / "certificate.npz")
+        families = [
+            replace(family, offset=family.offset + 10) if hasattr(family, "offset") else family for family in cone.certificate.witnesses
+        ]
+        Cone(cone.rays, replace(cone.certificate, witnesses=tuple(families))).save(saved / "certificate.npz")
         with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\)"):
+            verify(saved)
+
+    def test_the_tolerance_is_said_and_may_be_given(self, saved):
+        """A folder in which everything agrees on a wide tolerance is true at that tolerance, and at no smaller one."""
+        assert "(tol = 1e-08)" in str(verify(saved))
+        with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\): its witness proves a distance of .* only"):
+            verify(saved, tol=0.9)
+        cone = Cone.load(saved / "certificate.npz")
+        Cone(cone.rays, replace(cone.certificate, tol=1e-7)).save(saved / "certificate.npz")
+        with pytest.raises(CertificateError, match=r"run.json claims tol = 1e-08, but certificate.npz has 1e-07"):
+            verify(saved)
+        facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+        facts["results"]["tol"] = 1e-7
+        (saved / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+        assert "(tol = 1e-07)" in str(verify(saved))
+
+    @pytest.mark.parametrize(("name", "value"), [("n_zero_features", 3), ("n_features", 1), ("n_rays", 1), ("exact", False)])
+    def test_every_number_of_the_sentence_is_compared(self, saved, name, value):
+        facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+        facts["results"][name] = value
+        (saved / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+        with pytest.raises(CertificateError, match=rf"run.json claims {name} = {value}, but"):
+            verify(saved)
+
+    def test_groups_in_the_list_of_rays_are_compared(self, saved):
+        lines = (saved / "rays.csv").read_text(encoding="utf-8").splitlines()
+        cells = lines[1].split(",")
+        cells[3] = "17"
+        (saved / "rays.csv").write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n", encoding="utf-8")
+        with pytest.raises(CertificateError, match=r"rays.csv does not list the rays of certificate.npz, with their names and groups"):
             verify(saved)
 
     def test_forged_labels_and_rays(self, saved):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,15 @@ def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") ->
         return as_points(block, name)
     except InvalidInputError as error:
         raise InvalidInputError(f"{label}: {_moved(str(error), at)}") from None
+
+
+def checked_blocks(blocks: Iterable[Any]) -> Iterator[AnyArray]:
+    """Blocks of samples as dense arrays, each checked."""
+    first = 0
+    for k, block in enumerate(blocks):
+        checked = check_block(block, (first, 0), f"block {k}")
+        first += checked.shape[0]
+        yield checked.toarray() if sp.issparse(checked) else checked
 
 
 def _moved(message: str, at: tuple[int, int]) -> str:

@@ -1,19 +1,23 @@
-"""What a cone claims (`claims`), and the proof of it (`checker`)."""
+"""What a cone claims (`claims`), the vectors that prove it (`witnesses`), and the proof (`checker`, `blocked`)."""
 
 from conecollapse.certificates.blocked import check_blocks
 from conecollapse.certificates.checker import check
-from conecollapse.certificates.claims import COMBINED, DENSE, METRIC, SUPPORT, ApproximateCertificate, Certificate, Verdict
-from conecollapse.certificates.form import check_form
+from conecollapse.certificates.claims import AnyCertificate, ApproximateCertificate, Certificate, Verdict, plain, vectors
+from conecollapse.certificates.witnesses import KINDS, Combination, Metric, Support, Vectors, Witnesses
 
 __all__ = [
-    "COMBINED",
-    "DENSE",
-    "METRIC",
-    "SUPPORT",
+    "KINDS",
+    "AnyCertificate",
     "ApproximateCertificate",
     "Certificate",
+    "Combination",
+    "Metric",
+    "Support",
+    "Vectors",
     "Verdict",
+    "Witnesses",
     "check",
     "check_blocks",
-    "check_form",
+    "plain",
+    "vectors",
 ]

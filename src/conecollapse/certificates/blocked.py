@@ -8,80 +8,102 @@ the same claims about the same points, in memory that does not depend on the dim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import CertificateError
-from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.certificates.checker import DIGITS, EPS, _check_structure, _clear, _positive
-from conecollapse.certificates.claims import COMBINED, Certificate, Verdict
-from conecollapse.certificates.form import check_form
+from conecollapse._types import AnyArray, FloatArray
+from conecollapse.certificates import form
+from conecollapse.certificates.checker import check_structure, coverage, far_off, judge, separate
+from conecollapse.certificates.claims import Certificate, Verdict, plain
+from conecollapse.certificates.witnesses import EPS, Combination, Values, unit_peak
 
 Blocks = Callable[[], Iterable[AnyArray]]  # called once for each pass
 
 
-def check_blocks(blocks: Blocks, c: Certificate) -> Verdict:
-    """Prove every claim of ``c`` about the columns of the table that ``blocks()`` yields in blocks of rows, or raise `CertificateError`."""
-    check_form(c)
-    if (c.kind != COMBINED).any():
+def check_blocks(blocks: Blocks, rays: Any, certificate: Any, tol: float | None = None) -> Verdict:
+    """Prove every claim about the columns of the table that ``blocks()`` yields in blocks of rows, or raise `CertificateError`.
+
+    As `conecollapse.certificates.check`, for a certificate whose witnesses are combinations of the points.
+    """
+    c = plain(certificate)
+    if not isinstance(c, Certificate) or not all(isinstance(family, Combination) for family in c.witnesses):
         raise CertificateError("this certificate was not made from blocks of coordinates; verify it against the whole points.")
-    norms, longest, count = _column_norms(blocks, c)
-    _check_structure(c, norms)
-    scale = np.where(norms > 0, norms, 1.0)
-    is_ray = np.zeros(c.n_points, bool)
-    is_ray[c.rays] = True
-    leaders = c.leader == np.arange(c.n_points)
-    members, others = np.flatnonzero((c.leader >= 0) & ~leaders), np.flatnonzero(leaders & ~is_ray)
-    for i in others[np.diff(c.coefficients.indptr)[others] == 0][:1]:
-        raise CertificateError(f"point {i}: it is neither a ray nor represented by rays.")
-    H = sp.csr_array(c.coefficients[others])
-    W = c.W / np.where(np.abs(c.W).max(axis=1) > 0, np.abs(c.W).max(axis=1), 1.0)[:, None]
-    apart, left = np.zeros(len(members)), np.zeros(len(others))
-    values, squares = np.zeros((len(c.rays), c.n_points)), np.zeros(len(c.rays))
-    for block in blocks():
-        U = np.asarray(block, np.float64) / scale
-        apart += np.square(U[:, members] - U[:, c.leader[members]]).sum(axis=0)
-        left += np.square(U[:, others] - (H @ U[:, c.rays].T).T).sum(axis=0)
-        G = U @ W.T
-        squares += np.square(G).sum(axis=0)
-        values += G.T @ U
-    # a sum of n terms in blocks of b errs by at most b + n / b roundoffs
-    error = (longest + count + 4) * EPS * np.sqrt(squares)
-    worst = max(_within(np.sqrt(apart), members, c, "its group's leader"), _within(np.sqrt(left), others, c, "its combination of rays"))
-    return Verdict(len(c.rays), _check_values(values, np.sqrt(squares), error, np.flatnonzero(leaders), c), worst)
+    tol = c.tol if tol is None else tol
+    rays = None if rays is None else form.floats("unit_rays", rays, (len(c.rays), c.dim))
+    with np.errstate(all="ignore"):  # what overflows becomes infinite or no number, and is refused as such
+        scale, lengths, longest, count = _column_lengths(blocks, c)
+        check_structure(c, lengths)
+        sums = _Sums(c, rays)
+        for block in blocks():
+            sums.add(np.asarray(block, np.float64) / scale / np.where(lengths > 0, lengths, 1.0))
+        # a sum of n terms in blocks of b errs by at most b + n / b roundoffs
+        return sums.verdict((longest + count + 4) * EPS, tol)
 
 
-def _column_norms(blocks: Blocks, c: Certificate) -> tuple[FloatArray, int, int]:
-    """Lengths of the columns, rows of the longest block, and the number of blocks."""
-    peak, squares, rows, longest, count = 0.0, np.zeros(c.n_points), 0, 0, 0
+def _column_lengths(blocks: Blocks, c: Certificate) -> tuple[FloatArray, FloatArray, int, int]:
+    """A scale for each column, its length in units of that scale, rows of the longest block, and the number of blocks.
+
+    Squares are in units of the largest entry of the column so far, so that none is lost however faint the column is.
+    """
+    peak, squares, rows, longest, count = np.zeros(c.n_points), np.zeros(c.n_points), 0, 0, 0
     for block in blocks():
         if block.shape[1] != c.n_points:
             raise CertificateError(f"the certificate is about {c.n_points} points, but a block has {block.shape[1]} columns.")
-        high = max(float(np.abs(block).max(initial=0.0)), peak)  # squares are in units of the largest entry so far, so that none is lost
-        scale = high if high > 0 else 1.0
+        high = np.maximum(np.abs(block).max(axis=0, initial=0.0).astype(np.float64), peak)
+        scale = np.where(high > 0, high, 1.0)
         squares = squares * (peak / scale) ** 2 + np.square(np.asarray(block, np.float64) / scale).sum(axis=0)
         peak, rows, longest, count = high, rows + block.shape[0], max(longest, block.shape[0]), count + 1
     if rows != c.dim:
         raise CertificateError(f"the certificate is about points in dimension {c.dim}, but the blocks have {rows} rows.")
-    return np.sqrt(squares) * peak, longest, count
+    return np.where(peak > 0, peak, 1.0), np.sqrt(squares), longest, count
 
 
-def _within(distance: FloatArray, points: IntArray, c: Certificate, what: str) -> float:
-    for a in np.flatnonzero(~(distance <= max(c.tol, c.reach) * (1 + DIGITS)))[:1]:
-        raise CertificateError(f"point {points[a]}: it is {distance[a]:.3g} away from {what}, more than tol = {c.tol:.3g}.")
-    return float(distance.max(initial=0.0))
+class _Sums:
+    """What is summed over the blocks of unit columns."""
 
+    def __init__(self, c: Certificate, rays: FloatArray | None) -> None:
+        self.c, self.rays = c, rays
+        self.members, self.represented, self.followers = coverage(c)
+        self.to_leader, self.to_rays = np.zeros(len(self.members)), np.zeros(len(self.represented))
+        self.through_leader = np.zeros(len(self.followers))
+        self.off = np.zeros(len(c.rays))
+        self.of = np.concatenate([family.of for family in c.witnesses])
+        self.W = unit_peak(np.concatenate([family.W for family in c.witnesses if isinstance(family, Combination)]))
+        self.products, self.squares = np.zeros((len(self.of), c.n_points)), np.zeros(len(self.of))
+        self.seen = 0
 
-def _check_values(values: FloatArray, norms: FloatArray, error: FloatArray, leaders: IntArray, c: Certificate) -> float:
-    """Every witness is below zero on the points that it must be, and proves a distance above tol on its own."""
-    here = np.arange(len(c.rays))
-    own = values[here, c.separated]
-    concerns = np.zeros(values.shape, bool)
-    concerns[np.ix_(~c.rays_only, leaders)] = True
-    concerns[np.ix_(c.rays_only, c.rays)] = True
-    concerns[here, c.rays] = False
-    others = np.where(concerns, values, -np.inf)
-    for k in np.flatnonzero(~(others.max(axis=1) + error <= 0))[:1]:
-        raise _positive(c, int(k), float(others[k].max()), int(others[k].argmax()), float(error[k]))
-    return _clear(c, here, (own - error) / np.where(norms > 0, norms, np.inf))
+    def add(self, U: FloatArray) -> None:
+        c = self.c
+        rays = U[:, c.rays].T
+        self.to_leader += np.square(U[:, self.members] - U[:, c.leader[self.members]]).sum(axis=0)
+        self.to_rays += np.square(U[:, self.represented] - self._combined(self.represented, rays)).sum(axis=0)
+        self.through_leader += np.square(U[:, self.followers] - self._combined(c.leader[self.followers], rays)).sum(axis=0)
+        if self.rays is not None:
+            self.off += np.square(rays - self.rays[:, self.seen : self.seen + len(U)]).sum(axis=1)
+        G = U @ self.W.T
+        self.squares += np.square(G).sum(axis=0)
+        self.products += G.T @ U
+        self.seen += len(U)
+
+    def _combined(self, points: Any, rays: FloatArray) -> FloatArray:
+        return np.asarray((sp.csr_array(self.c.coefficients[points]) @ rays).T)
+
+    def verdict(self, rounding: float, tol: float) -> Verdict:
+        c = self.c
+        far_off(np.sqrt(self.off), c.rays)
+        worst = max(
+            judge(np.sqrt(self.to_leader), self.members, c, tol, "its group's leader"),
+            judge(np.sqrt(self.to_rays), self.represented, c, tol, "its combination of rays"),
+            float(np.sqrt(self.through_leader).max(initial=0.0)),
+        )
+        lengths, everyone, smallest = np.sqrt(self.squares), np.arange(c.n_points), np.inf
+        leaders = np.flatnonzero(c.leader == everyone)
+        for rays_only, others in ((False, leaders), (True, c.rays)):
+            which = np.flatnonzero(c.rays_only[self.of] == rays_only)
+            if len(which):
+                values = Values(which, self.products[which], lengths[which], rounding * lengths[which])
+                smallest = min(smallest, separate(values, self.of[which], everyone, others, c, tol))
+        return Verdict(c.n_points, len(c.rays), tol, worst, smallest, int(c.rays_only.sum()))

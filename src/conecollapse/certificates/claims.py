@@ -1,39 +1,35 @@
-"""What a cone claims, in a form that can be checked without trusting whoever found it.
+r"""What a cone claims, in a form that can be checked without trusting whoever found it.
 
-Let ``u_i`` be the points scaled to unit length. A certificate for the rays ``R`` at tolerance ``tol`` holds
+Let :math:`u_i` be the points scaled to unit length. A certificate for the rays R at tolerance ``tol`` holds
 
 - the zero points, and for every other point the leader of its group, at most ``tol`` away from it;
-- for every leader that is not a ray, coefficients ``h >= 0`` with ``|u_i - sum_k h_k u_k| <= tol`` over the rays:
-  *the rays generate every point*;
-- for every ray a witness ``g`` with ``g . u_i > 0 >= g . u_j`` for every other leader j. For any ``y`` in the cone of the
-  others ``|g| |u_i - y| >= g . (u_i - y) >= g . u_i``, so the ray is at least ``g . u_i / |g|`` away from that cone. That number
-  must exceed ``tol``: *no ray can be left out*.
+- for every leader that is not a ray, coefficients :math:`h \ge 0` with :math:`\|u_i - \sum_k h_k u_k\| \le tol` over the rays: *the rays
+  generate every point*. The other points of a group share the combination of their leader, so they may lie up to ``2 tol`` from theirs;
+- for every ray a witness (see `conecollapse.certificates.witnesses`) that separates it from all other leaders by more than ``tol``:
+  *no ray can be left out*.
 
 Near the tolerance a weaker claim replaces the last one. If i and its twin j are each within ``tol`` of the other's cone, one of
 them must stay although neither is ``tol`` away from all other points. Such a ray i (``rays_only``) comes with a point j (often
 i itself) and a witness that separates j by more than ``tol`` from the cone of the other *rays*: without i, j is not generated.
 The rays of a merged cone carry the same claim, because the points behind the two cones are not at hand when they merge.
 
-Witnesses come in four forms, because a dense vector for each ray is often wasteful:
-
-- ``dense``: the vector itself;
-- ``metric``: one matrix T and centre for all, ``g_i = T T' (q_i - centre) - offset_i`` with ``q_i = u_i / sum(u_i)``;
-- ``support``: a few values on the support of ``u_i`` and one value ``-lift`` everywhere off it (sparse points only);
-- ``combined``: weights of the points, ``g_i = sum_j W_ij u_j``, whose size does not depend on the dimension. For points in very many
-  dimensions, which are seen a block of coordinates at a time.
-
-`checker` proves all this with NumPy and, where the points are sparse, SciPy's sparse products. It shares no code with the solvers.
+`check` proves all this with NumPy and, where the points are sparse, SciPy's sparse products. It shares no code with the solvers. No
+number in a certificate can widen a claim: ``residual`` is what its maker measured, and only makes the claim stricter.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from conecollapse._errors import CertificateError
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
+from conecollapse.certificates import form
+from conecollapse.certificates.witnesses import KINDS, Witnesses
 
-DENSE, METRIC, SUPPORT, COMBINED = 0, 1, 2, 3
+DIGITS = 1e-6  # residuals are compared with tol to this relative precision
 
 
 @dataclass(frozen=True)
@@ -41,44 +37,117 @@ class Certificate:
     """The claims about one set of points; see the module's text for what each proves."""
 
     tol: float
-    reach: float  # no residual of a group or of coefficients was larger; beyond tol only after merging, where errors add up
+    residual: float  # no point is further from its leader, no leader from its combination; at most tol
     n_points: int
     dim: int
     rays: IntArray  # (c,) point indices, increasing
     leader: IntArray  # (n_points,) leader of each point's group; -1 for a zero point
+    coefficients: Sparse  # (n_points, c); rows of leaders that are not rays, the others are empty
     rays_only: BoolArray  # (c,) the witness separates from the cone of the other rays, not of all other points
     separated: IntArray  # (c,) the point that the witness separates: the ray itself, unless rays_only
-    kind: IntArray  # (c,) DENSE, METRIC, SUPPORT or COMBINED
-    G: FloatArray  # (number of DENSE rays, dim)
-    T: FloatArray  # (dim, d), shared by METRIC rays
-    centre: FloatArray  # (dim,)
-    offset: FloatArray  # (number of METRIC rays,)
-    F: Sparse  # (number of SUPPORT rays, dim)
-    lift: FloatArray  # (number of SUPPORT rays,)
-    coefficients: Sparse  # (n_points, c)
-    W: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # (number of COMBINED rays, n_points)
+    witnesses: tuple[Witnesses, ...]  # families that together have one witness for each ray
 
 
 @dataclass(frozen=True)
 class ApproximateCertificate:
     """Claim of an epsilon-cone: combinations of the rays come within ``tol`` of every point.
 
-    Distances are those of unit points or, with ``mass``, of the points themselves in units of the longest.
+    Distances are those of unit points (``weighting="unit"``), or those of the points themselves in units of the longest (``"mass"``).
     """
 
     tol: float
     n_points: int
     dim: int
     rays: IntArray  # (c,) point indices, in the order they were chosen
-    mass: bool
+    weighting: str
     longest: float  # length of the longest point
     coefficients: Sparse  # (n_points, c), of unit points
+
+
+AnyCertificate = Certificate | ApproximateCertificate
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What `check` measured when every claim held."""
 
+    n_points: int
     n_rays: int
-    smallest_distance: float | None  # proven lower bound on a ray's distance from the cone of the others; None: not claimed
+    tol: float  # that the claims were judged against
     largest_residual: float  # of a point from its combination of rays (weighted, for a mass-weighted epsilon-cone)
+    smallest_distance: float | None  # proven lower bound on a ray's distance from the cone of the others; None: not claimed
+    n_rays_only: int = 0  # rays that are proven clear of the other rays, but not of all other points
+    weighting: str = "unit"
+
+    def __str__(self) -> str:
+        return self.sentence("points")
+
+    def sentence(self, points: str) -> str:
+        """All of it in one sentence, in which the points are called ``points``."""
+        unit = "" if self.weighting == "unit" else f" of the longest of the {points}"
+        rays = "1 ray generates" if self.n_rays == 1 else f"{self.n_rays} rays generate"
+        proven = f"{rays} all {self.n_points} {points} to within {self.largest_residual:.3g}{unit} (tol = {self.tol:.3g})"
+        if self.smallest_distance is None or self.n_rays == 1:
+            return proven + "."
+        weak = f" ({self.n_rays_only} of them: of the other rays)" if self.n_rays_only else ""
+        return f"{proven}, and each is at least {self.smallest_distance:.3g} away from the cone of the others{weak}."
+
+
+def plain(c: Any) -> AnyCertificate:
+    """The same certificate made of plain arrays of our own, or `CertificateError` naming the part that is not well formed."""
+    if type(c) not in (Certificate, ApproximateCertificate):
+        raise CertificateError(f"this is no certificate but a {type(c).__name__}.")
+    n_points, dim = form.count("n_points", c.n_points), form.count("dim", c.dim)
+    tol = form.number("tol", c.tol, float(np.finfo(np.float64).tiny), 1.0)
+    rays = form.indices("rays", c.rays, None, 0, n_points)
+    if not len(rays):
+        raise CertificateError("the certificate names no ray; a cone has at least one.")
+    coefficients = form.sparse("coefficients", c.coefficients, (n_points, len(rays)))
+    for at in np.flatnonzero(coefficients.data < 0)[:1]:
+        i = int(np.searchsorted(coefficients.indptr, at, side="right")) - 1
+        value, ray = coefficients.data[at], coefficients.indices[at]
+        raise CertificateError(f"point {i}: its coefficient {value:.6g} on ray {ray} is not a non-negative number.")
+    if type(c) is ApproximateCertificate:
+        if len(np.unique(rays)) != len(rays):
+            form.refuse("rays", "a point is named twice")
+        if not (type(c.weighting) is str and c.weighting in ("unit", "mass")):
+            form.refuse("weighting", f'it must be "unit" or "mass", not {c.weighting!r}')
+        longest = form.number("longest", c.longest, 0.0, float(np.finfo(np.float64).max))
+        return ApproximateCertificate(tol, n_points, dim, rays, c.weighting, longest, coefficients)
+    return Certificate(
+        tol=tol,
+        residual=form.number("residual", c.residual, 0.0, tol * (1 + DIGITS)),
+        n_points=n_points,
+        dim=dim,
+        rays=_increasing(rays),
+        leader=form.indices("leader", c.leader, n_points, -1, n_points),
+        coefficients=coefficients,
+        rays_only=form.flags("rays_only", c.rays_only, len(rays)),
+        separated=form.indices("separated", c.separated, len(rays), 0, n_points),
+        witnesses=_families(c.witnesses, len(rays), n_points, dim),
+    )
+
+
+def _increasing(rays: IntArray) -> IntArray:
+    if (np.diff(rays) <= 0).any():
+        form.refuse("rays", "the indices must be increasing")
+    return rays
+
+
+def _families(given: Any, n_rays: int, n_points: int, dim: int) -> tuple[Witnesses, ...]:
+    if type(given) is not tuple or any(type(family) not in KINDS for family in given):
+        form.refuse("witnesses", "they must be a tuple of families of witnesses")
+    families: tuple[Witnesses, ...] = tuple(type(family).plain(family, n_rays, n_points, dim) for family in given)
+    counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *(family.of for family in families)]), minlength=n_rays)
+    for k in np.flatnonzero(counts != 1)[:1]:
+        form.refuse("witnesses", f"ray {k} has {counts[k]} of them; each ray needs exactly one")
+    return families
+
+
+def vectors(c: Certificate, U: FloatArray) -> FloatArray:
+    """The witnesses of all rays as rows, for dense unit points and families that are computed as vectors."""
+    G = np.empty((len(c.rays), c.dim))
+    for family in c.witnesses:
+        assert not hasattr(family, "lift")
+        G[family.of] = family.vectors(U, c.rays[family.of], np.arange(len(family.of)))  # type: ignore[union-attr]
+    return G

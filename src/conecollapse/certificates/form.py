@@ -1,94 +1,104 @@
-"""Is it a certificate at all? Shapes, types and ranges of its parts, before any of them is used."""
+"""Parts of a certificate, made plain before any of them is used.
+
+A certificate may come from a file or from anyone's code, so nothing about it is believed. Each function here takes one part and
+refuses it with a sentence that names it, or returns it as a plain array of ours: exactly `numpy.ndarray` (a masked array would hide
+entries from every comparison), native ``int64``, ``float64`` or ``bool``, finite; or a `scipy.sparse.csr_array` built anew from such
+arrays, with increasing columns in each row.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import CertificateError
-from conecollapse._types import AnyArray
-from conecollapse.certificates.claims import COMBINED, DENSE, METRIC, SUPPORT, ApproximateCertificate, Certificate
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
 
 
-def check_form(c: Certificate | ApproximateCertificate) -> None:
-    """Refuse a certificate whose parts do not fit together, naming the part."""
-    for name in ("n_points", "dim"):
-        if not isinstance(getattr(c, name), (int, np.integer)) or getattr(c, name) < 1:
-            _refuse(name, f"it must be a positive integer, not {getattr(c, name)!r}")
-    if not (isinstance(c.tol, (float, np.floating)) and 0 < c.tol <= 1):
-        _refuse("tol", f"it must lie in (0, 1], not {c.tol!r}")
-    _indices("rays", c.rays, None, 0, c.n_points)
-    if not len(c.rays):
-        raise CertificateError("the certificate names no ray; a cone has at least one.")
-    n_rays = len(c.rays)
-    if isinstance(c, ApproximateCertificate):
-        if len(np.unique(c.rays)) != n_rays:
-            _refuse("rays", "a point is named twice")
-        if not (np.isfinite(c.longest) and c.longest > 0):
-            _refuse("longest", f"it must be a positive length, not {c.longest!r}")
-    else:
-        _check_exact(c, n_rays)
-    _sparse("coefficients", c.coefficients, (c.n_points, n_rays))
-    for at in np.flatnonzero(~(c.coefficients.data >= 0))[:1]:
-        i = int(np.searchsorted(c.coefficients.indptr, at, side="right")) - 1
-        value, ray = c.coefficients.data[at], c.coefficients.indices[at]
-        raise CertificateError(f"point {i}: its coefficient {value:.6g} on ray {ray} is not a non-negative number.")
+def count(name: str, value: Any) -> int:
+    """A positive integer."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+        refuse(name, f"it must be a positive integer, not {value!r}")
+    return int(value)
 
 
-def _check_exact(c: Certificate, n_rays: int) -> None:
-    if not (isinstance(c.reach, (float, np.floating)) and 0 <= c.reach <= 1):
-        _refuse("reach", f"it must lie in [0, 1], not {c.reach!r}")
-    if (np.diff(c.rays) <= 0).any():
-        _refuse("rays", "the indices must be increasing")
-    _indices("leader", c.leader, c.n_points, -1, c.n_points)
-    _indices("separated", c.separated, n_rays, 0, c.n_points)
-    _indices("kind", c.kind, n_rays, DENSE, COMBINED + 1)
-    if not (isinstance(c.rays_only, np.ndarray) and c.rays_only.dtype == bool and c.rays_only.shape == (n_rays,)):
-        _refuse("rays_only", f"it must hold {n_rays} booleans")
-    dense, metric, support = (int((c.kind == kind).sum()) for kind in (DENSE, METRIC, SUPPORT))
-    _floats("G", c.G, (dense, c.dim))
-    _floats("T", c.T, (c.dim, c.T.shape[-1] if np.ndim(c.T) == 2 else -1))
-    _floats("centre", c.centre, (c.dim,))
-    _floats("offset", c.offset, (metric,))
-    _floats("lift", c.lift, (support,))
-    _sparse("F", c.F, (support, c.dim))
-    combined = int((c.kind == COMBINED).sum())
-    if combined:
-        _floats("W", c.W, (combined, c.n_points))
+def number(name: str, value: Any, low: float, high: float) -> float:
+    """A float in [low, high]."""
+    if not isinstance(value, (float, np.floating)) or not low <= float(value) <= high:
+        refuse(name, f"it must be a number from {low:g} to {high:g}, not {value!r}")
+    return float(value)
 
 
-def _indices(name: str, array: Any, length: int | None, low: int, high: int) -> None:
-    if not (isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"):
-        _refuse(name, "it must be a list of integers")
+def indices(name: str, array: Any, length: int | None, low: int, high: int) -> IntArray:
+    """A list of integers from ``low`` to ``high - 1``."""
+    if not (type(array) is np.ndarray and array.ndim == 1 and array.dtype.kind in "iu"):
+        refuse(name, "it must be a plain array of integers")
     if length is not None and len(array) != length:
-        _refuse(name, f"it has {len(array)} entries where {length} are needed")
+        refuse(name, f"it has {len(array)} entries where {length} are needed")
     for at in np.flatnonzero((array < low) | (array >= high))[:1]:
-        _refuse(name, f"entry {at} is {array[at]}, outside {low}..{high - 1}")
+        refuse(name, f"entry {at} is {array[at]}, outside {low}..{high - 1}")
+    return array.astype(np.int64)
 
 
-def _floats(name: str, array: AnyArray, shape: tuple[int, ...]) -> None:
-    if not (isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.shape == shape):
-        _refuse(name, f"it must be a float array of shape {shape}, not {np.shape(array)}")
+def flags(name: str, array: Any, length: int) -> BoolArray:
+    """A list of booleans."""
+    if not (type(array) is np.ndarray and array.dtype == np.bool_ and array.shape == (length,)):
+        refuse(name, f"it must be a plain array of {length} booleans")
+    return array.copy()
+
+
+def floats(name: str, array: Any, shape: tuple[int | None, ...]) -> FloatArray:
+    """Finite floats of this shape; None stands for any length."""
+    wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+    if not (type(array) is np.ndarray and _is_float(array) and array.ndim == len(shape)):
+        refuse(name, f"it must be a plain array of floats of shape {wanted}, not {_describe(array)}")
+    if any(size is not None and size != found for size, found in zip(shape, array.shape, strict=True)):
+        refuse(name, f"it must have the shape {wanted}, not {array.shape}")
     if not np.isfinite(array).all():
-        _refuse(name, f"it has a value that is not finite, in row {int(np.argwhere(~np.isfinite(array))[0][0])}")
+        refuse(name, f"it has a value that is not finite, in row {int(np.argwhere(~np.isfinite(array))[0][0])}")
+    return np.asarray(array, dtype=np.float64)
 
 
-def _sparse(name: str, M: Any, shape: tuple[int, int]) -> None:
-    if not (sp.issparse(M) and M.format == "csr" and M.shape == shape):
-        _refuse(name, f"it must be a CSR array of shape {shape}, not {getattr(M, 'shape', None)}")
-    try:
-        M.check_format(full_check=True)
-    except ValueError as error:
-        _refuse(name, str(error))
-    if M.data.dtype.kind != "f":
-        _refuse(name, "it must hold floats")
-    if name == "F" and not np.isfinite(M.data).all():
-        _refuse(name, "it has a value that is not finite")
-    if name != "F" and np.isinf(M.data).any():
-        _refuse(name, "it has an infinite value")
+def sparse(name: str, M: Any, shape: tuple[int, int]) -> Sparse:
+    """A canonical CSR array of this shape; no flag that ``M`` carries is read."""
+    if type(M) is not sp.csr_array or tuple(M.shape) != shape:
+        refuse(name, f"it must be a CSR array of shape {shape}, not {_describe(M)}")
+    return csr(name, M.data, M.indices, M.indptr, shape)
 
 
-def _refuse(name: str, why: str) -> None:
+def csr(name: str, data: Any, columns: Any, starts: Any, shape: tuple[int, int]) -> Sparse:
+    """The parts of a CSR array, checked and put together: finite floats under columns that increase in each row."""
+    if not all(type(part) is np.ndarray and part.ndim == 1 for part in (data, columns, starts)):
+        refuse(name, "its parts must be plain arrays")
+    if columns.dtype.kind != "i" or starts.dtype.kind != "i" or not _is_float(data):
+        refuse(name, "it must hold floats, under integer columns and row pointers")
+    fits = len(starts) == shape[0] + 1 and starts[0] == 0 and not (np.diff(starts) < 0).any()
+    if not fits or not starts[-1] == len(data) == len(columns):
+        refuse(name, "its row pointers do not fit its entries")
+    if len(columns) and not (columns.min() >= 0 and columns.max() < shape[1]):
+        refuse(name, f"it names a column outside 0..{shape[1] - 1}")
+    increases = np.diff(columns) > 0
+    inner = starts[1:-1]
+    increases[inner[(inner > 0) & (inner < len(columns))] - 1] = True  # where a new row begins
+    if not increases.all():
+        refuse(name, "the columns of a row must increase")
+    if not np.isfinite(data).all():
+        refuse(name, "it has a value that is not finite")
+    wide = np.int64 if max(*shape, len(data)) > np.iinfo(np.int32).max else np.int32
+    return sp.csr_array((np.asarray(data, np.float64), columns.astype(wide), starts.astype(wide)), shape=shape)
+
+
+def refuse(name: str, why: str) -> NoReturn:
+    """Raise `CertificateError` about one part."""
     raise CertificateError(f"the certificate's {name!r} is not well formed: {why}.")
+
+
+def _is_float(array: AnyArray) -> bool:
+    return array.dtype.kind == "f" and array.dtype.itemsize <= 8
+
+
+def _describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"{type(value).__name__} of {getattr(value, 'dtype', '?')} and shape {shape}"

@@ -15,6 +15,7 @@ from conecollapse.cli.terminal import say, say_json, working
 def verify(
     folder: Annotated[Path, typer.Argument(help="A folder that cluster or rays wrote.", show_default=False)],
     data: Annotated[Path | None, typer.Option(help="The data, if it is not where it was.")] = None,
+    tol: Annotated[float | None, typer.Option(help="The tolerance to judge the proof by; by default the one that it states.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Check the results in FOLDER against the data, with code that shares nothing with the solvers.
@@ -24,5 +25,5 @@ def verify(
     from conecollapse.runs import verify as check
 
     with working("checking"):
-        found = check(folder, data)
+        found = check(folder, data, tol)
     say_json({"verified": True, **asdict(found)}) if as_json else say(str(found))

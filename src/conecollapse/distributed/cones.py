@@ -31,7 +31,7 @@ def merged_cone(table: DaskTable, tol: float, checkpoint: str | PathLike[str] | 
     if checkpoint is None:
         part: Part = compute([tree("merge", merge_parts, leaves)], "rays and conecollapse-merge", NOTHING_SAVED)[0]
         return whole(part)
-    stack = MergeStack(checkpoint)
+    stack = MergeStack(tol, checkpoint)
     done = stack.n_blocks
     if done > len(leaves) or (done and stack.n_points != table.bounds[done]):
         raise CheckpointError(f"the checkpoint holds {stack.n_points} points in {done} blocks, which are not the first of this array.")

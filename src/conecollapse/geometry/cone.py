@@ -21,13 +21,14 @@ from conecollapse._checks import (
     check_tol,
     row_labels,
 )
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import CertificateError, InvalidInputError
 from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress, Sparse
 from conecollapse.blocks import as_table
-from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict, check, check_blocks
+from conecollapse.blocks.survey import checked_blocks
+from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
@@ -54,7 +55,7 @@ class Cone:
     certificate : Certificate or ApproximateCertificate
         What is claimed about the point set; `verify` checks it.
     path : EpsilonPath or None
-        For `approximate`: the points added in turn, and the largest residual after each.
+        For `approximate`: the points added in turn, and the largest residual after each. It is not saved.
     history : list of Iteration or None
         For `collapse`: what happened in each iteration. It is not saved.
     """
@@ -62,7 +63,7 @@ class Cone:
     def __init__(
         self,
         rays: Points | None,
-        certificate: Certificate | ApproximateCertificate,
+        certificate: AnyCertificate,
         *,
         ray_names: AnyArray | None = None,
         path: EpsilonPath | None = None,
@@ -369,7 +370,7 @@ class Cone:
         guarantee is weighted by mass, distances are measured in its unit, the length of the longest point.
         """
         distance, lengths = self._measure(Y)
-        if tol is None and isinstance(self.certificate, ApproximateCertificate) and self.certificate.mass:
+        if tol is None and isinstance(self.certificate, ApproximateCertificate) and self.certificate.weighting == "mass":
             distance = distance * lengths / self.certificate.longest
         return distance <= (self.tol if tol is None else check_positive(tol, "tol")) * (1 + 1e-9)
 
@@ -390,36 +391,62 @@ class Cone:
             names = np.concatenate([self.ray_names, other.ray_names])[kept]
         return Cone(stack([self.rays, other.rays])[kept], certificate, ray_names=names)
 
-    def verify(self, P: Any) -> Verdict:
+    def verify(self, P: Any, tol: float | None = None) -> Verdict:
         """Check every claim about ``P`` without any solver; raises `CertificateError` naming the first that fails.
 
-        ``P`` are the points as rows. For a cone in very many dimensions it may also be the table whose columns they are, in blocks of
-        samples: an opened table, a Dask array, or a function that yields them, which is called twice.
+        Parameters
+        ----------
+        P : (n_points, dim) array, sparse array or data frame
+            The points that the cone was made from. For a cone in very many dimensions also the table whose columns they are, in
+            blocks of samples: an opened table, a Dask array, or a function that yields the blocks, which is called twice.
+            If both ``P`` and the cone have names, these must agree too.
+        tol : float, optional
+            What to judge the claims against; by default the tolerance that the cone states, `tol`. Nothing else in the cone can widen a
+            claim.
 
-        Returns the smallest proven distance of a ray from the cone of the others and the largest residual of a point.
+        Returns
+        -------
+        Verdict
+            The tolerance, the largest residual of a point, and the smallest proven distance of a ray from the cone of the others. As
+            text it is one sentence.
         """
+        tol = None if tol is None else check_tol(tol)
         table = as_table(P)
         if table is not None:
-            return check_blocks(table.along(0).blocks, self._exact("verify"))
+            return check_blocks(table.along(0).blocks, self._rays, self.certificate, tol)
         if callable(P):
-            return check_blocks(P, self._exact("verify"))
-        points = as_points(P)
-        rays = unit_rows(points[self.ray_indices])[0] if self._rays is None else self._rays
-        return check(points, rays, self.certificate)
+            return check_blocks(lambda: checked_blocks(P()), self._rays, self.certificate, tol)
+        verdict = check(as_points(P), self._rays, self.certificate, tol)
+        self._check_names(row_labels(P, self.ray_indices))
+        return verdict
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the cone to an ``.npz`` file, under a temporary name first: a killed run leaves no half file."""
-        write_cone(path, self._rays, self.certificate, self.ray_names, self.path)
+        """Write rays, certificate and names to an ``.npz`` file, under a temporary name first: a killed run leaves no half file.
+
+        `path` and `history` are reports of the search that nobody can check afterwards; they are not stored.
+        """
+        write_cone(path, self._rays, self.certificate, self.ray_names)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Cone:
         """Read a cone written by `save`. Files that hold Python objects are refused, never unpickled."""
-        rays, certificate, ray_names, epsilon_path = read_cone(path)
-        return cls(rays, certificate, ray_names=ray_names, path=epsilon_path)
+        rays, certificate, ray_names = read_cone(path)
+        return cls(rays, certificate, ray_names=ray_names)
 
     def __repr__(self) -> str:
         kind = "approximate " if isinstance(self.certificate, ApproximateCertificate) else ""
         return f"<{kind}Cone: {self.n_rays} rays of {self.n_points} points in dimension {self.dim}, tol={self.tol:.3g}>"
+
+    def _check_names(self, names: AnyArray | None) -> None:
+        """The rays are called as the points are, where both have names."""
+        if names is None or self.ray_names is None:
+            return
+        if len(self.ray_names) != len(names):
+            raise CertificateError(f"the cone has {len(self.ray_names)} names for {len(names)} rays.")
+        for k in np.flatnonzero([str(mine) != str(given) for mine, given in zip(self.ray_names, names, strict=True)])[:1]:
+            raise CertificateError(
+                f"ray {k} (point {self.ray_indices[k]}): it is called {str(self.ray_names[k])!r}, but {str(names[k])!r} in P."
+            )
 
     def _exact(self, what: str) -> Certificate:
         if not isinstance(self.certificate, Certificate):

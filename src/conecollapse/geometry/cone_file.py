@@ -1,51 +1,48 @@
-"""Cones as ``.npz`` files of plain arrays: never a pickle, never half a file."""
+"""Cones as ``.npz`` files of plain arrays: never a pickle, never half a file.
+
+The file holds the stored rays, the fields of the certificate under their names, and each family of witnesses under ``witnesses.0.``,
+``witnesses.1.`` and so on, with its ``kind``. Nothing else that a cone may carry is stored: what `verify` cannot measure again is not kept.
+"""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import ConeFileError
+from conecollapse._errors import CertificateError, ConeFileError
 from conecollapse._files import whole_file
-from conecollapse._types import AnyArray, Points, Sparse
-from conecollapse.certificates import ApproximateCertificate, Certificate, check_form
-from conecollapse.geometry.epsilon import EpsilonPath
+from conecollapse._types import AnyArray, Points
+from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertificate, Certificate, Witnesses, plain
+from conecollapse.certificates.form import csr
 
-FORMAT = "conecollapse-cone-1"
-_EXACT = ("rays", "leader", "rays_only", "separated", "kind", "G", "T", "centre", "offset", "lift")
-_SCALARS = ("tol", "n_points", "dim")
+FORMAT = "conecollapse-cone-2"
+FAMILY = "conecollapse-cone-"
+_SCALARS = {"tol": float, "residual": float, "longest": float, "n_points": int, "dim": int, "weighting": str}
 
 
-def write_cone(
-    path: str | PathLike[str],
-    rays: Points | None,
-    certificate: Certificate | ApproximateCertificate,
-    ray_names: AnyArray | None,
-    epsilon_path: EpsilonPath | None,
-) -> None:
+def write_cone(path: str | PathLike[str], rays: Points | None, certificate: AnyCertificate, ray_names: AnyArray | None) -> None:
     """Write everything to a temporary file beside ``path`` and rename it."""
     arrays: dict[str, Any] = {"format": np.array(FORMAT)}
-    arrays |= {name: np.array(getattr(certificate, name)) for name in _SCALARS}
-    arrays |= _pack("coefficients", certificate.coefficients)
+    for field in fields(certificate):
+        if field.name != "witnesses":
+            arrays |= _pack(field.name, getattr(certificate, field.name))
+    if isinstance(certificate, Certificate):
+        for k, family in enumerate(certificate.witnesses):
+            arrays[f"witnesses.{k}.kind"] = np.array(family.kind)
+            for field in fields(family):
+                arrays |= _pack(f"witnesses.{k}.{field.name}", getattr(family, field.name))
     if rays is not None:
         arrays |= _pack("unit_rays", rays)
-    if isinstance(certificate, Certificate):
-        arrays |= {name: getattr(certificate, name) for name in _EXACT} | _pack("F", certificate.F)
-        arrays["reach"] = np.array(certificate.reach)
-        if len(certificate.W):
-            arrays["W"] = certificate.W
-    else:
-        arrays |= {"rays": certificate.rays, "mass": np.array(certificate.mass), "longest": np.array(certificate.longest)}
     if ray_names is not None:
         arrays["ray_names"] = np.array([str(name) for name in ray_names], dtype=np.str_)
-    if epsilon_path is not None:
-        arrays["path_residuals"] = epsilon_path.residuals
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(target.parent)!r} to write {target.name!r} in; make it first.")
@@ -53,10 +50,32 @@ def write_cone(
         np.savez(file, **arrays)
 
 
-def read_cone(
-    path: str | PathLike[str],
-) -> tuple[Points, Certificate | ApproximateCertificate, AnyArray | None, EpsilonPath | None]:
+def read_cone(path: str | PathLike[str]) -> tuple[Points | None, AnyCertificate, AnyArray | None]:
     """Read what `write_cone` wrote; anything else is refused with one sentence."""
+    arrays = _load(path)
+    found = str(arrays["format"]) if "format" in arrays and arrays["format"].shape == () else ""
+    if found != FORMAT and found.startswith(FAMILY):
+        raise ConeFileError(f"{str(path)!r} is a cone file of another version ({found!r}, not {FORMAT!r}); make and save the cone again.")
+    if found != FORMAT:
+        raise ConeFileError(f"{str(path)!r} does not hold a cone ({FORMAT}); write one with Cone.save.")
+    try:
+        certificate = plain(_certificate(arrays))
+        rays = _unpack("unit_rays", arrays) if _has("unit_rays", arrays) else None  # cones in many dimensions leave them with the points
+        if rays is not None:
+            _check_rays(rays, certificate)
+        names = arrays.get("ray_names")
+        if names is not None and (names.dtype.kind != "U" or names.shape != certificate.rays.shape):
+            raise _Inconsistent(f"'ray_names' must hold a text for each of the {len(certificate.rays)} rays")
+    except (_Inconsistent, CertificateError) as error:
+        raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file: {str(error).rstrip('.')}.") from error
+    return rays, certificate, names
+
+
+class _Inconsistent(Exception):
+    """What the arrays of a file lack, or where they contradict each other."""
+
+
+def _load(path: str | PathLike[str]) -> dict[str, AnyArray]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r} to read a cone from.")
     try:
@@ -66,75 +85,79 @@ def read_cone(
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+            for name, array in arrays.items():
+                if not isinstance(array, np.ndarray):  # np.load gives what is no array as bytes
+                    raise ValueError(f"{name!r} is not an array")
+            return arrays
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, SyntaxError, TokenError) as error:
         raise ConeFileError(
             f"{str(path)!r} is not a readable cone file ({error}); it may be truncated, damaged or of another kind."
         ) from error
-    if str(arrays.get("format", "")) != FORMAT:
-        raise ConeFileError(f"{str(path)!r} does not hold a cone ({FORMAT}); write one with Cone.save.")
-    try:
-        return _unpack_cone(arrays)
-    except (KeyError, ValueError, TypeError, IndexError, OverflowError) as error:
-        raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file ({str(error).rstrip('.')}).") from error
 
 
-def _unpack_cone(
-    arrays: dict[str, AnyArray],
-) -> tuple[Points, Certificate | ApproximateCertificate, AnyArray | None, EpsilonPath | None]:
-    common: dict[str, Any] = {
-        "tol": float(arrays["tol"]),
-        "n_points": int(arrays["n_points"]),
-        "dim": int(arrays["dim"]),
-        "coefficients": _unpack("coefficients", arrays),
-    }
-    held = any(name.startswith("unit_rays") for name in arrays)  # cones in very many dimensions leave their rays where the points are
-    rays = _unpack("unit_rays", arrays) if held else None
-    certificate: Certificate | ApproximateCertificate
-    if "mass" in arrays:
-        certificate = ApproximateCertificate(rays=arrays["rays"], mass=bool(arrays["mass"]), longest=float(arrays["longest"]), **common)
-    else:
-        exact: dict[str, Any] = {name: arrays[name] for name in _EXACT}
-        if "W" in arrays:
-            exact["W"] = arrays["W"]
-        certificate = Certificate(**exact, reach=float(arrays["reach"]), F=_unpack("F", arrays), **common)
-    check_form(certificate)
-    if rays is not None:
-        _check_rays(rays, certificate)
-    residuals = arrays.get("path_residuals")
-    if residuals is not None and (residuals.shape != certificate.rays.shape or residuals.dtype.kind != "f"):
-        raise ValueError(f"the path has residuals of shape {residuals.shape} for {len(certificate.rays)} rays")
-    path = None if residuals is None else EpsilonPath(certificate.rays, residuals)
-    return rays, certificate, arrays.get("ray_names"), path
+def _certificate(arrays: dict[str, AnyArray]) -> AnyCertificate:
+    kind = ApproximateCertificate if "weighting" in arrays else Certificate
+    parts: dict[str, Any] = {field.name: _part(field.name, arrays) for field in fields(kind) if field.name != "witnesses"}
+    if kind is Certificate:
+        parts["witnesses"] = _families(arrays)
+    return kind(**parts)
 
 
-def _check_rays(rays: Points, certificate: Certificate | ApproximateCertificate) -> None:
+def _families(arrays: dict[str, AnyArray]) -> tuple[Witnesses, ...]:
+    kinds = {kind.kind: kind for kind in KINDS}
+    found: list[Witnesses] = []
+    while f"witnesses.{len(found)}.kind" in arrays:
+        prefix = f"witnesses.{len(found)}"
+        kind = kinds.get(str(arrays[f"{prefix}.kind"]))
+        if kind is None:
+            raise _Inconsistent(f"{prefix} is of no kind that is known")
+        parts: dict[str, Any] = {field.name: _unpack(f"{prefix}.{field.name}", arrays) for field in fields(kind)}
+        found.append(kind(**parts))
+    return tuple(found)
+
+
+def _part(name: str, arrays: dict[str, AnyArray]) -> Any:
+    """A field of the certificate: a number, a text, an array or a sparse array."""
+    if name not in _SCALARS:
+        return _unpack(name, arrays)
+    value = _unpack(name, arrays)
+    kinds = {float: "f", int: "iu", str: "U"}[_SCALARS[name]]
+    if sp.issparse(value) or value.shape != () or value.dtype.kind not in kinds:
+        raise _Inconsistent(f"{name!r} is not a single {_SCALARS[name].__name__}")
+    return _SCALARS[name](value)
+
+
+def _check_rays(rays: Points, certificate: AnyCertificate) -> None:
     if rays.shape != (len(certificate.rays), certificate.dim) or rays.dtype.kind != "f":
-        raise ValueError(f"rays of shape {rays.shape} do not fit {len(certificate.rays)} rays in dimension {certificate.dim}")
+        raise _Inconsistent(f"rays of shape {rays.shape} do not fit {len(certificate.rays)} rays in dimension {certificate.dim}")
     values = rays.data if sp.issparse(rays) else rays
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError("a ray has an entry that is not a non-negative number")
+        raise _Inconsistent("a ray has an entry that is not a non-negative number")
 
 
-def _pack(name: str, M: Points) -> dict[str, AnyArray]:
-    if not sp.issparse(M):
-        return {name: np.asarray(M)}
+def _pack(name: str, value: Any) -> dict[str, AnyArray]:
+    if not sp.issparse(value):
+        return {name: np.asarray(value)}
     return {
-        f"{name}.data": M.data,
-        f"{name}.indices": M.indices,
-        f"{name}.indptr": M.indptr,
-        f"{name}.shape": np.array(M.shape),
+        f"{name}.data": value.data,
+        f"{name}.indices": value.indices,
+        f"{name}.indptr": value.indptr,
+        f"{name}.shape": np.array(value.shape),
     }
+
+
+def _has(name: str, arrays: dict[str, AnyArray]) -> bool:
+    return name in arrays or f"{name}.data" in arrays
 
 
 def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:
+    """The array of this name, dense or sparse."""
     if name in arrays:
         return arrays[name]
-    parts = [arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")]
-    data, indices, indptr = parts
-    if indptr.dtype not in (np.int32, np.int64) or indices.dtype not in (np.int32, np.int64) or data.dtype.kind != "f":
-        raise ValueError(f"the entries of {name!r} are not numbers of the right kind")
-    if indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any() or not indptr[-1] == len(data) == len(indices):
-        raise ValueError(f"the row pointers of {name!r} do not fit its entries")
-    M: Sparse = sp.csr_array(tuple(parts), shape=tuple(int(s) for s in arrays[f"{name}.shape"]))
-    M.check_format(full_check=True)
-    return M
+    missing = [part for part in ("data", "indices", "indptr", "shape") if f"{name}.{part}" not in arrays]
+    if missing:
+        raise _Inconsistent(f"it has no {name!r}")
+    data, columns, starts, shape = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape"))
+    if shape.shape != (2,) or shape.dtype.kind != "i" or not (shape >= 0).all():
+        raise _Inconsistent(f"the shape of {name!r} is not two sizes")
+    return csr(name, data, columns, starts, (int(shape[0]), int(shape[1])))

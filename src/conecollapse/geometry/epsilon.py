@@ -76,11 +76,11 @@ def approximate(
     rays = np.array(greedy.rays)
     coefficients, reached = _coefficients(U, U[rays], share, greedy)
     certificate = ApproximateCertificate(
-        tol=float(reached + (1 + len(rays)) * np.finfo(np.float64).eps),  # sums in another order round otherwise
+        tol=min(float(reached + (1 + len(rays)) * np.finfo(np.float64).eps), 1.0),  # sums in another order round otherwise
         n_points=U.shape[0],
         dim=U.shape[1],
         rays=rays,
-        mass=weights == "mass",
+        weighting="unit" if weights is None else weights,
         longest=float(lengths.max()),
         coefficients=coefficients,
     )

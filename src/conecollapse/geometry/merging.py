@@ -7,39 +7,56 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import pair_distances, residuals
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified import certify
+
+ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a residual that is measured in another order
 
 
 def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certificate) -> tuple[Certificate, IntArray]:
     """Certificate about the points of ``a`` followed by those of ``b``, and which of the stacked rays it keeps.
 
     The rays alone are certified first. A point with coefficients ``h`` over its own cone's rays then has ``h C`` over the merged
-    ones, where the rows of ``C`` express each old ray by the new: unit vectors for those that stayed.
+    ones, where the rows of ``C`` express each old ray by the new: unit vectors for those that stayed. Residuals add up, so near the
+    tolerance the merged cone may guarantee only a larger one. That one becomes its ``tol``, and the rays must be clear of each other by it:
+    they are certified again.
     """
     if sp.issparse(rays_a) and sp.issparse(rays_b):
         U = sp.csr_array(sp.vstack([rays_a, rays_b]))
         U.sort_indices()
     else:
         U = np.vstack([part.toarray() if sp.issparse(part) else part for part in (rays_a, rays_b)])
-    inner = certify(U, np.ones(U.shape[0]), max(a.tol, b.tol))
+    tol = max(a.tol, b.tol)
+    while True:
+        merged, kept = _merged_at(U, a, b, tol)
+        if merged.residual <= tol:
+            return merged, kept
+        tol = merged.residual  # fewer rays can be told apart at it; with the same ones the residual is the same, and we are done
+        if tol >= 1:
+            raise InvalidInputError("the tolerances of these cones are too coarse to merge them; make both with a smaller tol.")
+
+
+def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float) -> tuple[Certificate, IntArray]:
+    """The merged certificate when the stacked rays ``U`` are told apart at ``tol``, with a bound on all residuals, and the rays kept."""
+    inner = certify(U, np.ones(U.shape[0]), tol)
     kept = inner.rays
     old = np.concatenate([a.rays, a.n_points + b.rays])
 
     C = inner.coefficients.tolil()
     C[kept, np.arange(len(kept))] = 1.0
-    C = C.tocsr()
-    C = C[np.where(inner.leader >= 0, inner.leader, 0)]  # a ray merged into a colinear one is that one
+    C = C.tocsr()[inner.leader]  # a ray merged into a colinear one is that one
     H_old = sp.csr_array(sp.block_diag([with_rays(a), with_rays(b)]))
-    # |u - h C R| <= |u - h U| + h |U - C R|: what the old coefficients left, and what expressing the old rays by the new adds
-    error = residuals(U, np.arange(U.shape[0]), C, U[kept])
-    reach = max(a.reach, b.reach) + float((H_old @ error).max()) + 4 * float(np.finfo(np.float64).eps)
+    moved = np.flatnonzero(inner.leader != np.arange(U.shape[0]))  # rays colinear with one of the other cone: their groups join its group
+    # |u - h C R| <= |u - h U| + h |U - C R|, and |u - v| <= |u - w| + |w - v| for the members of a group that joins another:
+    # what the old cone left, and what the merge adds
+    expressed = float((H_old @ residuals(U, np.arange(U.shape[0]), C, U[kept])).max())
+    joined = float(pair_distances(U, moved, inner.leader[moved]).max(initial=0.0))
+    residual = max(a.residual, b.residual) + max(expressed, joined) + ROUNDING
 
     leader = np.concatenate([a.leader, np.where(b.leader >= 0, b.leader + a.n_points, -1)])
-    moved = np.flatnonzero(inner.leader != np.arange(U.shape[0]))  # rays colinear with one of the other cone: their groups join its group
-    reach += float(pair_distances(U, moved, inner.leader[moved]).max(initial=0.0))
     joins = np.arange(len(leader))
     joins[old[moved]] = old[inner.leader[moved]]
     leader = np.where(leader >= 0, joins[leader], -1)
@@ -48,9 +65,10 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
     needs_coefficients[rays] = False
     H = sp.csr_array(sp.diags_array(needs_coefficients.astype(np.float64)) @ (H_old @ C))
     H.eliminate_zeros()
+    H.sort_indices()
     merged = replace(
         inner,
-        reach=min(reach, 1.0),
+        residual=residual,
         n_points=len(leader),
         rays=rays,
         leader=leader,

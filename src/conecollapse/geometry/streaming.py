@@ -31,7 +31,7 @@ from conecollapse.geometry.tall import tall_certificate, triangular_of
 
 HELD_RAYS = 2**24  # entries up to which a cone in many dimensions holds its rays: 128 MiB
 Part = Cone | int  # the cone of some blocks, or how many points they have if all are zero
-DIGESTS = "blocks.txt"  # in the folder of a checkpoint: a hash of each block
+DIGESTS = "blocks.txt"  # in the folder of a checkpoint: the tolerance, and a hash of each block
 
 
 def cone_of_part(points: Points, tol: float) -> Part:
@@ -91,14 +91,29 @@ class _Digit:
 class MergeStack:
     """Cones of neighbouring blocks, the earliest first, merged as soon as two of the same level meet."""
 
-    def __init__(self, checkpoint: str | PathLike[str] | None = None) -> None:
+    def __init__(self, tol: float, checkpoint: str | PathLike[str] | None = None) -> None:
         self.folder = None if checkpoint is None else Path(checkpoint)
         self.digits: list[_Digit] = []
         self.zeros = 0  # leading points that are zero, before any cone
         self.digests: dict[int, str] = {}  # of the blocks, where a checkpoint holds them
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._check_tol(self.folder / DIGESTS, tol)
             self._restore(self.folder)
+
+    @staticmethod
+    def _check_tol(notes: Path, tol: float) -> None:
+        """The tolerance asked for is noted: merged cones may state a larger one."""
+        asked = (
+            [line.split()[1] for line in notes.read_text(encoding="utf-8").splitlines() if line.startswith("tol ")]
+            if notes.is_file()
+            else []
+        )
+        if asked and asked[0] != repr(tol):
+            raise CheckpointError(f"the checkpoint was made with tol = {asked[0]}, not {tol!r}; use another folder.")
+        if not asked:
+            with open(notes, "a", encoding="utf-8") as file:
+                file.write(f"tol {tol!r}\n")
 
     def note(self, k: int, points: Points) -> None:
         """Write down what block ``k`` holds, so that another one in its place is refused later."""
@@ -175,8 +190,7 @@ class MergeStack:
 def cone_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike[str] | None, progress: Progress) -> Cone:
     """See `Cone.from_blocks`."""
     check_callable(progress, "progress")
-    stack = MergeStack(checkpoint)
-    _check_tol(stack, tol)
+    stack = MergeStack(tol, checkpoint)
     done = stack.n_blocks
     seen: list[int] = []
     for k, first, points, names in _checked(blocks, tol, _skipping(stack, seen)):
@@ -189,12 +203,6 @@ def cone_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike
             f"the checkpoint holds {done} blocks, but only {len(seen)} were given; use another folder, or the same blocks."
         )
     return stack.finish()
-
-
-def _check_tol(stack: MergeStack, tol: float) -> None:
-    for digit in stack.digits:
-        if digit.cone.tol != tol:
-            raise CheckpointError(f"the checkpoint was made with tol = {digit.cone.tol:g}, not {tol:g}; use another folder.")
 
 
 def _named(part: Part, names: AnyArray | None) -> Part:

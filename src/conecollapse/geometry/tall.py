@@ -20,12 +20,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms, unit_rows
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.certificates import COMBINED, DENSE, METRIC, Certificate
+from conecollapse.certificates import Certificate, Combination, vectors
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.certified.settle import CLEAR, EPS
 
@@ -85,9 +84,7 @@ def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> Certificate:
             f"the cone is certified at tol = {tol:.0e} instead of {wanted:.0e}.",
             stacklevel=4,
         )
-    families = {"G": np.zeros((0, n_samples)), "T": np.zeros((n_samples, 0)), "offset": np.zeros(0), "F": sp.csr_array((0, n_samples))}
-    kind = np.full(len(found.rays), COMBINED)
-    return replace(found, dim=n_samples, kind=kind, centre=np.zeros(n_samples), W=W, **families)  # type: ignore[arg-type]
+    return replace(found, dim=n_samples, witnesses=(Combination(np.arange(len(found.rays)), W),))
 
 
 def _facing_ones(U: FloatArray) -> FloatArray:
@@ -105,7 +102,7 @@ def _combined(U: FloatArray, c: Certificate, n_samples: int) -> tuple[FloatArray
     L = U[leaders]
     P, s, Zt = np.linalg.svd(L, full_matrices=False)
     keep = s > max(L.shape) * EPS * s[0]
-    G = _witnesses(U, c)
+    G = vectors(c, U)
     w = (G @ Zt[keep].T / s[keep]) @ P[:, keep].T  # (c, leaders): the shortest weights that give G
     G = w @ L
     values = G @ L.T
@@ -122,13 +119,3 @@ def _combined(U: FloatArray, c: Certificate, n_samples: int) -> tuple[FloatArray
     W = np.zeros((len(c.rays), c.n_points))
     W[:, leaders] = w
     return W, (own - margin) / np.maximum(row_norms(G), np.finfo(float).tiny) > CLEAR * c.tol
-
-
-def _witnesses(U: FloatArray, c: Certificate) -> FloatArray:
-    """The witnesses of a dense certificate as vectors."""
-    G = np.empty((len(c.rays), c.dim))
-    G[c.kind == DENSE] = c.G
-    metric = c.kind == METRIC
-    Q = U[c.rays[metric]]
-    G[metric] = ((Q / Q.sum(axis=1, keepdims=True) - c.centre) @ c.T) @ c.T.T - c.offset[:, None]
-    return G

@@ -54,7 +54,7 @@ def results(run: Run | RaysRun) -> dict[str, Any]:
         "n_zero_features": len(cone.zero_points) if exact else None,
         "exact": exact,
         "tol": cone.tol,
-        "largest_residual": None if cone.path is None else float(cone.path.residuals[-1]),
+        "largest_residual": None if exact else cone.tol,
     }
     return found if isinstance(run, RaysRun) else found | _clusters(run)
 

@@ -6,16 +6,17 @@ import csv
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._types import FloatArray
+from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
 from conecollapse.factorization.ccnmf import column_lengths, mass
+from conecollapse.geometry.cone import Cone
 from conecollapse.io import Table
 from conecollapse.runs.facts import facts
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS, RAYS, REPORT, check_folder, staged
@@ -119,14 +120,16 @@ def _write_labels(path: Path, run: Run) -> None:
     _write_csv(path, heading, zip(*columns, strict=True))
 
 
+def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
+    """For each ray its number, its feature by index and name, and how many and which features are colinear with it."""
+    groups: list[Any] = cone.groups if isinstance(cone.certificate, Certificate) else [[j] for j in cone.ray_indices]
+    for k, (j, group) in enumerate(zip(cone.ray_indices, groups, strict=True)):
+        yield k, int(j), str(names[j]), len(group), " ".join(str(i) for i in group if i != j)
+
+
 def _write_rays(path: Path, run: Run | RaysRun) -> None:
-    cone, names = run.cone, run.table.features
-    exact = isinstance(cone.certificate, Certificate)
-    groups: list[Any] = cone.groups if exact else [[j] for j in cone.ray_indices]
-    rows = (
-        (k, int(j), str(names[j]), len(group), " ".join(str(i) for i in group if i != j), repr(float(weight)))
-        for k, (j, group, weight) in enumerate(zip(cone.ray_indices, groups, ray_masses(run.table, run), strict=True))
-    )
+    masses = ray_masses(run.table, run)
+    rows = ((*row, repr(float(mass))) for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True))
     _write_csv(path, ["ray", "feature", "name", "group_size", "colinear_features", "mass"], rows)
 
 

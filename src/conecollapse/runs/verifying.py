@@ -23,6 +23,7 @@ from conecollapse.runs.clustering import points
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import prepare
+from conecollapse.runs.saving import ray_rows
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,11 @@ class Verification:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        distance, residual = self.verdict.smallest_distance, self.verdict.largest_residual
-        apart = "" if distance is None else f", each at least {distance:.3g} away from the cone of the others"
-        proven = f"verified: {self.verdict.n_rays} rays generate all {self.n_features} features to within {residual:.3g}{apart}."
+        proven = f"verified: {self.verdict.sentence('features')}"
         return " ".join([proven, *(f"Note: {note}." for note in self.notes)])
 
 
-def verify(folder: str | os.PathLike[str], data: Any = None) -> Verification:
+def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None = None) -> Verification:
     """Check a folder written by `save` against the data, without any solver.
 
     The data is read again and prepared as recorded; every feature must have the recorded values, the labels must be those of A, and the
@@ -55,6 +54,8 @@ def verify(folder: str | os.PathLike[str], data: Any = None) -> Verification:
     folder : path
     data : anything that `read_table` takes, optional
         The file that the run names by default: first by its place relative to the folder, then by its absolute path.
+    tol : float, optional
+        What to judge the claims of the cone against; by default the tolerance that it states, which the result repeats.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def verify(folder: str | os.PathLike[str], data: Any = None) -> Verification:
     if (feature_hashes(table.X) != arrays["feature_hashes"]).any():
         notes.append("the preparation that run.json names gives other numbers here than it gave in the run; the proof holds for these")
     try:
-        verdict = cone.verify(points(table.X))
+        verdict = cone.verify(points(table.X), tol)
     except CertificateError as error:
         raise CertificateError(_named(str(error), read.features)) from error
     return Verification(str(folder), read.source, read.n_samples, read.n_features, verdict, same_bytes, tuple(notes))
@@ -144,10 +145,10 @@ def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
             raise RunFolderError(f"{FACTORS} in {str(path)!r} has no {name!r} of shape {shape}; it is damaged or of another run.")
     if (arrays["ray_indices"] != cone.ray_indices).any():
         raise CertificateError(f"{FACTORS} and {CERTIFICATE} name different rays; they are not of the same run.")
-    listed = [row[1:3] for row in _rows(path / RAYS, ["ray", "feature", "name"])]
-    if listed != [[str(j), str(arrays["feature_names"][j])] for j in cone.ray_indices]:
-        raise CertificateError(f"{RAYS} does not list the rays of {CERTIFICATE}.")
     _check_claims(facts, cone)
+    listed = [row[:5] for row in _rows(path / RAYS, ["ray", "feature", "name", "group_size", "colinear_features"])]
+    if listed != [[str(cell) for cell in row] for row in ray_rows(cone, arrays["feature_names"])]:
+        raise CertificateError(f"{RAYS} does not list the rays of {CERTIFICATE}, with their names and groups.")
     if facts["kind"] == "cluster":
         _check_labels(path, facts, arrays)
     elif (path / LABELS).exists() or "A" in arrays:
@@ -158,7 +159,16 @@ def _check_claims(facts: dict[str, Any], cone: Cone) -> None:
     """The certificate is of the kind, the size and the tolerance that the run claims."""
     claimed = facts.get("results")
     claimed = claimed if isinstance(claimed, dict) else {}
-    found = {"exact": isinstance(cone.certificate, Certificate), "n_rays": cone.n_rays, "tol": cone.tol}
+    exact = isinstance(cone.certificate, Certificate)
+    found = {
+        "exact": exact,
+        "n_rays": cone.n_rays,
+        "tol": cone.tol,
+        "n_zero_features": len(cone.zero_points) if exact else None,
+        "largest_residual": None if exact else cone.tol,
+    } | {size: facts["data"][size] for size in ("n_samples", "n_features")}
+    if cone.n_points != found["n_features"]:
+        raise CertificateError(f"{CERTIFICATE} is about {cone.n_points} features, but the run has {found['n_features']}.")
     for name, value in found.items():
         if claimed.get(name) != value:
             raise CertificateError(f"{FACTS} claims {name} = {claimed.get(name)!r}, but {CERTIFICATE} has {value!r}.")

@@ -10,7 +10,7 @@ import numpy as np
 
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, Progress
-from conecollapse.certificates import DENSE, METRIC
+from conecollapse.certificates import Metric
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import largest_products
 from conecollapse.geometry.certified.proof import Proof
@@ -38,15 +38,8 @@ def prove_dense(U: FloatArray, tol: float, progress: Progress = None) -> Proof:
     settled = settle(U, frame.sums, tol, sure, combination, progress)
 
     witness = dict(zip(claimed[proven].tolist(), G[proven], strict=True))
-    return Proof.of_settled(
-        settled,
-        witness,
-        n,
-        kind=np.where(by_product, METRIC, DENSE),
-        T=frame.T if by_product.any() else np.zeros((n, 0)),
-        centre=frame.centre,
-        offset=offset[by_product],
-    )
+    led = np.flatnonzero(by_product)
+    return Proof.of_settled(settled, witness, n, Metric(led, frame.T, frame.centre, offset[led]))
 
 
 def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Progress) -> tuple[BoolArray, BoolArray, FloatArray]:

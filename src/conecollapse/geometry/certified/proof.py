@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._linalg import combination_rows, pair_distances, residuals
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Sparse
-from conecollapse.certificates import DENSE, Certificate
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+from conecollapse.certificates import Certificate, Vectors, Witnesses
 from conecollapse.geometry.certified.settle import Settled
 
 
@@ -21,36 +20,29 @@ class Proof:
     rays: IntArray
     rays_only: BoolArray
     separated: IntArray
-    kind: IntArray
-    G: FloatArray
-    T: FloatArray
-    centre: FloatArray
-    offset: FloatArray
-    F: Sparse
-    lift: FloatArray
+    witnesses: tuple[Witnesses, ...]
     combination: dict[int, tuple[IntArray, FloatArray]]
+    dim: int
 
     @classmethod
-    def of_settled(cls, settled: Settled, witness: dict[int, FloatArray], n: int, **families: Any) -> Proof:
-        """Proof from settled decisions: dense witnesses, but for the rays that ``families`` covers otherwise."""
+    def of_settled(cls, settled: Settled, witness: dict[int, FloatArray], dim: int, *families: Witnesses) -> Proof:
+        """Proof from settled decisions.
+
+        ``families`` say in ``of`` which leaders they are about; the vectors of the other rays are in ``witness`` or among those settled.
+        """
         rays = np.flatnonzero(settled.alive)
-        kind = families.pop("kind", np.full(len(settled.alive), DENSE))[rays]
+        placed = tuple(replace(family, of=np.searchsorted(rays, family.of)) for family in families if len(family.of))
+        rest = np.setdiff1d(np.arange(len(rays)), np.concatenate([np.zeros(0, np.int64), *(family.of for family in placed)]))
         dense = witness | settled.witness
-        parts: dict[str, Any] = {
-            "T": np.zeros((n, 0)),
-            "centre": np.zeros(n),
-            "offset": np.zeros(0),
-            "F": sp.csr_array((0, n)),
-            "lift": np.zeros(0),
-        }
+        if len(rest):
+            placed += (Vectors(rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim)),)
         return cls(
             rays=rays,
             rays_only=np.isin(rays, list(settled.weak)),
             separated=np.array([settled.weak.get(int(i), int(i)) for i in rays]),
-            kind=kind,
-            G=np.array([dense[int(i)] for i in rays[kind == DENSE]]).reshape(-1, n),
+            witnesses=placed,
             combination=settled.combination,
-            **(parts | families),
+            dim=dim,
         )
 
     def certificate(self, U: Points, leaders: IntArray, leader: IntArray, tol: float) -> Certificate:
@@ -63,28 +55,23 @@ class Proof:
         lengths = np.zeros(n_points + 1, np.int64)
         lengths[leaders[rows] + 1] = np.diff(H.indptr)
         coefficients = sp.csr_array((H.data, place[H.indices], np.cumsum(lengths)), shape=(n_points, len(self.rays)))
+        coefficients.sort_indices()
         members = np.flatnonzero((leader >= 0) & (leader != np.arange(n_points)))
-        reach = max(
+        residual = max(
             pair_distances(U, members, leader[members]).max(initial=0.0),
             residuals(U, leaders[rows], coefficients, U[leaders[self.rays]]).max(initial=0.0),
         )
         return Certificate(
             tol=tol,
-            reach=float(reach),
+            residual=min(float(residual), tol),
             n_points=n_points,
-            dim=self.centre.shape[0],
+            dim=self.dim,
             rays=leaders[self.rays],
             leader=leader,
+            coefficients=coefficients,
             rays_only=self.rays_only,
             separated=leaders[self.separated],
-            kind=self.kind,
-            G=self.G,
-            T=self.T,
-            centre=self.centre,
-            offset=self.offset,
-            F=self.F,
-            lift=self.lift,
-            coefficients=coefficients,
+            witnesses=self.witnesses,
         )
 
 

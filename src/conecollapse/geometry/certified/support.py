@@ -24,7 +24,7 @@ from numba import njit
 from conecollapse._nnls.kernels import INSIDE, descend, dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Sparse
-from conecollapse.certificates import DENSE, SUPPORT
+from conecollapse.certificates import Support
 from conecollapse.geometry.certified.proof import Proof
 from conecollapse.geometry.certified.settle import CLEAR, settle
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
@@ -80,8 +80,8 @@ def prove_sparse(U: Sparse, tol: float, progress: Progress = None) -> Proof:
     small.combination.update(_small_problems(lists, np.array(retry, np.int64), sure, tol).combination)
     settled = settle(U, lists.sums, tol, sure, small.combination, progress)
 
-    F, lifts = _witness_rows(np.flatnonzero(sure), private, lift, small, n)
-    return Proof.of_settled(settled, {}, n, kind=np.where(sure, SUPPORT, DENSE), F=F, lift=lifts)
+    rays = np.flatnonzero(sure)
+    return Proof.of_settled(settled, {}, n, Support(rays, *_witness_rows(rays, private, lift, small, n)))
 
 
 def _witness_rows(rays: IntArray, private: IntArray, lift: FloatArray, small: Decisions, n: int) -> tuple[Sparse, FloatArray]:
