@@ -92,9 +92,7 @@ def test_gzipped_bombs(name, tmp_path, monkeypatch):
     path = write_bomb(tmp_path / name, GZIP_BOMBS[name], 2**28)
     door = labels_of if name == "t.txt.gz" else read_table
     sentence, peak = refusal(door, path)
-    assert re.search(r"has [0-9.]+ kB and takes more than [0-9.]+ MB of memory; the limit for a file of its size is 67.1 MB", sentence) or (
-        "has more than 33554432 bytes, the limit" in sentence
-    )
+    assert re.search(r"has [0-9.]+ kB and takes more than [0-9.]+ MB of memory; the limit for a file of its size is [0-9.]+ MB", sentence)
     assert peak < 30 * MB
 
 
@@ -181,7 +179,7 @@ def test_an_hdf5_file_that_claims_more_than_it_holds(door, tmp_path):
         else:
             group = file.create_group("X")
             group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", (10**8, 10**8)
-            for name, size in (("indptr", 10**8 + 1), ("indices", 0), ("data", 0)):
+            for name, size in (("indptr", 10**8 + 1), ("indices", 10), ("data", 10)):
                 group.create_dataset(name, (size,), "i8", chunks=(10,))
     sentence, peak = refusal(door, path)
     assert "the limit for a file of its size is 1.1 GB" in sentence

@@ -18,7 +18,7 @@ from conecollapse._room import LONGEST_NUMBER, check_extent, check_room, unreada
 from conecollapse._types import AnyArray
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.opening import GZIP_RAISES, NUMBER_BYTES, lines_of, opened, pieces, stem
+from conecollapse.io.opening import GZIP_RAISES, NUMBER_BYTES, count, lines_of, opened, pieces, stem
 
 FEATURE_FILES, SAMPLE_FILES = ("features.tsv", "genes.tsv"), ("barcodes.tsv",)
 LAYOUTS, FIELDS, SYMMETRIES = (
@@ -49,7 +49,7 @@ def _check_size(path: Path) -> None:
     seen = numbers = 0
     for piece in pieces(path):
         seen += len(piece)
-        numbers += piece.count(b"\n") + piece.count(b" ")
+        numbers += count(piece, "\n") + count(piece, " ")
         check_room(max(seen, NUMBER_BYTES * numbers), path, at_least=True)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from conecollapse._errors import InvalidInputError
 from conecollapse._room import check_room, unreadable
 
@@ -63,17 +65,22 @@ def check_text(path: Path, separators: str = SEPARATORS) -> None:
         if b"\0" in piece:
             line = lines + piece[: piece.index(b"\0")].count(b"\n") + 1
             raise InvalidInputError(f"{path.name} is not a text table: it holds zero bytes (line {line}).")
-        newlines = piece.count(b"\n")
+        newlines = count(piece, "\n")
         begun = seen + piece.rindex(b"\n") + 1 if newlines else begun
         seen, lines = seen + len(piece), lines + newlines
         if seen - begun > LONGEST_LINE:
             raise InvalidInputError(f"line {lines + 1} of {path.name} has more than {LONGEST_LINE} bytes, the limit; is it a table?")
-        cells += newlines + max(piece.count(separator.encode()) for separator in separators)
+        cells += newlines + max(count(piece, separator) for separator in separators)
         check_room(max(seen, NUMBER_BYTES * cells), path, at_least=True)
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, seen - len(error.object), lines, error) from None
+
+
+def count(piece: bytes, letter: str) -> int:
+    """How often an ASCII letter occurs; several times faster than Python where it is frequent."""
+    return int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord(letter)))
 
 
 def pieces(path: Path) -> Iterator[bytes]:
