@@ -13,10 +13,11 @@ from pathlib import Path
 
 from conecollapse._errors import InvalidInputError
 
-MOST_GROWTH = 250
+MOST_GROWTH = 100
 FREE_GROWTH = 2**30  # bytes
 LINE_BYTES = 128  # that a row or a column costs before it holds anything: pointers, a name, a length
 LONGEST_NUMBER = 18  # digits of a size; more would not fit 64 bits
+PACKED = "if it is meant to be so large, save it without compression or as a sparse matrix"
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -69,7 +70,7 @@ def _process_limits() -> list[int]:
     return [limit for limit in limits if limit != resource.RLIM_INFINITY]
 
 
-def check_room(needed: int, path: Path, *, at_least: bool = False) -> None:
+def check_room(needed: int, path: Path, *, at_least: bool = False, remedy: str = PACKED) -> None:
     """Refuse the file at ``path`` if ``needed`` bytes, or ``at_least`` so many, are more than it may take."""
     size = path.stat().st_size
     growth, free = max(FREE_GROWTH, MOST_GROWTH * size), free_memory()
@@ -79,8 +80,8 @@ def check_room(needed: int, path: Path, *, at_least: bool = False) -> None:
     if free < growth:
         raise InvalidInputError(f"{takes}, too large for the {in_words(free)} that are free; take a smaller part of it.")
     raise InvalidInputError(
-        f"{takes}; the limit for a file of its size is {in_words(growth)} ({in_words(FREE_GROWTH)}, or {MOST_GROWTH} times its size). "
-        "Save it without compression, or as a sparse matrix, if it is meant to be so large."
+        f"{takes}; the limit for a file of its size is {in_words(growth)} ({in_words(FREE_GROWTH)}, or {MOST_GROWTH} times its size); "
+        f"{remedy}."
     )
 
 
@@ -89,7 +90,7 @@ def check_extent(rows: int, columns: int, path: Path) -> None:
     if rows < 1 or columns < 1:
         raise InvalidInputError(f"{path.name} says that it has {rows} rows and {columns} columns; it needs at least one of each.")
     try:
-        check_room(LINE_BYTES * (rows + columns), path)
+        check_room(LINE_BYTES * (rows + columns), path, remedy="leave out rows and columns that are empty")
     except InvalidInputError as error:
         raise InvalidInputError(f"{path.name} says that it has {rows} rows and {columns} columns: {error}") from None
 
