@@ -354,7 +354,7 @@ class TestOrientation:
         table = read_table(tmp_path / "genes.csv")
         assert table.X.shape == (2, 12)
         assert "the 12 rows have names" in table.why
-        assert "if that is wrong, say --features-in columns" in table.why
+        assert 'if that is wrong, say features_in="columns"' in table.why
 
     def test_arrays_never_are(self):
         assert read_table(GENES.to_numpy()).X.shape == (12, 2)
@@ -426,7 +426,7 @@ class TestLabels:
             ("l.csv", "a,x\nb\nc,x\n", "row 2 of l.csv has 1 cells"),
             ("l.csv", "a,x\nb,\nc,x\n", "row 2 of l.csv has no label"),
             ("l.csv", "a,x,1\nb,y,1\nc,x,1\n", "3 columns"),
-            ("l.npy", "not an array", "cannot be read|Python objects"),
+            ("l.npy", "not an array", "is not a .npy file"),
             ("l.doc", "x", "labels are read from"),
             ("l.txt", "", "is empty"),
         ],

@@ -25,6 +25,7 @@ from conecollapse import (
     RunFolderError,
 )
 from conecollapse.io import read_table
+from conecollapse.io.formulas import original
 from conecollapse.runs import Interrupted, cluster, prepare, rays, results, save, verify
 from conecollapse.runs.hashes import feature_hashes
 
@@ -175,9 +176,9 @@ class TestSave:
         assert {path.name for path in saved.iterdir()} == {"labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json"}
         heading, *labels = rows(saved / "labels.csv")
         assert heading == ["sample", "cluster", "target"]
-        assert [row[0] for row in labels] == SAMPLES
+        assert [original(row[0]) for row in labels] == SAMPLES
         assert [row[2] for row in labels] == TRUTH
-        names = {int(row[1]): row[2] for row in rows(saved / "rays.csv")[1:]}
+        names = {int(row[1]): original(row[2]) for row in rows(saved / "rays.csv")[1:]}
         assert names == {j: GENES[j] for j in names}
         facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
         assert facts["data"]["path"] == "../data/genes.csv"

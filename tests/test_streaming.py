@@ -191,7 +191,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         open_table(tmp_path / "x.npy")
     np.save(tmp_path / "o.npy", np.array([[None]], dtype=object))
-    with pytest.raises(ValueError, match="holds object values, not real numbers"):
+    with pytest.raises(ValueError, match="holds Python objects"):
         open_table(tmp_path / "o.npy")
     np.save(tmp_path / "v.npy", np.ones(3))
     with pytest.raises(ValueError, match=r"has shape \(3,\); expected two dimensions"):
@@ -200,7 +200,11 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
         ("hello\n", "does not begin with a Matrix Market banner"),
         ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n", "only coordinate matrices"),
         ("%%MatrixMarket matrix coordinate real general\nnothing\n", "has no line with its numbers"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n", "has 1 entries, but promises 2"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0000000\n", "has 1 entries, but promises 2"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n", "has at most 1 entries, but promises 2"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1_000\n", "has '1_000' after entry 0 where a number belongs"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1.5 1\n", "at 1.5, which is no row or column"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 nan 1\n", "at nan, which is no row or column"),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 one 1\n", "is not readable after entry 0"),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n", "at row 2, outside the table of shape"),
     ]:

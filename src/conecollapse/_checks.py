@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points, Sparse
-
-POINTER_BYTES = 64  # that a row or a column of a sparse table costs before it holds anything
 
 SMALLEST_TOL = 1e-13
 LARGEST_ENTRY = 1e300
@@ -32,18 +29,6 @@ def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0
         f"{name} has {count} negative {'entry' if count == 1 else 'entries'}, the first at row {row}, column {column} "
         f"({value:.6g}); {needs}."
     )
-
-
-def check_extent(rows: int, columns: int, what: str) -> None:
-    """Refuse a table whose row and column pointers alone would not fit in memory, before anything of that size is made."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        memory = 2**36
-    if rows < 1 or columns < 1:
-        raise InvalidInputError(f"{what} says that it has {rows} rows and {columns} columns; it needs at least one of each.")
-    if POINTER_BYTES * (rows + columns) > memory:
-        raise InvalidInputError(f"{what} says that it has {rows} rows and {columns} columns, more than this machine could index.")
 
 
 def as_matrix(P: Any, name: str) -> Points:

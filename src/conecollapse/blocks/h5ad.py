@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import DataChangedError, InvalidInputError, MissingDependencyError
+from conecollapse._room import check_extent, unreadable
 from conecollapse._types import Points
 from conecollapse.blocks.sources import pieces_of_lines
 from conecollapse.blocks.spill import Entries, Spill
 from conecollapse.blocks.watch import WatchedFile
 
 ENCODINGS = {"csr_matrix": 0, "csc_matrix": 1}  # the axis along which lines are stored whole
+H5PY_RAISES = (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError)  # for a damaged file, or one of another layout
+
+
+class _Promise(NamedTuple):
+    encoding: str | None  # None for a dense array
+    shape: tuple[int, int]
+    dtype: Any
+    stored: tuple[int, ...]  # entries and indices of a sparse array
 
 
 class H5adSource:
@@ -23,31 +33,52 @@ class H5adSource:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = WatchedFile(path)
+        self.spill: Spill | None = None
+        X = self._look()
+        if X.encoding is None:
+            self.is_sparse, self.shape, self.dtype, self.entries = False, X.shape, X.dtype, math.prod(X.shape)
+        else:
+            if X.encoding not in ENCODINGS:
+                raise InvalidInputError(f"X in {str(path)!r} is encoded as {X.encoding!r}; expected an array, csr_matrix or csc_matrix.")
+            self.is_sparse, self.shape, self.dtype, self.entries = True, X.shape, X.dtype, X.stored[0]
+            self.lines_are = ENCODINGS[X.encoding]
+            check_extent(*self.shape, self.file.path)
+            self.indptr = self._pointers()
+            self._check_lines(*X.stored)
+        if self.dtype.kind not in "fiub":
+            raise InvalidInputError(f"X in {str(path)!r} holds {self.dtype} values, not real numbers.")
+
+    def _look(self) -> _Promise:
+        """What the file says of X."""
         with self._open("at its beginning") as file:
             if "X" not in file:
-                raise InvalidInputError(f"{str(path)!r} has no table X.")
-            X = file["X"]
-            self.is_sparse = not hasattr(X, "dtype")
-            if self.is_sparse:
-                encoding = str(X.attrs.get("encoding-type", ""))
-                if encoding not in ENCODINGS:
-                    raise InvalidInputError(f"X in {str(path)!r} is encoded as {encoding!r}; expected an array, csr_matrix or csc_matrix.")
-                self.lines_are = ENCODINGS[encoding]
-                self.shape = (int(X.attrs["shape"][0]), int(X.attrs["shape"][1]))
-                self.indptr = X["indptr"][:].astype(np.int64)
-                self._check_lines(len(X["data"]), len(X["indices"]))
-                self.entries = int(self.indptr[-1])
-                self.dtype = X["data"].dtype
-            else:
-                self.shape = (int(X.shape[0]), int(X.shape[1]))
-                self.dtype, self.entries = X.dtype, X.size
-        self.spill: Spill | None = None
+                raise InvalidInputError(f"{str(self.file.path)!r} has no table X.")
+            try:
+                X = file["X"]
+                if hasattr(X, "dtype"):
+                    n, m = (int(size) for size in X.shape)
+                    return _Promise(None, (n, m), X.dtype, ())
+                n, m = (int(size) for size in X.attrs["shape"])
+                stored = tuple(len(X[part]) for part in ("data", "indices"))
+                return _Promise(str(X.attrs.get("encoding-type", "")), (n, m), X["data"].dtype, stored)
+            except H5PY_RAISES as error:
+                raise unreadable(self.file.path, error) from error
+
+    def _pointers(self) -> Any:
+        """Where the lines of a sparse X begin; none if they are not as many as the shape promises, for which there is room."""
+        with self._open("at its beginning") as file:
+            try:
+                pointers = file["X/indptr"]
+                found = pointers[:] if len(pointers) == self.shape[self.lines_are] + 1 else ()
+            except H5PY_RAISES as error:
+                raise unreadable(self.file.path, error) from error
+        return np.asarray(found, dtype=np.int64)
 
     def read(self, axis: int, start: int, stop: int) -> Points:
         where = f"at {('row', 'column')[axis]} {start}"
         if not self.is_sparse:
-            with self._open(where) as file:
-                return file["X"][start:stop] if axis == 0 else file["X"][:, start:stop]
+            places = (slice(start, stop), slice(None)) if axis == 0 else (slice(None), slice(start, stop))
+            return self._part("X", places, where)
         if axis == self.lines_are:
             return self._lines(start, stop, where)
         if self.spill is None:  # across the order of the file: sort it into blocks once
@@ -57,8 +88,7 @@ class H5adSource:
 
     def _lines(self, start: int, stop: int, where: str) -> Any:
         low, high = self.indptr[start], self.indptr[stop]
-        with self._open(where) as file:
-            data, indices = file["X/data"][low:high], file["X/indices"][low:high]
+        data, indices = (self._part(name, slice(low, high), where) for name in ("X/data", "X/indices"))
         across = self.shape[1 - self.lines_are]
         if len(indices) and not 0 <= indices.min() <= indices.max() < across:  # SciPy would write outside its arrays
             wrong = int(indices[(indices < 0) | (indices >= across)][0])
@@ -70,10 +100,23 @@ class H5adSource:
             return sp.csr_array(parts, shape=(stop - start, self.shape[1]))
         return sp.csr_array(sp.csc_array(parts, shape=(self.shape[0], stop - start)))
 
+    def _part(self, name: str, places: Any, where: str) -> Any:
+        with self._open(where) as file:
+            try:
+                return file[name][places]
+            except H5PY_RAISES as error:
+                raise unreadable(self.file.path, error) from error
+
     def _check_lines(self, *stored: int) -> None:
         """The pointers of a sparse table: one more than lines, from 0 to the number of entries, never falling."""
         steps, length = np.diff(self.indptr), self.shape[self.lines_are] + 1
-        if len(self.indptr) != length or self.indptr[0] != 0 or (steps < 0).any() or {int(self.indptr[-1])} != set(stored):
+        if (
+            len(self.indptr) != length
+            or len(stored) != 2
+            or self.indptr[0] != 0
+            or (steps < 0).any()
+            or {int(self.indptr[-1])} != set(stored)
+        ):
             raise InvalidInputError(f"X in {str(self.file.path)!r} has pointers that do not fit its shape and entries; it is damaged.")
 
     def _all_entries(self) -> Iterator[Entries]:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._arrays import check_promise, read_header
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, Points
 from conecollapse.blocks.watch import WatchedFile
@@ -59,22 +60,16 @@ class NpySource:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = WatchedFile(path)
         with open(path, "rb") as stream:
-            try:
-                version = np.lib.format.read_magic(stream)
-                read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, self.by_columns, self.dtype = read_header(stream)
-            except ValueError as error:
-                raise InvalidInputError(f"{str(path)!r} is not a readable .npy file ({error}).") from error
+            header = read_header(stream, self.file.path)
             self.offset = stream.tell()
+        shape, self.by_columns, self.dtype = header
         if self.dtype.kind not in "fiub":
             raise InvalidInputError(f"{str(path)!r} holds {self.dtype} values, not real numbers.")
         if len(shape) != 2:
             raise InvalidInputError(f"{str(path)!r} has shape {shape}; expected two dimensions, (n_samples, n_features).")
         self.shape = (int(shape[0]), int(shape[1]))
         self.entries = self.shape[0] * self.shape[1]
-        needed = self.offset + self.entries * self.dtype.itemsize
-        if self.file.size < needed:
-            raise InvalidInputError(f"{str(path)!r} has {self.file.size} bytes, but its header promises {needed}; it was cut short.")
+        check_promise(header, self.offset, self.file.size, self.file.path)
 
     def read(self, axis: int, start: int, stop: int) -> AnyArray:
         lines_are = 1 if self.by_columns else 0

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from conecollapse._errors import DataChangedError
+from conecollapse._room import check_file
 
 
 class WatchedFile:
@@ -13,8 +14,9 @@ class WatchedFile:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        if not self.path.is_file():
+        if not self.path.exists():
             raise FileNotFoundError(f"there is no file {str(path)!r} to read a table from.")
+        check_file(self.path)
         self.size = self.path.stat().st_size
 
     def check(self, where: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.terminal import say, say_json, working
+from conecollapse.cli.terminal import as_options, say, say_json, working
 
 LISTED = 12  # clusters whose sizes are printed one by one
 AFFINITIES = ("auto", "none", "knn", "diffusion")
@@ -20,6 +20,8 @@ def cluster(
     labels: Annotated[Path | None, typer.Option(help="Known classes, one for each sample: .txt, .csv, .npy, or y of an .npz.")] = None,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
+    header: options.Header = None,
+    names: options.Names = None,
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
     affinity: Annotated[str, typer.Option(help="What is factorized: auto, none (the features), knn or diffusion (a graph).")] = "auto",
@@ -44,7 +46,8 @@ def cluster(
     folder = options.out_folder(out, file, "clusters")
     check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
-        table = prepare(read_table(file, features_in=features_in, image_shape=shape), normalize, tfidf)
+        read = read_table(file, features_in=features_in, image_shape=shape, header=header, names=names)
+        table = prepare(read, normalize, tfidf)
         target = None if labels is None else read_labels(labels, table.sample_names, table.n_samples)
         try:
             run = run_cluster(
@@ -66,9 +69,17 @@ def cluster(
         save(run, folder, options.report_writer(report), force=force)
     found = results(run)
     if as_json:
-        say_json({"folder": str(folder), "orientation": table.why, **found, "timings": dict(run.timings)})
+        say_json(
+            {
+                "folder": str(folder),
+                "orientation": as_options(table.why),
+                "read_as": as_options(table.read_as),
+                **found,
+                "timings": dict(run.timings),
+            }
+        )
         return
-    say(f"{file.name}: {table.n_samples} samples, {table.n_features} features; {table.why}.")
+    say_table_read(file.name, table)
     _say_clusters(found)
     say_cone(found)
     say(f"results in {folder}{', report in ' + str(folder / 'report.html') if (folder / 'report.html').exists() else ''}")
@@ -80,6 +91,13 @@ def _say_clusters(found: dict[str, Any]) -> None:
     chosen = f" (chosen: {found['rank_reason']})" if found["rank_reason"] else ""
     scores = f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}" if "purity" in found else ""
     say(f"{found['n_clusters']} clusters of {sizes} samples{chosen}{scores}.")
+
+
+def say_table_read(name: str, table: Any) -> None:
+    """The size of the table, its orientation, and what was taken as heading and names."""
+    say(f"{name}: {table.n_samples} samples, {table.n_features} features; {as_options(table.why)}.")
+    if table.read_as:
+        say(f"{as_options(table.read_as)}.")
 
 
 def say_cone(found: dict[str, Any]) -> None:

@@ -15,6 +15,10 @@ from conecollapse.io.opening import stem
 File = Annotated[Path, typer.Argument(help="A table: .npy, .npz, .csv, .tsv, .mtx, .parquet or .h5ad.", show_default=False)]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the results; named after the file by default.")]
 FeaturesIn = Annotated[str, typer.Option(help="Where the features are: rows, columns, or auto.")]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a .csv or .tsv is a heading; seen by default.")
+]
+Names = Annotated[bool | None, typer.Option("--names/--no-names", help="Whether the first column holds names; seen by default.")]
 Normalize = Annotated[str | None, typer.Option(help="unit-samples, sum-samples, max (each feature by its largest value) or log (1 + x).")]
 TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weigh counts of words by TF-IDF.")]
 ImageShape = Annotated[str | None, typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92.")]
@@ -33,7 +37,7 @@ def image_shape(text: str | None) -> tuple[int, int] | None:
     """
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(\d+)\s*[xX,]\s*(\d+)\s*", text)
+    found = re.fullmatch(r"\s*([0-9]+)\s*[xX,]\s*([0-9]+)\s*", text)
     if not found or not int(found[1]) * int(found[2]):
         raise InvalidInputError(f"--image-shape takes height x width, such as 112x92; got {text!r}.")
     return int(found[1]), int(found[2])
@@ -43,7 +47,7 @@ def clusters(text: str) -> int | Literal["auto"]:
     """A number of clusters, or "auto"."""
     if text == "auto":
         return "auto"
-    if not text.isdecimal() or not int(text):
+    if not (text.isascii() and text.isdecimal()) or not int(text):
         raise InvalidInputError(f"-k takes a number of clusters, or auto; got {text!r}.")
     return int(text)
 

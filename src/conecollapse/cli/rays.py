@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.cluster import say_cone
-from conecollapse.cli.terminal import say, say_json, working
+from conecollapse.cli.cluster import say_cone, say_table_read
+from conecollapse.cli.terminal import as_options, say, say_json, working
 
 SHOWN = 10
 
@@ -22,6 +22,8 @@ def rays(
     ] = False,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
+    header: options.Header = None,
+    names: options.Names = None,
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
     image_shape: options.ImageShape = None,
@@ -41,7 +43,8 @@ def rays(
     folder = options.out_folder(out, file, "rays")
     check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
-        table = prepare(read_table(file, features_in=features_in, image_shape=shape), normalize, tfidf)
+        read = read_table(file, features_in=features_in, image_shape=shape, header=header, names=names)
+        table = prepare(read, normalize, tfidf)
         run = run_rays(
             table,
             max_residual=max_residual,
@@ -52,12 +55,21 @@ def rays(
         )
         save(run, folder, force=force)
     found = results(run)
-    names = [str(name) for name in table.features[run.cone.ray_indices]]
+    called = [str(name) for name in table.features[run.cone.ray_indices]]
     if as_json:
-        say_json({"folder": str(folder), "orientation": table.why, **found, "rays": names, "timings": dict(run.timings)})
+        say_json(
+            {
+                "folder": str(folder),
+                "orientation": as_options(table.why),
+                "read_as": as_options(table.read_as),
+                **found,
+                "rays": called,
+                "timings": dict(run.timings),
+            }
+        )
         return
-    say(f"{file.name}: {table.n_samples} samples, {table.n_features} features; {table.why}.")
+    say_table_read(file.name, table)
     say_cone(found)
-    more = f" and {len(names) - SHOWN} more, in rays.csv" if len(names) > SHOWN else ""
-    say(f"rays: {', '.join(names[:SHOWN])}{more}")
+    more = f" and {len(called) - SHOWN} more, in rays.csv" if len(called) > SHOWN else ""
+    say(f"rays: {', '.join(called[:SHOWN])}{more}")
     say(f"results in {folder}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -25,6 +26,18 @@ STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
 STAGES |= {"rank": "choosing the number of clusters", "clusters": "clustering", "report": "writing the results"}
 
 
+def as_options(text: str) -> str:
+    """Arguments of the library, as its sentences name them, as options of the command.
+
+    Examples
+    --------
+    >>> as_options('say features_in="rows", header=False or names=True')
+    'say --features-in rows, --no-header or --names'
+    """
+    text = re.sub(r'features_in="(\w+)"', r"--features-in \1", text)
+    return re.sub(r"\b(header|names)=(True|False)\b", lambda found: f"--{'' if found[2] == 'True' else 'no-'}{found[1]}", text)
+
+
 def say(text: str) -> None:
     """A line of results."""
     print(text)
@@ -32,7 +45,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """A line on stderr, as one sentence whatever the width of the terminal."""
-    print(f"conecollapse: {text}", file=sys.stderr)
+    print(f"conecollapse: {as_options(text)}", file=sys.stderr)
 
 
 def show_note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:

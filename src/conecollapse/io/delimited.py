@@ -1,125 +1,100 @@
 """``.csv`` and ``.tsv``: numbers with or without a heading and a column of names, separated by commas, semicolons or tabs.
 
-What is a heading and what a name is decided on the first rows, by majority, so that one stray text is an error and not a name:
-
-- the first line is a heading when at least half of its cells after the first are texts, or its first cell is empty, or it is one cell
-  shorter than the lines below (so R writes its tables);
-- the first column holds names when most of its cells below the heading are texts, or the heading leaves its cell empty, or the
-  heading is one cell shorter.
+`conecollapse.io.layout` says what is a heading and what a name. The file is read a line at a time; only its numbers and names are kept.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+from array import array
 from collections.abc import Iterator
-from itertools import chain, islice
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import FloatArray
+from conecollapse.io.layout import Layout, is_number, is_text, layout_of
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.opening import suffix, text_of
+from conecollapse.io.opening import Line, rows_of, suffix
 
-SEPARATORS = ",;\t"
-LOOKED_AT = 100  # rows by which heading and names are told from numbers
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
-
-Line = tuple[int, list[str]]
+LOOKED_AT = 100  # rows by which heading and names are told from numbers,
+LOOKED_AT_CELLS = 2**20  # or fewer if they have more cells than this
 
 
-def read_delimited(path: Path) -> Matrix:
+def read_delimited(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
     """Read such a table; a row of another length, or a text among the numbers, is named with its line, column and value."""
-    text = text_of(path)
-    lines = _lines(text, "\t" if suffix(path) == ".tsv" else _separator(text), path)
-    first = list(islice(lines, LOOKED_AT + 1))
+    lines = rows_of(path, suffix(path))
+    first = _first(lines)
     if not first:
         raise InvalidInputError(f"{path.name} has no rows.")
-    heading, has_names, width = _layout(first)
-    body = chain(first[1:] if heading is not None else first, lines)
-    names: list[str] = []
-    rows = []
-    for number, cells in body:
+    layout = layout_of([cells for _, cells in first], header, names)
+    heading = first[0][1] if layout.header else None
+    body = first[1:] if layout.header else first
+    if not body:
+        raise InvalidInputError(f"{path.name} has a heading and no rows of numbers.")
+    width = len(body[0][1])
+    columns = None if heading is None else _columns(heading, width, layout, path)
+    called: list[str] = []
+    numbers = array("d")
+    for number, cells in chain(body, lines):
         if len(cells) != width:
             raise InvalidInputError(
                 f"line {number} of {path.name} has {len(cells)} cells where the lines before have {width}; "
                 "is a separator missing, or a name with a separator not in quotes?"
             )
-        if has_names:
-            names.append(cells[0])
-        rows.append(_numbers(cells, number, heading, has_names, path))
-    if not rows:
-        raise InvalidInputError(f"{path.name} has a heading and no rows of numbers.")
-    word = heading[0] if heading is not None and has_names and len(heading) == width else ""
-    heads = None if heading is None else heading[len(heading) - len(rows[0]) :]
+        if layout.names:
+            called.append(cells[0])
+        _extend(numbers, cells, number, columns, layout, path)
+    values = np.frombuffer(numbers) if len(numbers) else np.empty(0)
     return Matrix(
-        np.vstack(rows),
-        as_names(names, "rows") if has_names else None,
-        None if heads is None else as_names(heads, "columns"),
-        row_word=word,
+        values.reshape(-1, width - layout.names) if len(numbers) else np.empty((len(called), 0)),
+        as_names(called, "rows") if layout.names else None,
+        None if columns is None else as_names(columns, "columns"),
+        row_word=layout.word,
+        layout=layout,
     )
 
 
-def _separator(text: str) -> str:
-    """Of the three, the one that occurs most often in the first line outside quotes."""
-    line = text.lstrip("\r\n").split("\n", 1)[0]
-    outside = "".join(line.split('"')[::2])
-    return max(SEPARATORS, key=outside.count)
+def _first(lines: Iterator[Line]) -> list[Line]:
+    """The rows that are looked at."""
+    found: list[Line] = []
+    cells = 0
+    for line in lines:
+        found.append(line)
+        cells += len(line[1])
+        if len(found) > LOOKED_AT or cells > LOOKED_AT_CELLS:
+            break
+    return found
 
 
-def _lines(text: str, separator: str, path: Path) -> Iterator[Line]:
-    """Cells of each line that is not empty, with the number of the line that it ends on."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    try:
-        for cells in reader:
-            if cells:
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise InvalidInputError(f"line {reader.line_num} of {path.name} cannot be read: {error}; is a quote left open?") from None
+def _columns(heading: list[str], width: int, layout: Layout, path: Path) -> list[str]:
+    """The names of the columns of numbers: the heading, without the cell over the names if it has one."""
+    n_columns = width - layout.names
+    if len(heading) not in (width, n_columns):
+        raise InvalidInputError(f"the heading of {path.name} has {len(heading)} cells, but the line below has {width}; give it as many.")
+    return heading[len(heading) - n_columns :]
 
 
-def _layout(first: list[Line]) -> tuple[list[str] | None, bool, int]:
-    """The heading or None, whether the first column holds names, and how many cells a row has."""
-    top, below = first[0][1], [cells for _, cells in first[1:]]
-    width = len(below[0]) if below else len(top)
-    if below and len(top) == width - 1:
-        return top, True, width
-    texts = sum(_is_text(cell) for cell in top[1:])
-    starts = [_is_text(cells[0]) for cells in below]
-    is_heading = (
-        (len(top) > 1 and 2 * texts >= len(top) - 1)
-        or (top[0].strip() == "" and len(top) > 1)
-        or (_is_text(top[0]) and bool(starts) and not any(starts))
-    )
-    if not is_heading:
-        starts.append(_is_text(top[0]))
-    named = 2 * sum(starts) > len(starts)
-    return (top if is_heading else None), (named or (is_heading and top[0].strip() == "")) and width > 1, width
-
-
-def _is_text(cell: str) -> bool:
-    if cell.strip().lower() in MISSING:
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return True
-    return False
-
-
-def _numbers(cells: list[str], number: int, heading: list[str] | None, has_names: bool, path: Path) -> FloatArray:
-    skip = int(has_names)
-    try:
-        return np.array([float(cell) for cell in cells[skip:]])
-    except ValueError:
-        j = next(j for j, cell in enumerate(cells) if j >= skip and (_is_text(cell) or cell.strip().lower() in MISSING - {"nan"}))
-    row = f" ({cells[0]!r})" if has_names else ""
-    column = "" if heading is None else f" ({heading[len(heading) - len(cells) + j]!r})"
+def _extend(numbers: array[float], cells: list[str], number: int, columns: list[str] | None, layout: Layout, path: Path) -> None:
+    skip = int(layout.names)
+    line = "".join(cells[skip:])
+    if line.isascii() and "_" not in line:  # where Python's float is as strict as `is_number`, and faster
+        with suppress(ValueError):
+            numbers.extend(map(float, cells[skip:]))
+            return
+    j = next(j for j, cell in enumerate(cells) if j >= skip and not is_number(cell))
+    row = f" ({cells[0]!r})" if layout.names else ""
+    column = "" if columns is None else f" ({columns[j - skip]!r})"
     where = f"line {number}{row}, column {j + 1}{column} of {path.name}"
-    if cells[j].strip().lower() in MISSING:
+    if not is_text(cells[j]):
         raise InvalidInputError(f"{where} holds no number ({cells[j]!r}); remove or impute missing values first.")
-    hint = ", with a decimal point" if "," in cells[j] else ""
-    raise InvalidInputError(f"{where} holds {cells[j][:40]!r} where a number belongs{hint}; correct it, or drop that column.")
+    raise InvalidInputError(f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; correct it, or drop that column.")
+
+
+def _hint(cell: str) -> str:
+    if "," in cell:
+        return ", with a decimal point"
+    digits = cell.strip().replace("_", "")
+    return ", in the digits 0 to 9 alone" if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits) else ""

@@ -1,4 +1,7 @@
-"""pandas and polars frames. The index, or else a first column of text, names the rows; every other column must hold numbers."""
+"""pandas and polars frames. The index, or else a first column of names, names the rows; every other column must hold numbers.
+
+`conecollapse.io.layout` says when a first column of whole numbers holds names.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +11,42 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
+from conecollapse.io.layout import Layout, are_names
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names, place
 
+LOOKED_AT = 100  # rows by which ids are told from counts
 
-def from_pandas(frame: Any, source: str = "the frame") -> Matrix:
-    """The table of a pandas frame."""
+
+def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
+    """The table of a pandas frame; ``wanted`` says whether its first column holds names, None that it is to be seen."""
     import pandas as pd
 
     labels = list(frame.columns)
     columns = [frame.iloc[:, j] for j in range(len(labels))]  # by place: labels may occur twice
-    names, word = None, ""
-    if not isinstance(frame.index, pd.RangeIndex):
+    names, word, has_index = None, "", not isinstance(frame.index, pd.RangeIndex)
+    if has_index and wanted is None:
         names, word = as_names(frame.index, "rows"), str(frame.index.name or "")
-    elif (
-        len(labels) > 1
-        and not pd.api.types.is_numeric_dtype(columns[0].dtype)
-        and not pd.api.types.is_datetime64_any_dtype(columns[0].dtype)
-    ):
+    elif len(labels) > 1 and (_names_rows(columns[0], str(labels[0])) if wanted is None else wanted):
         names, word = as_names(columns.pop(0), "rows"), str(labels.pop(0))
+    layout = None if has_index and wanted is None else Layout(None, names is not None, word)
     heads = as_names(labels, "columns")
     if names is None or len(columns) == frame.shape[1]:
         sparse = getattr(frame, "sparse", None) if any(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes) else None
         if sparse is not None and all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
-            return Matrix(sparse.to_coo().tocsr(), names, heads, word)
+            return Matrix(sparse.to_coo().tocsr(), names, heads, word, layout=layout)
     values = [
         column.to_numpy(dtype=np.float64, na_value=np.nan) if not isinstance(column.dtype, np.dtype) else column.to_numpy()
         for column in (_numeric(column, j, heads, names, source) for j, column in enumerate(columns))
     ]
-    return Matrix(_stack(values, frame.shape[0]), names, heads, word)
+    return Matrix(_stack(values, frame.shape[0]), names, heads, word, layout=layout)
 
 
-def from_polars(frame: Any, source: str = "the frame") -> Matrix:
-    """The table of a polars frame."""
+def from_polars(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
+    """The table of a polars frame; ``wanted`` says whether its first column holds names, None that it is to be seen."""
     labels, columns = list(frame.columns), list(frame.get_columns())
     names, word = None, ""
-    if len(labels) > 1 and not columns[0].dtype.is_numeric():
+    if len(labels) > 1 and (_polars_names(columns[0]) if wanted is None else wanted):
         names, word = as_names(columns.pop(0).to_list(), "rows"), labels.pop(0)
     heads = as_names(labels, "columns")
     for j, column in enumerate(columns):
@@ -51,7 +54,26 @@ def from_polars(frame: Any, source: str = "the frame") -> Matrix:
             raise _text(j, heads, 0, names, column[0] if len(column) else "", source)
         if column.null_count():
             raise _missing(j, heads, int(column.is_null().arg_max()), names, source)
-    return Matrix(_stack([column.to_numpy() for column in columns], frame.height), names, heads, word)
+    return Matrix(
+        _stack([column.to_numpy() for column in columns], frame.height), names, heads, word, layout=Layout(None, names is not None, word)
+    )
+
+
+def _names_rows(column: Any, head: str) -> bool:
+    from pandas.api import types
+
+    is_text = not (types.is_numeric_dtype(column.dtype) or types.is_datetime64_any_dtype(column.dtype))
+    return _named_by(column, head, is_text=is_text, is_whole=types.is_integer_dtype(column.dtype))
+
+
+def _polars_names(column: Any) -> bool:
+    is_text = not (column.dtype.is_numeric() or str(column.dtype) == "Boolean")
+    return _named_by(column, column.name, is_text=is_text, is_whole=column.dtype.is_integer())
+
+
+def _named_by(column: Any, head: str, *, is_text: bool, is_whole: bool) -> bool:
+    """Whether the first column of a frame names its rows: text, or whole numbers as `conecollapse.io.layout` says."""
+    return is_text or (is_whole and are_names([str(value) for value in column[:LOOKED_AT]], head))
 
 
 def _numeric(column: Any, j: int, heads: AnyArray, names: AnyArray | None, source: str) -> Any:

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from conecollapse._errors import InvalidInputError
+from conecollapse._room import check_extent, check_room, unreadable
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
+
+# what h5py raises for a damaged file, and anndata for a file of another layout
+H5PY_RAISES = (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError)
+ANNDATA_RAISES = (*H5PY_RAISES, IndexError, NotImplementedError, AssertionError)
 
 
 def read_h5ad(path: Path) -> Matrix:
@@ -20,7 +25,13 @@ def read_h5ad(path: Path) -> Matrix:
         warnings.simplefilter("ignore")  # of its own dependencies, and about names that occur twice, which are fine here
         import anndata
 
-        data = anndata.read_h5ad(path)
+        _check_size(path)
+        try:
+            data = anndata.read_h5ad(path)
+        except Exception as error:
+            if isinstance(error, ANNDATA_RAISES) or type(error).__module__.startswith("anndata."):  # its own exceptions are private
+                raise unreadable(path, error) from error
+            raise
     return from_anndata(data, path.name)
 
 
@@ -31,3 +42,21 @@ def from_anndata(data: Any, source: str = "the AnnData object") -> Matrix:
     values = data.X[:] if type(data.X).__module__.startswith("anndata") else data.X  # a view of a file or of another object
     rows, columns = as_names(data.obs_names, "samples (obs)"), as_names(data.var_names, "features (var)")
     return Matrix(values, rows, columns, features_in="columns", because="AnnData holds samples (obs) in rows")
+
+
+def _check_size(path: Path) -> None:
+    """Refuse arrays for which there is no room: a few bytes of HDF5 may stand for any number of equal entries."""
+    import h5py
+
+    sizes: list[int] = []
+    extent: tuple[int, ...] = ()
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(lambda _, item: sizes.append(item.size * item.dtype.itemsize) if isinstance(item, h5py.Dataset) else None)
+            if "X" in file and not isinstance(file["X"], h5py.Dataset):
+                extent = tuple(int(size) for size in file["X"].attrs["shape"])
+    except H5PY_RAISES as error:
+        raise unreadable(path, error) from error
+    check_room(sum(sizes), path)
+    if len(extent) == 2:
+        check_extent(extent[0], extent[1], path)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from conecollapse._arrays import load_npy, load_npz
 from conecollapse._errors import InvalidInputError
+from conecollapse._room import check_file, too_large
 from conecollapse._types import AnyArray
 from conecollapse.io.names import as_names
-from conecollapse.io.npz import load_arrays
-from conecollapse.io.opening import suffix, text_of
-from conecollapse.io.reading import UNREADABLE, check_file, unreadable
+from conecollapse.io.opening import rows_of, suffix
 
 KINDS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(["label", "labels", "class", "classes", "target", "y", "cluster", "type", "group", "diagnosis"])
 
 
-def read_labels(path: str | PathLike[str], sample_names: AnyArray | None, n: int) -> AnyArray:
+def read_labels(
+    path: str | PathLike[str], sample_names: AnyArray | None, n: int, *, header: bool | None = None, names: bool | None = None
+) -> AnyArray:
     """One label for each of the ``n`` samples, as text.
 
     Parameters
@@ -33,86 +31,93 @@ def read_labels(path: str | PathLike[str], sample_names: AnyArray | None, n: int
         Labels of a file that has names are matched by name, if every sample's name is known; all others go by order.
     n : int
         Number of samples.
+    header : bool, optional
+        Whether the first line of a text file is a heading. By default it is one if the name in it is no sample's; without names, if the
+        file has one line more than there are samples and no other line has the same label.
+    names : bool, optional
+        Whether the first of two columns holds names to match by; by default it does. If False, the labels go by order.
 
     Returns
     -------
     labels : (n,) array of str
     """
     path = Path(fspath(path))
-    check_file(path)
     kind = suffix(path)
     if kind not in KINDS:
         raise InvalidInputError(f"labels are read from {', '.join(KINDS)} files; got {path.name}.")
+    check_file(path)
     try:
-        names, labels = _arrays(path) if kind in (".npy", ".npz") else _lines(path, kind, n)
-    except InvalidInputError:
-        raise
-    except UNREADABLE as error:
-        raise unreadable(path, error) from error
-    if names is not None and sample_names is not None:
-        return as_names(_matched(names, labels, sample_names, path), "labels")
-    if len(labels) != n:
-        raise InvalidInputError(f"{path.name} has {len(labels)} labels for {n} samples; give one for each.")
-    return as_names(labels, "labels")
+        rows = _array(path, kind) if kind in (".npy", ".npz") else _rows(path, kind)
+    except MemoryError as error:
+        raise too_large(path) from error
+    has_names = len(rows[0]) == 2 if names is None else names
+    if has_names and len(rows[0]) != 2:
+        raise InvalidInputError(f"names={names}, but {path.name} has one column; give names and labels in two.")
+    by_name = has_names and sample_names is not None
+    if header is None:
+        header = kind not in (".npy", ".npz") and _is_heading(rows, sample_names if by_name else None, n)
+    body = rows[1:] if header else rows
+    if by_name and sample_names is not None:
+        return as_names(_matched(body, sample_names, path), "labels")
+    if len(body) != n:
+        raise InvalidInputError(f"{path.name} has {len(body)} labels for {n} samples; give one for each.")
+    return as_names((cells[-1] for cells in body), "labels")
 
 
-def _arrays(path: Path) -> tuple[None, list[Any]]:
-    if suffix(path) == ".npz":
-        arrays = load_arrays(path)
+def _array(path: Path, kind: str) -> list[list[Any]]:
+    if kind == ".npz":
+        arrays = load_npz(path)
         if "y" not in arrays:
             raise InvalidInputError(f"{path.name} has no array y to take labels from; it has {', '.join(arrays) or 'none'}.")
         labels = arrays["y"]
     else:
-        try:
-            labels = np.load(path, allow_pickle=False)
-        except ValueError as error:
-            if "pickle" in str(error):
-                raise InvalidInputError(f"{path.name} holds Python objects, or no array; save labels as a plain array.") from None
-            raise
-    if labels.ndim != 1:
+        labels = load_npy(path)
+    if labels.ndim != 1 or not labels.size:
         raise InvalidInputError(f"the labels in {path.name} have shape {labels.shape}; expected one for each sample.")
-    return None, labels.tolist()
+    return [[label] for label in labels.tolist()]
 
 
-def _lines(path: Path, kind: str, n: int) -> tuple[list[str] | None, list[str]]:
-    """Names, if there is a column of them, and labels."""
-    text = text_of(path)
-    if kind == ".txt":
-        rows = [[line] for line in text.splitlines() if line.strip()]
-    else:
-        first = text.split("\n", 1)[0]
-        separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
-        try:
-            rows = [cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if cells]
-        except csv.Error as error:
-            raise InvalidInputError(f"{path.name} cannot be read: {error}.") from None
-    width = len(rows[0]) if rows else 1
-    for number, cells in enumerate(rows, 1):
+def _rows(path: Path, kind: str) -> list[list[str]]:
+    """A label in each, or a name and a label."""
+    rows: list[list[str]] = []
+    for _, cells in rows_of(path, kind):
+        width = len(rows[0]) if rows else len(cells)
+        if width > 2:
+            raise InvalidInputError(f"{path.name} has {width} columns; labels have one, or two with names first.")
         if len(cells) != width:
-            raise InvalidInputError(f"row {number} of {path.name} has {len(cells)} cells where the first has {width}.")
+            raise InvalidInputError(f"row {len(rows) + 1} of {path.name} has {len(cells)} cells where the first has {width}.")
         if not cells[-1].strip():
-            raise InvalidInputError(f"row {number} of {path.name} has no label.")
-    if width > 2:
-        raise InvalidInputError(f"{path.name} has {width} columns; labels have one, or two with names first.")
-    is_heading = kind != ".txt" and bool(rows) and (rows[0][-1].strip().lower() in HEADINGS or (width == 1 and len(rows) == n + 1))
-    body = rows[1:] if is_heading else rows
-    return ([cells[0] for cells in body] if width == 2 else None), [cells[-1].strip() for cells in body]
+            raise InvalidInputError(f"row {len(rows) + 1} of {path.name} has no label.")
+        rows.append([*cells[:-1], cells[-1].strip()])
+    if not rows:
+        raise InvalidInputError(f"{path.name} has no labels.")
+    return rows
 
 
-def _matched(names: list[str], labels: list[str], sample_names: AnyArray, path: Path) -> list[str]:
+def _is_heading(rows: list[list[str]], sample_names: AnyArray | None, n: int) -> bool:
+    """Whether the first row is none of the samples: they are known by name, or their number is."""
+    if sample_names is not None:
+        return rows[0][0] not in {str(name) for name in sample_names}
+    if len(rows) == n or len(rows) == 1:
+        return False
+    word, below = rows[0][-1], {cells[-1] for cells in rows[1:]}
+    return word.lower() in HEADINGS or (len(rows) == n + 1 and word not in below)
+
+
+def _matched(rows: list[list[str]], sample_names: AnyArray, path: Path) -> list[str]:
     known: dict[str, str] = {}
-    for name, label in zip(names, labels, strict=True):
+    for name, label in rows:
         if name in known:
             raise InvalidInputError(f"{path.name} has two labels for {name!r}; keep one.")
         known[name] = label
-    missing = [str(name) for name in sample_names if str(name) not in known]
-    # a heading that is not one of the usual words shows by the only name that no sample has
-    strangers = set(known) - {str(name) for name in sample_names}
+    wanted = [str(name) for name in sample_names]
+    missing = [name for name in wanted if name not in known]
     if missing:
         more = f" (and for {len(missing) - 1} more)" if len(missing) > 1 else ""
-        turned = "; if the samples are on the other side of the table, say --features-in" if len(missing) == len(sample_names) else ""
-        raise InvalidInputError(f"{path.name} has no label for the sample {missing[0]!r}{more}{turned}.")
-    if strangers - {names[0]}:
-        stranger = next(name for name in names[1:] if name in strangers)
+        turned = '; if the samples are on the other side of the table, say features_in="rows" or features_in="columns"'
+        hint = turned if len(missing) == len(wanted) else ""
+        raise InvalidInputError(f"{path.name} has no label for the sample {missing[0]!r}{more}{hint}.")
+    stranger = next((name for name in known if name not in set(wanted)), None) if len(known) > len(set(wanted)) else None
+    if stranger is not None:
         raise InvalidInputError(f"{path.name} has a label for {stranger!r}, which is no sample of the table.")
-    return [known[str(name)] for name in sample_names]
+    return [known[name] for name in wanted]

@@ -5,7 +5,7 @@ The file is parsed here, by `numpy.loadtxt`, because `scipy.io.mmread` (SciPy 1.
 
 from __future__ import annotations
 
-import gzip
+import io
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import check_extent
 from conecollapse._errors import InvalidInputError
+from conecollapse._room import LONGEST_NUMBER, check_extent, check_room, unreadable
 from conecollapse._types import AnyArray
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.opening import stem, text_of
+from conecollapse.io.opening import GZIP_RAISES, NUMBER_BYTES, count, lines_of, opened, pieces, stem
 
 FEATURE_FILES, SAMPLE_FILES = ("features.tsv", "genes.tsv"), ("barcodes.tsv",)
 LAYOUTS, FIELDS, SYMMETRIES = (
@@ -26,13 +26,14 @@ LAYOUTS, FIELDS, SYMMETRIES = (
     ("real", "double", "integer", "unsigned-integer", "pattern"),
     ("general", "symmetric"),
 )
+LONGEST_BANNER = 1000  # characters of the first line
 
 
 def read_mtx(path: Path) -> Matrix:
     """Read the matrix, sparse or dense, and the names beside it, if there are any."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="latin-1") as file:  # comments may hold any bytes
-        values = _parse(file, path.name)
+    _check_size(path)
+    with io.TextIOWrapper(opened(path), encoding="latin-1") as file:  # type: ignore[arg-type]  # comments may hold any bytes
+        values = _parse(file, path)
     rows, columns = (_beside(path, (f"{stem(path)}.{end}.txt",), size) for end, size in zip(("rows", "cols"), values.shape, strict=True))
     if rows is not None or columns is not None:
         return Matrix(values, rows, columns)
@@ -43,44 +44,63 @@ def read_mtx(path: Path) -> Matrix:
     return Matrix(values, features, samples, features_in="rows", because=reason)
 
 
-def _parse(file: Any, name: str) -> Any:
-    words = file.readline().lower().split()
+def _check_size(path: Path) -> None:
+    """Refuse more numbers than there is room for, before any is kept."""
+    seen = numbers = 0
+    for piece in pieces(path):
+        seen += len(piece)
+        numbers += count(piece, "\n") + count(piece, " ")
+        check_room(max(seen, NUMBER_BYTES * numbers), path, at_least=True)
+
+
+def _parse(file: Any, path: Path) -> Any:
+    words = file.readline(LONGEST_BANNER).lower().split()
     if words[:1] != ["%%matrixmarket"]:
-        raise InvalidInputError(f"{name} is not a Matrix Market file: its first line does not begin with %%MatrixMarket.")
+        raise InvalidInputError(f"{path.name} is not a Matrix Market file: its first line does not begin with %%MatrixMarket.")
     if len(words) != 5 or words[1] != "matrix" or words[2] not in LAYOUTS or words[3] not in FIELDS or words[4] not in SYMMETRIES:
         raise InvalidInputError(
-            f"{name} holds a {' '.join(words[1:])}; what can be read is a matrix, {' or '.join(LAYOUTS)}, {', '.join(FIELDS)} "
+            f"{path.name} holds a {' '.join(words[1:])[:80]}; what can be read is a matrix, {' or '.join(LAYOUTS)}, {', '.join(FIELDS)} "
             f"(not complex), {' or '.join(SYMMETRIES)}."
         )
     _, _, layout, field, symmetry = words
-    sizes: list[str] = next((line.split() for line in file if line.strip() and not line.startswith("%")), [])
-    if len(sizes) != (3 if layout == "coordinate" else 2) or not all(size.isdigit() for size in sizes):
-        raise ValueError("its sizes are missing")
-    shape = (int(sizes[0]), int(sizes[1]))
-    check_extent(*shape, "it")
+    sizes = _sizes(file, 3 if layout == "coordinate" else 2, path)
+    shape = (sizes[0], sizes[1])
     if symmetry == "symmetric" and (layout == "array" or shape[0] != shape[1]):
-        raise ValueError("only square matrices of coordinates can be symmetric here")
+        raise unreadable(path, "only square matrices of coordinates can be symmetric here")
     if layout == "array":
-        return _body(file, 1, shape[0] * shape[1]).reshape(shape, order="F")
-    return _coordinates(_body(file, 2 if field == "pattern" else 3, int(sizes[2])), shape, symmetry)
+        return _body(file, 1, shape[0] * shape[1], path).reshape(shape, order="F")
+    check_extent(*shape, path)
+    return _coordinates(_body(file, 2 if field == "pattern" else 3, sizes[2], path), shape, symmetry, path)
 
 
-def _body(file: Any, width: int, count: int) -> AnyArray:
+def _sizes(file: Any, count: int, path: Path) -> list[int]:
+    """Rows, columns and, of coordinates, entries."""
+    words: list[str] = next((line.split() for line in file if line.strip() and not line.startswith("%")), [])
+    if len(words) != count or not all(word.isascii() and word.isdigit() and len(word) <= LONGEST_NUMBER for word in words):
+        raise unreadable(path, "its sizes are missing")
+    return [int(word) for word in words]
+
+
+def _body(file: Any, width: int, count: int, path: Path) -> AnyArray:
     """The numbers, ``count`` lines of ``width``."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that there are none: the count says so too
-        found = np.loadtxt(file, dtype=np.float64, comments="%", ndmin=2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that there are none: the count says so too
+            found = np.loadtxt(file, dtype=np.float64, comments="%", ndmin=2)
+    except (ValueError, *GZIP_RAISES) as error:
+        raise unreadable(path, error) from error
     if found.size and found.shape[1] != width:
-        raise ValueError(f"its lines have {found.shape[1]} numbers where {width} are needed")
+        raise unreadable(path, f"its lines have {found.shape[1]} numbers where {width} are needed")
     if found.shape[0] * found.shape[1] != count * width:
-        raise ValueError(f"it has {len(found) if found.size else 0} entries where it promises {count}")
+        raise unreadable(path, f"it has {len(found) if found.size else 0} entries where it promises {count}")
     return found.reshape(count, width)
 
 
-def _coordinates(entries: AnyArray, shape: tuple[int, int], symmetry: str) -> Any:
-    places = entries[:, :2].astype(np.int64) - 1
-    if len(places) and ((places < 0).any() or (places >= np.array(shape)).any() or (places + 1 != entries[:, :2]).any()):
-        raise ValueError(f"an entry lies outside {shape[0]} x {shape[1]}")
+def _coordinates(entries: AnyArray, shape: tuple[int, int], symmetry: str, path: Path) -> Any:
+    wanted = entries[:, :2]
+    if not ((wanted >= 1) & (wanted <= np.array(shape)) & (wanted == np.floor(wanted))).all():
+        raise unreadable(path, f"an entry lies outside {shape[0]} x {shape[1]}")
+    places = wanted.astype(np.int64) - 1
     data = entries[:, 2] if entries.shape[1] == 3 else np.ones(len(entries))
     row, column = places[:, 0], places[:, 1]
     if symmetry == "symmetric":
@@ -95,7 +115,7 @@ def _beside(path: Path, names: tuple[str, ...], size: int) -> AnyArray | None:
         file = path.with_name(name)
         if not file.is_file():
             continue
-        lines = text_of(file).splitlines()
+        lines = lines_of(file)
         if len(lines) != size:
             raise InvalidInputError(f"{name} has {len(lines)} names, but {path.name} has {size} of what it names; give one in each line.")
         fields = [line.split("\t") for line in lines]

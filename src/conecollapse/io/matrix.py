@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conecollapse._types import AnyArray
+from conecollapse.io.layout import Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,3 +19,4 @@ class Matrix:
     row_word: str = ""  # what the source calls its rows, such as the heading of a column of names
     features_in: str = ""  # "rows" or "columns" when the format itself says so
     because: str = ""  # how it says so
+    layout: Layout | None = None  # of text and frames: what was taken as heading and names

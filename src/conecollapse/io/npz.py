@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._arrays import load_npz
 from conecollapse._errors import InvalidInputError
+from conecollapse._room import check_extent, unreadable
 from conecollapse._types import AnyArray
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.npy import pickled
 
 COMPRESSED = {"csr": sp.csr_array, "csc": sp.csc_array}
 FEATURE_KEYS, SAMPLE_KEYS = ("feature_names", "features", "vocab", "genes"), ("sample_names", "samples")
@@ -21,7 +22,7 @@ FEATURE_KEYS, SAMPLE_KEYS = ("feature_names", "features", "vocab", "genes"), ("s
 
 def read_npz(path: Path) -> Matrix:
     """Read the table of such a file, with ``feature_names`` (or ``vocab``) and ``sample_names`` if they are in it."""
-    arrays = load_arrays(path)
+    arrays = load_npz(path)
     values, features_in, because = _values(arrays, path)
     if not features_in and "y" in arrays:
         features_in, because = _by_labels(values.shape, arrays["y"].size)
@@ -29,30 +30,16 @@ def read_npz(path: Path) -> Matrix:
     return Matrix(values, rows, columns, features_in=features_in, because=because)
 
 
-def load_arrays(path: Path) -> dict[str, AnyArray]:
-    """All arrays of the file; objects are refused, never unpickled."""
-    if not zipfile.is_zipfile(path):
-        raise InvalidInputError(f"{path.name} is not a whole .npz archive; it is truncated, damaged or of another kind.")
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:  # numpy leaves a damaged file open
-            return {name: file[name] for name in file.files}
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise pickled(path) from None
-        raise
-
-
 def _values(arrays: dict[str, AnyArray], path: Path) -> tuple[Any, str, str]:
     """The table, and where its features are if the layout says so."""
     if {"indices", "indptr", "data", "shape"} <= set(arrays):
         is_ours = "format" not in arrays and "y" in arrays
-        name = "csc" if is_ours else _text(arrays.get("format", np.array("csr")))
+        name = "csc" if is_ours else _format(arrays)
         if name not in COMPRESSED:
             raise InvalidInputError(f"{path.name} holds a sparse matrix in the format {name!r}; save it as CSR or CSC.")
-        return _compressed(name, arrays), "", ""
+        return _sparse(COMPRESSED[name], tuple(arrays[part] for part in ("data", "indices", "indptr")), arrays, path), "", ""
     if {"row", "col", "data", "shape"} <= set(arrays):
-        shape = tuple(int(size) for size in arrays["shape"])
-        return sp.coo_array((arrays["data"], (arrays["row"], arrays["col"])), shape=shape).tocsr(), "", ""
+        return _sparse(sp.coo_array, (arrays["data"], (arrays["row"], arrays["col"])), arrays, path).tocsr(), "", ""
     tables = {name: array for name, array in arrays.items() if array.ndim == 2}
     if "X" in tables:
         return tables["X"], "", ""
@@ -62,12 +49,22 @@ def _values(arrays: dict[str, AnyArray], path: Path) -> tuple[Any, str, str]:
     return next(iter(tables.values())), "", ""
 
 
-def _compressed(name: str, arrays: dict[str, AnyArray]) -> Any:
-    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-    if any(part.dtype.kind not in "iu" for part in parts[1:]):
-        raise ValueError("the places of its entries are not integers")
-    matrix = COMPRESSED[name](parts, shape=tuple(int(size) for size in arrays["shape"]))
-    matrix.check_format(full_check=True)
+def _sparse(make: Callable[..., Any], parts: tuple[Any, ...], arrays: dict[str, AnyArray], path: Path) -> Any:
+    """The sparse matrix of these parts, checked in full: SciPy would read and write outside its arrays."""
+    places = [arrays[name] for name in ("indices", "indptr", "row", "col") if name in arrays]
+    shape = arrays["shape"]
+    if any(place.dtype.kind not in "iu" or place.ndim != 1 for place in places) or arrays["data"].dtype.kind not in "fiub":
+        raise unreadable(path, "its entries are no numbers, or their places no integers")
+    if shape.shape != (2,) or shape.dtype.kind not in "iu":
+        raise unreadable(path, f"its shape is {shape.tolist()}")
+    extent = (int(shape[0]), int(shape[1]))
+    check_extent(*extent, path)
+    try:
+        matrix = make(parts, shape=extent)
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:  # of SciPy
+        raise unreadable(path, error) from error
     return matrix
 
 
@@ -90,7 +87,12 @@ def _names(arrays: dict[str, AnyArray], shape: tuple[int, int], features_in: str
     return found[0], found[1]
 
 
+def _format(arrays: dict[str, AnyArray]) -> str:
+    kind = arrays.get("format", np.array("csr"))
+    return _text(kind) if kind.dtype.kind in "US" and kind.size == 1 else str(kind.dtype)
+
+
 def _text(value: Any) -> str:
     """NumPy's text, or bytes (as SciPy writes its format)."""
     item = value.item() if hasattr(value, "item") else value
-    return item.decode("utf-8") if isinstance(item, bytes) else str(item)
+    return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)

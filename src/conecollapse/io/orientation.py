@@ -19,18 +19,11 @@ import re
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
+from conecollapse.io.layout import FEATURE_WORDS, SAMPLE_WORDS, bare
 from conecollapse.io.matrix import Matrix
 
 CHOICES = ("auto", "rows", "columns")
 TALL = 5  # times longer than wide
-FEATURE_WORDS = (
-    *("feature", "variable", "gene", "geneid", "genename", "genesymbol", "symbol", "probe", "probeid", "ensembl", "entrez", "transcript"),
-    *("protein", "peptide", "metabolite", "marker", "otu", "taxon", "word", "term", "token", "pixel", "wavelength", "band"),
-)
-SAMPLE_WORDS = (
-    *("sample", "sampleid", "cell", "cellid", "barcode", "document", "doc", "docid", "text", "patient", "subject", "individual"),
-    *("image", "file", "filename", "observation", "ob", "specimen", "user"),
-)
 
 
 def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] | None) -> tuple[str, str]:
@@ -51,7 +44,7 @@ def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] |
     chosen, reason = _evidence(matrix, image_shape)
     other = "columns" if chosen == "rows" else "rows"
     samples = "columns" if chosen == "rows" else "rows"
-    return chosen, f"samples are {samples} and features {chosen}, because {reason}; if that is wrong, say --features-in {other}"
+    return chosen, f'samples are {samples} and features {chosen}, because {reason}; if that is wrong, say features_in="{other}"'
 
 
 def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str, str]:
@@ -62,7 +55,7 @@ def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str,
         pixels = math.prod(image_shape)
         if (n_rows == pixels) != (n_columns == pixels):
             return ("rows" if n_rows == pixels else "columns"), f"an image has {pixels} pixels"
-    word = re.sub(r"[^a-z]", "", matrix.row_word.lower()).removesuffix("s")
+    word = bare(matrix.row_word)
     if word in FEATURE_WORDS:
         return "rows", f"the rows are called {matrix.row_word.strip()!r}"
     if word in SAMPLE_WORDS:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import struct
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -15,7 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import ConeCollapseError, InvalidInputError
+from conecollapse._errors import InvalidInputError
+from conecollapse._room import check_file, too_large
 from conecollapse.io.delimited import read_delimited
 from conecollapse.io.frames import from_pandas, from_polars
 from conecollapse.io.h5ad import from_anndata, read_h5ad
@@ -29,7 +26,7 @@ from conecollapse.io.orientation import orientation
 from conecollapse.io.parquet import read_parquet
 from conecollapse.io.table import Table
 
-FORMATS: dict[str, Callable[[Path], Matrix]] = {
+FORMATS: dict[str, Callable[..., Matrix]] = {
     ".npy": read_npy,
     ".npz": read_npz,
     ".csv": read_delimited,
@@ -39,14 +36,17 @@ FORMATS: dict[str, Callable[[Path], Matrix]] = {
     ".h5ad": read_h5ad,
 }
 GZIPPED = (".csv", ".tsv", ".mtx")
-# what NumPy, SciPy, pandas, pyarrow, h5py and gzip raise for a file that is truncated, damaged or of another kind
-UNREADABLE = (
-    *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, RuntimeError, AttributeError, NotImplementedError),
-    *(MemoryError, SyntaxError, tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error),
-)
+HEADED, NAMED = (".csv", ".tsv"), (".csv", ".tsv", ".parquet")  # formats that leave it open what is a heading, and what a name
 
 
-def read_table(source: Any, *, features_in: str = "auto", image_shape: tuple[int, int] | None = None) -> Table:
+def read_table(
+    source: Any,
+    *,
+    features_in: str = "auto",
+    image_shape: tuple[int, int] | None = None,
+    header: bool | None = None,
+    names: bool | None = None,
+) -> Table:
     """Read a table of non-negative numbers and turn it so that samples are rows.
 
     Parameters
@@ -58,6 +58,12 @@ def read_table(source: Any, *, features_in: str = "auto", image_shape: tuple[int
         Where the features are in the source; "auto" decides as `conecollapse.io.orientation` says, and `Table.why` tells how.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels.
+    header : bool, optional
+        Of ``.csv`` and ``.tsv`` files: whether the first line is a heading. By default it is judged as `conecollapse.io.layout` says, and
+        `Table.read_as` tells what was taken.
+    names : bool, optional
+        Of ``.csv``, ``.tsv`` and ``.parquet`` files and of frames: whether the first column holds names. By default it is judged in the
+        same way.
 
     Returns
     -------
@@ -76,19 +82,27 @@ def read_table(source: Any, *, features_in: str = "auto", image_shape: tuple[int
     >>> table.X.shape, table.feature_names.tolist(), table.why[:36]
     ((2, 3), ['a', 'b', 'c'], 'samples are columns and features row')
     """
-    if isinstance(source, (str, PathLike)):
-        path = Path(fspath(source))
-        matrix, name, where, digest = _read(path), path.name, str(path), sha256(path)
-    else:
-        matrix, name, digest = _convert(source), "the data", ""
-        where = name
+    for name, value in (("header", header), ("names", names)):
+        if value not in (None, True, False):
+            raise InvalidInputError(f"{name} must be True, False or None; got {value!r}.")
+    if not isinstance(source, (str, PathLike)):
+        return _table(_convert(source, header, names), "the data", "the data", "", features_in, image_shape)
+    path = Path(fspath(source))
+    check_file(path)
+    try:
+        return _table(_read(path, header, names), path.name, str(path), sha256(path), features_in, image_shape)
+    except MemoryError as error:
+        raise too_large(path) from error
+
+
+def _table(matrix: Matrix, name: str, where: str, digest: str, features_in: str, image_shape: tuple[int, int] | None) -> Table:
     values = as_numbers(matrix, name)
     chosen, why = orientation(matrix, features_in, image_shape)
     rows, columns = matrix.row_names, matrix.column_names
     if chosen == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    return Table(values, rows, columns, where, digest, chosen, why, image_shape)
+    return Table(values, rows, columns, where, digest, chosen, why, image_shape, layout=matrix.layout)
 
 
 def sha256(path: Path) -> str:
@@ -97,52 +111,44 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_file(path: Path) -> None:
-    """Refuse what is no file, or an empty one."""
-    if path.is_dir():
-        raise InvalidInputError(f"{str(path)!r} is a folder; name a file.")
-    if not path.exists():
-        raise InvalidInputError(f"there is no file {str(path)!r}.")
-    if path.is_file() and not path.stat().st_size:
-        raise InvalidInputError(f"{str(path)!r} is empty.")
+def overruled(kind: str, what: str, header: bool | None, names: bool | None) -> dict[str, bool | None]:
+    """Those of ``header`` and ``names`` that a reader of this kind takes; others are refused when they are given."""
+    taken: dict[str, bool | None] = {}
+    for name, value, kinds in (("header", header, HEADED), ("names", names, NAMED)):
+        if kind in kinds:
+            taken[name] = value
+        elif value is not None:
+            raise InvalidInputError(
+                f"{name}={value} is for {', '.join(kinds)} files, but {what} itself tells what is a name; leave it out."
+            )
+    return taken
 
 
-def _read(path: Path) -> Matrix:
-    check_file(path)
+def same_layout(source: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that read ``source`` with the heading and the names that were ``taken`` before; none where its format tells."""
+    if isinstance(source, (str, PathLike)):
+        kind = suffix(Path(fspath(source)))
+        return {name: taken.get(name) for name, kinds in (("header", HEADED), ("names", NAMED)) if kind in kinds}
+    return {}
+
+
+def _read(path: Path, header: bool | None, names: bool | None) -> Matrix:
     kind = suffix(path)
     if kind not in FORMATS or (path.suffix.lower() == ".gz" and kind not in GZIPPED):
         gzipped = ", ".join(f"{name}.gz" for name in GZIPPED)
         raise InvalidInputError(f"{path.name} is of no known format; known are {', '.join(FORMATS)}, {gzipped}.")
-    try:
-        return FORMATS[kind](path)
-    except ConeCollapseError:
-        raise
-    except PermissionError as error:
-        raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
-    except UNREADABLE as error:
-        raise unreadable(path, error) from error
-    except Exception as error:
-        if type(error).__module__.split(".")[0] in ("pyarrow", "anndata", "h5py", "pandas"):
-            raise unreadable(path, error) from error
-        raise
+    return FORMATS[kind](path, **overruled(kind, path.name, header, names))
 
 
-def unreadable(path: Path, error: BaseException) -> InvalidInputError:
-    """The refusal of a file that its reader gave up on, with the reader's reason."""
-    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    reason = reason if len(reason) <= 160 else f"{reason[:160]}..."
-    return InvalidInputError(f"{path.name} cannot be read ({reason}); it is truncated, damaged or of another kind.")
-
-
-def _convert(source: Any) -> Matrix:
+def _convert(source: Any, header: bool | None, names: bool | None) -> Matrix:
     """The table of an object in memory, told by its module so that nothing is imported for it."""
     if isinstance(source, Table):
         raise InvalidInputError("this is a Table already; pass its source.")
     module = type(source).__module__.split(".")[0]
-    if module == "pandas" and getattr(source, "ndim", 0) == 2:
-        return from_pandas(source)
-    if module == "polars" and hasattr(source, "get_columns"):
-        return from_polars(source)
+    is_frame = (module == "pandas" and getattr(source, "ndim", 0) == 2) or (module == "polars" and hasattr(source, "get_columns"))
+    overruled(".parquet" if is_frame else "", "the data", header, names)
+    if is_frame:
+        return (from_pandas if module == "pandas" else from_polars)(source, wanted=names)
     if module == "anndata":
         return from_anndata(source)
     if sp.issparse(source):

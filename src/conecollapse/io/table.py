@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._types import AnyArray, Points
+from conecollapse.io.layout import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +36,9 @@ class Table:
         What `conecollapse.runs.prepare` did; empty for a table as it was read.
     raw : Table or None
         The table before it was prepared.
+    layout : Layout or None
+        Whether the first line of a text file was taken as its heading (``layout.header``), and the first column of a text file or a
+        frame as names (``layout.names``); `read_as` says it in words. None where the format itself tells.
 
     Examples
     --------
@@ -53,6 +57,7 @@ class Table:
     image_shape: tuple[int, int] | None = None
     preparation: Mapping[str, Any] = field(default_factory=dict)
     raw: Table | None = None
+    layout: Layout | None = None
 
     @property
     def n_samples(self) -> int:
@@ -71,6 +76,20 @@ class Table:
     def features(self) -> AnyArray:
         """A name for each feature: its own, or scikit-learn's ``x0``, ``x1``, ..."""
         return np.array([f"x{j}" for j in range(self.n_features)]) if self.feature_names is None else self.feature_names
+
+    @property
+    def read_as(self) -> str:
+        """What was taken as heading and as names, and how to overrule it; empty where the format itself tells."""
+        if self.layout is None:
+            return ""
+        across, count = ("sample", self.n_samples) if self.features_in == "rows" else ("feature", self.n_features)
+        word = f" {self.layout.word.strip()!r}" if self.layout.word.strip() else ""
+        names = f"names: first column{word}" if self.layout.names else "names: none"
+        other = f"names={not self.layout.names}"
+        if self.layout.header is not None:
+            names = f"heading: {f'first line ({count} {across} names)' if self.layout.header else 'none'}; {names}"
+            other = f"header={not self.layout.header} or {other}"
+        return f"{names}; if that is wrong, say {other}"
 
     def __repr__(self) -> str:
         return f"Table({self.n_samples} samples, {self.n_features} features, from {self.source})"

@@ -96,6 +96,8 @@ def _data(table: Table, folder: Path) -> dict[str, Any]:
         "sparse": bool(sp.issparse(table.X)),
         "features_in": table.features_in,
         "why": table.why,
+        "header": None if table.layout is None else table.layout.header,
+        "names": None if table.layout is None else table.layout.names,
     }
 
 

@@ -18,6 +18,7 @@ from conecollapse.certificates import Certificate
 from conecollapse.factorization.ccnmf import column_lengths, mass
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import Table
+from conecollapse.io.formulas import harmless
 from conecollapse.runs.facts import facts
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS, RAYS, REPORT, check_folder, staged
 from conecollapse.runs.hashes import feature_hashes
@@ -134,7 +135,10 @@ def _write_rays(path: Path, run: Run | RaysRun) -> None:
 
 
 def _write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Text that a spreadsheet would run is written as text; a row with a carriage return in it needs quotes, which Python leaves out."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(heading)
-        writer.writerows(rows)
+        plain, quoted = (csv.writer(file, lineterminator="\n", quoting=kind) for kind in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+        plain.writerow(heading)
+        for row in rows:
+            cells = [harmless(cell) if isinstance(cell, str) else cell for cell in row]
+            (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)

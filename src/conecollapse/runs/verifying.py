@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import CertificateError, ConeCollapseError, RunFolderError
+from conecollapse._arrays import load_npz
+from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray
 from conecollapse.certificates import Certificate, Verdict
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import Table, read_table
-from conecollapse.io.npz import load_arrays
-from conecollapse.io.reading import UNREADABLE
+from conecollapse.io.formulas import original
+from conecollapse.io.reading import same_layout
 from conecollapse.runs.clustering import points
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
@@ -73,7 +74,8 @@ def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None =
     arrays = _arrays(path)
     cone = _cone(path)
     _check_folder(path, facts, arrays, cone)
-    read = read_table(_source(path, facts, data), features_in=facts["data"]["features_in"])
+    source = _source(path, facts, data)
+    read = read_table(source, features_in=facts["data"]["features_in"], **same_layout(source, facts["data"]))
     _check_shape(read, facts)
     _check_values(read, arrays)
     same_bytes = read.sha256 == facts["data"]["sha256"]
@@ -116,20 +118,15 @@ def _arrays(path: Path) -> dict[str, AnyArray]:
     if not file.is_file():
         raise RunFolderError(f"{str(path)!r} has no {FACTORS}; it is incomplete.")
     try:
-        return load_arrays(file)
-    except UNREADABLE as error:  # InvalidInputError is a ValueError
+        return load_npz(file)
+    except InvalidInputError as error:
         raise RunFolderError(f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
 
 
 def _cone(path: Path) -> Cone:
     if not (path / CERTIFICATE).is_file():
         raise RunFolderError(f"{str(path)!r} has no {CERTIFICATE}; it is incomplete.")
-    try:
-        return Cone.load(path / CERTIFICATE)
-    except ConeCollapseError:
-        raise
-    except UNREADABLE as error:
-        raise RunFolderError(f"{CERTIFICATE} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
+    return Cone.load(path / CERTIFICATE)
 
 
 def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:
@@ -204,7 +201,7 @@ def _rows(path: Path, heading: list[str]) -> list[list[str]]:
         raise RunFolderError(f"{path.name} cannot be read ({error}); it is truncated or damaged.") from error
     if not rows or rows[0][: len(heading)] != heading or any(len(row) != len(rows[0]) for row in rows):
         raise RunFolderError(f"{path.name} in {str(path.parent)!r} is not a table of {', '.join(heading)}; it is truncated or damaged.")
-    return rows[1:]
+    return [[original(cell) for cell in row] for row in rows[1:]]
 
 
 def _source(path: Path, facts: dict[str, Any], data: Any) -> Any:

@@ -1,0 +1,180 @@
+"""Is the first line a heading, and does the first column hold names? Judged as a person would, from how they relate to the rest.
+
+The first line is a **heading** if
+
+- it is one cell shorter than the lines below (R's ``write.table``), its first cell is empty (pandas' ``to_csv``, R's ``write.csv``), at
+  least half of its cells after the first are text, or its first cell is text over a column of numbers;
+- or it holds numbers that are labels, all different and unlike the numbers below:
+
+  - they follow a word that names rows, such as "gene" or "id";
+  - there are two or more, all years in rising order, and most numbers below are no years;
+  - there are five or more in equal steps (0, 1, 2, 3, 4), or eight or more in rising order, and hardly any line below is like that;
+  - they are whole, and every number below is 0 or has a decimal point.
+
+The first column holds **names** if
+
+- most of its cells are text, or the heading leaves its place empty or is one cell shorter;
+- or it holds whole numbers, all different, under a word such as "id" or "index";
+- or it holds such numbers under a word such as "gene" or "year", and they count from 0 or 1, are eight or more, or have at least three
+  digits each;
+- or there is no heading, and it alone counts eight or more rows from 0 or 1.
+
+Where none of this holds, a number is a number. Text decides by majority, so that one stray text is an error and not a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+WHOLE = re.compile(r"[0-9]{1,15}")
+YEARS = (1500, 2200)
+FEW, MANY = 5, 8  # numbers in equal steps, or in rising order: of eight numbers in any order, one order in 40320 rises
+DIGITS = 3  # of numbers that are ids rather than counts
+SELDOM = 0.1  # of the lines below that may rise like the first and leave it a heading
+EQUAL = 1e-6  # relative difference of steps that are the same, as they are written
+FEATURE_WORDS = (
+    *("feature", "variable", "gene", "geneid", "genename", "genesymbol", "symbol", "probe", "probeid", "ensembl", "entrez", "transcript"),
+    *("protein", "peptide", "metabolite", "marker", "otu", "taxon", "word", "term", "token", "pixel", "wavelength", "band"),
+)
+SAMPLE_WORDS = (
+    *("sample", "sampleid", "cell", "cellid", "barcode", "document", "doc", "docid", "text", "patient", "subject", "individual"),
+    *("image", "file", "filename", "observation", "ob", "specimen", "user"),
+)
+ID_WORDS = ("id", "idx", "index", "key", "code", "accession", "no", "nr", "number", "unnamed", "rowname", "rowid")
+ROW_WORDS = (*ID_WORDS, *FEATURE_WORDS, *SAMPLE_WORDS, "name", "row", "item", "year", "country", "region", "city", "species")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What was taken as a heading and as names."""
+
+    header: bool | None  # None where the columns have names of their own, as in a frame
+    names: bool
+    word: str = ""  # over the names
+
+
+def layout_of(rows: Sequence[Sequence[str]], header: bool | None = None, names: bool | None = None) -> Layout:
+    """The layout of a table that begins with these rows; ``header`` and ``names`` overrule what is seen.
+
+    Examples
+    --------
+    >>> layout_of([["gene", "2001", "2002"], ["a", "1", "5"], ["b", "0", "2"]])
+    Layout(header=True, names=True, word='gene')
+    >>> layout_of([["3", "1"], ["0", "2"]])
+    Layout(header=False, names=False, word='')
+    """
+    top, below = rows[0], rows[1:]
+    width = len(below[0]) if below else len(top)
+    is_short = len(top) == width - 1
+    if header is None:
+        header = is_short or _is_heading(top, below)
+    body = below if header else rows
+    if names is None:
+        names = width > 1 and ((header and is_short) or _are_names([row[0] for row in body], body, top[0] if header else None))
+    return Layout(header, names, top[0] if header and names and not is_short else "")
+
+
+def are_names(column: Sequence[str], head: str) -> bool:
+    """Whether a column of numbers under a heading's word names the rows."""
+    if not all(WHOLE.fullmatch(cell.strip()) for cell in column) or len(set(column)) < len(column):
+        return False
+    are_ids = _counts(column) or len(column) >= MANY or all(len(cell.strip()) >= DIGITS for cell in column)
+    return _last_word(head, ID_WORDS) or (are_ids and _last_word(head, ROW_WORDS))
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell holds a number in ASCII digits; ``1_000`` and other digits are text, although Python's float takes them."""
+    return NUMBER.fullmatch(cell.strip()) is not None
+
+
+def is_text(cell: str) -> bool:
+    """Whether a cell holds neither a number nor a word for none."""
+    return not is_number(cell) and cell.strip().lower() not in MISSING
+
+
+def bare(word: str) -> str:
+    """A heading's word without what is not a letter, in the singular."""
+    return re.sub(r"[^a-z]", "", word.lower()).removesuffix("s")
+
+
+def _is_heading(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    if len(top) > 1 and (not top[0].strip() or 2 * sum(map(is_text, top[1:])) >= len(top) - 1):
+        return True
+    if not below:
+        return False
+    starts = [is_text(row[0]) for row in below]
+    if is_text(top[0]) and not any(starts):
+        return True
+    skip = int(2 * sum(starts) > len(starts))  # whether the first column holds names
+    labels, lines = top[skip:], [row[skip:] for row in below]
+    if skip and not is_text(top[0]):
+        return False
+    return _are_labels(labels, lines, follow_word=bool(skip) and _last_word(top[0], ROW_WORDS))
+
+
+def _are_labels(labels: Sequence[str], lines: Sequence[Sequence[str]], *, follow_word: bool) -> bool:
+    """Whether these numbers are names of the columns below them."""
+    values = _values(labels)
+    if not values or len(set(values)) < len(values):
+        return False
+    if follow_word:
+        return True
+    if len(values) < 2:
+        return False
+    cells = [cell.strip() for line in lines for cell in line]
+    is_whole = all(WHOLE.fullmatch(label.strip()) for label in labels)
+    if is_whole and _rise(values) and all(map(_is_year, labels)) and 2 * sum(map(_is_year, cells)) < len(cells):
+        return True
+    if len(values) >= FEW and _in_steps(values) and sum(_in_steps(_values(line)) for line in lines) <= SELDOM * len(lines):
+        return True
+    if len(values) >= MANY and _rise(values) and sum(_rise(_values(line)) for line in lines) <= SELDOM * len(lines):
+        return True
+    pointed = sum("." in cell for cell in cells)
+    return is_whole and len(lines) > 1 and 2 * pointed >= len(cells) and all("." in cell or cell == "0" for cell in cells)
+
+
+def _are_names(column: Sequence[str], body: Sequence[Sequence[str]], head: str | None) -> bool:
+    """Whether the first column, under ``head`` if there is a heading, names the rows."""
+    if not column:
+        return False
+    if 2 * sum(map(is_text, column)) > len(column) or (head is not None and not head.strip()):
+        return True
+    if head is not None:
+        return are_names(column, head)
+    alone = not any(_counts([row[j] for row in body if len(row) > j]) for j in range(1, len(body[0])))
+    return len(column) >= MANY and _counts(column) and alone
+
+
+def _last_word(text: str, words: Sequence[str]) -> bool:
+    """Whether ``text``, or its last word as in "sampleID" or "row_index", is one of ``words``."""
+    found = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text)
+    return bare(text) in words or (bool(found) and bare(found[-1]) in words)
+
+
+def _values(cells: Sequence[str]) -> list[float]:
+    """The numbers of these cells; none if one of them is no number."""
+    return [float(cell) for cell in cells] if all(map(is_number, cells)) else []
+
+
+def _is_year(cell: str) -> bool:
+    return WHOLE.fullmatch(cell.strip()) is not None and YEARS[0] <= int(cell) <= YEARS[1]
+
+
+def _rise(values: Sequence[float]) -> bool:
+    return len(values) > 1 and all(a < b for a, b in pairwise(values))
+
+
+def _in_steps(values: Sequence[float]) -> bool:
+    steps = [b - a for a, b in pairwise(values)]
+    return _rise(values) and max(steps) - min(steps) <= EQUAL * max(abs(values[0]), abs(values[-1]))
+
+
+def _counts(column: Sequence[str]) -> bool:
+    """Whether the column is 0, 1, 2, ... or 1, 2, 3, ..."""
+    cells = [cell.strip() for cell in column]
+    return len(cells) > 1 and cells[0] in ("0", "1") and cells == [str(int(cells[0]) + i) for i in range(len(cells))]
