@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -351,4 +353,42 @@ def test_words_that_every_document_has_are_decided_by_sweeps():
     cone = Cone.from_points(P)
     assert words.shape[0] not in cone.ray_indices
     assert cone.ray_indices.tolist() == brute_force(P.toarray()).tolist()
+    cone.verify(P)
+
+
+def near_families(rng):
+    """Points whose distances from the cone of the others run through all decades, flat and in many dimensions."""
+    d = int(rng.integers(3, 200))
+    P = planted(rng, d, int(rng.integers(2, 20)), 15)
+    near = P[:10] + 10.0 ** rng.uniform(-15, -5, (len(P[:10]), 1)) * rng.random((len(P[:10]), d))
+    B = rng.random((5, d))
+    flat = rng.random((12, 5)) @ B * (1 + 10.0 ** rng.uniform(-14, -8) * rng.random((12, d)))
+    return np.vstack([P, near, B, flat])
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("tol", [1e-10, 1e-8])
+def test_what_the_door_lets_in_can_be_proven(seed, tol):
+    """No tolerance is accepted at which a cone is refused by its own verify; where rounding hides too much, a larger one is stated."""
+    P = near_families(np.random.default_rng(seed))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "rounding hides distances")
+        cone = Cone.from_points(P, tol)
+    assert cone.tol >= tol
+    assert cone.verify(P).tol == cone.tol
+
+
+def test_a_tolerance_that_cannot_be_proven_is_refused():
+    with pytest.raises(ValueError, match=r"tol = 1e-12 is below 1e-10, the least that can be proven in float64; pass that or more\."):
+        Cone.from_points(np.eye(3), tol=1e-12)
+    with pytest.raises(ValueError, match="below 1e-10"):
+        Cone.from_points(np.eye(3)).verify(np.eye(3), tol=1e-12)
+
+
+def test_where_rounding_hides_a_ray_a_larger_tolerance_is_certified_and_said(monkeypatch):
+    monkeypatch.setattr("conecollapse.geometry.certified.settle.SPARE", 2.0)  # as if every proof of a weak ray were spoiled
+    P = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2e-8], [1, 1.3, 2.5e-8]])
+    with pytest.warns(UserWarning, match=r"rounding hides distances near 1e-08 between these points; .* certified at tol = 1e-07 instead"):
+        cone = Cone.from_points(P)
+    assert cone.tol == pytest.approx(1e-7)
     cone.verify(P)

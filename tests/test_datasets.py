@@ -118,7 +118,7 @@ def test_sparse_npz(data_folder):
         ({"indices": np.array([0, 9])}, "indices|indexes"),
         ({"data": np.array([-1.0, 1])}, "it has an entry that is not a non-negative number"),
         ({"vocab": np.array(["lens"])}, "it has 3 features but names for 1"),
-        ({"vocab": np.array([None, 1], dtype=object)}, "allow_pickle"),
+        ({"vocab": np.array([None, 1], dtype=object)}, "holds Python objects"),
         ({"shape": np.array([0, 2])}, "indices must be"),
         ({"indices": np.array([0.0, 1.0])}, "the places of its counts are not integers"),
         ({"X": np.zeros((3, 0))}, "it holds 0 samples and 3 features"),

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points, Sparse
 
-SMALLEST_TOL = 1e-13
+SMALLEST_TOL = 1e-10  # a proof may lose 1 % of tol to rounding, and some n^1.5 roundoffs are lost in n dimensions
 LARGEST_ENTRY = 1e300
 
 
@@ -121,10 +121,12 @@ def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
 
 
 def check_tol(tol: Any) -> float:
-    """``tol`` as a float in [1e-13, 1): float64 does not resolve less between unit points."""
+    """``tol`` as a float from `SMALLEST_TOL` to 1."""
     number = check_positive(tol, "tol", below=1.0)
     if number < SMALLEST_TOL:
-        raise InvalidInputError(f"tol = {number:.3g} is below {SMALLEST_TOL:g}, the least that float64 resolves between unit points.")
+        raise InvalidInputError(
+            f"tol = {number:.3g} is below {SMALLEST_TOL:g}, the least that can be proven in float64; pass that or more."
+        )
     return number
 
 

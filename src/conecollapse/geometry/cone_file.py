@@ -6,18 +6,16 @@ The file holds the stored rays, the fields of the certificate under their names,
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import CertificateError, ConeFileError
+from conecollapse._arrays import load_npz
+from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError
 from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points
 from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertificate, Certificate, Witnesses, plain
@@ -79,20 +77,9 @@ def _load(path: str | PathLike[str]) -> dict[str, AnyArray]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r} to read a cone from.")
     try:
-        with open(path, "rb") as stream:
-            if not zipfile.is_zipfile(stream):
-                raise ValueError("not a whole .npz archive")
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            for name, array in arrays.items():
-                if not isinstance(array, np.ndarray):  # np.load gives what is no array as bytes
-                    raise ValueError(f"{name!r} is not an array")
-            return arrays
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, SyntaxError, TokenError) as error:
-        raise ConeFileError(
-            f"{str(path)!r} is not a readable cone file ({error}); it may be truncated, damaged or of another kind."
-        ) from error
+        return load_npz(Path(path))
+    except InvalidInputError as error:
+        raise ConeFileError(f"{str(path)!r} is not a readable cone file: {error}") from error
 
 
 def _certificate(arrays: dict[str, AnyArray]) -> AnyCertificate:

@@ -32,7 +32,7 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
     tol = max(a.tol, b.tol)
     while True:
         merged, kept = _merged_at(U, a, b, tol)
-        if merged.residual <= tol:
+        if merged.residual <= merged.tol:
             return merged, kept
         tol = merged.residual  # fewer rays can be told apart at it; with the same ones the residual is the same, and we are done
         if tol >= 1:

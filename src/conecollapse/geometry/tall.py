@@ -25,14 +25,12 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms, unit_rows
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate, Combination, vectors
-from conecollapse.geometry.certified import certify
+from conecollapse.geometry.certified import COARSER, COARSEST, certify
 from conecollapse.geometry.certified.settle import CLEAR, EPS
 
 LONGEST_BLOCK = 2**17  # rows of the longest block that a checker may read at once and still find the witnesses clear of its rounding
 ROUNDING = 8.0  # times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker measures
 FAINT = 1e-100  # entries below this, or above its inverse, are scaled before they are squared
-COARSER = 10.0  # the next tolerance that is tried
-COARSEST = 1e-3
 
 
 def triangular(block: AnyArray) -> FloatArray:
@@ -72,6 +70,7 @@ def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> Certificate:
     wanted = tol
     while True:
         found = certify(U, lengths, tol)
+        tol = found.tol
         W, is_proven = _combined(U, found, n_samples)
         if is_proven.all():
             break

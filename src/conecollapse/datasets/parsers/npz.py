@@ -7,23 +7,19 @@ and classes may be named in ``vocab`` and in ``class_names`` or ``classes``. Oth
 from __future__ import annotations
 
 import math
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._arrays import load_npz
 from conecollapse._types import AnyArray, Points, Sparse
 from conecollapse.datasets.dataset import Table
 
 
 def read_npz(path: Path, image_shape: tuple[int, int] | None) -> Table:
     """Read such a file; ``image_shape`` is the shape of the paper's images, if the set holds images."""
-    if not zipfile.is_zipfile(path):
-        raise ValueError("not a whole .npz archive")
-    with np.load(path, allow_pickle=False) as file:
-        wanted = ("X", "data", "indices", "indptr", "shape", "y", "vocab", "class_names", "classes")
-        arrays = {name: file[name] for name in wanted if name in file.files}
+    arrays = load_npz(path)
     X = _unpack(arrays)
     y = arrays["y"]
     if y.dtype.kind not in "iu":

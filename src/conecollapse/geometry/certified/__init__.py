@@ -6,6 +6,7 @@ fits: `dense` or, when zeros are many, `support`.
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -23,6 +24,8 @@ from conecollapse.geometry.certified.support import prove_sparse
 
 MOSTLY_FILLED = 0.1  # density above which supports say little about who can represent whom
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
+COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
+COARSEST = 1e-3
 DENSE_LIMIT = 2**27  # entries up to which a mostly filled sparse matrix may be made dense
 
 __all__ = ["certify", "group"]
@@ -41,12 +44,25 @@ def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, IntArra
 def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = None, progress: Progress = None) -> Certificate:
     """Certificate of the cone of the unit rows ``U`` (``lengths`` 0 marks zero points).
 
-    With ``rays`` the claim to prove is given: these points, leaders of their groups, are the rays. Otherwise they are found.
+    With ``rays`` the claim to prove is given: these points, leaders of their groups, are the rays. Otherwise they are found. Where
+    rounding spoils the proof of a ray near ``tol``, the cone is certified at a larger tolerance, with a warning.
     """
-    leader, leaders = group(U, lengths, tol)
-    V = take_rows(U, leaders)
-    with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
-        proof = _prove(V, tol, None if rays is None else np.searchsorted(leaders, rays), progress)
+    wanted = tol
+    while True:
+        leader, leaders = group(U, lengths, tol)
+        V = take_rows(U, leaders)
+        with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
+            proof = _prove(V, tol, None if rays is None else np.intersect1d(leaders, rays, return_indices=True)[1], progress)
+        if proof.is_proven:
+            break
+        tol *= COARSER
+        if tol > COARSEST:
+            raise InvalidInputError("the points are too ill conditioned: rounding hides whether some of them are rays.")
+    if tol > wanted:
+        warnings.warn(
+            f"rounding hides distances near {wanted:.0e} between these points; the cone is certified at tol = {tol:.0e} instead.",
+            stacklevel=3,
+        )
     return proof.certificate(U, leaders, leader, tol)
 
 

@@ -23,6 +23,7 @@ class Proof:
     witnesses: tuple[Witnesses, ...]
     combination: dict[int, tuple[IntArray, FloatArray]]
     dim: int
+    is_proven: bool  # no witness was spoiled by rounding
 
     @classmethod
     def of_settled(cls, settled: Settled, witness: dict[int, FloatArray], dim: int, *families: Witnesses) -> Proof:
@@ -43,6 +44,7 @@ class Proof:
             witnesses=placed,
             combination=settled.combination,
             dim=dim,
+            is_proven=not settled.unproven,
         )
 
     def certificate(self, U: Points, leaders: IntArray, leader: IntArray, tol: float) -> Certificate:

@@ -10,7 +10,7 @@ become fewer, a witness found early still holds at the end.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progres
 
 EPS = float(np.finfo(np.float64).eps)
 INSIDE = 0.999  # a residual must stay below tol by this factor
+SPARE = 0.995  # a weak ray's proven distance may fall short of tol by half of what a checker grants
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
 ROWS = 2**20  # entries of a block of products: 8 MiB, of which every thread has one
 
@@ -35,6 +36,7 @@ class Settled:
     witness: dict[int, FloatArray]  # of rays settled here
     weak: dict[int, int]  # weak ray -> the point its witness separates
     combination: dict[int, tuple[IntArray, FloatArray]]  # of redundant points, over rays
+    unproven: list[int] = field(default_factory=list)  # weak rays whose witness rounding has spoiled: tol is too small for these points
 
 
 def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float) -> tuple[FloatArray, BoolArray]:
@@ -170,5 +172,7 @@ def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settle
     r = solved.residual[worst] / np.linalg.norm(solved.residual[worst])
     values = np.where(others, np.asarray(U @ r).ravel(), -np.inf)[None, :]
     second = np.maximum((values / sums).max(axis=1), 0.0)
-    out.witness[i] = r - max(0.0, float(least_shift(values, second, sums, U.shape[1])[0]))
-    out.weak[i] = int(needy[worst])
+    g = r - max(0.0, float(least_shift(values, second, sums, U.shape[1])[0]))
+    out.witness[i], out.weak[i] = g, int(needy[worst])
+    if not float(targets[worst] @ g) / np.linalg.norm(g) - (U.shape[1] + 2) * EPS > tol * SPARE:
+        out.unproven.append(i)
