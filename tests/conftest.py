@@ -14,7 +14,7 @@ SHRINK = [Phase.explicit, Phase.generate, Phase.shrink]  # no search for an expl
 settings.register_profile("repo", deadline=None, derandomize=True, database=None, phases=SHRINK, suppress_health_check=PATIENT)
 settings.register_profile("fuzz", settings.get_profile("repo"), derandomize=False)
 settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK[:2])  # one failure is enough, however large
-settings.load_profile("repo")
+settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
 
 def _drop_stale_kernels() -> None:

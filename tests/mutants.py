@@ -1,7 +1,7 @@
 """Do the tests notice when the code is wrong? ``make mutants N=200`` changes one place of the source at a time and runs its tests.
 
 A mutant is *killed* when a test fails (or runs out of time) and *survives* when all pass. A survivor is a change that means the same, or a
-missing test. ``make mutants ONLY=geometry/merging.py:46`` runs every mutant of one line, ``ONLY='geometry/merging.py:46#2'`` one of them.
+missing test. ``make mutants ONLY=geometry/merging.py:42`` runs every mutant of one line, ``ONLY='geometry/merging.py:42#2'`` one of them.
 
 Lines are drawn evenly over all lines of AREAS that can be changed, then one change of the line. The tests run in temporary copies
 of the repository, one for each process; the working tree is never touched. Kernels are compiled anew only where a change can reach them.
@@ -326,13 +326,13 @@ class Copy:
             "no:cacheprovider",
             "-k",
             left_out,
-            "--hypothesis-profile=mutants",
             *tests,
         ]
         environment = {k: v for k, v in os.environ.items() if k not in ("CONECOLLAPSE_DATA", "NUMBA_CACHE_DIR")}
         environment |= {
             "PYTHONPATH": str(self.tree / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "CONECOLLAPSE_HYPOTHESIS_PROFILE": "mutants",
             "OPENBLAS_NUM_THREADS": "1",
             "TMPDIR": str(self.tree),
         }
@@ -390,18 +390,16 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-def baseline(copy: Copy, chosen: list[Mutant]) -> dict[tuple[str, ...], float]:
-    """Seconds of each list of tests without a mutant; this also compiles the kernels. They must pass."""
-    took: dict[tuple[str, ...], float] = {}
-    for tests in sorted({tuple(tests_of(m.file)) for m in chosen}):
-        shared = tuple(test for test in tests if not test.startswith("src"))
-        if shared not in took:
-            begin = time.monotonic()
-            code, failed = copy.run(list(shared), 3600)
-            if code != 0:
-                raise SystemExit(f"mutants: the tests fail without any mutant: {failed}")
-            took[shared] = time.monotonic() - begin
-            print(f"mutants: {took[shared]:.0f} s for {' '.join(shared)}", flush=True)
+def baseline(copy: Copy, chosen: list[Mutant]) -> dict[str, float]:
+    """Seconds of each file of tests without a mutant; this also compiles the kernels. They must pass."""
+    took: dict[str, float] = {}
+    for test in sorted({test for m in chosen for test in tests_of(m.file)}):
+        begin = time.monotonic()
+        code, failed = copy.run([test], 3600)
+        if code != 0:
+            raise SystemExit(f"mutants: {test} fails without any mutant: {failed}")
+        took[test] = time.monotonic() - begin
+    print(f"mutants: the tests take {sum(took.values()):.0f} s without a mutant", flush=True)
     return took
 
 
@@ -437,8 +435,7 @@ def main() -> int:
         def judge(m: Mutant) -> str:
             copy = copies.get()
             try:
-                usual = took[tuple(test for test in tests_of(m.file) if not test.startswith("src"))]
-                verdict, by = copy.judge(m, SECONDS + TIMES * usual)
+                verdict, by = copy.judge(m, SECONDS + TIMES * sum(took[test] for test in tests_of(m.file)))
             finally:
                 copies.put(copy)
             print(f"{verdict:8} {m.place}  {m.diff(sources[m.file])}" + (f"  [{by}]" if by else ""), flush=True)

@@ -79,6 +79,8 @@ def prove_sparse(U: Sparse, tol: float, progress: Progress = None) -> Proof:
     retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
     small.combination.update(_small_problems(lists, np.array(retry, np.int64), sure, tol).combination)
     settled = settle(U, lists.sums, tol, sure, small.combination, progress)
+    if progress is not None:
+        progress("supports", m, m)
 
     F, lifts = _witness_rows(np.flatnonzero(sure), private, lift, small, n)
     return Proof.of_settled(settled, {}, n, kind=np.where(sure, SUPPORT, DENSE), F=F, lift=lifts)
