@@ -277,7 +277,7 @@ def drawn(mutants: list[Mutant], number: int, seed: int) -> list[Mutant]:
     return [dice.choice(lines[line]) for line in dice.sample(sorted(lines), min(number, len(lines)))]
 
 
-def tests_of(file: str) -> list[str]:
+def checks_of(file: str) -> list[str]:
     """The doctests of the file and what TESTS says, in order, without repetition."""
     best = max((prefix for prefix in TESTS if file == prefix or file.startswith(f"{prefix}/")), key=len)
     chosen = [str(PACKAGE / file)] if b">>>" in (ROOT / PACKAGE / file).read_bytes() else []
@@ -360,7 +360,7 @@ class Copy:
             for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.cpython-*.pyc"):
                 compiled.unlink()
             self.drop(kernels)
-            code, failed = self.run(tests_of(m.file), seconds)
+            code, failed = self.run(checks_of(m.file), seconds)
         finally:
             path.write_bytes(source)
             os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -393,7 +393,7 @@ def copied(source: Path, target: Path) -> Path:
 def baseline(copy: Copy, chosen: list[Mutant]) -> dict[str, float]:
     """Seconds of each file of tests without a mutant; this also compiles the kernels. They must pass."""
     took: dict[str, float] = {}
-    for test in sorted({test for m in chosen for test in tests_of(m.file)}):
+    for test in sorted({test for m in chosen for test in checks_of(m.file)}):
         begin = time.monotonic()
         code, failed = copy.run([test], 3600)
         if code != 0:
@@ -435,7 +435,7 @@ def main() -> int:
         def judge(m: Mutant) -> str:
             copy = copies.get()
             try:
-                verdict, by = copy.judge(m, SECONDS + TIMES * sum(took[test] for test in tests_of(m.file)))
+                verdict, by = copy.judge(m, SECONDS + TIMES * sum(took[test] for test in checks_of(m.file)))
             finally:
                 copies.put(copy)
             print(f"{verdict:8} {m.place}  {m.diff(sources[m.file])}" + (f"  [{by}]" if by else ""), flush=True)
