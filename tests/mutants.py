@@ -47,7 +47,7 @@ TESTS = {
     "geometry/tall.py": ["test_streaming*", "test_exact*", "test_dask*"],
     "geometry/xray.py": ["test_epsilon*", "test_synthetic*"],
     "io": ["test_io*", "test_tables*", "test_bad_input*", "test_hostile*", "test_runs*"],
-    "runs": ["test_runs*", "test_cli*", "test_report*"],
+    "runs": ["test_runs*", "test_cli*"],
 }
 LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]  # slow; the first runs where TESTS names it
 SECONDS, TIMES = 90, 4  # a mutant's tests may take this long, and this many times what they take without it
@@ -62,8 +62,9 @@ OPERATORS = {
     ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*"), ast.FloorDiv: ("//", "*"), ast.Mod: ("%", "//"),
     ast.Pow: ("**", "*"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"), ast.BitXor: ("^", "&"), ast.LShift: ("<<", ">>"),
 }  # fmt: skip
+SPEED_AND_CHECKS = ("copy", "stacklevel", "strict")  # arguments that change no result of correct code
 SMALL, FAR = 1e-3, 1e6  # a tolerance is made this many times larger: twice as large is still one
-NAMES = {"min": "max", "minimum": "maximum", "argmin": "argmax", "any": "all", "floor": "ceil", "zeros": "ones", "fmin": "fmax"}
+NAMES = {"min": "max", "minimum": "maximum", "argmin": "argmax", "any": "all", "floor": "ceil"}
 NAMES |= {other: name for name, other in NAMES.items()}
 
 
@@ -166,8 +167,9 @@ class Finder(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-            self.replace(node.value, "None")
+        if node.value:
+            if not (isinstance(node.value, ast.Constant) and node.value.value in (None, False)):
+                self.replace(node.value, "None")
             self.visit(node.value)
 
     def visit_Continue(self, node: ast.Continue) -> None:
@@ -218,7 +220,7 @@ class Finder(ast.NodeVisitor):
             stop = self.span(name)[1]
             self.change(stop - len(name.attr), stop, NAMES[name.attr])
         self.visit(name)
-        for argument in [*node.args, *(k.value for k in node.keywords if k.arg not in ("stacklevel", "copy"))]:
+        for argument in [*node.args, *(k.value for k in node.keywords if k.arg not in SPEED_AND_CHECKS)]:
             self.visit(argument)
 
     def visit_Slice(self, node: ast.Slice) -> None:
