@@ -35,7 +35,16 @@ AREAS = ("certificates", "_nnls", "geometry", "io", "runs")
 TESTS = {
     "certificates": ["test_certificates*", "test_exact*", "test_forge*", "test_streaming*", "test_merge*", "test_epsilon*", "test_cone*"],
     "_nnls": ["test_exact*", "test_nnls*", "test_cone*", "test_collapse*", "test_factorizations*", "test_threads*"],
-    "geometry": ["test_exact*", "test_cone*", "test_merge*", "test_streaming*", "test_certificates*", "test_collapse*", "test_bad_input*"],
+    "geometry": [
+        "test_exact*",
+        "test_cone*",
+        "test_merge*",
+        "test_streaming*",
+        "test_certificates*",
+        "test_collapse*",
+        "test_bad_input*",
+        "test_limits*",
+    ],
     "geometry/certified/sweeps.py": ["test_sweeps*", "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps"],
     "geometry/collapse.py": ["test_collapse*", "test_exact*"],
     "geometry/cone_file.py": ["test_merge*", "test_cone_file*", "test_certificates*", "test_streaming*"],
@@ -46,8 +55,8 @@ TESTS = {
     "geometry/streaming.py": ["test_streaming*", "test_exact*", "test_dask*"],
     "geometry/tall.py": ["test_streaming*", "test_exact*", "test_dask*"],
     "geometry/xray.py": ["test_epsilon*", "test_synthetic*"],
-    "io": ["test_io*", "test_tables*", "test_bad_input*", "test_hostile*", "test_runs*"],
-    "runs": ["test_runs*", "test_cli*"],
+    "io": ["test_io*", "test_layout*", "test_hostile*", "test_bad_input*", "test_runs*"],
+    "runs": ["test_runs*", "test_killed*", "test_cli*"],
 }
 LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]  # slow; the first runs where TESTS names it
 SECONDS, TIMES = 90, 4  # a mutant's tests may take this long, and this many times what they take without it
