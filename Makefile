@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit browser screenshots bench docs docs-figures clean
+.PHONY: demo test lint types layers unit fuzz mutants browser screenshots bench docs docs-figures clean
 
 demo: $(STAMP)
 	$(BIN)/conecollapse demo
@@ -24,6 +24,14 @@ layers: $(STAMP)
 
 unit: $(STAMP) browser
 	$(BIN)/python -m pytest -n auto
+
+MINUTES ?= 10
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(FAMILY),--family $(FAMILY))
+
+N ?= 200
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants.py --number $(N) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only '$(ONLY)')
 
 browser:
 	@$(PYTHON) tests/setup_browser.py

@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from setup_browser import find
 
-settings.register_profile("repo", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-settings.load_profile("repo")
+PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
+SHRINK = [Phase.explicit, Phase.generate, Phase.shrink]  # no search for an explanation: it takes minutes for numerical code
+settings.register_profile("repo", deadline=None, derandomize=True, database=None, phases=SHRINK, suppress_health_check=PATIENT)
+settings.register_profile("fuzz", settings.get_profile("repo"), derandomize=False)
+settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK[:2])  # one failure is enough, however large
+settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
 
 def _drop_stale_kernels() -> None:

@@ -144,9 +144,8 @@ def test_progress_is_reported_and_ends_at_the_total():
     for P in (rng.random((700, 10)), sp.random_array((200, 100), density=0.03, rng=rng)):
         calls = []
         Cone.from_points(P, progress=lambda *call, calls=calls: calls.append(call))
-        assert calls
-        for _, done, total in calls:
-            assert 0 <= done <= total
+        assert all(0 <= done <= total for _, done, total in calls)
+        assert {stage: done == total for stage, done, total in calls} == {stage: True for stage, _, _ in calls} != {}
 
 
 def test_high_dimension_uses_one_product_and_needs_no_dense_witness():

@@ -77,7 +77,13 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
 
 def test_the_environment_can_lower_the_number_of_threads(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert available_threads() == 1
-    monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert available_threads() >= 1
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    assert available_threads() == 6
+    for value, expected in [("1", 1), ("4", 4), ("99", 6), ("many", 6), ("0", 6), ("-2", 6), ("", 6)]:
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert available_threads() == expected
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
+    assert available_threads() == 3

@@ -79,6 +79,8 @@ def prove_sparse(U: Sparse, tol: float, progress: Progress = None) -> Proof:
     retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
     small.combination.update(_small_problems(lists, np.array(retry, np.int64), sure, tol).combination)
     settled = settle(U, lists.sums, tol, sure, small.combination, progress)
+    if progress is not None:
+        progress("supports", m, m)
 
     rays = np.flatnonzero(sure)
     return Proof.of_settled(settled, {}, n, Support(rays, *_witness_rows(rays, private, lift, small, n)))

@@ -1,0 +1,464 @@
+"""Do the tests notice when the code is wrong? ``make mutants N=200`` changes one place of the source at a time and runs its tests.
+
+A mutant is *killed* when a test fails (or runs out of time) and *survives* when all pass. A survivor is a change that means the same, or a
+missing test. ``make mutants ONLY=geometry/merging.py:42`` runs every mutant of one line, ``ONLY='geometry/merging.py:42#2'`` one of them.
+
+Lines are drawn evenly over all lines of AREAS that can be changed, then one change of the line. The tests run in temporary copies
+of the repository, one for each process; the working tree is never touched. Kernels are compiled anew only where a change can reach them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import queue
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = Path("src/conecollapse")
+AREAS = ("certificates", "_nnls", "geometry", "io", "runs")
+# Which tests are about which file: the longest prefix counts. Patterns of files, or one test; fast and telling ones first.
+TESTS = {
+    "certificates": ["test_certificates*", "test_exact*", "test_forge*", "test_streaming*", "test_merge*", "test_epsilon*", "test_cone*"],
+    "_nnls": ["test_exact*", "test_nnls*", "test_cone*", "test_collapse*", "test_factorizations*", "test_threads*"],
+    "geometry": [
+        "test_exact*",
+        "test_cone*",
+        "test_merge*",
+        "test_streaming*",
+        "test_certificates*",
+        "test_collapse*",
+        "test_bad_input*",
+        "test_limits*",
+    ],
+    "geometry/certified/sweeps.py": ["test_sweeps*", "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps"],
+    "geometry/collapse.py": ["test_collapse*", "test_exact*"],
+    "geometry/cone_file.py": ["test_merge*", "test_cone_file*", "test_certificates*", "test_streaming*"],
+    "geometry/epsilon.py": ["test_epsilon*", "test_cone*", "test_merge*"],
+    "geometry/merging.py": ["test_merg*", "test_exact*", "test_streaming*"],
+    "geometry/recovery.py": ["test_epsilon*", "test_synthetic*"],
+    "geometry/spa.py": ["test_epsilon*", "test_synthetic*"],
+    "geometry/streaming.py": ["test_streaming*", "test_exact*", "test_dask*"],
+    "geometry/tall.py": ["test_streaming*", "test_exact*", "test_dask*"],
+    "geometry/xray.py": ["test_epsilon*", "test_synthetic*"],
+    "io": ["test_io*", "test_layout*", "test_hostile*", "test_bad_input*", "test_runs*"],
+    "runs": ["test_runs*", "test_killed*", "test_cli*"],
+}
+LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]  # slow; the first runs where TESTS names it
+SECONDS, TIMES = 90, 4  # a mutant's tests may take this long, and this many times what they take without it
+MEMORY = 16 * 2**30  # bytes of address space: a mutant that asks for more fails instead of filling the machine
+
+COMPARISONS = {
+    ast.Lt: ("<", ">="), ast.LtE: ("<=", ">"), ast.Gt: (">", "<="), ast.GtE: (">=", "<"), ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="),
+    ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"),
+}  # fmt: skip
+BOUNDARIES = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
+OPERATORS = {
+    ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*"), ast.FloorDiv: ("//", "*"), ast.Mod: ("%", "//"),
+    ast.Pow: ("**", "*"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"), ast.BitXor: ("^", "&"), ast.LShift: ("<<", ">>"),
+}  # fmt: skip
+SPEED_AND_CHECKS = ("copy", "stacklevel", "strict")  # arguments that change no result of correct code
+SMALL, FAR = 1e-3, 1e6  # a tolerance is made this many times larger: twice as large is still one
+NAMES = {"min": "max", "minimum": "maximum", "argmin": "argmax", "any": "all", "floor": "ceil"}
+NAMES |= {other: name for name, other in NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The bytes ``start:stop`` of a file replaced; ``place`` names it for ``--only``."""
+
+    file: str  # below the package
+    line: int
+    start: int
+    stop: int
+    new: bytes
+    number: int = 0  # among the mutants of its line
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}#{self.number}"
+
+    def applied(self, source: bytes) -> bytes:
+        return source[: self.start] + self.new + source[self.stop :]
+
+    def diff(self, source: bytes) -> str:
+        """The lines it touches, before and after, in one line."""
+        first = source.rfind(b"\n", 0, self.start) + 1
+        last = source.find(b"\n", self.stop)
+        before, after = source[first:last], source[first : self.start] + self.new + source[self.stop : last]
+        return " -> ".join(re.sub(r"\s+", " ", text.decode()).strip() for text in (before, after))
+
+
+class Finder(ast.NodeVisitor):
+    """Every change of one file. Texts, annotations, decorators, ``__repr__`` and what only words an error stay as they are."""
+
+    def __init__(self, file: str, source: bytes) -> None:
+        self.file, self.source = file, source
+        lines = source.splitlines(keepends=True)
+        self.starts = [0]
+        for line in lines:
+            self.starts.append(self.starts[-1] + len(line))
+        self.found: list[Mutant] = []
+
+    def mutants(self) -> list[Mutant]:
+        self.visit(ast.parse(self.source))
+        count: dict[int, int] = defaultdict(int)
+        numbered = []
+        for m in sorted(set(self.found), key=lambda m: (m.start, m.stop, m.new)):
+            numbered.append(replace(m, number=count[m.line]))
+            count[m.line] += 1
+        return numbered
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
+
+    def change(self, start: int, stop: int, new: str) -> None:
+        self.found.append(Mutant(self.file, self.source.count(b"\n", 0, start) + 1, start, stop, new.encode()))
+
+    def replace(self, node: ast.AST, new: str) -> None:
+        self.change(*self.span(node), new)
+
+    def operator(self, left: ast.AST, right: ast.AST, old: str, new: str) -> None:
+        """Exchange the operator between two nodes."""
+        start, stop = self.span(left)[1], self.span(right)[0]
+        pattern = (
+            rb"(?<!\w)" + re.escape(old.encode()).replace(rb"\ ", rb"\s+") + rb"(?!\w)" if old[0].isalpha() else re.escape(old.encode())
+        )
+        at = re.search(pattern, self.source[start:stop])
+        if at:
+            self.change(start + at.start(), start + at.end(), new)
+
+    def text(self, node: ast.AST) -> str:
+        start, stop = self.span(node)
+        return self.source[start:stop].decode()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name == "__repr__":
+            return
+        for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
+            self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value:
+            self.visit(node.value)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Text for readers."""
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        self.replace(node, "pass")
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self.replace(node, "pass")
+            self.visit(node.value)
+        elif isinstance(node.value, (ast.Yield, ast.YieldFrom)):
+            self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if node.value:
+            if not (isinstance(node.value, ast.Constant) and node.value.value in (None, False)):
+                self.replace(node.value, "None")
+            self.visit(node.value)
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self.replace(node, "break")
+
+    def visit_Break(self, node: ast.Break) -> None:
+        self.replace(node, "continue")
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.replace(node, "pass")
+        if type(node.op) in OPERATORS:
+            old, new = OPERATORS[type(node.op)]
+            self.operator(node.target, node.value, old, new)
+        self.visit(node.value)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        is_text = any(
+            isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
+            for side in (node.left, node.right)
+        )
+        if type(node.op) in OPERATORS and not is_text:
+            self.operator(node.left, node.right, *OPERATORS[type(node.op)])
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+        for left, right in zip(node.values, node.values[1:], strict=False):
+            self.operator(left, right, old, new)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        sides = [node.left, *node.comparators]
+        for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+            self.operator(left, right, *COMPARISONS[type(op)])
+            if type(op) in BOUNDARIES and (is_whole(left) or is_whole(right)):
+                self.operator(left, right, *BOUNDARIES[type(op)])
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        self.replace(node, f"({self.text(node.operand)})")
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = node.func
+        if isinstance(name, ast.Name) and name.id in NAMES:
+            self.replace(name, NAMES[name.id])
+        elif isinstance(name, ast.Attribute) and name.attr in NAMES:
+            stop = self.span(name)[1]
+            self.change(stop - len(name.attr), stop, NAMES[name.attr])
+        self.visit(name)
+        for argument in [*node.args, *(k.value for k in node.keywords if k.arg not in SPEED_AND_CHECKS)]:
+            self.visit(argument)
+
+    def visit_Slice(self, node: ast.Slice) -> None:
+        for bound, shift in ((node.lower, "+ 1"), (node.upper, "- 1")):
+            if bound is not None and not isinstance(bound, (ast.Constant, ast.UnaryOp)):
+                self.replace(bound, f"({self.text(bound)}) {shift}")
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.replace(node.test, f"not ({self.text(node.test)})")
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If | ast.While) -> None:
+        if isinstance(node.test, (ast.Name, ast.Call, ast.Attribute)):
+            self.replace(node.test, f"not {self.text(node.test)}")
+        self.generic_visit(node)
+
+    visit_While = visit_If
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        is_budget = node.col_offset == 0 and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Pow)
+        if not is_budget:  # module-level sizes written as 2**k bound memory or choose between ways to the same result
+            self.visit(node.value)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        value = node.value
+        if isinstance(value, bool):
+            self.replace(node, str(not value))
+        elif isinstance(value, int):
+            self.replace(node, str(0 if value == 1 else value + 1))
+        elif isinstance(value, float):
+            self.replace(node, repr(value * (FAR if value < SMALL else 2) if value else 1.0))
+
+
+def is_whole(node: ast.AST) -> bool:
+    """Whether a side of a comparison is plainly a whole number: among floats, equality hardly ever decides."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "len"
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("size", "ndim", "nnz")
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def all_mutants() -> list[Mutant]:
+    files = sorted(path for area in AREAS for path in (ROOT / PACKAGE / area).rglob("*.py"))
+    return [m for path in files for m in Finder(path.relative_to(ROOT / PACKAGE).as_posix(), path.read_bytes()).mutants()]
+
+
+def drawn(mutants: list[Mutant], number: int, seed: int) -> list[Mutant]:
+    lines = defaultdict(list)
+    for m in mutants:
+        lines[m.file, m.line].append(m)
+    dice = random.Random(seed)
+    return [dice.choice(lines[line]) for line in dice.sample(sorted(lines), min(number, len(lines)))]
+
+
+def checks_of(file: str) -> list[str]:
+    """The doctests of the file and what TESTS says, in order, without repetition."""
+    best = max((prefix for prefix in TESTS if file == prefix or file.startswith(f"{prefix}/")), key=len)
+    chosen = [str(PACKAGE / file)] if b">>>" in (ROOT / PACKAGE / file).read_bytes() else []
+    for pattern in TESTS[best]:
+        if "::" in pattern:
+            chosen.append(f"tests/{pattern}")
+        else:
+            chosen += [f"tests/{path.name}" for path in sorted((ROOT / "tests").glob(f"{pattern}.py"))]
+    return list(dict.fromkeys(chosen))
+
+
+def reached_kernels(file: str) -> list[str]:
+    """Files with kernels that import from ``file``, directly or not: numba has built its code and its constants into them."""
+    sources = {path.relative_to(ROOT / PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / PACKAGE).rglob("*.py")}
+    importers = defaultdict(set)
+    for name, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("conecollapse"):
+                module = "/".join(node.module.split(".")[1:])
+                for target in (f"{module}.py", f"{module}/__init__.py"):
+                    importers[target].add(name)
+    reached, new = {file}, {file}
+    while new:
+        new = {name for target in new for name in importers[target]} - reached
+        reached |= new
+    return sorted(name for name in reached if "njit" in sources[name])
+
+
+class Copy:
+    """A copy of the repository in which one file at a time is changed."""
+
+    def __init__(self, tree: Path, pristine: Path | None) -> None:
+        self.tree, self.pristine = tree, pristine
+
+    def run(self, tests: list[str], seconds: float) -> tuple[int | None, str]:
+        """Exit code (None: out of time) and the test that failed."""
+        left_out = " and ".join(f"not {name}" for name in LEFT_OUT if not any(name in test for test in tests))
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            left_out,
+            *tests,
+        ]
+        environment = {k: v for k, v in os.environ.items() if k not in ("CONECOLLAPSE_DATA", "NUMBA_CACHE_DIR")}
+        environment |= {
+            "PYTHONPATH": str(self.tree / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CONECOLLAPSE_HYPOTHESIS_PROFILE": "mutants",
+            "OPENBLAS_NUM_THREADS": "1",
+            "TMPDIR": str(self.tree),
+        }
+        process = subprocess.Popen(
+            command, cwd=self.tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            start_new_session=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+        )  # fmt: skip
+        try:
+            output = process.communicate(timeout=seconds)[0].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None, ""
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        return process.returncode, failed.group(1) if failed else output.strip()[-200:]
+
+    def judge(self, m: Mutant, seconds: float) -> tuple[str, str]:
+        path = self.tree / PACKAGE / m.file
+        source, stamp = path.read_bytes(), path.stat()
+        kernels = reached_kernels(m.file)
+        try:
+            path.write_bytes(m.applied(source))
+            # as old as the original: otherwise the tests' set-up drops every kernel
+            os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.cpython-*.pyc"):
+                compiled.unlink()
+            self.drop(kernels)
+            code, failed = self.run(checks_of(m.file), seconds)
+        finally:
+            path.write_bytes(source)
+            os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+            self.restore(kernels)
+        return {0: "survived", None: "timeout"}.get(code, "killed"), failed if code else ""
+
+    def drop(self, kernels: Iterable[str]) -> None:
+        for file in caches(self.tree, kernels):
+            file.unlink()
+
+    def restore(self, kernels: Iterable[str]) -> None:
+        self.drop(kernels)
+        for file in caches(self.pristine, kernels):
+            shutil.copy2(file, self.tree / file.relative_to(self.pristine))
+
+
+def caches(tree: Path, kernels: Iterable[str]) -> Iterator[Path]:
+    """numba's files for the kernels of these source files."""
+    for name in kernels:
+        path = tree / PACKAGE / name
+        yield from (path.parent / "__pycache__").glob(f"{path.stem}.*.nb[ic]")
+
+
+def copied(source: Path, target: Path) -> Path:
+    ignored = shutil.ignore_patterns(".git", ".venv", "build", ".hypothesis", ".*_cache", "figures", "gallery")
+    shutil.copytree(source, target, ignore=ignored, symlinks=True)
+    return target
+
+
+def baseline(copy: Copy, chosen: list[Mutant]) -> dict[str, float]:
+    """Seconds of each file of tests without a mutant; this also compiles the kernels. They must pass."""
+    took: dict[str, float] = {}
+    for test in sorted({test for m in chosen for test in checks_of(m.file)}):
+        begin = time.monotonic()
+        code, failed = copy.run([test], 3600)
+        if code != 0:
+            raise SystemExit(f"mutants: {test} fails without any mutant: {failed}")
+        took[test] = time.monotonic() - begin
+    print(f"mutants: the tests take {sum(took.values()):.0f} s without a mutant", flush=True)
+    return took
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--number", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--area", choices=AREAS, action="append", help="draw from these only")
+    parser.add_argument("--only", metavar="FILE[:LINE[#K]]", help="every mutant of a file, of a line, or the one that was printed so")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    options = parser.parse_args()
+
+    mutants = [m for m in all_mutants() if not options.area or m.file.split("/")[0] in options.area]
+    if options.only:
+        chosen = [m for m in mutants if options.only in (m.file, f"{m.file}:{m.line}", m.place)]
+    else:
+        chosen = drawn(mutants, options.number, options.seed)
+    sources = {m.file: (ROOT / PACKAGE / m.file).read_bytes() for m in chosen}
+    print(f"mutants: {len(chosen)} of {len(mutants)}, seed {options.seed}", flush=True)
+    if options.list:
+        for m in chosen:
+            print(f"{m.place}  {m.diff(sources[m.file])}")
+        return 0
+
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        pristine = copied(ROOT, Path(folder, "pristine"))
+        took = baseline(Copy(pristine, None), chosen)
+        copies: queue.Queue[Copy] = queue.Queue()
+        for k in range(options.jobs):
+            copies.put(Copy(copied(pristine, Path(folder, f"copy{k}")), pristine))
+
+        def judge(m: Mutant) -> str:
+            copy = copies.get()
+            try:
+                verdict, by = copy.judge(m, SECONDS + TIMES * sum(took[test] for test in checks_of(m.file)))
+            finally:
+                copies.put(copy)
+            print(f"{verdict:8} {m.place}  {m.diff(sources[m.file])}" + (f"  [{by}]" if by else ""), flush=True)
+            return verdict
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            verdicts = list(pool.map(judge, chosen))
+    survived = verdicts.count("survived")
+    print(f"mutants: {len(verdicts)}, survived {survived}, timeout {verdicts.count('timeout')}, seed {options.seed}", end=", ")
+    print(f"{1 - survived / max(len(verdicts), 1):.1%} killed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""What a refused table is told: the value that is wrong, at its place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conecollapse import InvalidInputError
+from conecollapse.io import read_table
+
+
+def test_a_missing_value_of_a_nullable_column_is_named():
+    frame = pd.DataFrame({"a": [1.5, 2.5, 3.5], "b": pd.array([4, pd.NA, 6], dtype="Int64")}, index=["x", "y", "z"])
+    with pytest.raises(InvalidInputError, match=r"NaN|missing") as refused:
+        read_table(frame)
+    assert "'y'" in str(refused.value)
+    assert "'b'" in str(refused.value)
+
+
+def test_nullable_and_plain_columns_give_the_same_numbers():
+    plain = pd.DataFrame({"a": [1, 2, 3], "b": [4.5, 5.5, 6.5]}, index=["x", "y", "z"])
+    mixed = plain.astype({"a": "Int64"})
+    np.testing.assert_array_equal(read_table(mixed).X, read_table(plain).X)
+    assert read_table(mixed).X.dtype == read_table(plain).X.dtype == np.float64
+
+
+def test_the_first_value_that_is_no_number_is_named_also_after_a_missing_one():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "when": pd.to_datetime([None, "2020-05-17", "2021-01-01"])}, index=["x", "y", "z"])
+    with pytest.raises(InvalidInputError, match=r"has '2020-05-17.*' where a number belongs, in row 2 \('y'\), column 2 \('when'\)"):
+        read_table(frame)
+
+
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+def test_places_of_entries_that_are_no_integers_are_refused(part, tmp_path):
+    arrays = {"data": np.ones(3), "indices": np.array([0, 1, 2]), "indptr": np.array([0, 1, 2, 3]), "shape": np.array([3, 3])}
+    np.savez(tmp_path / "whole.npz", format=np.array("csr"), **arrays)
+    assert read_table(tmp_path / "whole.npz").X.shape == (3, 3)
+    np.savez(tmp_path / "table.npz", format=np.array("csr"), **(arrays | {part: arrays[part].astype(float)}))
+    with pytest.raises(InvalidInputError, match=r"table.npz cannot be read \(.*places.* integers\)"):
+        read_table(tmp_path / "table.npz")

@@ -1,0 +1,62 @@
+"""The tool that changes the code: which changes it makes, and which it leaves alone."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from mutants import AREAS, Finder, all_mutants, checks_of, drawn, is_whole, reached_kernels
+
+
+def changes(source):
+    return [m.applied(source.encode()).decode() for m in Finder("x.py", source.encode()).mutants()]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = a < b", ["x = a >= b"]),
+        ("x = len(a) < b", ["x = len(a) <= b", "x = len(a) >= b"]),
+        ("x = a is not None", ["x = a is None"]),
+        ("x = (é) + (b)", ["x = (é) - (b)"]),
+        ("x = a and b or c", ["x = a or b or c", "x = a and b and c"]),
+        ("x = not a", ["x = (a)"]),
+        ("x = a.max(axis=1)", ["x = a.min(axis=1)", "x = a.max(axis=0)"]),
+        ("x = a[i:j]", ["x = a[(i) + 1:j]", "x = a[i:(j) - 1]"]),
+        ("x = 0.5, 1e-9, True", ["x = 1.0, 1e-9, True", "x = 0.5, 0.001, True", "x = 0.5, 1e-9, False"]),
+        ("x += y", ["pass", "x -= y"]),
+        ("f(x)", ["pass"]),
+        ("raise E(f'{a + 1}')", ["pass"]),
+        ("if a:\n    pass", ["if not a:\n    pass"]),
+        ("def f(x: int = 1) -> int:\n    '''Adds 1 + 1.'''", ["def f(x: int = 0) -> int:\n    '''Adds 1 + 1.'''"]),
+        ("def f(x) -> int:\n    return x", ["def f(x) -> int:\n    return None"]),
+        ("def __repr__(self):\n    return 'a' if self.b < 1 else 'c'", []),
+        ("@njit(cache=True)\ndef f():\n    '''1 + 1'''", []),
+        ("LIMIT = 2**20", []),
+        ("x: Literal[1] = y", []),
+        ("x = f'{a + 1}' + 'b'", []),
+    ],
+)
+def test_the_changes_of_a_line(source, expected):
+    assert sorted(changes(source)) == sorted(expected)
+
+
+def test_a_boundary_moves_only_between_whole_numbers():
+    assert [is_whole(ast.parse(text, mode="eval").body) for text in ("len(a)", "A.shape[0]", "a.size", "3", "tol", "0.5", "True")] == [
+        True, True, True, True, False, False, False,
+    ]  # fmt: skip
+
+
+def test_what_is_drawn():
+    mutants = all_mutants()
+    assert {m.file.split("/")[0] for m in mutants} == set(AREAS)
+    assert len({m.place for m in mutants}) == len(mutants)
+    first = drawn(mutants, 50, 1)
+    assert first == drawn(mutants, 50, 1) != drawn(mutants, 50, 2)
+    assert len({(m.file, m.line) for m in first}) == 50  # at most one change of a line
+    assert all(any(test.startswith("tests/") for test in checks_of(file)) for file in {m.file for m in mutants})
+
+
+def test_kernels_that_a_change_can_reach_are_compiled_anew():
+    assert {"_nnls/kernels.py", "_nnls/slots.py", "geometry/certified/support.py"} <= set(reached_kernels("_nnls/kernels.py"))
+    assert reached_kernels("io/names.py") == []

@@ -1,0 +1,41 @@
+"""A run that cannot be written says why in the words of the system, and leaves nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import numpy as np
+import pytest
+
+from conecollapse import RunFolderError
+from conecollapse.io import read_table
+from conecollapse.runs import cluster, rays, save, verify
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), os.strerror(errno.ENOSPC)), (OSError("disk full"), "disk full")],
+)
+def test_the_reason_is_the_systems_without_its_number(error, reason, tmp_path, monkeypatch):
+    run = rays(read_table(np.eye(4) + 1))
+
+    def fails(*_args, **_kwargs):
+        raise error
+
+    monkeypatch.setattr(np, "savez", fails)
+    with pytest.raises(RunFolderError, match=rf": {reason}; nothing"):
+        save(run, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("change", [lambda A: A.astype(str), lambda A: A.astype(np.int64), lambda A: A.astype(complex), lambda A: A[:, :0]])
+def test_a_factor_that_holds_no_numbers_is_refused_as_damaged(change, tmp_path):
+    X = np.kron(np.eye(2), np.ones((4, 3))) + 0.1
+    save(cluster(read_table(X), 2), tmp_path / "out")
+    with np.load(tmp_path / "out" / "factors.npz") as file:
+        arrays = dict(file)
+    A = change(arrays["A"])
+    np.savez(tmp_path / "out" / "factors.npz", **(arrays | {"A": A, "label_weights": arrays["label_weights"][: A.shape[1]]}))
+    with pytest.raises(RunFolderError, match=r"A in factors.npz holds no numbers; it is damaged"):
+        verify(tmp_path / "out", X)
