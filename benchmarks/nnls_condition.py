@@ -4,8 +4,8 @@
 
 Residual norms are computed in whole numbers, without rounding, for our x and for SciPy's; so is the smallest possible one. An answer is
 *wrong* when it is called converged and its residual norm is more than 1.01 times the better of SciPy's and the smallest possible one, plus
-1e-12 |b|. *Beyond rounding* counts answers that are not called converged although rounding x to float64 does not explain their distance
-from the optimum.
+1e-12 |b|. *Beyond rounding* counts answers that are not called converged although rounding our x does not explain their distance from the
+optimum: there the optimal x has entries so large that, rounded to float64, it is worse than ours.
 """
 
 from __future__ import annotations

@@ -18,13 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from conecollapse._nnls.twofold import add, axpy, divide, dot, multiply, square_root
+from conecollapse._nnls.twofold import add, axpy, divide, dot, multiply, rotate, square_root
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray, IntArray
 
 DEPENDENT = 1e-27  # a column whose part outside the passive span is smaller, as a share of its length, adds nothing
 PRICE_STOP = 1e-27  # prices below this share of |a_j| |r| are rounding
 INSIDE = 1e-25  # a residual below this share of |b| is rounding
+EPS = float(np.finfo(np.float64).eps)
 DOUBT = 1e-20  # a price above this share, of a column that cannot enter, leaves the optimum open
 
 
@@ -81,7 +82,7 @@ def _solve_rows(Z, B, H, max_steps, out, first, last):  # type: ignore[no-untype
     for i in range(first, last):
         _copy(B[i], b[0])
         out.rnorm_before[i] = _residual_norm(Z, b, H[i], s)
-        k, known, out.n_steps[i] = _descend(Z, b, H[i], s, max_steps[i])
+        k, known, out.n_steps[i] = _descend(Z, b, H[i], s, max_steps[i], out.rnorm_before[i])
         optimum = np.sqrt(dot(s.r, s.r)[0])
         out.optimum[i] = optimum if known and optimum > INSIDE * np.sqrt(dot(b, b)[0]) else 0.0
         for a in range(k):
@@ -107,11 +108,14 @@ def _residual_norm(Z, b, h, s):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _descend(Z, b, start, s, max_steps):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's descent from the columns where ``start`` is positive.
+def _descend(Z, b, start, s, max_steps, before):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's descent from the columns where ``start`` is positive, while its solutions can be written down in float64.
 
     As in `kernels.descend`, a column that brings no descent is dead until the residual is next smaller than ever before, so that no passive
-    set returns. Returns the number of passive columns, whether the end is optimal beyond doubt, and the number of steps.
+    set returns. It gives up when rounding the coefficients would cost more than ``before``, the residual norm that float64 has reached:
+    that happens to matrices of low rank whose entries are rounded, where only the last digits of columns differ.
+
+    Returns the number of passive columns, whether the end is optimal beyond doubt, and the number of steps.
     """
     n = len(Z)
     k = _load(Z, b, start, s)
@@ -123,6 +127,11 @@ def _descend(Z, b, start, s, max_steps):  # type: ignore[no-untyped-def]
         length = np.sqrt(norm[0])
         if length <= inside or k == len(s.S):
             return k, True, step
+        total = 0.0
+        for a in range(k):
+            total += s.h[a, 0]
+        if EPS * total > before:
+            return k, False, step
         while True:
             at, price, doubt = _price(Z, s, k, dead)
             if price <= PRICE_STOP * length:
@@ -130,7 +139,7 @@ def _descend(Z, b, start, s, max_steps):  # type: ignore[no-untyped-def]
             dead[at] = True
             if _append(Z, at, s, k):
                 break
-        k = _restore(Z, s, k + 1)
+        k = _restore(s, k + 1)
         norm = _refresh(Z, b, s, k)
         if norm[0] < lowest[0] or (norm[0] == lowest[0] and norm[1] < lowest[1]):
             lowest = norm
@@ -169,7 +178,7 @@ def _load(Z, b, start, s):  # type: ignore[no-untyped-def]
         if start[j] > 0.0 and k < len(s.S) and _append(Z, j, s, k):
             s.h[k, 0] = start[j]
             k += 1
-    return _restore(Z, s, k)
+    return _restore(s, k)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -228,7 +237,7 @@ def _solve_triangle(s, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _restore(Z, s, k):  # type: ignore[no-untyped-def]
+def _restore(s, k):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares ``z``, dropping columns that reach zero."""
     while k > 0:
         _solve_triangle(s, k)
@@ -247,23 +256,36 @@ def _restore(Z, s, k):  # type: ignore[no-untyped-def]
             p, dp = multiply(alpha, 0.0, d, dd)
             s.h[a, 0], s.h[a, 1] = add(s.h[a, 0], s.h[a, 1], p, dp)
         s.h[first, 0] = s.h[first, 1] = 0.0
-        k = _drop(Z, s, k)
+        for a in range(k - 1, -1, -1):
+            if s.h[a, 0] <= 0.0 and s.z[a, 0] <= 0.0:
+                _remove(s, k, a)
+                k -= 1
     return k
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _drop(Z, s, k):  # type: ignore[no-untyped-def]
-    """Take out the passive columns whose coefficient has reached zero, and factor again from the first of them on."""
-    kept, firm = np.int64(0), True
-    for a in range(k):
-        if s.h[a, 0] <= 0.0 and s.z[a, 0] <= 0.0:
-            if firm:
-                firm = False
-                for e in range(a, k):  # the residual to the columns before this one: what the next is projected from
-                    axpy(s.qb[e, 0], s.qb[e, 1], s.Q[e], s.r)
-            continue
-        c, dc = s.h[a, 0], s.h[a, 1]
-        if firm or _append(Z, s.S[a], s, kept):
-            s.h[kept, 0], s.h[kept, 1] = c, dc
-            kept += 1
-    return kept
+def _remove(s, k, t):  # type: ignore[no-untyped-def]
+    """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations, give its part back to ``r``."""
+    for b in range(t, k - 1):
+        s.S[b] = s.S[b + 1]
+        s.h[b, 0], s.h[b, 1] = s.h[b + 1, 0], s.h[b + 1, 1]
+        for a in range(b + 2):
+            s.R[a, b, 0], s.R[a, b, 1] = s.R[a, b + 1, 0], s.R[a, b + 1, 1]
+    for b in range(t, k - 1):
+        x, dx, y, dy = s.R[b, b, 0], s.R[b, b, 1], s.R[b + 1, b, 0], s.R[b + 1, b, 1]
+        p, dp = multiply(x, dx, x, dx)
+        q, dq = multiply(y, dy, y, dy)
+        p, dp = add(p, dp, q, dq)
+        norm, dnorm = square_root(p, dp)
+        c, dc = divide(x, dx, norm, dnorm)
+        e, de = divide(y, dy, norm, dnorm)
+        s.R[b, b, 0], s.R[b, b, 1] = norm, dnorm
+        for i in range(b + 1, k - 1):
+            u = rotate(c, dc, e, de, s.R[b, i, 0], s.R[b, i, 1], s.R[b + 1, i, 0], s.R[b + 1, i, 1])
+            s.R[b, i, 0], s.R[b, i, 1], s.R[b + 1, i, 0], s.R[b + 1, i, 1] = u
+        for i in range(s.Q.shape[2]):
+            u = rotate(c, dc, e, de, s.Q[b, 0, i], s.Q[b, 1, i], s.Q[b + 1, 0, i], s.Q[b + 1, 1, i])
+            s.Q[b, 0, i], s.Q[b, 1, i], s.Q[b + 1, 0, i], s.Q[b + 1, 1, i] = u
+        u = rotate(c, dc, e, de, s.qb[b, 0], s.qb[b, 1], s.qb[b + 1, 0], s.qb[b + 1, 1])
+        s.qb[b, 0], s.qb[b, 1], s.qb[b + 1, 0], s.qb[b + 1, 1] = u
+    axpy(s.qb[k - 1, 0], s.qb[k - 1, 1], s.Q[k - 1], s.r)

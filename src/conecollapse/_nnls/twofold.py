@@ -76,11 +76,26 @@ def square_root(a, da):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def dot(a, b):  # type: ignore[no-untyped-def]
+    """Rounding errors are summed apart from the values (Ogita, Rump & Oishi 2005)."""
     s, e = 0.0, 0.0
     for t in range(a.shape[1]):
-        p, dp = multiply(a[0, t], a[1, t], b[0, t], b[1, t])
-        s, e = add(s, e, p, dp)
-    return s, e
+        p, dp = two_product(a[0, t], b[0, t])
+        s, f = two_sum(s, p)
+        e += f + (dp + (a[0, t] * b[1, t] + a[1, t] * b[0, t]))
+    u = s + e
+    return u, e - (u - s)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rotate(c, dc, s, ds, a, da, b, db):  # type: ignore[no-untyped-def]
+    """``c a + s b`` and ``c b - s a``."""
+    p, dp = multiply(c, dc, a, da)
+    q, dq = multiply(s, ds, b, db)
+    u, du = add(p, dp, q, dq)
+    p, dp = multiply(c, dc, b, db)
+    q, dq = multiply(s, ds, a, da)
+    v, dv = add(p, dp, -q, -dq)
+    return u, du, v, dv
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
