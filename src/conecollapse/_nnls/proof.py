@@ -4,11 +4,11 @@ Let ``h >= 0`` be a candidate for unit columns ``z_j``, ``r = b - Z h`` its resi
 all with ``h_j > 0``, *held*, let :math:`\sigma` be their smallest singular value, and let ``v_j`` be what is wrong with a held column:
 ``|g_j|`` where ``h_j > 0``, else ``max(g_j, 0)``. For any other candidate ``h*`` with ``d = Z (h* - h)``,
 
-.. math:: |r^*|^2 = |r|^2 - 2 g \cdot (h^* - h) + |d|^2, \qquad |h^* - h|_{held} \le (|d| + \textstyle\sum_{others} h^*_j) / \sigma,
+.. math:: |r^*|^2 = |r|^2 - 2 g \cdot (h^* - h) + |d|^2, \qquad |h^* - h|_{held} \le (|d| + \sum_{others} h^*_j) / \sigma,
 
 so with ``lean`` :math:`= |v| / \sigma` and ``worst`` the largest ``g_j + lean`` of the other columns
 
-.. math:: |r^*|^2 \ge |r|^2 - lean^2 - 2 \max(worst, 0) \textstyle\sum_{others} h^*_j.
+.. math:: |r^*|^2 \ge |r|^2 - lean^2 - 2 \max(worst, 0) \sum_{others} h^*_j.
 
 If ``worst`` is not positive, this is a lower bound for every ``h*``, however large. If it is, a bound on the sum of ``h*`` helps: for A
 without negative entries the sum is at most ``sqrt(m) |b|`` in an optimum (*reach*). Otherwise nothing is proven: a gradient far below
