@@ -16,7 +16,16 @@ def ours_instead_of_scipys(monkeypatch):
 
 
 class TestStatementsOfSciPy(scipy_tests.TestNNLS):
+    """Two statements are ours instead, because we take several right-hand sides in columns."""
+
+    def test_2D_singleton_RHS_input(self):
+        """SciPy makes a single column a vector. Here the solution keeps the form of b, so that one column is not a special case."""
+        A = np.array([[1.0, 0.5, -1.0], [1.0, 0.5, 0.0], [-1.0, 0.0, 1.0]])
+        x, rnorm = nnls(A, np.array([[-1.0, 2.0, 2.0]]).T)
+        np.testing.assert_allclose(x, [[1.0], [2.0], [3.0]])
+        np.testing.assert_allclose(rnorm, [0.0], atol=1e-14)
+
     def test_2D_not_singleton_RHS_input_2(self):
-        """The one statement that cannot hold: SciPy refuses several columns, we solve them. What is refused is a third dimension."""
+        """SciPy refuses several columns, we solve them. What is refused is a third dimension."""
         with pytest.raises(ValueError, match="Expected a 1D array"):
             nnls(np.eye(2), np.ones((2, 2, 2)))

@@ -28,6 +28,7 @@ from conecollapse._errors import (
     EmptyDataWarning,
     InvalidInputError,
     MissingDependencyError,
+    NotOptimalWarning,
     RunFolderError,
 )
 from conecollapse._nnls import NnlsInfo, nnls
@@ -87,6 +88,7 @@ __all__ = [
     "MissingDependencyError",
     "MultiplicativeNMF",
     "NnlsInfo",
+    "NotOptimalWarning",
     "OrthogonalNMF",
     "ProjectiveNMF",
     "RankSelection",

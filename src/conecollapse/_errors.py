@@ -23,6 +23,10 @@ class EmptyDataWarning(UserWarning):
     """Samples or features hold only zeros; the message names them."""
 
 
+class NotOptimalWarning(UserWarning):
+    """A solution is not shown to be optimal; the message says how far from optimal it may be, and what to do."""
+
+
 class ConvergenceError(ConeCollapseError, RuntimeError):
     """An iteration limit was reached before the answer was."""
 

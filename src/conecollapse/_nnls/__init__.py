@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -15,12 +15,15 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from conecollapse._checks import as_array, as_matrix, check_finite
-from conecollapse._errors import ConvergenceError, InvalidInputError
+from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.bpp import block_pivoting, grouped_correction
-from conecollapse._nnls.kernels import LIMIT
-from conecollapse._nnls.local import INSIDE_AT, INVALID, local_active_set, solve_small
+from conecollapse._nnls.careful import solve_carefully
+from conecollapse._nnls.kernels import LIMIT, OPTIMAL
+from conecollapse._nnls.local import local_active_set, solve_small
+from conecollapse._nnls.problem import Measured, Problem, safe_units
+from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal
 from conecollapse._threads import for_ranges, limit_threads, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
@@ -46,8 +49,9 @@ class NnlsInfo:
 
     kkt_residual: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|
     n_iter: IntArray
-    converged: BoolArray
+    converged: BoolArray  # whether ``rnorm`` is shown to be at most 0.1 % above ``least``, or at most 1e-12 |b|
     method: str  # the method that was used first: "bpp" or "active-set"
+    least: FloatArray  # no x >= 0 has a smaller residual norm; zero where nothing is known
 
 
 def nnls(
@@ -70,7 +74,7 @@ def nnls(
     A : (m, n) array or sparse array
         Any shape and rank.
     b : (m,) or (m, k) array or sparse array
-        Right-hand sides in columns. A single column gives a vector, as in SciPy.
+        Right-hand sides in columns, or one as a vector. The solution has the same form.
     maxiter : int, optional
         Limit on the exchanges for each right-hand side; by default 3 n for the active set.
     atol : deprecated
@@ -81,7 +85,8 @@ def nnls(
     x0 : (n,) or (n, k) array, optional
         Warm start: the positive entries are tried as passive variables first.
     full_output : bool
-        Also return an `NnlsInfo`; columns that hit ``maxiter`` are then reported instead of raised.
+        Also return an `NnlsInfo`. Right-hand sides that hit ``maxiter``, or whose solution is not shown to be optimal, are then reported in
+        its ``converged``, without an error or a warning.
     n_jobs : int, optional
         Threads to use; all available ones by default.
 
@@ -100,10 +105,18 @@ def nnls(
     RuntimeError
         When ``maxiter`` is reached.
 
+    Warns
+    -----
+    NotOptimalWarning
+        When a residual norm is neither shown to be within 0.1 % of the smallest possible one, nor below ``1e-12 |b|``.
+
     Notes
     -----
     A solution satisfies, for ``g = A'(b - A x)``: ``x >= 0``, ``g <= 0`` and ``g = 0`` where ``x > 0``. These are sufficient, and
-    ``kkt_residual`` measures them.
+    ``kkt_residual`` measures them. A small ``kkt_residual`` alone proves little when columns are nearly dependent, so each answer is also
+    compared with a lower bound for the residual norm of all ``x >= 0``. Where float64 cannot show that the two agree, the problem is
+    solved again with 32 digits. What remains are problems whose optimal x has entries so large that rounding them to float64 makes the
+    residual larger: the residual of ``x`` changes by about ``1e-16 |a_j| x_j`` when ``x_j`` is rounded.
 
     Examples
     --------
@@ -137,8 +150,8 @@ def nnls(
         x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
         if ending == LIMIT:
             raise ConvergenceError(_LIMIT_TEXT)
-        if ending != INVALID:
-            return (x, rnorm) if rnorm.shape[0] > 1 else (x[:, 0], float(rnorm[0]))
+        if ending == OPTIMAL:
+            return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
     with limit_threads(n_jobs):
         return _nnls_checked(A, b, min(maxiter, 2**62) if maxiter else None, method, x0, full_output)
 
@@ -168,58 +181,64 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[Floa
             return None
     norms = np.sqrt(squares)
     G /= norms * norms[:, None]
-    if not _well_conditioned(G):
+    rcond, sigma = _conditioning(G)
+    if rcond < WELL_CONDITIONED:
         return None
-    problem = Problem(A, norms, 1 / norms, 1 / norms)
-    H, _, converged, rnorm, _ = _pivoting(problem, G)(b[None, :], None, maxiter)
-    if not converged[0]:
+    problem = Problem(A, norms, 1 / norms, np.ones(len(norms)))
+    outcome = _pivoting(problem, G, sigma)(b[None, :], None, maxiter)
+    if not outcome.finished[0]:
         raise ConvergenceError(_LIMIT_TEXT)
-    return H[0] * problem.inverse, float(rnorm[0])
+    return (outcome.H[0] * problem.inverse, float(outcome.measured.rnorm[0])) if outcome.measured.optimal[0] else None
 
 
 def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool) -> Any:
     A, B, flat = _check_problem(A, b)
     n, k = A.shape[1], B.shape[1]
-    start = None if x0 is None else _check_start(x0, n, k)
+    start = None if x0 is None else _check_start(x0, n, k, flat)
     dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
     problem = Problem.of(A)
     solve, used = _prepare(problem, method)
     X = np.zeros((n, k), dtype)
-    rnorm, kkt = np.zeros(k), np.zeros(k)
-    n_iter, converged = np.zeros(k, np.int64), np.ones(k, bool)
     step = max(1, BLOCK_ENTRIES // max(A.shape))
     blocks = [slice(a, min(a + step, k)) for a in range(0, k, step)]
+    parts: list[Any] = [None] * len(blocks)
 
     def work(first: int, last: int) -> None:
-        for cols in blocks[first:last]:
+        for i in range(first, last):
+            cols = blocks[i]
             block = B[:, cols].toarray() if sp.issparse(B) else B[:, cols]
             Bt = np.array(np.asarray(block).T, np.float64, order="C")  # a copy of our own
-            unit = _safe_units(Bt)
+            unit = safe_units(Bt)
             guess = None if start is None else np.ascontiguousarray(start[:, cols].T)
-            H, n_iter[cols], converged[cols], rnorm[cols], kkt[cols] = solve(Bt, guess, maxiter)
-            X[:, cols] = (H * (unit[:, None] * problem.output)).T
-            rnorm[cols] *= unit
+            coefficients, answer = _settle(problem, Bt, solve(Bt, guess, maxiter), maxiter)
+            X[:, cols] = (coefficients * unit[:, None] / problem.units).T
+            parts[i] = answer._replace(rnorm=answer.rnorm * unit, least=answer.least * unit)
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
         for_ranges(work, len(blocks))
-    if not converged.all() and not full_output:
-        raise ConvergenceError(_LIMIT_TEXT)
+    answers = Answers(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    if not full_output:
+        _complain(answers)
     x = X[:, 0] if flat else X
-    norm = dtype(rnorm[0]).item() if flat else rnorm.astype(dtype)
-    return (x, norm, NnlsInfo(kkt, n_iter, converged, used)) if full_output else (x, norm)
+    norm = dtype(answers.rnorm[0]).item() if flat else answers.rnorm.astype(dtype)
+    info = NnlsInfo(answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least)
+    return (x, norm, info) if full_output else (x, norm)
 
 
-def _safe_units(Bt: FloatArray) -> FloatArray:
-    """Divide, in place, each right-hand side whose squares would be lost by its largest entry; the divisors, mostly 1."""
-    units = np.ones(len(Bt))
-    with np.errstate(over="ignore"):
-        sizes = row_norms(Bt)
-    risky = np.flatnonzero(~((sizes > 1e-100) & (sizes < 1e100)))
-    if len(risky):
-        peak = np.abs(Bt[risky]).max(axis=1)
-        units[risky] = np.where(peak > 0, peak, 1.0)
-        Bt[risky] /= units[risky, None]
-    return units
+def _complain(answers: Answers) -> None:
+    if not answers.finished.all():
+        raise ConvergenceError(_LIMIT_TEXT)
+    open_ones = np.flatnonzero(~answers.optimal)
+    if len(open_ones):
+        j, many = open_ones[0], len(answers.optimal) > 1
+        which = f"the solution for column {j} of b (one of {len(open_ones)} such columns)" if many else "the solution"
+        warnings.warn(
+            f"{which} may not be optimal: its residual norm is {answers.rnorm[j]:.3g}, and the smallest possible one may be as small as "
+            f"{answers.least[j]:.3g}. Columns of A depend on each other so closely that rounding matters: rescale the rows of A and b, or "
+            "leave out columns that nearly depend on others; full_output=True returns these numbers instead of this warning.",
+            NotOptimalWarning,
+            stacklevel=4,
+        )
 
 
 def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
@@ -232,7 +251,7 @@ def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
         b = as_array(b, "b")
         if b.ndim not in (1, 2):
             raise InvalidInputError(f"Expected a 1D array, or a 2D array of right-hand sides in columns, but the shape of b is {b.shape}")
-    flat = b.ndim == 1 or b.shape[1] == 1
+    flat = b.ndim == 1
     rows = b.shape[0]
     if rows != A.shape[0]:
         raise InvalidInputError(
@@ -244,64 +263,56 @@ def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
     return A, B.tocsc() if sp.issparse(B) else B, flat
 
 
-def _check_start(x0: Any, n: int, k: int) -> BoolArray:
+def _check_start(x0: Any, n: int, k: int, flat: bool) -> BoolArray:
     start = as_array(x0, "x0")
     if start.ndim == 1:
         start = start[:, None]
     if start.shape != (n, k):
-        raise InvalidInputError(f"x0 has shape {np.shape(x0)}; expected that of the solution, {(n, k) if k > 1 else (n,)}.")
+        raise InvalidInputError(f"x0 has shape {np.shape(x0)}; expected that of the solution, {(n,) if flat else (n, k)}.")
     check_finite(start, "x0")
     return start > 0
 
 
-@dataclass(frozen=True)
-class Problem:
-    """``A`` seen with unit columns: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""
+class Outcome(NamedTuple):
+    """Coefficients of unit columns for each right-hand side, and what came of them."""
 
-    A: Points  # float64, already scaled where that was needed for safety
-    norms: FloatArray  # lengths of the columns as given
-    inverse: FloatArray
-    output: FloatArray  # factors from coefficients of unit columns to the solution for the columns as given
-
-    @classmethod
-    def of(cls, A: Points) -> Problem:
-        A = A.astype(np.float64, copy=False)
-        norms = _column_norms(A)
-        if ((norms > 1e-100) & (norms < 1e100)).all():
-            return cls(A, norms, 1 / norms, 1 / norms)
-        # squares may have been lost: divide each column by its largest entry, then by what is left of its length
-        peak = np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel()
-        safe = np.where(peak > 0, peak, 1.0)
-        A = (A @ sp.diags_array(1 / safe)).tocsr() if sp.issparse(A) else A / safe
-        norms = _column_norms(A)
-        inverse = 1 / np.where(norms > 0, norms, np.inf)
-        return cls(A, norms * safe, inverse, inverse / safe)
-
-    def unit(self) -> Points:
-        """The matrix with unit columns itself."""
-        return (self.A @ sp.diags_array(self.inverse)).tocsr() if sp.issparse(self.A) else self.A * self.inverse
-
-    def correlations(self, R: FloatArray) -> FloatArray:
-        """Products of the rows of ``R`` with the unit columns."""
-        return np.asarray(R @ self.A) * self.inverse
-
-    def measure(self, Bt: FloatArray, H: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Residual norm, KKT residual and gradient of each row of coefficients ``H`` for the right-hand sides in rows."""
-        X = H * self.inverse
-        R = Bt - (np.asarray((self.A @ X.T).T) if sp.issparse(self.A) else X @ self.A.T)
-        gradient = self.correlations(R)
-        violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
-        rnorm, size = row_norms(R), row_norms(Bt)
-        rnorm[rnorm <= INSIDE_AT * size] = 0.0  # less than what rounding leaves of b: not a residual
-        return rnorm, np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny), gradient
+    H: FloatArray
+    n_iter: IntArray
+    finished: BoolArray  # within the limit on iterations
+    measured: Measured
 
 
-def _column_norms(A: Points) -> FloatArray:
-    return np.sqrt(np.asarray(A.multiply(A).sum(axis=0)).ravel() if sp.issparse(A) else np.einsum("ij,ij->j", A, A))
+class Answers(NamedTuple):
+    """What is known of the solutions of a block of right-hand sides."""
+
+    rnorm: FloatArray
+    kkt: FloatArray
+    least: FloatArray
+    n_iter: IntArray
+    finished: BoolArray
+    optimal: BoolArray
 
 
-Outcome = tuple[FloatArray, IntArray, BoolArray, FloatArray, FloatArray]  # H, n_iter, converged, rnorm, kkt
 Solver = Callable[[FloatArray, "BoolArray | None", "int | None"], Outcome]
+
+
+def _settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | None) -> tuple[FloatArray, Answers]:
+    """Coefficients of the columns of A; where they are not shown to be optimal, from a solve with twice the digits."""
+    H, n_iter, finished, (rnorm, kkt, least, optimal, _) = outcome
+    X, n = H * problem.inverse, H.shape[1]
+    left = np.full(len(Bt), 3 * n) if maxiter is None else maxiter - n_iter
+    rows = np.flatnonzero(finished & ~optimal & (left > 0))
+    if len(rows) and H.shape[1] * Bt.shape[1] <= DENSE_LIMIT:
+        A = problem.A.toarray() if sp.issparse(problem.A) else problem.A
+        careful = solve_carefully(A, Bt[rows], X[rows], left[rows])
+        better = careful.rnorm < (1 - OPTIMAL_WITHIN) * careful.rnorm_before
+        X[rows[better]] = careful.X[better]
+        rnorm[rows] = np.where(better, careful.rnorm, careful.rnorm_before)
+        least[rows] = np.maximum(least[rows], careful.optimum)
+        optimal[rows] = is_optimal(rnorm[rows], least[rows], row_norms(Bt[rows]))
+        kkt[rows] = problem.measure(Bt[rows], X[rows] * problem.lengths, np.ones(len(rows))).kkt
+        n_iter[rows] += careful.n_steps
+    return X, Answers(rnorm, kkt, least, n_iter, finished, optimal)
 
 
 def _prepare(problem: Problem, method: str) -> tuple[Solver, str]:
@@ -310,39 +321,46 @@ def _prepare(problem: Problem, method: str) -> tuple[Solver, str]:
     if n <= LARGEST_GRAM and (method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n)):
         G = problem.A.T @ problem.A
         G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
-        if method == "bpp" or _well_conditioned(G):
-            return _pivoting(problem, G), "bpp"
+        rcond, sigma = _conditioning(G)
+        if method == "bpp" or rcond > WELL_CONDITIONED:
+            return _pivoting(problem, G, sigma), "bpp"
     return _active(problem), "active-set"
 
 
-def _well_conditioned(G: FloatArray) -> bool:
+def _conditioning(G: FloatArray) -> tuple[float, float]:
+    """Estimates of the reciprocal condition of ``G = A'A`` and of the smallest singular value of A; zeros where A has no full rank."""
     factor, info = lapack.dpotrf(G, lower=1)
     if info != 0:
-        return False
-    rcond, info = lapack.dpocon(factor, np.abs(G).sum(axis=0).max(), uplo="L")
-    return bool(info == 0 and rcond > WELL_CONDITIONED)
+        return 0.0, 0.0
+    size = np.abs(G).sum(axis=0).max()
+    rcond, info = lapack.dpocon(factor, size, uplo="L")
+    return float(rcond), float(np.sqrt(rcond * size))
 
 
-def _pivoting(problem: Problem, G: FloatArray) -> Solver:
+def _pivoting(problem: Problem, G: FloatArray, sigma: float) -> Solver:
     """Block principal pivoting; what it cannot solve, or not accurately, goes to the active set."""
     fallback = cache(lambda: _active(problem))
+
+    def measure(Bt: FloatArray, H: FloatArray) -> Measured:
+        return problem.measure(Bt, H, np.full(len(H), sigma), hold_all=True)
 
     def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
         result = block_pivoting(G, problem.correlations(Bt), row_norms(Bt), start=start, max_iter=maxiter)
         H = np.maximum(result.X, 0.0)
-        rnorm, kkt, gradient = problem.measure(Bt, H)
-        rough = np.flatnonzero(result.solved & (kkt > KKT_REFINE))
+        measured = measure(Bt, H)
+        rough = np.flatnonzero(result.solved & (measured.kkt > KKT_REFINE))
         if len(rough):  # one refinement with the explicit residual
-            H[rough] += grouped_correction(G, gradient, result.passive, rough)[rough]
+            H[rough] += grouped_correction(G, measured.gradient, result.passive, rough)[rough]
             np.maximum(H, 0.0, out=H)
-            rnorm[rough], kkt[rough], _ = problem.measure(Bt[rough], H[rough])
-        converged = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
-        again = np.flatnonzero(converged & (~result.solved | (kkt > KKT_GOOD)))
+            measured.put(rough, measure(Bt[rough], H[rough]))
+        finished = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
+        again = np.flatnonzero(finished & ~(result.solved & measured.optimal & (measured.kkt <= KKT_GOOD)))
         if len(again):
             left = None if maxiter is None else maxiter - int(result.n_iter[again].min())
-            H[again], steps, converged[again], rnorm[again], kkt[again] = fallback()(Bt[again], None, left)
+            H[again], steps, finished[again], others = fallback()(Bt[again], None, left)
+            measured.put(again, others)
             result.n_iter[again] += steps
-        return H, result.n_iter, converged, rnorm, kkt
+        return Outcome(H, result.n_iter, finished, measured)
 
     return solve
 
@@ -367,10 +385,9 @@ def _active(problem: Problem) -> Solver:
                 if sp.issparse(Z)
                 else active_set(Z, targets, start=first, max_steps=maxiter)
             )
-            H, steps, converged = result.dense(n), result.n_steps, result.converged
+            H, steps, finished, sigma = result.dense(n), result.n_steps, result.converged, result.sigma
         else:
-            H, steps, converged = local_active_set(Z, problem.norms, targets, start, maxiter)
-        rnorm, kkt, _ = problem.measure(Bt, H)
-        return H, steps, converged, rnorm, kkt
+            H, steps, finished, sigma = local_active_set(Z, problem.norms, targets, start, maxiter)
+        return Outcome(H, steps, finished, problem.measure(Bt, H, sigma))
 
     return solve

@@ -29,6 +29,7 @@ class ActiveSetResult:
     residual: FloatArray  # (n_rhs, dim), accurate relative to its own length
     n_steps: IntArray
     converged: BoolArray
+    sigma: FloatArray  # estimates of the smallest singular values of the passive columns
 
     def dense(self, n_columns: int) -> FloatArray:
         """Coefficients as an (n_rhs, n_columns) array."""
@@ -57,7 +58,7 @@ def active_set(
     capacity = max(1, min(dim, len(Z)))
     n_slots = int(np.clip(WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512))
     slots = Slots(Z, min(n_slots, max(n_rhs, 1)), capacity)
-    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.zeros(n_rhs, bool))
+    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.zeros(n_rhs, bool), np.ones(n_rhs))
     with serial_blas():
         for a in range(0, n_rhs, n_slots):
             rows = slice(a, min(a + n_slots, n_rhs))
@@ -70,6 +71,7 @@ def active_set(
                 out.values.append(h)
             out.residual[rows] = slots.r[:count]
             out.n_steps[rows] = slots.steps[:count]
+            out.sigma[rows] = slots.independence(count)
             out.converged[rows] = slots.ending[:count] != LIMIT
     return out
 
@@ -125,7 +127,7 @@ def active_set_sparse(
 ) -> ActiveSetResult:
     """`active_set` over the rows of a sparse ``U``: all rows are priced by a sparse product, only good ones become dense."""
     n_rhs, _dim = X.shape
-    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool))
+    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool), np.ones(n_rhs))
     for b in range(n_rhs):
         usable = np.ones(U.shape[0], bool) if allowed is None else allowed.copy()
         if exclude is not None:
@@ -142,7 +144,7 @@ def active_set_sparse(
             left = None if max_steps is None else max_steps + len(S) - int(out.n_steps[b])  # the columns it has are put back first
             solved = active_set(U[pool].toarray(), X[b : b + 1], start=[np.arange(len(S))], max_steps=left)
             out.n_steps[b] += solved.n_steps[0] - len(S)
-            out.converged[b] = solved.converged[0]
+            out.converged[b], out.sigma[b] = solved.converged[0], solved.sigma[0]
             stalled = np.linalg.norm(solved.residual[0]) >= np.linalg.norm(r) * (1 - 1e-15)
             S, h, r = pool[solved.passive[0]], solved.values[0], solved.residual[0]
             if stalled or not out.converged[b]:

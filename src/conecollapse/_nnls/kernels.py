@@ -21,6 +21,8 @@ from numba import njit
 
 DEPENDENT = 1e-11  # a unit column whose part outside the passive span is smaller adds nothing that float64 can resolve
 ORTHOGONAL = 0.7  # a pass of Gram-Schmidt that keeps this share of the length has left an orthogonal vector
+INDEPENDENT = 1e-5  # a determinant of unit columns above which it bounds their smallest singular value well enough
+LEAST_POWER = np.exp(-0.5)  # the infimum of ((k - 1) / k)^((k - 1) / 2)
 SMALL_RESIDUAL = 1e-3  # below this relative size the residual is made orthogonal to the passive columns once more
 
 LIMIT, OPTIMAL, INSIDE = 0, 1, 2  # how a solve ended: step limit, KKT point, residual below the tolerance
@@ -130,6 +132,33 @@ def solve_triangle(R, qx, k, z):  # type: ignore[no-untyped-def]
         for b in range(a + 1, k):
             s -= R[a, b] * z[b]
         z[a] = s / R[a, a]
+
+
+@njit(cache=True, nogil=True)
+def smallest_singular_value(R, k, u, z):  # type: ignore[no-untyped-def]
+    """A lower bound for, or an estimate of, the smallest singular value of the triangle, whose columns have unit length.
+
+    It is at least ``det R ((k - 1) / k)^((k - 1) / 2)`` (Hong & Pan 1992), which is enough for a few independent columns. Otherwise it is
+    estimated by inverse iteration, from a start that makes the solution grow.
+    """
+    size = 1.0
+    for a in range(k):
+        size *= R[a, a]
+    if size > INDEPENDENT:
+        return size * LEAST_POWER
+    size = 1.0
+    for turn in range(3):
+        for b in range(k):
+            u[b] = 0.0 if turn == 0 else z[b] / size
+        for a in range(k):  # R' u = signs, then R' u = the direction so far
+            if turn == 0:
+                u[a] += 1.0 if u[a] >= 0.0 else -1.0
+            u[a] /= R[a, a]
+            for b in range(a + 1, k):
+                u[b] -= R[a, b] * u[a]
+        solve_triangle(R, u, k, z)
+        size = np.sqrt(dot(z[:k], z[:k]))
+    return np.sqrt(dot(u[:k], u[:k])) / size
 
 
 @njit(cache=True, nogil=True)

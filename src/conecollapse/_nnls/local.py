@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from conecollapse._nnls.kernels import LIMIT, OPTIMAL, axpy, descend, dot
+from conecollapse._nnls.kernels import LIMIT, OPTIMAL, axpy, descend, dot, smallest_singular_value
+from conecollapse._nnls.proof import OPTIMAL_WITHIN, ZERO_RESIDUAL, least_residual
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
 INVALID = -1  # something is not finite, or too small or large to square: the caller takes care
+UNPROVEN = -2  # a solution is not shown to be optimal
 PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
 MANY = 256  # columns from which on a short list of them is worked on between full pricings
 N_BUCKETS = 64
@@ -18,26 +20,27 @@ INSIDE_AT = 1e-15  # a residual below this share of |x| is rounding
 
 def local_active_set(
     Z: FloatArray, weight: FloatArray, X: FloatArray, start: BoolArray | None, max_steps: int | None
-) -> tuple[FloatArray, IntArray, BoolArray]:
-    """Coefficients of each row of ``X`` over the rows of ``Z``, steps taken, and whether the step limit was kept.
+) -> tuple[FloatArray, IntArray, BoolArray, FloatArray]:
+    """Coefficients of each row of ``X`` over the rows of ``Z``, steps taken, whether the step limit was kept, and the smallest singular
+    values of the columns in use.
 
     The ``weight`` of a column is its length before it was scaled: choosing by weighted prices is Lawson and Hanson's rule for the
     columns as given, and where the solution is not unique it leads to the same one.
     """
     k, n = len(X), len(Z)
-    H, steps, ending = np.empty((k, n)), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    H, sigma, steps, ending = np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64)
     guess = np.empty((0, n), bool) if start is None else start
 
     def work(first: int, last: int) -> None:
-        solve_rows(Z, weight, X, H, steps, ending, guess, max_steps or 3 * n, first, last)
+        solve_rows(Z, weight, X, H, sigma, steps, ending, guess, max_steps or 3 * n, first, last)
 
     for_ranges(work, k, smallest=max(1, 20_000 // n**2))
-    return H, steps, ending != LIMIT
+    return H, steps, ending != LIMIT, sigma
 
 
 @njit(cache=True, nogil=True)
-def solve_rows(Z, weight, X, H, steps, ending, start, max_steps, first, last):  # type: ignore[no-untyped-def]
-    """Coefficients ``H`` of rows ``first`` to ``last`` of ``X`` over the rows of ``Z``.
+def solve_rows(Z, weight, X, H, sigma, steps, ending, start, max_steps, first, last):  # type: ignore[no-untyped-def]
+    """Coefficients ``H`` of rows ``first`` to ``last`` of ``X`` over the rows of ``Z``, and how independent those in use are: ``sigma``.
 
     ``start`` marks columns to try first, in as many rows as ``X`` has, or none.
     """
@@ -71,6 +74,7 @@ def solve_rows(Z, weight, X, H, steps, ending, start, max_steps, first, last):  
             if not warm and (n <= MANY or more == 0 or ending[i] != OPTIMAL):
                 break
             warm = False
+        sigma[i] = smallest_singular_value(R, k, qx, z)
         for j in range(n):
             H[i, j] = 0.0
         for a in range(k):
@@ -145,12 +149,12 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
                 fine = fine and X[c, i] == 0.0
     if not (fine and np.isfinite(total)):
         return x, rnorm, INVALID
-    H, steps, ending = np.empty((k, n)), np.zeros(k, np.int64), np.zeros(k, np.int64)
-    solve_rows(Z, norms, X, H, steps, ending, np.empty((0, n), np.bool_), max_steps, 0, k)
-    worst = 1
+    H, sigma, steps, ending = np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    g = np.empty(n)
+    solve_rows(Z, norms, X, H, sigma, steps, ending, np.empty((0, n), np.bool_), max_steps, 0, k)
     for c in range(k):
         if ending[c] == LIMIT:
-            worst = LIMIT
+            return x, rnorm, LIMIT
         b_norm = np.sqrt(dot(X[c], X[c]))
         for j in range(n):
             if H[c, j] > 0.0:
@@ -158,4 +162,22 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
                 axpy(-H[c, j], Z[j], X[c])
         length = np.sqrt(dot(X[c], X[c]))
         rnorm[c] = length if length > INSIDE_AT * b_norm else 0.0
-    return x, rnorm, worst
+        if not proven(Z, X[c], H[c], sigma[c], b_norm, length, g):
+            return x, rnorm, UNPROVEN
+    return x, rnorm, OPTIMAL
+
+
+@njit(cache=True, nogil=True)
+def proven(Z, r, h, sigma, b_norm, r_norm, g):  # type: ignore[no-untyped-def]
+    """Whether the coefficients ``h`` with residual ``r`` are shown to be optimal, as in `proof.is_optimal`; ``g`` gets the gradient."""
+    n, m = Z.shape
+    for j in range(n):
+        g[j] = dot(Z[j], r)
+    reach = np.inf
+    for _ in range(2):
+        least, rounding = least_residual(g, h, False, sigma, reach, m, b_norm, r_norm)
+        if r_norm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm:
+            return True
+        if Z.min() >= 0.0 or Z.max() <= 0.0:
+            reach = np.sqrt(m)
+    return False

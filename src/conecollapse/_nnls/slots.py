@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from conecollapse._nnls.kernels import descend, dot
+from conecollapse._nnls.kernels import descend, dot, smallest_singular_value
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
@@ -58,6 +58,19 @@ class Slots:
         """Passive columns and their coefficients in one slot, copied."""
         k = self.k[slot]
         return self.S[slot, :k].copy(), self.h[slot, :k].copy()
+
+    def independence(self, count: int) -> FloatArray:
+        """Estimates of the smallest singular values of the passive columns in the first ``count`` slots."""
+        sigma = np.empty(count)
+        _independence(self.R, self.k, sigma)
+        return sigma
+
+
+@njit(cache=True, nogil=True)
+def _independence(R, k, sigma):  # type: ignore[no-untyped-def]
+    u, z = np.empty(R.shape[1]), np.empty(R.shape[1])
+    for s in range(len(sigma)):
+        sigma[s] = smallest_singular_value(R[s], k[s], u, z)
 
 
 @njit(cache=True, nogil=True)

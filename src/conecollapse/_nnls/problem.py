@@ -1,0 +1,112 @@
+"""A least-squares problem seen with unit columns, and what can be measured of its solutions with A itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._linalg import row_norms
+from conecollapse._nnls.local import INSIDE_AT
+from conecollapse._nnls.proof import is_optimal, least_residuals
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+
+SAFE = 1e-100, 1e100  # lengths whose squares lose nothing
+
+
+class Measured(NamedTuple):
+    """What the residual of each row says of it."""
+
+    rnorm: FloatArray
+    kkt: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|
+    least: FloatArray  # no solution has a smaller residual norm
+    optimal: BoolArray
+    gradient: FloatArray
+
+    def put(self, rows: IntArray, other: Measured) -> None:
+        """Replace ``rows`` by the rows of another."""
+        for mine, theirs in zip(self, other, strict=True):
+            mine[rows] = theirs
+
+
+@dataclass(frozen=True)
+class Problem:
+    """``A`` seen with unit columns: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""
+
+    A: Points  # float64; columns whose squares would be lost are divided by ``units``, powers of two
+    norms: FloatArray  # lengths of the columns as given
+    inverse: FloatArray
+    units: FloatArray
+
+    @classmethod
+    def of(cls, A: Points) -> Problem:
+        A = A.astype(np.float64, copy=False)
+        norms = _column_norms(A)
+        if ((norms > SAFE[0]) & (norms < SAFE[1])).all():
+            return cls(A, norms, 1 / norms, np.ones(len(norms)))
+        units = power_of_two(np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel())
+        A = (A @ sp.diags_array(1 / units)).tocsr() if sp.issparse(A) else A / units
+        norms = _column_norms(A)
+        return cls(A, norms * units, 1 / np.where(norms > 0, norms, np.inf), units)
+
+    def unit(self) -> Points:
+        """The matrix with unit columns itself."""
+        return (self.A @ sp.diags_array(self.inverse)).tocsr() if sp.issparse(self.A) else self.A * self.inverse
+
+    @property
+    def lengths(self) -> FloatArray:
+        """Lengths of the columns of ``A``."""
+        return self.norms / self.units
+
+    @cached_property
+    def reach(self) -> float:
+        """A bound on the sum of the coefficients of unit columns in any optimum, as a multiple of |b|: known where signs do not mix."""
+        return float(np.sqrt(self.A.shape[0])) if self.A.min() >= 0 or self.A.max() <= 0 else np.inf
+
+    def correlations(self, R: FloatArray) -> FloatArray:
+        """Products of the rows of ``R`` with the unit columns."""
+        return np.asarray(R @ self.A) * self.inverse
+
+    def measure(self, Bt: FloatArray, H: FloatArray, sigma: FloatArray, *, hold_all: bool = False) -> Measured:
+        """Measure each row of coefficients ``H`` for the right-hand sides in rows.
+
+        ``sigma`` estimates the smallest singular value of the unit columns in use, or of all of them if ``hold_all``.
+        """
+        X = H * self.inverse
+        R = Bt - (np.asarray((self.A @ X.T).T) if sp.issparse(self.A) else X @ self.A.T)
+        gradient = self.correlations(R)
+        violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
+        rnorm, size = row_norms(R), row_norms(Bt)
+        optimal = np.zeros(len(H), bool)
+        for reach in (np.inf, self.reach) if not hold_all else (np.inf,):
+            least, rounding = least_residuals(gradient, H, hold_all, sigma, reach, self.A.shape[0], size, rnorm)
+            optimal = is_optimal(rnorm + rounding, least, size)
+            if optimal.all():
+                break
+        rnorm[rnorm <= INSIDE_AT * size] = 0.0  # less than what rounding leaves of b: not a residual
+        return Measured(rnorm, np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny), least, optimal, gradient)
+
+
+def safe_units(Bt: FloatArray) -> FloatArray:
+    """Divide, in place, each right-hand side whose squares would be lost by a power of two near its peak; the divisors, mostly 1."""
+    units = np.ones(len(Bt))
+    with np.errstate(over="ignore"):
+        sizes = row_norms(Bt)
+    risky = np.flatnonzero(~((sizes > SAFE[0]) & (sizes < SAFE[1])))
+    if len(risky):
+        units[risky] = power_of_two(np.abs(Bt[risky]).max(axis=1))
+        Bt[risky] /= units[risky, None]
+    return units
+
+
+def power_of_two(size: FloatArray) -> FloatArray:
+    """A power of two near each entry, with a finite inverse; 1 for zero. Dividing by it changes no digit."""
+    exponent = np.clip(np.frexp(size)[1] - 1, -1020, 1020)
+    return np.asarray(np.where(size > 0, np.ldexp(1.0, exponent), 1.0))
+
+
+def _column_norms(A: Points) -> FloatArray:
+    return np.sqrt(np.asarray(A.multiply(A).sum(axis=0)).ravel() if sp.issparse(A) else np.einsum("ij,ij->j", A, A))

@@ -1,0 +1,74 @@
+r"""How much smaller a residual could be: what a solution and its gradient prove, rounding errors included.
+
+Let ``h >= 0`` be a candidate for unit columns ``z_j``, ``r = b - Z h`` its residual and ``g_j = z_j . r``. Call some columns, among them
+all with ``h_j > 0``, *held*, let :math:`\sigma` be their smallest singular value, and let ``v_j`` be what is wrong with a held column:
+``|g_j|`` where ``h_j > 0``, else ``max(g_j, 0)``. For any other candidate ``h*`` with ``d = Z (h* - h)``,
+
+.. math:: |r^*|^2 = |r|^2 - 2 g \cdot (h^* - h) + |d|^2, \qquad |h^* - h|_{held} \le (|d| + \sum_{others} h^*_j) / \sigma,
+
+so with ``lean`` :math:`= |v| / \sigma` and ``worst`` the largest ``g_j + lean`` of the other columns
+
+.. math:: |r^*|^2 \ge |r|^2 - lean^2 - 2 \max(worst, 0) \sum_{others} h^*_j.
+
+If ``worst`` is not positive, this is a lower bound for every ``h*``, however large. If it is, a bound on the sum of ``h*`` helps: for A
+without negative entries the sum is at most ``sqrt(m) |b|`` in an optimum (*reach*). Otherwise nothing is proven: a gradient far below
+rounding can belong to a column that lowers the residual a great deal, with an enormous coefficient. All of it is relative to the
+residual that A and b themselves give, so no scaling of rows or columns can hide an error.
+
+Rounding errors of sums of k terms grow like sqrt(k) (Higham & Mary 2019); that estimate is used with room to spare.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from conecollapse._types import BoolArray, FloatArray
+
+OPTIMAL_WITHIN = 1e-3  # a residual norm is optimal when it is at most this share above the smallest possible one,
+ZERO_RESIDUAL = 1e-12  # or at most this share of |b|, which is what rounding leaves of ordinary problems with an exact solution
+SAFETY = 4.0  # how much smaller than estimated the smallest singular value is taken to be
+EPS = float(np.finfo(np.float64).eps)
+
+
+def is_optimal(rnorm: FloatArray, least: FloatArray, b_norm: FloatArray) -> BoolArray:
+    """Whether residual norms are as good as the smallest possible ones."""
+    return rnorm <= (1 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
+
+
+@njit(cache=True, nogil=True)
+def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
+    """A lower bound for the residual norm of any solution, and the rounding error of ``r_norm``; all columns are held, or those in use."""
+    total, count = 0.0, 0
+    for j in range(len(h)):
+        if h[j] > 0.0:
+            total += h[j]
+            count += 1
+    rounding = EPS * (4.0 + np.sqrt(count)) * (b_norm + total)
+    noise = rounding + EPS * (4.0 + np.sqrt(dim)) * r_norm
+    wrong, worst = 0.0, -np.inf
+    for j in range(len(h)):
+        if h[j] > 0.0:
+            wrong += (abs(g[j]) + noise) ** 2
+        elif hold_all:
+            wrong += max(g[j] + noise, 0.0) ** 2
+        elif g[j] > worst:
+            worst = g[j]
+    if wrong > 0.0:
+        lean = np.sqrt(wrong) * SAFETY / sigma if sigma > 0.0 else np.inf
+    else:
+        lean = 0.0
+    square = r_norm * r_norm - lean * lean
+    worst += noise + lean
+    if worst > 0.0 and r_norm > 0.0:
+        square -= 2.0 * worst * reach * b_norm
+    return max(np.sqrt(max(square, 0.0)) - rounding, 0.0), rounding
+
+
+@njit(cache=True, nogil=True)
+def least_residuals(G, H, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
+    """`least_residual` for each row of gradients and coefficients."""
+    least, rounding = np.empty(len(H)), np.empty(len(H))
+    for i in range(len(H)):
+        least[i], rounding[i] = least_residual(G[i], H[i], hold_all, sigma[i], reach, dim, b_norm[i], r_norm[i])
+    return least, rounding

@@ -1,0 +1,180 @@
+"""NNLS at any condition: an answer is optimal, or it says that it may not be."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from hard_nnls import exact_optimum, families, judge
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conecollapse import NotOptimalWarning, nnls
+from conecollapse._nnls import twofold
+from conecollapse._nnls.kernels import smallest_singular_value
+from conecollapse._nnls.problem import Problem
+from conecollapse._nnls.proof import SAFETY, ZERO_RESIDUAL
+
+METHODS = ["auto", "bpp", "active-set"]
+MUST = 1.01  # a residual norm may be this multiple of the best one, or a rounding error of b
+HUGE_X = (
+    np.array([[1e10, -1e10], [1e-6, 1.1e-6]]),
+    np.array([1.0, 1.0]),
+)  # x = (4.8e5, 4.8e5), and its last digit is worth 0.6 in the first row
+
+
+def scipys(A, b):
+    try:
+        return scipy.optimize.nnls(A, b, maxiter=100 * A.shape[1])[0]
+    except RuntimeError:
+        return None
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-15, 1e-20])
+@pytest.mark.parametrize("method", METHODS)
+def test_two_columns_that_differ_by_less_than_rounding(size, method):
+    A, b = np.array([[1.0, -1.0], [size, size]]), np.array([0.0, 1.0])
+    x, rnorm, info = nnls(A, b, method=method, full_output=True)
+    np.testing.assert_allclose(x, 0.5 / size, rtol=1e-15)
+    assert rnorm < 1e-15
+    assert info.converged.all()
+    assert nnls(A, b, method=method)[1] == rnorm
+
+
+@pytest.mark.parametrize("name", families())
+def test_optimal_or_not_converged(name):
+    """Against SciPy and the exact optimum; and what is not converged is off by no more than what the rounding of x does."""
+    rng = np.random.default_rng(list(families()).index(name))
+    for _ in range(20):
+        A, b = families()[name](rng)
+        x, rnorm, info = nnls(A, b, full_output=True)
+        ours, theirs, optimum = judge(A, b, x, scipys(A, b))
+        size = np.linalg.norm(b)
+        assert (x >= 0).all()
+        assert rnorm == pytest.approx(ours, rel=1e-3, abs=ZERO_RESIDUAL * size)
+        assert info.least[0] <= optimum * (1 + 1e-12)
+        assert ours <= MUST * min(theirs, optimum) + ZERO_RESIDUAL * size or not info.converged[0]
+        assert info.converged[0] or ours <= optimum + np.finfo(float).eps * np.linalg.norm(np.abs(A) @ x)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_door_gives_the_same_answer(method):
+    """One right-hand side or many, sparse or dense, warm or cold, whatever the method."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((8, 10)) * 10.0 ** rng.uniform(-6, 6, (8, 1))
+    B = rng.standard_normal((8, 12))
+    optima = [exact_optimum(A, b, np.zeros(10)) for b in B.T]
+    for M, start in ((A, None), (sp.csr_array(A), None), (A, np.ones((10, 12)))):
+        _, rnorm, info = nnls(M, B, method=method, x0=start, full_output=True)
+        assert info.converged.sum() >= 6
+        np.testing.assert_allclose(rnorm[info.converged], np.array(optima)[info.converged], rtol=2e-3, atol=1e-11)
+    for j in np.flatnonzero(info.converged):
+        assert nnls(A, B[:, j], method=method)[1] == pytest.approx(rnorm[j], rel=2e-3, abs=1e-11)
+
+
+def test_what_is_not_shown_to_be_optimal_says_so():
+    A, b = HUGE_X
+    x, rnorm, info = nnls(A, b, full_output=True)
+    assert not info.converged[0]
+    assert info.least[0] == 0
+    assert rnorm > 1e-9
+    with pytest.warns(NotOptimalWarning, match=rf"residual norm is {rnorm:.3g}, and the smallest possible one may be as small as 0\."):
+        np.testing.assert_array_equal(nnls(A, b)[0], x)
+    with pytest.warns(NotOptimalWarning, match=r"column 1 of b \(one of 2 such columns\)") as warned:
+        nnls(A, np.column_stack([A[:, 0], b, 2 * b]))
+    assert warned[0].filename == __file__
+
+
+def test_a_sparse_matrix_too_large_to_fill_says_so(monkeypatch):
+    monkeypatch.setattr("conecollapse._nnls.DENSE_LIMIT", 0)
+    A = sp.csr_array(np.array([[1.0, -1.0], [1e-12, 1e-12]]))
+    _, rnorm, info = nnls(A, np.array([0.0, 1.0]), full_output=True)
+    assert rnorm == pytest.approx(1.0)
+    assert not info.converged[0]
+    assert info.least[0] < 0.01
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["normal", "uniform", "integers", "low rank", "repeated", "opposite"]), st.booleans())
+def test_ordinary_problems_converge(seed, kind, inside):
+    """Any shape and rank, without a warning (the tests turn warnings into errors)."""
+    rng = np.random.default_rng(seed)
+    m, n = rng.integers(1, 12, 2)
+    A = {
+        "normal": lambda: rng.standard_normal((m, n)),
+        "uniform": lambda: rng.random((m, n)),
+        "integers": lambda: rng.integers(-2, 3, (m, n)).astype(float),
+        "low rank": lambda: rng.random((m, 2)) @ rng.random((2, n)),
+        "repeated": lambda: np.repeat(rng.standard_normal((m, n)), 2, axis=1),
+        "opposite": lambda: np.hstack([(M := rng.standard_normal((m, n))), -M]),
+    }[kind]()
+    b = A @ rng.random(A.shape[1]) if inside else rng.standard_normal(m)
+    assert nnls(A, b, full_output=True)[2].converged.all()
+    nnls(A, b)
+
+
+@given(st.integers(0, 10**6))
+def test_the_lower_bound_holds_for_any_candidate(seed):
+    """Whatever coefficients are measured, optimal or not, no residual is below the bound."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((7, 5)) * 10.0 ** rng.uniform(-4, 4, (7, 1))
+    b = rng.standard_normal(7)
+    problem = Problem.of(A)
+    x = nnls(A, b, full_output=True)[0]
+    optimum = exact_optimum(A, b, x)
+    for _ in range(5):
+        h = x * problem.norms * (1 + 10.0 ** rng.uniform(-15, 0) * rng.standard_normal(5)) + (rng.random(5) < 0.2) * rng.random(5)
+        h = np.maximum(h, 0)[None, :]
+        used = (problem.unit())[:, h[0] > 0]
+        sigma = np.linalg.svd(used, compute_uv=False).min(initial=1.0)
+        assert problem.measure(b[None, :], h, np.array([sigma])).least[0] <= optimum * (1 + 1e-12)
+        everything = np.linalg.svd(problem.unit(), compute_uv=False).min()
+        assert problem.measure(b[None, :], h, np.array([everything]), hold_all=True).least[0] <= optimum * (1 + 1e-12)
+        assert problem.measure(b[None, :], h, np.zeros(1)).least[0] == 0 or not h.any()  # nothing is known of the columns
+
+
+@given(st.integers(0, 10**6), st.integers(1, 30), st.floats(0, 14))
+def test_smallest_singular_value(seed, k, digits):
+    """For unit columns the estimate is at most `SAFETY` times too large, and never smaller than both the true value and 6e-6."""
+    rng = np.random.default_rng(seed)
+    R = np.zeros((32, 32))
+    A = rng.standard_normal((k + 2, k)) * 10.0 ** -(digits * rng.random((k + 2, 1)))
+    R[:k, :k] = np.linalg.qr(A / np.linalg.norm(A, axis=0))[1]
+    R *= np.sign(np.diag(R) + 0.5)[:, None]
+    true = np.linalg.svd(R[:k, :k], compute_uv=False).min()
+    estimate = smallest_singular_value(R, k, np.empty(32), np.empty(32))
+    assert min(true * (1 - 1e-3), 6e-6) - 1e-14 <= estimate <= SAFETY * true + 1e-14
+
+
+@given(st.integers(0, 10**6))
+def test_arithmetic_of_twice_the_precision(seed):
+    rng = np.random.default_rng(seed)
+    (a, b), (da, db) = rng.standard_normal(2) * 10.0 ** rng.uniform(-6, 6, 2), rng.uniform(-0.5, 0.5, 2)
+    pair, other = twofold.two_sum(a, da * np.spacing(a)), twofold.two_sum(b, db * np.spacing(b))
+    p, q = (sum(map(Fraction, v)) for v in (pair, other))
+    for operation, exact in ((twofold.add, p + q), (twofold.multiply, p * q), (twofold.divide, p / q)):
+        result = operation(*pair, *other)
+        assert abs(sum(map(Fraction, result)) - exact) <= Fraction(2) ** -98 * max(abs(exact), abs(p), abs(q)) * (
+            operation is twofold.add
+        ) + (Fraction(2) ** -98 * abs(exact))
+        assert result[0] == sum(result)
+    root = sum(map(Fraction, twofold.square_root(*twofold.multiply(*pair, *pair))))
+    assert abs(root - abs(p)) <= Fraction(2) ** -98 * abs(p)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("shape", [(6, 3), (900, 30), (4, 9)])
+def test_a_column_gives_a_column(shape, method):
+    """``b`` of shape (m, 1) gives ``x`` of shape (n, 1) and one residual norm in an array."""
+    rng = np.random.default_rng(1)
+    A, b = rng.random(shape), rng.random((shape[0], 1))
+    flat, size = nnls(A, b[:, 0], method=method)
+    for M, column in ((A, b), (sp.csr_array(A), b), (A, sp.csc_array(b)), (A, b.tolist())):
+        x, rnorm = nnls(M, column, method=method)
+        assert x.shape == (shape[1], 1)
+        assert rnorm.shape == (1,)
+        np.testing.assert_allclose(x[:, 0], flat, atol=1e-9)
+        np.testing.assert_allclose(rnorm, size)
+    assert nnls(A, b, x0=x)[0].shape == x.shape
