@@ -163,10 +163,10 @@ def test_empty_rows_and_columns_are_named():
     X = pd.DataFrame(np.ones((4, 3)), columns=["a", "b", "c"])
     X.loc[2] = 0.0
     X["b"] = 0.0
-    with pytest.warns(UserWarning, match=r"sample 2 of X holds only zeros.*label 0"), pytest.warns(UserWarning, match=r"feature 'b' of X"):
+    with pytest.warns(UserWarning, match=r"sample 2 of X holds only zeros.*label -1"), pytest.warns(UserWarning, match=r"feature 'b' of X"):
         model = OrthogonalNMF(2, random_state=0).fit(X)
     assert model.labels_.shape == (4,)
-    assert model.labels_[2] == 0
+    assert model.labels_[2] == -1
     assert (model.components_[:, 1] == 0).all()
 
 

@@ -10,6 +10,7 @@ from conecollapse._types import FloatArray, IntArray, Points, Sparse
 
 _PROJECTION_SEED = 0x5EED  # any fixed direction in general position serves; fixed, so that runs repeat
 _ROUNDING = 1e-14
+FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of squares below this have lost digits to underflow
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
 
 
@@ -58,6 +59,19 @@ def row_norms(R: Points) -> FloatArray:
     if sp.issparse(R):
         return np.sqrt(np.asarray(R.multiply(R).sum(axis=1)).ravel())
     return np.sqrt(np.einsum("ij,ij->i", R, R))
+
+
+def row_lengths(R: Points) -> FloatArray:
+    """Length of each row in float64, whatever its scale: rows whose squares leave the range of floating point are scaled first."""
+    if sp.issparse(R):
+        squares = np.asarray(sp.csr_array((np.square(R.data, dtype=np.float64), R.indices, R.indptr), shape=R.shape).sum(axis=1)).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", R, R, dtype=np.float64)
+    lengths = np.sqrt(squares)
+    lost = np.flatnonzero(~((squares >= FAINT) & (squares < np.inf)))
+    if len(lost):
+        lengths[lost] = unit_rows(R[lost])[1]
+    return lengths
 
 
 def merge_colinear(U: Points, tol: float) -> IntArray:

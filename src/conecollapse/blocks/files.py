@@ -43,7 +43,7 @@ class FileTable(BlockedTable):
         if axis == self.axis:
             return self
         other = FileTable(self.source, axis)
-        other.unit = self.unit
+        other.unit, other.dtype = self.unit, self.dtype
         if "survey" in self.__dict__:
             other.__dict__["survey"] = self.survey
         return other

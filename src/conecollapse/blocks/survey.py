@@ -17,9 +17,9 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
 
 @dataclass(frozen=True)
 class BlockSurvey:
-    """Of one block: its largest entry, squared lengths of its columns in units of that entry, which of its rows hold anything."""
+    """Of one block: the largest entry of each column, squared lengths of the columns in units of that, which rows hold anything."""
 
-    peak: float
+    peaks: FloatArray
     squares: FloatArray
     filled: BoolArray
 
@@ -29,18 +29,24 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
     if 0 in block.shape:
         raise InvalidInputError(f"{label} of X is empty, of shape {block.shape}; leave such blocks out (in Dask: rechunk).")
     check_block(block, at, label)
+    width = block.shape[1]
     if sp.issparse(block):
-        data, columns = block.data, block.indices
-        peak = float(data.max(initial=0.0))
-        scaled = data.astype(np.float64) / (peak or 1.0)
-        squares = np.bincount(columns, weights=scaled**2, minlength=block.shape[1]).astype(np.float64)
-        return BlockSurvey(peak, squares, np.diff(block.indptr) > 0)
-    peak = float(block.max())
-    squares = np.zeros(block.shape[1])
+        data, columns = block.data.astype(np.float64), block.indices
+        peaks = np.zeros(width)
+        np.maximum.at(peaks, columns, data)
+        squares = np.bincount(columns, weights=np.square(data / _or_one(peaks)[columns]), minlength=width).astype(np.float64)
+        return BlockSurvey(peaks, squares, np.diff(block.indptr) > 0)
+    peaks = block.max(axis=0).astype(np.float64)
+    squares, units = np.zeros(width), _or_one(peaks)
     for rows in np.array_split(block, max(1, block.size // 2**20)):
-        scaled = rows.astype(np.float64) / (peak or 1.0)
+        scaled = rows / units
         squares += np.einsum("ij,ij->j", scaled, scaled)
-    return BlockSurvey(peak, squares, block.any(axis=1))
+    return BlockSurvey(peaks, squares, block.any(axis=1))
+
+
+def _or_one(peaks: FloatArray) -> FloatArray:
+    """What to divide by: 1 where there is nothing."""
+    return np.where(peaks > 0, peaks, 1.0)
 
 
 def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") -> Points:
@@ -69,16 +75,23 @@ def _moved(message: str, at: tuple[int, int]) -> str:
 class Survey:
     """Of the whole table."""
 
-    peak: float  # largest entry
+    peaks: FloatArray  # (n_features,) largest entries of the columns
     lengths: FloatArray  # (n_features,) of the columns
     filled: BoolArray  # (n_samples,) which samples hold anything
 
     @classmethod
     def of(cls, grid: list[list[BlockSurvey]]) -> Survey:
         """Put together from a grid of blocks: rows of it are blocks of samples, columns of it blocks of features."""
-        peak = max(block.peak for row in grid for block in row)
-        squares: list[AnyArray] = []
+        peaks, lengths = [], []
         for column in zip(*grid, strict=True):
-            squares.append(sum(block.squares * (block.peak / (peak or 1.0)) ** 2 for block in column))  # type: ignore[arg-type]
+            peak = np.max([block.peaks for block in column], axis=0)
+            squares: AnyArray = np.sum([block.squares * (block.peaks / _or_one(peak)) ** 2 for block in column], axis=0)
+            peaks.append(peak)
+            lengths.append(np.sqrt(squares) * peak)
         filled = [np.any([block.filled for block in row], axis=0) for row in grid]
-        return cls(peak, np.sqrt(np.concatenate(squares)) * peak, np.concatenate(filled))
+        return cls(np.concatenate(peaks), np.concatenate(lengths), np.concatenate(filled))
+
+    @property
+    def peak(self) -> float:
+        """The largest entry."""
+        return float(self.peaks.max())

@@ -95,9 +95,10 @@ class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
         return float(np.sum(np.square(self.lengths)))
 
     def divided(self, unit: float) -> BlockedTable:
-        """The table over ``unit``; nothing is copied."""
+        """The table over ``unit``, in float64; a block is converted when it is visited, and nothing is copied here."""
         other = self._copy()
         other.unit = self.unit * unit
+        other.dtype = np.dtype(np.float64)
         return other
 
     @abstractmethod
@@ -148,7 +149,7 @@ class Columns(spla.LinearOperator):  # type: ignore[misc]
         self.indices = indices
         self.scale = scale.astype(np.float64)
         weights = np.zeros(table.shape[1])
-        weights[indices] = self.scale**2
+        weights[indices] = self.scale
         self.row_lengths: FloatArray = np.sqrt(self._row_squares(weights))
         self.squared_norm = float(np.sum((self.scale * table.lengths[indices]) ** 2))
 
@@ -206,10 +207,12 @@ def transposed_times_piece(block: Points, C: AnyArray, _: Any) -> AnyArray:
 
 
 def weighted_squares(block: Points, _: Any, weights: FloatArray) -> FloatArray:
-    """Squared lengths of the rows, columns weighted."""
+    """Squared lengths of the rows, columns weighted before they are squared, so that no square is lost."""
     if sp.issparse(block):
-        return np.asarray(block.multiply(block).astype(np.float64) @ weights)
-    return np.concatenate([np.square(rows, dtype=np.float64) @ weights for rows in np.array_split(block, 1 + block.size // 2**20)])
+        weighted = sp.csr_array(block @ sp.diags_array(weights))
+        return np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel()
+    pieces = (rows * weights for rows in np.array_split(block, 1 + block.size // 2**20))
+    return np.concatenate([np.einsum("ij,ij->i", rows, rows) for rows in pieces])
 
 
 def weighted_squares_piece(block: Points, weights: FloatArray, _: Any) -> FloatArray:
@@ -228,5 +231,6 @@ def inner_gram(block: Points, _: Any, columns: tuple[IntArray, FloatArray]) -> F
     """``M_i' M_i`` for these columns, scaled."""
     indices, scale = columns
     M = block[:, indices]
+    M = M @ sp.diags_array(scale) if sp.issparse(M) else M * scale
     K = M.T @ M
-    return np.asarray((K.toarray() if sp.issparse(K) else K).astype(np.float64) * np.outer(scale, scale))
+    return np.asarray((K.toarray() if sp.issparse(K) else K).astype(np.float64))

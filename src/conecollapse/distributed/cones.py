@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import CheckpointError
-from conecollapse._types import FloatArray, Points
+from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.distributed.run import compute, n_workers, named, tree
 from conecollapse.geometry.cone import Cone, warn_if_too_coarse
 from conecollapse.geometry.streaming import MergeStack, Part, cone_of_part, merge_parts, whole, with_held_rays
-from conecollapse.geometry.tall import safe_unit, stacked, tall_certificate, triangular
+from conecollapse.geometry.tall import column_units, in_units, stacked, tall_certificate, triangular
 
 if TYPE_CHECKING:
     from conecollapse.distributed.table import DaskTable
@@ -49,8 +49,8 @@ def merged_cone(table: DaskTable, tol: float, checkpoint: str | PathLike[str] | 
 def tall_cone(table: DaskTable, tol: float) -> Cone:
     """From blocks of samples of a table with more samples than features."""
     warn_if_too_coarse(table, tol)
-    unit = safe_unit(table.survey.peak)
-    leaves = named("qr", _triangular_of, [(strip, table.dtype, unit) for strip in table.strips])
+    units = column_units(table.survey.peaks)
+    leaves = named("qr", _triangular_of, [(strip, units) for strip in table.strips])
     R: FloatArray = compute([tree("qr", stacked, leaves)], "qr", "The factors of its blocks are lost; start a cluster and call again.")[0]
     return with_held_rays(table, tall_certificate(R, table.shape[0], tol))
 
@@ -60,6 +60,5 @@ def _rays_of(block: Points, dtype: Any, tol: float) -> Part:
     return cone_of_part(points.astype(dtype, copy=False), tol)
 
 
-def _triangular_of(block: Points, dtype: Any, unit: float) -> FloatArray:
-    block = block.astype(dtype, copy=False)
-    return triangular(block if unit == 1 else block.astype(np.float64) / unit)
+def _triangular_of(block: AnyArray, units: FloatArray) -> FloatArray:
+    return triangular(in_units(block, units))

@@ -11,24 +11,50 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import as_matrix, check_count
+from conecollapse._checks import as_matrix, check_count, check_finite
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import row_norms
-from conecollapse._types import AnyArray, IntArray, Points
+from conecollapse._linalg import row_lengths
+from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 from conecollapse.blocks import BlockedTable, as_table
 from conecollapse.estimators._affinity import Input, make_input
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tables import check_table, divided, generator, safe_unit, warn_of_empty
+from conecollapse.estimators._tables import (
+    NO_CLUSTER,
+    carries_rounding,
+    check_range,
+    check_table,
+    filled_lines,
+    generator,
+    in_dtype,
+    safe_unit,
+    warn_of_empty,
+    warn_of_samples,
+    working_table,
+)
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
 from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
+
+EMPTY_SAMPLES = f"kept in place, with zero encodings and the label {NO_CLUSTER}, which means no cluster"
 
 
 def rival_means(profiles: AnyArray, k: int) -> Any:
     """For each feature its largest mean in a cluster other than k; 0 where there is no other."""
     others = np.delete(profiles, k, axis=0)
     return others.max(axis=0) if len(others) else 0
+
+
+def cluster_sizes(labels: Any, n_clusters: int) -> IntArray:
+    """Samples in each cluster; those without one are not counted."""
+    labels = np.asarray(labels)
+    return np.bincount(labels[labels != NO_CLUSTER], minlength=n_clusters)
+
+
+def _in_range(table: Points) -> Points:
+    if not isinstance(table, BlockedTable):
+        check_finite(table, "X, in the unit of the samples of `fit`,")
+    return table
 
 
 class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,28 +96,35 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
         """Factorize ``X`` (n_samples, n_features)."""
         X = check_table(self, X, reset=True)
-        keeps_zeros = self.affinity in (None, "precomputed")
-        empty = warn_of_empty(X, "kept in place" + (", with zero encodings and the label 0" if keeps_zeros else ""), self)
+        empty = warn_of_empty(X, EMPTY_SAMPLES, self)
         self._check_parameters(X, int((~empty).sum()))
-        self._unit = X.dtype.type(safe_unit(X))
-        source = self._make_input(divided(X, self._unit))
+        self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, carries_rounding(X)
+        self._unit = safe_unit(X)
+        table = working_table(X, self._unit)
+        check_range(X, table, self._unit)
+        self._on_graph = np.flatnonzero(~empty) if self._is_graph else None
+        source = self._make_input(table[self._on_graph] if self._is_graph and empty.any() else table)
         result = self._factorize(source.table, generator(self.random_state))
-        if keeps_zeros and empty.any():
-            result.W[empty] = 0
-        self._set_factors(result, source)
+        self._set_factors(result, source, empty)
         self._input = source.forget()
-        self.profiles_ = self._profiles(X)
+        self.profiles_ = self._profiles(table)
         if isinstance(X, BlockedTable):
             self.labels_: Any = X.wrap(self.labels_)
         return self
 
-    def _profiles(self, X: Points) -> AnyArray:
+    @property
+    def _is_graph(self) -> bool:
+        """Whether a graph is made of the samples. A sample of zeros has no direction and no neighbours, and is left out of it."""
+        return self.affinity not in (None, "precomputed")
+
+    def _profiles(self, table: Points) -> AnyArray:
         """Mean sample of each cluster; zero for clusters without samples."""
-        n, r = X.shape[0], self.components_.shape[0]
-        members = sp.csr_array((np.ones(n, X.dtype), self.labels_, np.arange(n + 1)), shape=(n, r))
-        sums = (X.T @ members.toarray()).T if isinstance(X, BlockedTable) else members.T @ X
-        counts = np.maximum(np.bincount(self.labels_, minlength=r), 1)[:, None]
-        return np.asarray((sums.toarray() if sp.issparse(sums) else sums) / counts).astype(X.dtype)
+        n, r = table.shape[0], self.components_.shape[0]
+        rows = np.flatnonzero(self.labels_ != NO_CLUSTER)
+        members = sp.csr_array((np.ones(len(rows)), (rows, self.labels_[rows])), shape=(n, r))
+        sums = (table.T @ members.toarray()).T if isinstance(table, BlockedTable) else members.T @ table
+        means = (sums.toarray() if sp.issparse(sums) else sums) / np.maximum(cluster_sizes(self.labels_, r), 1)[:, None]
+        return in_dtype(np.asarray(means) * self._unit, self._dtype)
 
     def top_features(self, n_features: int = 10) -> list[list[tuple[str, float]]]:
         """For each cluster the features that tell it from the others: name, and mean inside it minus the largest mean elsewhere.
@@ -122,12 +155,16 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def transform(self, X: Any) -> AnyArray:
         """Encodings of samples, known or new: the non-negative least-squares solution over the components."""
         check_is_fitted(self)
-        codes = self._encode(self._scaled(X))
-        return codes * self._unit if self._encodings_scale else codes
+        X = check_table(self, X, reset=False)
+        codes = self._encodings(X)[0]
+        return in_dtype(codes * self._unit if self._encodings_scale else codes, X.dtype)
 
     def predict(self, X: Any) -> IntArray:
-        """The component that says most about each sample."""
-        labels = self._labels(np.asarray(self.transform(X)))
+        """The component that says most about each sample; -1 for a sample that has nothing of any, one of zeros among them."""
+        check_is_fitted(self)
+        codes, empty = self._encodings(check_table(self, X, reset=False))
+        warn_of_samples(empty, EMPTY_SAMPLES)
+        labels = self._labels(codes)
         table = as_table(X)
         return labels if table is None else table.wrap(labels)
 
@@ -137,20 +174,41 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         codes = as_matrix(X, "X")
         if codes.shape[1] != len(self.components_):
             raise InvalidInputError(f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each component.")
-        return np.asarray(codes @ self.components_)
+        samples = np.asarray(codes.astype(np.float64) @ self.components_)
+        return in_dtype(samples, np.result_type(codes, self.components_))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
         check_is_fitted(self)
-        X, H = self._scaled(X), self._H
-        C, G = self._input.product(X, H.T), H @ H.T
+        table, H = self._scaled(check_table(self, X, reset=False))[0], self._H
+        if table is None:
+            return 1.0
+        C, G = self._input.product(table, H.T), H @ H.T
         W = solve_rows(G, C)
-        norm2 = self._input.squared_norm(X)
+        norm2 = self._input.squared_norm(table)
         return 1.0 - squared_error(norm2, C, W, W.T @ W, G) / norm2 if norm2 > 0 else 1.0
 
-    def _scaled(self, X: Any) -> Points:
-        X = check_table(self, X, reset=False)
-        return divided(X, self._unit)
+    def _scaled(self, X: Points) -> tuple[Points | None, BoolArray]:
+        """The working table of checked samples, and which samples hold anything: the others are left out of it, None if all are."""
+        filled = filled_lines(X)[0]
+        if not filled.any():
+            return None, filled
+        with np.errstate(over="ignore"):
+            table = working_table(X, self._unit)
+        if isinstance(table, BlockedTable) or filled.all():
+            return _in_range(table), filled
+        return _in_range(table[np.flatnonzero(filled)]), filled
+
+    def _encodings(self, X: Points) -> tuple[AnyArray, BoolArray]:
+        """Encodings of checked samples in the unit of the working table, and which samples are all zero: their encodings are zero."""
+        table, filled = self._scaled(X)
+        codes = np.zeros((X.shape[0], len(self._H)))
+        if table is not None:
+            found = self._encode(table)
+            codes[filled if len(found) == filled.sum() else slice(None)] = found
+        if not np.isfinite(codes).all():
+            raise InvalidInputError("X is so much larger than the samples of `fit` that its encodings leave the range of floating point.")
+        return codes, ~filled
 
     def _make_input(self, X: Points) -> Input:
         return make_input(
@@ -169,13 +227,16 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         H = self._H
         return solve_rows(H @ H.T, self._input.product(X, H.T))
 
-    def _set_factors(self, result: Factorization, source: Input) -> None:
-        unit = self._unit if source.is_table else self._unit.dtype.type(1)
-        unit_W, unit_H = (unit, 1) if self._encodings_scale else (1, unit)
+    def _set_factors(self, result: Factorization, source: Input, empty: BoolArray) -> None:
+        unit = self._unit if source.is_table else 1.0
+        unit_W, unit_H = (unit, 1.0) if self._encodings_scale else (1.0, unit)
         self._H = result.H
-        self.embedding_ = result.W * unit_W if unit_W != 1 else result.W
-        self.components_ = result.H * unit_H if unit_H != 1 else result.H
-        self.labels_ = self._labels(result.W)
+        W = self._among_samples(result.W.T, len(empty)).T
+        W[empty] = 0
+        H = result.H if source.is_table else self._among_samples(result.H, len(empty))
+        self.embedding_ = in_dtype(W * unit_W if unit_W != 1 else W, self._dtype)
+        self.components_ = in_dtype(H * unit_H if unit_H != 1 else H, self._dtype)
+        self.labels_ = self._labels(W)
         self.history_ = result.history / result.scale
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
@@ -188,13 +249,22 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if not result.converged and self.tol > 0:
             warnings.warn(f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=3)
 
+    def _among_samples(self, on_graph: AnyArray, n_samples: int) -> AnyArray:
+        """Columns for the samples on the graph, with columns of zeros for those that are left out of it."""
+        if self._on_graph is None or len(self._on_graph) == n_samples:
+            return on_graph
+        columns = np.zeros((len(on_graph), n_samples), on_graph.dtype)
+        columns[:, self._on_graph] = on_graph
+        return columns
+
     def _labels(self, W: AnyArray) -> IntArray:
         labels: IntArray = (W * self._label_weights()).argmax(axis=1).astype(np.int64)
+        labels[~W.any(axis=1)] = NO_CLUSTER
         return labels
 
     def _label_weights(self) -> AnyArray:
         """What makes columns of W comparable: the length of what they contribute is ``w_ik |h_k|``."""
-        return row_norms(self._H)
+        return row_lengths(self._H)
 
     def _check_parameters(self, X: Points, n_filled: int) -> None:
         r = check_count(self.n_components, "n_components")
@@ -202,7 +272,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_count(self.max_iter, "max_iter")
         if not (isinstance(self.tol, (int, float, np.integer, np.floating)) and 0 <= self.tol < np.inf):
             raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
-        limit = n_filled if self._needs_every_sample else X.shape[0]
+        limit = n_filled if self._needs_every_sample or self._is_graph else X.shape[0]
         if r > limit:
             held = " that are not all zero" if limit < X.shape[0] else ""
             raise InvalidInputError(f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most that many.")
@@ -211,17 +281,27 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """``init``, or what "auto" means here; a pair (W, H) in the units of the table."""
         if isinstance(self.init, str) and self.init == "auto":
             return "nndsvda" if self.n_components <= min(table.shape) else "random"
-        if is_pair(self.init) and self._unit != 1 and self.affinity in (None, "precomputed"):
+        if is_pair(self.init) and self._unit != 1 and not self._is_graph:
             W, H = (np.asarray(part) for part in self.init)
             return (W / self._unit, H) if self._encodings_scale else (W, H / self._unit)
-        return self.init
+        return self._init_on_graph()
+
+    def _init_on_graph(self) -> Any:
+        """``init`` without the samples that are left out of the graph."""
+        kept = self._on_graph
+        if kept is None or isinstance(self.init, str):
+            return self.init
+        if is_pair(self.init):
+            W, H = (np.asarray(part) for part in self.init)
+            return W[kept], H[:, kept]
+        return np.asarray(self.init)[kept]
 
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
     def _summary(self) -> dict[str, str]:
-        sizes = np.bincount(np.asarray(self.labels_), minlength=self.components_.shape[0])
+        sizes = cluster_sizes(self.labels_, self.components_.shape[0])
         rows = {
             "samples by cluster": ", ".join(str(size) for size in sizes),
             "relative error": f"{self.relative_err_:.4g}",

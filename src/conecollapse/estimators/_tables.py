@@ -15,7 +15,9 @@ from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 from conecollapse.blocks import BlockedTable, as_table
 
-SAFE = {"float64": (1e-30, 1e30), "float32": (1e-4, 1e4)}  # largest entries with which sixth powers and their sums stay in range
+SAFE = (1e-30, 1e30)  # largest entries with which sixth powers and their sums stay in range
+WHOLE = 2.0**24  # up to here float32 holds every whole number
+NO_CLUSTER = -1  # label of a sample that no component says anything about
 NAMED = 5  # how many empty rows or columns a warning names
 
 
@@ -50,11 +52,41 @@ def _checked_blocks(estimator: Any, table: BlockedTable, reset: bool) -> Blocked
     return table.oriented()
 
 
-def divided(X: Points, unit: Any) -> Points:
-    """``X / unit``, and X itself when that is 1."""
-    if unit == 1:
-        return X
-    return X.divided(float(unit)) if isinstance(X, BlockedTable) else X / unit
+def working_table(X: Points, unit: float) -> Points:
+    """``X / unit`` in float64 and in one layout, so that the same numbers give the same factors however they are stored.
+
+    X itself where it is so already. A table in blocks is converted block by block when it is visited.
+    """
+    if isinstance(X, BlockedTable):
+        return X if unit == 1 and X.dtype == np.float64 else X.divided(unit)
+    table = X.astype(np.float64, copy=False) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
+    return table if unit == 1 else table / unit
+
+
+def check_range(X: Points, table: Points, unit: float) -> None:
+    """Refuse samples and features that are lost in the working table because others are so much larger."""
+    if unit == 1 or isinstance(X, BlockedTable):
+        return
+    for what, before, after in zip(("sample", "feature"), filled_lines(X), filled_lines(table), strict=True):
+        for i in np.flatnonzero(before & ~after)[:1]:
+            raise InvalidInputError(
+                f"{what} {i} of X is more than 1e300 times smaller than the largest entry of X, beyond what floating point can compare; "
+                f"rescale the {what}s, or drop it."
+            )
+
+
+def in_dtype(array: AnyArray, dtype: Any) -> AnyArray:
+    """``array`` in ``dtype``; in float64 where ``dtype`` could not hold its largest entries."""
+    fits = array.size == 0 or float(np.abs(array).max()) <= float(np.finfo(dtype).max)
+    return array.astype(dtype, copy=False) if fits else array
+
+
+def carries_rounding(X: Points) -> bool:
+    """Whether the entries of X may have been rounded to float32: they are of that type, and not all are whole numbers."""
+    if X.dtype != np.float32 or isinstance(X, BlockedTable):
+        return bool(X.dtype == np.float32)
+    data = X.data if sp.issparse(X) else X
+    return not (float(data.max(initial=0.0)) <= WHOLE and bool((np.rint(data) == data).all()))
 
 
 def _check_unique_columns(X: Any) -> None:
@@ -67,16 +99,10 @@ def _check_unique_columns(X: Any) -> None:
 
 def warn_of_empty(X: Points, samples_are: str, estimator: Any) -> BoolArray:
     """Warn of samples and features that are all zero, and say what becomes of such samples; which samples they are."""
-    if isinstance(X, BlockedTable):
-        rows, columns = ~X.survey.filled, X.survey.lengths == 0
-    elif sp.issparse(X):
-        rows, columns = np.diff(X.indptr) == 0, np.bincount(X.indices, minlength=X.shape[1]) == 0
-    else:
-        rows, columns = ~X.any(axis=1), ~X.any(axis=0)
+    rows, columns = (~lines for lines in filled_lines(X))
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
-    if rows.any():
-        warnings.warn(f"{_listed(np.flatnonzero(rows), 'sample')} only zeros: {samples_are}.", EmptyDataWarning, stacklevel=3)
+    warn_of_samples(rows, samples_are, stacklevel=4)
     if columns.any():
         names = getattr(estimator, "feature_names_in_", None)
         listed = _listed(np.flatnonzero(columns), "feature", names)
@@ -84,10 +110,27 @@ def warn_of_empty(X: Points, samples_are: str, estimator: Any) -> BoolArray:
     return rows
 
 
+def warn_of_samples(empty: BoolArray, samples_are: str, *, stacklevel: int = 3) -> None:
+    """Name the samples that are all zero, and say what becomes of them."""
+    if empty.any():
+        warnings.warn(f"{_listed(np.flatnonzero(empty), 'sample')} only zeros: {samples_are}.", EmptyDataWarning, stacklevel=stacklevel)
+
+
+def filled_lines(X: Points) -> tuple[BoolArray, BoolArray]:
+    """Which samples, and which features, hold anything."""
+    if isinstance(X, BlockedTable):
+        return X.survey.filled, X.survey.lengths > 0
+    if sp.issparse(X):
+        held = X.data != 0
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[held]
+        return np.bincount(rows, minlength=X.shape[0]) > 0, np.bincount(X.indices[held], minlength=X.shape[1]) > 0
+    return X.any(axis=1), X.any(axis=0)
+
+
 def safe_unit(X: Points) -> float:
     """A power of two by which to divide X so that no square or product of squares is lost; 1 for ordinary data."""
     peak = X.survey.peak if isinstance(X, BlockedTable) else float(X.max()) if not sp.issparse(X) or X.nnz else 0.0
-    low, high = SAFE[X.dtype.name]
+    low, high = SAFE
     return 1.0 if low <= peak <= high or peak == 0 else float(2.0 ** np.floor(np.log2(peak)))
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from conecollapse._checks import check_count
+from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
-from conecollapse._types import AnyArray, Points
+from conecollapse._types import AnyArray, IntArray, Points, Sparse
 from conecollapse.blocks import BlockedTable
 from conecollapse.estimators._affinity import Input
 from conecollapse.estimators._base import BaseNMF
@@ -18,7 +19,7 @@ from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.auto import Placement, auto_ccnmf
 from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, check_weighting, data_cone
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
-from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.cone import Cone, warn_if_too_coarse
 from conecollapse.graphs import Diffusion
 
 
@@ -41,7 +42,7 @@ class CCNMF(BaseNMF):
         The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower. Or the cone of the
         features, found before: to go on after an interruption, or to try several ranks.
     cone_tol : float, optional
-        Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32, whose rounding is about 1e-7.
+        Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32 numbers that are not whole, whose rounding is about 1e-7.
     eta : float
         Tilt of Algorithm 1; only used with ``cone="paper"``.
     max_residual : float, optional
@@ -202,7 +203,8 @@ class CCNMF(BaseNMF):
         self._placement = Placement.of(found)
         self.view_, self.looseness_ = found.choice.view.name, found.choice.looseness
         self.cone_, self.coefficients_, self.loadings_ = found.cone, None, found.S
-        self.ray_indices_ = found.representatives if found.cone is None else found.cone.ray_indices
+        assert self._on_graph is not None
+        self.ray_indices_ = self._on_graph[found.representatives] if found.cone is None else found.cone.ray_indices
         H = np.asarray((table.T @ found.A).T)
         error = squared_error(squared_norm(table), table @ H.T, found.A, found.A.T @ found.A, H @ H.T)
         return replace(found.stage2, W=found.A, H=H, error=error)
@@ -228,7 +230,10 @@ class CCNMF(BaseNMF):
                 raise InvalidInputError(
                     f"cone must be certified or paper; got {self.cone!r}. For an epsilon-cone set max_residual or max_rays."
                 )
-            tol = (1e-8 if table.dtype == np.float64 else 1e-6) if self.cone_tol is None else self.cone_tol
+            is_rounded = self._has_rounding and self.affinity not in ("knn", "diffusion")  # these graphs are made in float64
+            tol = (1e-6 if is_rounded else 1e-8) if self.cone_tol is None else self.cone_tol
+            if is_rounded:
+                warn_if_too_coarse(np.zeros(0, self._dtype), check_tol(tol))
             return data_cone(table, self.cone, tol=tol, eta=self.eta)
         residual = 1e-3 if self.max_residual is None else self.max_residual  # with max_rays alone the number of rays decides
         return data_cone(table, "approximate", max_residual=residual, max_rays=self.max_rays, weighting=self.weighting)
@@ -243,27 +248,35 @@ class CCNMF(BaseNMF):
 
     def _set_cone(self, found: ConeFactorization) -> None:
         self.cone_ = found.cone
-        self.ray_indices_ = found.ray_indices
-        self.coefficients_ = found.V
+        self._rays = found.ray_indices
+        self.ray_indices_, self.coefficients_ = self._of_all_samples(found.ray_indices, found.V)
         self.loadings_ = found.S
         self._weights = found.d**2
         self._lengths = found.lengths
+
+    def _of_all_samples(self, rays: IntArray, V: Sparse) -> tuple[IntArray, Sparse]:
+        """Rays and coefficients of the columns of a graph, numbered as the samples are; of features they stay as they are."""
+        if self._on_graph is None:
+            return rays, V
+        V = sp.coo_array(V)
+        shape = (V.shape[0], self._n_samples)
+        return self._on_graph[rays], sp.csr_array((V.data, (V.row, self._on_graph[V.col])), shape=shape)
 
     def _encode(self, X: Points) -> AnyArray:
         """Over the loadings of the rays, weighted as in stage 2: ``min |u D - a S D|`` where u holds the sample's entries on the rays."""
         S = self.loadings_.astype(np.float64)
         if self.affinity == "auto":
-            return solve_rows(S @ S.T, self._placement.products(X)).astype(X.dtype, copy=False)
-        basis = np.zeros((self.components_.shape[1], len(S)))
-        basis[self.ray_indices_] = (S * (self._weights / self._lengths)).T
-        return solve_rows((S * self._weights) @ S.T, self._input.product(X, basis)).astype(X.dtype, copy=False)
+            return solve_rows(S @ S.T, self._placement.products(X))
+        basis = np.zeros((self._H.shape[1], len(S)))
+        basis[self._rays] = (S * (self._weights / self._lengths)).T
+        return solve_rows((S * self._weights) @ S.T, self._input.product(X, basis))
 
     def _label_weights(self) -> AnyArray:
         weights = np.ones(self.loadings_.shape[1]) if self.affinity == "auto" else np.sqrt(self._weights)
         return comparable(self.solver, self.loadings_ * weights)
 
     def _start(self, table: Points) -> Any:  # noqa: ARG002 - starts are of the rays
-        return "spectral" if isinstance(self.init, str) and self.init == "auto" else self.init
+        return "spectral" if isinstance(self.init, str) and self.init == "auto" else self._init_on_graph()
 
     def _summary(self) -> dict[str, str]:
         cone = f"all {len(self.ray_indices_)} columns of the diffusion" if self.cone_ is None else repr(self.cone_).strip("<>")

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import row_norms, unit_rows
+from conecollapse._linalg import row_lengths, unit_rows
 from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
 from conecollapse.blocks import BlockedTable, as_table
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tables import check_table, safe_unit, warn_of_empty
+from conecollapse.estimators._tables import check_table, in_dtype, warn_of_empty
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 
@@ -206,7 +206,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         if self.points == "samples":
             X = check_table(self, X, reset=False)
-            return np.asarray(self.cone_.coefficients(X)).astype(X.dtype, copy=False)
+            return in_dtype(np.asarray(self.cone_.coefficients(X)), X.dtype)
         return super().transform(X)
 
     def inverse_transform(self, X: Any) -> AnyArray:
@@ -215,17 +215,19 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         X = X if sp.issparse(X) else np.asarray(X)
         if X.ndim != 2 or X.shape[1] != self.cone_.n_rays:
             raise InvalidInputError(f"X has shape {X.shape}; expected {self.cone_.n_rays} columns, one for each ray.")
-        rebuilt = X @ self._rebuild()
-        return rebuilt.toarray() if sp.issparse(rebuilt) else np.asarray(rebuilt)
+        return self._rebuilt(X)
 
-    def _rebuild(self) -> Points:
-        """The matrix from selected columns (or coefficients) to whole samples."""
+    def _rebuilt(self, X: Points) -> AnyArray:
+        """Whole samples from selected columns, or from coefficients."""
         if self.points == "samples":
-            return self.rays_
+            rebuilt = X @ self.rays_
+            return rebuilt.toarray() if sp.issparse(rebuilt) else np.asarray(rebuilt)
         order = np.argsort(self.ray_indices_)  # columns are selected in increasing order
         lengths = self._point_lengths
-        coefficients = sp.csr_array(self.cone_.point_coefficients.T)[order]
-        return sp.csr_array(sp.diags_array(1 / lengths[self.ray_indices_[order]]) @ coefficients @ sp.diags_array(lengths))
+        # divided first and multiplied last: the quotient of two lengths can be out of range where the samples are not
+        shares = X @ sp.diags_array(1 / lengths[self.ray_indices_[order]]) if sp.issparse(X) else X / lengths[self.ray_indices_[order]]
+        mixed = shares @ sp.csr_array(self.cone_.point_coefficients.T)[order]
+        return np.asarray((mixed.toarray() if sp.issparse(mixed) else mixed) * lengths)
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """Names of the selected features; with ``points="samples"`` one name for each ray."""
@@ -241,8 +243,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         With ``points="features"`` the distance is that from the sample rebuilt from its selected features: how far it breaks the relations
         between the features.
         """
-        lengths, residuals = self._leaving(X)
-        return -row_norms(residuals) / np.where(lengths > 0, lengths, 1.0)
+        return -row_lengths(self._leaving(X))
 
     def witness_samples(self, X: Any) -> FloatArray:
         """Why a sample is outside: the vector to it from its nearest point in the cone, over its length; (n_samples, n_features).
@@ -250,8 +251,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         With ``points="samples"`` the vector g separates it (Moreau): ``g . x > 0`` while ``g . s <= 0`` for every sample s in the cone.
         Its large positive entries are the features by which the sample leaves the cone. Zero for samples inside.
         """
-        lengths, residuals = self._leaving(X)
-        return residuals / np.where(lengths > 0, lengths, 1.0)[:, None]
+        return self._leaving(X)
 
     def explain_samples(self, X: Any, n_features: int = 5) -> list[list[tuple[str, float]]]:
         """For each sample the features by which it leaves the cone most, with their share of the witness; none for samples inside."""
@@ -266,17 +266,16 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             explained.append([(str(names[j]), float(g[j])) for j in top])
         return explained
 
-    def _leaving(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Lengths of the samples, and what is left of each beyond the cone."""
+    def _leaving(self, X: Any) -> FloatArray:
+        """What is left of each sample beyond the cone, over the sample's length."""
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        dense = (X.toarray() if sp.issparse(X) else X).astype(np.float64, copy=False)
-        dense = dense / safe_unit(dense)  # only shares of lengths are asked for
-        if self.points == "samples":
-            near = self.cone_.project(dense)
-        else:
-            near = np.asarray(dense[:, np.sort(self.ray_indices_)] @ self._rebuild())
-        return row_norms(dense), dense - near
+        unit = unit_rows(X.toarray() if sp.issparse(X) else X)[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = self.cone_.project(unit) if self.points == "samples" else self._rebuilt(unit[:, np.sort(self.ray_indices_)])
+        for i in np.flatnonzero(~np.isfinite(near).all(axis=1))[:1]:
+            raise InvalidInputError(f"sample {i} of X, rebuilt from its rays, leaves the range of floating point; rescale the features.")
+        return np.asarray(unit - near)
 
     def _summary(self) -> dict[str, str]:
         names = getattr(self, "feature_names_in_", None)

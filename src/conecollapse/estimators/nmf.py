@@ -9,7 +9,7 @@ import numpy as np
 
 from conecollapse._checks import check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import row_norms
+from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray, Points
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.factorization.anls import anls, solve_rows
@@ -33,7 +33,7 @@ def comparable(solver: str, S: AnyArray) -> AnyArray:
 
     There a sample belongs to the cluster with the largest score ``a_k |s_k|``, so that is what decides for a new one.
     """
-    return np.ones(len(S)) if solver in RULES else row_norms(S)
+    return np.ones(len(S)) if solver in RULES else row_lengths(S)
 
 
 _PARAMETERS = """
@@ -241,7 +241,7 @@ class SparseNMF(BaseNMF):
         if eta and not alpha:
             raise InvalidInputError("eta without alpha has no minimum: H would shrink and W grow for ever. Set alpha > 0 or eta=0.")
         if alpha and eta:  # the unit of the table is that of W, so eta is in squares of it
-            eta = eta if self.eta is None else eta / float(self._unit) ** 2
+            eta = eta if self.eta is None else eta / self._unit / self._unit
         run = partial(anls, alpha=alpha, eta=eta, tol=self.tol, max_iter=self.max_iter)
         return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
 

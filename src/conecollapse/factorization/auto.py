@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
-from conecollapse.factorization.ccnmf import column_lengths, data_cone, mass, weighted_rays
+from conecollapse.factorization.ccnmf import column_lengths, data_cone, ray_weights, weighted_rays
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import spectral_embedding
 from conecollapse.factorization.onmf import prepared
@@ -118,7 +118,7 @@ def auto_ccnmf(
         found = cone(B)
         lengths = column_lengths(B)
         V = sp.csr_array(found.point_coefficients.T @ sp.diags_array(lengths))
-        d = np.ones(found.n_rays) if weighting == "unit" else mass(V)
+        d = ray_weights(V, weighting, np.float32)
         weights = d / lengths[found.ray_indices]
         base = weighted_rays(found, d, np.float32)
         table: Points = Diffusion(choice.N, damping, base, row_weights=row_weights, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)

@@ -42,12 +42,13 @@ import scipy.sparse as sp
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Callback
+from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress, Sparse
 from conecollapse.blocks import BlockedTable
 from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.data import Factorization, squared_error, squared_norm
 from conecollapse.factorization.onmf import prepared
-from conecollapse.factorization.onmf.em import row_lengths
+from conecollapse.factorization.onmf.em import sample_lengths
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
@@ -107,7 +108,7 @@ def ccnmf(
         cone = data_cone(X, progress=progress) if cone is None else cone
         every, indices = column_lengths(X), cone.ray_indices
         V, lengths = encoded(X, cone, every), every[indices]
-        d = mass(V) if weighting == "mass" else np.ones(cone.n_rays)
+        d = ray_weights(V, weighting, X.dtype)
         rays = X.columns(indices, d / lengths) if isinstance(X, BlockedTable) else weighted_rays(cone, d, X.dtype)
         _warn_of_orthant(cone)
         _check_reach(rays, n_components)
@@ -141,7 +142,7 @@ def check_weighting(weighting: Any) -> None:
 
 def _check_reach(rays: Points, n_components: int) -> None:
     """A cluster needs a sample with an entry on some ray; an epsilon-cone of few rays may leave samples out."""
-    filled = int((row_lengths(rays) > 0).sum())
+    filled = int((sample_lengths(rays) > 0).sum())
     if filled < n_components:
         raise InvalidInputError(
             f"only {filled} samples have an entry on any of the {rays.shape[1]} rays, fewer than n_components = {n_components}; "
@@ -180,9 +181,7 @@ def column_lengths(X: Points) -> FloatArray:
     """Lengths of the columns, in float64."""
     if isinstance(X, BlockedTable):
         return X.lengths
-    if sp.issparse(X):
-        return np.sqrt(np.bincount(X.indices, weights=np.square(X.data, dtype=np.float64), minlength=X.shape[1]))
-    return np.asarray(np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64)))
+    return row_lengths(sp.csr_array(X.T) if sp.issparse(X) else X.T)
 
 
 def encoded(X: Points, cone: Cone, lengths: FloatArray) -> Sparse:
@@ -216,7 +215,19 @@ def encoded_columns(block: Points, columns: IntArray, cone: Cone) -> Sparse:
 def mass(V: Sparse) -> FloatArray:
     """``d_k = (sum_j v_kj sigma_j)^1/2``, the weight with which ray k bounds the error on the data; see the module's text."""
     sigma = np.asarray(V.sum(axis=0)).ravel()
-    return np.asarray(np.sqrt(np.asarray(V @ sigma).ravel()))
+    return row_lengths(sp.csr_array(sp.csr_array(V).sqrt() @ sp.diags_array(np.sqrt(sigma))))  # the lengths of rows (v_kj sigma_j)^1/2
+
+
+def ray_weights(V: Sparse, weighting: str, dtype: Any = np.float64) -> FloatArray:
+    """``d_k``: the mass, or 1.
+
+    The lightest ray counts as much as roundoff of the heaviest: its share of the objective is below rounding either way, and its
+    loadings are then found as accurately as those of the others.
+    """
+    if weighting == "unit":
+        return np.ones(V.shape[0])
+    d = mass(V)
+    return np.maximum(d, float(np.finfo(dtype).eps) * d.max())
 
 
 def weighted_rays(cone: Cone, d: FloatArray, dtype: Any) -> Points:

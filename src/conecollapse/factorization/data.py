@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Trace
 from conecollapse._types import AnyArray, Points
 
@@ -44,13 +45,23 @@ class Factorization:
 
 
 def squared_norm(X: Points) -> float:
-    """Sum of the squares of the entries, in float64."""
+    """Sum of the squares of the entries, in float64.
+
+    Refused where the type of X cannot hold it: nothing that the methods compute is larger, so that with it all their numbers are finite.
+    """
     if sp.issparse(X):
         X = X.data
     elif not isinstance(X, np.ndarray):
         return float(X.squared_norm)
     flat = X.reshape(-1)
-    return float(sum(np.sum(np.square(flat[a : a + BLOCK], dtype=np.float64)) for a in range(0, flat.size, BLOCK)))
+    with np.errstate(over="ignore", under="ignore"):
+        norm2 = float(sum(np.sum(np.square(flat[a : a + BLOCK], dtype=np.float64)) for a in range(0, flat.size, BLOCK)))
+    limits = np.finfo(X.dtype)
+    if not float(limits.tiny) <= norm2 <= float(limits.max) and flat.any():
+        raise InvalidInputError(
+            f"the squares of X, whose largest entry is {float(flat.max()):.3g}, leave the range of {X.dtype}; divide X by that entry first."
+        )
+    return norm2
 
 
 def mean_entry(X: Points) -> float:

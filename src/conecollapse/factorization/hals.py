@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from conecollapse._iterate import Callback, iterate
+from conecollapse._linalg import row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, Points, Progress
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error, squared_norm
@@ -85,7 +86,23 @@ def hals(
     objective = squared_error(norm2, X @ Ht, W, W.T @ W, Ht.T @ Ht)
     start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
     trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="HALS")
-    return Factorization.of(trace.state.W, np.ascontiguousarray(trace.state.Ht.T), trace.state.objective, trace, norm2)
+    W, Ht = _balanced(trace.state.W, trace.state.Ht)
+    return Factorization.of(W, np.ascontiguousarray(Ht.T), trace.state.objective, trace, norm2)
+
+
+def _balanced(W: AnyArray, Ht: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Components of which one factor has all but vanished, with equal factors; the product does not change.
+
+    What a component that fits nothing any more is multiplied by is arbitrary, and drifts without bound from step to step.
+    """
+    lengths_W, lengths_H = row_lengths(W.T), row_lengths(Ht.T)
+    eps = float(np.finfo(W.dtype).eps)
+    drifted = (np.minimum(lengths_W, lengths_H) < eps * np.maximum(lengths_W, lengths_H)) & (lengths_W > 0) & (lengths_H > 0)
+    if not drifted.any():
+        return W, Ht
+    gap = np.where(drifted, np.log2(np.where(drifted, lengths_H, 1.0)) - np.log2(np.where(drifted, lengths_W, 1.0)), 0.0)
+    power = np.rint(gap / 2).astype(np.int64)  # of two, so that nothing is rounded
+    return np.ldexp(W, power), np.ldexp(Ht, -power)
 
 
 def _ahead(new: AnyArray, old: AnyArray, beta: float) -> AnyArray:

@@ -12,6 +12,7 @@ from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import from_labels, initialize, kmeans_labels, spectral_embedding
 
 SAME = 64.0  # roundoffs of the squared norm within which two objectives count as one
+SETTLED = 1e-5  # and so do objectives that differ by this share: a run stops where one more step would change no more
 REPEATABLE = ("nndsvd", "nndsvda")  # no randomness: a second start would be the first again
 
 
@@ -28,15 +29,20 @@ def best_of_starts(
 ) -> Factorization:
     """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the smallest objective.
 
+    Starts that end in the same place differ by rounding and by where they stopped. The first of them is taken, so that neither the
+    order in which products were summed nor the kind of storage decides.
+
     ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are those of the samples in its k-means.
     """
     results = (run(X, W, H) for W, H in starts(X, n_components, init, n_init, rng, embedding, weights))
-    best = next(results)
+    first = best = next(results)
     for result in results:
-        # starts that end in the same place differ by rounding: the first of them stays, however the products were summed
-        if result.objective < best.objective - SAME * float(np.finfo(result.W.dtype).eps) * result.scale:
+        rounding = SAME * float(np.finfo(result.W.dtype).eps) * result.scale
+        if result.objective < best.objective - rounding:
             best = result
-    return best
+        if first.objective > best.objective * (1 + SETTLED) + rounding:
+            first = best
+    return first
 
 
 def starts(

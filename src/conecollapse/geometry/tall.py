@@ -30,7 +30,6 @@ from conecollapse.geometry.certified.settle import CLEAR, EPS
 
 LONGEST_BLOCK = 2**17  # rows of the longest block that a checker may read at once and still find the witnesses clear of its rounding
 ROUNDING = 8.0  # times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker measures
-FAINT = 1e-100  # entries below this, or above its inverse, are scaled before they are squared
 
 
 def triangular(block: AnyArray) -> FloatArray:
@@ -44,21 +43,34 @@ def stacked(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
-    """The R of all blocks, one after the other: memory for one block and one R."""
+    """The R of all blocks, one after the other, with each column in a unit of its own: memory for one block and one R.
+
+    The unit of a column is that of its largest entry so far. So columns of any scale, beside columns of any other, keep all their digits.
+    """
     R: FloatArray | None = None
-    unit = 0.0
+    units: FloatArray = np.zeros(0)
     for block in blocks:
-        unit = unit or safe_unit(float(block.max()))
-        scaled = block if unit in (0.0, 1.0) else np.asarray(block, np.float64) / unit
-        R = triangular(scaled) if R is None else triangular(np.vstack([R, scaled]))
+        new = column_units(block.max(axis=0))
+        if R is None:
+            units, R = new, triangular(in_units(block, new))
+            continue
+        larger = np.maximum(units, new)
+        R = triangular(np.vstack([R * (units / np.where(larger > 0, larger, 1.0)), in_units(block, larger)]))
+        units = larger
     if R is None:
         raise InvalidInputError("there are no blocks; at least one is needed.")
     return R
 
 
-def safe_unit(peak: float) -> float:
-    """A power of two by which to divide entries whose squares would be lost; cones do not change with it. 0 for a block of zeros."""
-    return 1.0 if FAINT <= peak <= 1 / FAINT else float(2.0 ** np.floor(np.log2(peak))) if peak > 0 else 0.0
+def column_units(peaks: AnyArray) -> FloatArray:
+    """For each column the power of two at its largest entry, 0 for a column of zeros. Cones do not change when points are scaled."""
+    peaks = np.asarray(peaks, np.float64)
+    return np.asarray(np.where(peaks > 0, np.ldexp(1.0, np.frexp(peaks)[1] - 1), 0.0))
+
+
+def in_units(block: AnyArray, units: FloatArray) -> FloatArray:
+    """The block with its columns divided by these units, which rounds nothing."""
+    return np.asarray(block, np.float64) / np.where(units > 0, units, 1.0)
 
 
 def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> Certificate:

@@ -13,21 +13,34 @@ from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.estimators._base import rival_means
+from conecollapse.estimators._tables import NO_CLUSTER
 from conecollapse.plots.style import SCALE, colour, evenly, figure, names_or_numbers, text
 
 MAX_DOTS = 6000  # samples on a map
 MAX_ROWS, MAX_COLUMNS = 300, 80  # of a heat map
 JITTER = 0.04  # of the radius of the map
+GREY = "#9aa0a6"  # what belongs to no cluster
 PULL = 0.7  # how far towards the middle the least typical sample is drawn
 
 
 def memberships(model: Any, X: Any) -> FloatArray:
-    """(n_samples, r) shares: how much of each sample its encoding gives to each cluster; rows sum to 1."""
+    """(n_samples, r) shares: how much of each sample its encoding gives to each cluster; rows sum to 1.
+
+    A sample without an encoding belongs to the cluster of its label, or to all alike where it has none.
+    """
     scores = np.asarray(model.transform(X), np.float64) * model._label_weights()
     sums = scores.sum(axis=1, keepdims=True)
-    own = np.eye(scores.shape[1])[model.labels_] if len(model.labels_) == len(scores) else np.full_like(scores, 1 / scores.shape[1])
+    own = np.full_like(scores, 1 / scores.shape[1])
+    if len(model.labels_) == len(scores):
+        labelled = np.flatnonzero(model.labels_ != NO_CLUSTER)
+        own[labelled] = np.eye(scores.shape[1])[model.labels_[labelled]]
     shares: FloatArray = np.where(sums > 0, scores / np.where(sums > 0, sums, 1.0), own)
     return shares
+
+
+def cluster_name(k: int) -> str:
+    """How a figure calls the samples with the label ``k``."""
+    return "no cluster" if k == NO_CLUSTER else f"cluster {k}"
 
 
 def around_the_circle(profiles: Any) -> IntArray:
@@ -75,18 +88,21 @@ def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, sh
     hover = names_or_numbers(names, len(labels), "sample")
     known = None if target is None else names_or_numbers(target, len(labels), "")
     traces = []
-    for k in range(r):
+    for k in [*range(r), NO_CLUSTER] if (labels == NO_CLUSTER).any() else range(r):
         rows = shown[labels[shown] == k]
         lines = [
-            f"{hover[i]}<br>cluster {k}, share {shares[i, k]:.2f}" + ("" if known is None else f"<br>known as {known[i]}") for i in rows
+            f"{hover[i]}<br>{cluster_name(k)}"
+            + ("" if k == NO_CLUSTER else f", share {shares[i, k]:.2f}")
+            + ("" if known is None else f"<br>known as {known[i]}")
+            for i in rows
         ]
-        marker = {"color": colour(k), "size": 7 if len(shown) < 1500 else 4, "opacity": 0.8}
+        marker = {"color": GREY if k == NO_CLUSTER else colour(k), "size": 7 if len(shown) < 1500 else 4, "opacity": 0.8}
         traces.append(
             go.Scatter(
                 x=place[rows, 0].astype(np.float32),
                 y=place[rows, 1].astype(np.float32),
                 mode="markers",
-                name=f"cluster {k}",
+                name=cluster_name(k),
                 text=lines,
                 hoverinfo="text",
                 marker=marker,
@@ -132,7 +148,7 @@ def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None
         for e in edges
     ]
     middles = [float(np.flatnonzero(labels[rows] == k).mean()) for k in np.unique(labels[rows])]
-    ticks = {"tickvals": middles, "ticktext": [f"cluster {k}" for k in np.unique(labels[rows])]}
+    ticks = {"tickvals": middles, "ticktext": [cluster_name(k) for k in np.unique(labels[rows])]}
     few = len(columns) <= 60
     across = {"tickvals": list(range(len(columns))), "ticktext": features, "tickangle": -60} if few else {"showticklabels": False}
     return figure(
@@ -157,7 +173,7 @@ def top_features(model: Any, cluster: int, n_features: int = 10, *, feature_name
     names = [text(name) for name in _feature_names(model, feature_names)[chosen]]
     axis = {"tickvals": list(range(len(chosen))), "ticktext": names}
     bars = [
-        go.Bar(y=list(range(len(chosen))), x=rival[chosen], orientation="h", name="largest mean elsewhere", marker={"color": "#9aa0a6"}),
+        go.Bar(y=list(range(len(chosen))), x=rival[chosen], orientation="h", name="largest mean elsewhere", marker={"color": GREY}),
         go.Bar(y=list(range(len(chosen))), x=own[chosen], orientation="h", name="mean in the cluster", marker={"color": colour(cluster)}),
     ]
     return figure(bars, barmode="group", yaxis=axis, height=120 + 26 * len(chosen), margin={"l": 140, "r": 20, "t": 10, "b": 40})
@@ -203,7 +219,11 @@ def confusion(target: Any, labels: Any) -> go.Figure:
     counts = np.zeros((len(known), len(found)), dtype=np.int64)
     np.add.at(counts, (row, column), 1)
     axis = {"tickvals": list(range(len(known))), "ticktext": [text(name) for name in known], "autorange": "reversed", "automargin": True}
-    across = {"tickvals": list(range(len(found))), "ticktext": [str(k) for k in found], "title": "cluster"}
+    across = {
+        "tickvals": list(range(len(found))),
+        "ticktext": ["none" if k == NO_CLUSTER else str(k) for k in found.tolist()],
+        "title": "cluster",
+    }
     show = len(known) * len(found) <= 600
     trace = go.Heatmap(
         z=counts, colorscale="Blues", showscale=False, texttemplate="%{z}" if show else None, hovertemplate="%{z}<extra></extra>"
@@ -227,12 +247,13 @@ def _feature_names(model: Any, names: Any) -> AnyArray:
 
 
 def distances(X: Points, labels: IntArray, profiles: AnyArray) -> FloatArray:
-    """Sine of the angle between each sample and the mean of its cluster: 0 the same but for scale, 1 nothing in common (or empty)."""
+    """Sine of the angle between each sample and the mean of its cluster: 0 the same but for scale, 1 nothing in common (or no cluster)."""
     profiles = np.asarray(profiles, np.float64)
     own = profiles[labels]
     products = np.asarray(X.multiply(own).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, own)
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
     lengths = np.sqrt(squares.astype(np.float64)) * np.linalg.norm(profiles, axis=1)[labels]
-    cosines = np.where(lengths > 0, products / np.where(lengths > 0, lengths, 1.0), 0.0)
+    comparable = (lengths > 0) & (labels != NO_CLUSTER)
+    cosines = np.where(comparable, products / np.where(comparable, lengths, 1.0), 0.0)
     result: FloatArray = np.sqrt(np.clip(1 - cosines**2, 0.0, 1.0))
     return result

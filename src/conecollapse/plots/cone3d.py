@@ -137,7 +137,7 @@ def spherical_cap(P: Any, *, axes: Any = None, eta: float = 0.12) -> go.Figure:
 
 
 def _three_groups(X: Any, labels: IntArray) -> list[tuple[IntArray, str]]:
-    groups = [(np.flatnonzero(labels == k), f"cluster {k}") for k in np.unique(labels)]
+    groups = [(np.flatnonzero(labels == k), f"cluster {k}") for k in np.unique(labels[labels >= 0])]
     while len(groups) > GROUPS:
         groups.sort(key=lambda group: -len(group[0]))
         (a, first), (b, second) = groups[-2], groups[-1]

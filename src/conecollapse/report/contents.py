@@ -13,7 +13,8 @@ import plotly.graph_objects as go
 from conecollapse import plots
 from conecollapse._errors import ConeCollapseError
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.estimators._base import rival_means
+from conecollapse.estimators._base import cluster_sizes, rival_means
+from conecollapse.estimators._tables import NO_CLUSTER
 from conecollapse.geometry.cone import Cone
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, normalized_mutual_info_score, purity_score
 from conecollapse.plots.clusters import distances, memberships
@@ -127,13 +128,15 @@ def _names(names: Any, count: int, what: str) -> AnyArray:
 
 def _sentence(run: Any) -> str:
     n, m = run.table.X.shape
-    sizes = np.bincount(run.labels, minlength=len(run.model.profiles_))
+    sizes = cluster_sizes(run.labels, len(run.model.profiles_))
+    left = n - int(sizes.sum())
+    none = f" {left} belong{'s' if left == 1 else ''} to no cluster: no component says anything about such samples." if left else ""
     spread = f"of {sizes.min()} to {sizes.max()} samples" if sizes.min() != sizes.max() else f"of {sizes.max()} samples each"
     rays, points = run.cone.n_rays, m - len(run.cone.zero_points)
     share = "every one of the" if rays == points else f"{rays} of the"
     rest = "none is a mixture of others" if rays == points else "all others are mixtures of these"
     return (
-        f"The {n} samples fall into {len(sizes)} clusters {spread}. "
+        f"The {n} samples fall into {len(sizes)} clusters {spread}.{none} "
         f"Of {m} features, {share} {points} that are not empty are extreme: {rest}."
     )
 
@@ -224,10 +227,11 @@ def _outliers(far: FloatArray, fence: float, samples: AnyArray) -> str:
 
 def _sample_table(run: Any, samples: AnyArray, labels: AnyArray, shares: FloatArray, far: FloatArray, fence: float) -> DataTable:
     head = ["sample", "cluster", "share of its cluster", "distance", "outlier"] + ([] if run.target is None else ["known label"])
-    own = shares[np.arange(len(labels)), labels]
+    own = np.where(labels == NO_CLUSTER, 0.0, shares[np.arange(len(labels)), labels])
     known = None if run.target is None else np.asarray(run.target).astype(str)
+    clusters = ["none" if label == NO_CLUSTER else int(label) for label in labels]
     rows = [
-        [str(samples[i]), int(labels[i]), round(float(own[i]), 3), round(float(far[i]), 3), "yes" if far[i] > fence else ""]
+        [str(samples[i]), clusters[i], round(float(own[i]), 3), round(float(far[i]), 3), "yes" if far[i] > fence else ""]
         + ([] if known is None else [str(known[i])])
         for i in range(len(labels))
     ]

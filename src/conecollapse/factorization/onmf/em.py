@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._iterate import Callback, iterate
+from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
 from conecollapse.blocks.table import Columns
 from conecollapse.factorization.data import Factorization, rounding_of, squared_norm
@@ -61,7 +62,7 @@ def em(
     r = W.shape[1]
     gram = gram_matrix(X) if gram is None else gram
     apply = _multiplier(X, gram)
-    lengths = row_lengths(X, gram)
+    lengths = sample_lengths(X)
 
     def measure(labels: IntArray, scores: AnyArray) -> _State:
         """Directions from the clusters, then every sample to its best direction."""
@@ -121,15 +122,9 @@ def _multiplier(X: Points, gram: AnyArray | None) -> Callable[[sp.csr_array], An
     return lambda A: X @ (X.T @ A.toarray())
 
 
-def row_lengths(X: Points, gram: AnyArray | None = None) -> FloatArray:
-    """Lengths of the rows of X; ``gram`` is ``X X'`` when it is at hand."""
-    if gram is not None:
-        return np.sqrt(np.maximum(np.diag(gram), 0)).astype(np.float64)
-    if sp.issparse(X):
-        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel())
-    if isinstance(X, np.ndarray):
-        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    return np.asarray(X.row_lengths, np.float64)
+def sample_lengths(X: Points) -> FloatArray:
+    """Lengths of the rows of X, an operator among them."""
+    return row_lengths(X) if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X.row_lengths, np.float64)
 
 
 def _one_per_row(labels: IntArray, scores: AnyArray, r: int) -> sp.csr_array:

@@ -25,7 +25,7 @@ import numpy as np
 from conecollapse._iterate import Callback, iterate
 from conecollapse._types import AnyArray, Points, Progress
 from conecollapse.factorization.data import Factorization, rounding_of, squared_norm
-from conecollapse.factorization.onmf.em import disjoint_factors, row_lengths
+from conecollapse.factorization.onmf.em import disjoint_factors, sample_lengths
 
 RHO, GAMMA = 0.01, 1.03  # weight of the penalty, for data of unit spectral norm, and its growth at each step
 ALPHA = 0.1  # step of the multipliers, divided by the number of steps so far
@@ -82,7 +82,7 @@ def onp_mf(
         stage="ONP-MF",
     )
     labels = trace.state.A.argmax(axis=1)
-    scores = np.where(row_lengths(X) > 0, np.maximum(trace.state.A[np.arange(len(labels)), labels], 0), 0).astype(A.dtype)
+    scores = np.where(sample_lengths(X) > 0, np.maximum(trace.state.A[np.arange(len(labels)), labels], 0), 0).astype(A.dtype)
     A, S = disjoint_factors(X, labels, scores, A.shape[1])
     objective = max(norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
     return Factorization.of(A, S, objective, trace, norm2)
