@@ -36,6 +36,9 @@ def with_twins(seed=2):
     return np.vstack([flat, above, near, 3 * flat, np.zeros((1, 3)), rng.random((5, 2)) @ flat])
 
 
+NAMES = ("dense", "sparse", "twins", "merged", "merged sparse", "combination", "single", "epsilon", "epsilon by mass")
+
+
 def cases(seed=0):
     """Name -> (cone, points): every kind of witness and of cone, small enough to be checked thousands of times."""
     rng = np.random.default_rng(seed)

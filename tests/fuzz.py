@@ -12,6 +12,7 @@ import time
 import warnings
 
 import conftest  # noqa: F401  the profiles
+import test_certificates
 import test_exact
 from hypothesis import given, seed, settings
 from hypothesis.errors import InvalidArgument
@@ -24,7 +25,7 @@ FAMILIES = {
     "collapse": (test_exact.test_cone_collapse_has_exactly_the_rays_of_the_oracle, test_exact.COLLAPSES, 5),
     "nnls": (test_exact.test_nnls_reaches_the_exact_optimum, test_exact.PROBLEMS, 200),
     "scaled": (test_exact.test_nnls_of_badly_scaled_rows_and_columns_is_optimal_or_says_that_it_is_not, test_exact.BADLY_SCALED, 200),
-    # HOOK: mutated certificates are one more family here.
+    "certificates": (test_certificates.test_mutated_certificates_are_refused_or_harmless, test_certificates.MUTANTS, 60),
 }
 ENOUGH = 20  # disagreements after which it ends
 

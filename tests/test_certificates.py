@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import tempfile
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from certificate_cases import cases, dense_points, is_true, parts, sparse_points, spoil, with_part
+from certificate_cases import NAMES, cases, dense_points, is_true, parts, sparse_points, spoil, with_part
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_exact import CHECKED
 
 from conecollapse import CertificateError, Cone, ConeFileError
 from conecollapse.certificates import Combination, Metric, Support, Vectors
@@ -174,9 +180,9 @@ def test_blocks_are_checked_before_they_are_used():
 
 def test_too_few_points_are_refused_in_one_sentence():
     cone, P = cases()["combination"]
-    for given in (P[:2], P[:, :-1]):
+    for some in (P[:2], P[:, :-1]):
         with pytest.raises(CertificateError, match=r"the certificate is about \d+ points in dimension \d+, but P has shape"):
-            cone.verify(given)
+            cone.verify(some)
 
 
 def test_the_largest_residual_is_that_of_every_point():
@@ -191,30 +197,39 @@ def test_the_largest_residual_is_that_of_every_point():
     assert cone.verify(P).largest_residual == pytest.approx(2 * d / np.sqrt(2), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(cases()))
-def test_mutated_certificates_are_refused_or_harmless(name, tmp_path):
-    """Accepted means true: SciPy's NNLS confirms the verdict, at the tolerance that the caller gave."""
-    mutate(name, *cases()[name], np.random.default_rng(5), 60, tmp_path)
+MUTATIONS = 10  # in an example
 
 
-def mutate(name, cone, P, rng, n, folder):
-    """``n`` random changes of any part, half of them through a file; how many were accepted, all of them true."""
-    accepted = 0
+@functools.cache
+def case_of(seed):
+    """Points and cones of one draw; those of a few draws are kept."""
+    return cases(seed)
+
+
+MUTANTS = (st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 2**32 - 1))
+
+
+@settings(max_examples=60)
+@given(*MUTANTS)
+def test_mutated_certificates_are_refused_or_harmless(name, draw, seed):
+    """Accepted means true: the rays are the same, and SciPy's NNLS confirms the verdict at the tolerance that the caller gave."""
+    cone, P = case_of(draw)[name]
+    rng = np.random.default_rng(seed)
     given = parts(cone)
-    verdict = cone.verify(P)
-    for k in range(n):
-        path, value = given[rng.integers(len(given))]
-        changed = with_part(cone, path, spoil(rng, value))
-        try:
-            if k % 2:
-                changed = through_file(changed, folder / "cone.npz")
-            found = changed.verify(P, tol=verdict.tol)
-        except (CertificateError, ConeFileError):
-            continue
-        accepted += 1
-        assert changed.ray_indices.tolist() == cone.ray_indices.tolist(), (name, path)
-        assert is_true(found, changed, P), (name, path, found)
-    return accepted
+    with tempfile.TemporaryDirectory() as folder:
+        for k in range(MUTATIONS):
+            path, value = given[rng.integers(len(given))]
+            changed = with_part(cone, path, spoil(rng, value))
+            CHECKED["mutated certificates"] += 1
+            try:
+                if k % 2:
+                    changed = through_file(changed, Path(folder) / "cone.npz")
+                found = changed.verify(P, tol=cone.tol)
+            except (CertificateError, ConeFileError):
+                continue
+            CHECKED["of them harmless"] += 1
+            assert changed.ray_indices.tolist() == cone.ray_indices.tolist(), path
+            assert is_true(found, changed, P), (path, found)
 
 
 def through_file(cone, file):

@@ -25,7 +25,7 @@ def furthest(cone, P):
 
 
 def stated(cone):
-    return max(cone.tol, getattr(cone.certificate, "reach", 0.0))
+    return cone.tol
 
 
 def parts():
