@@ -35,17 +35,28 @@ def check_folder(folder: str | os.PathLike[str], *, force: bool = False) -> Path
     files stay. What killed runs left beside it is removed, or put in its place (see `settle`).
     """
     try:
-        path = Path(folder).expanduser().resolve()
-        if not path.name:
-            raise RunFolderError(f"{str(folder)!r} is the root of the file system; name a folder in it.")
-        settle(path)
+        path = settle(folder)
         _check_content(path, str(folder), force)
         _check_place(path, str(folder))
     except RunFolderError:
         raise
+    except OSError as error:
+        raise RunFolderError(f"cannot write to {str(folder)!r}: {error.strerror or error}; name another folder.") from error
+    return path
+
+
+def settle(folder: str | os.PathLike[str]) -> Path:
+    """Remove what killed runs left beside ``folder``; a run whose files were being copied into it is copied again. The absolute path."""
+    try:
+        path = Path(folder).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:  # pathlib calls a loop of links, and an unknown user, a RuntimeError
         reason = getattr(error, "strerror", None) or str(error)
-        raise RunFolderError(f"cannot write to {str(folder)!r}: {reason}; name another folder.") from error
+        raise RunFolderError(f"{str(folder)!r} cannot be a folder of results: {reason}; name another one.") from error
+    if not path.name:
+        raise RunFolderError(f"{str(folder)!r} is the root of the file system; name a folder in it.")
+    for staging in leftovers(path):
+        if _is_ready(staging) and not is_run(path):
+            _fill(path, staging)
     return path
 
 
@@ -87,13 +98,6 @@ def is_run(path: Path) -> bool:
     return isinstance(facts, dict) and str(facts.get("format", "")).startswith("conecollapse-run-")
 
 
-def settle(path: Path) -> None:
-    """Remove what killed runs left beside ``path``; a run whose files were being copied into ``path`` is copied again, whole."""
-    for staging in leftovers(path):
-        if _is_ready(staging) and not is_run(path):
-            _fill(path, staging)
-
-
 @contextmanager
 def staged(folder: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
     """A temporary folder beside ``folder`` that takes its place when the block ends, and vanishes when it fails."""
@@ -111,7 +115,7 @@ def staged(folder: str | os.PathLike[str], *, force: bool = False) -> Iterator[P
         reason = error.strerror or str(error)
         left = "nothing was left there"
         if staging is not None and _is_ready(staging):
-            left = f"they are whole in {str(staging)!r}, from where the next run or verify puts them in place"
+            left = f"they are whole in {str(staging)!r}, and the next run, or the command verify, puts them in place"
         raise RunFolderError(f"the results cannot be written to {str(folder)!r}: {reason}; {left}.") from error
 
 
