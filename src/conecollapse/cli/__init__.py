@@ -6,6 +6,7 @@ module imports nothing that takes time, so that Ctrl-C gets an answer while all 
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from typing import NoReturn
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 STOPPED = "interrupted; unfinished results were not written."
+SOON = 0.01  # seconds until a Ctrl-C that was lost is sent again
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -28,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         from conecollapse.cli.commands import run
 
         if owner:
+            sys.unraisablehook = _send_again
             signal.signal(signal.SIGINT, signal.default_int_handler)
         code = run(arguments)
         with suppress(OSError):  # a reader that went away
@@ -49,3 +52,11 @@ def _leave_on_ctrl_c(message: str) -> None:
         os._exit(INTERRUPTED)
 
     signal.signal(signal.SIGINT, leave)
+
+
+def _send_again(lost: sys.UnraisableHookArgs) -> None:
+    """In place of `sys.unraisablehook`: a KeyboardInterrupt in a finalizer cannot stop the command, so it is sent again."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(SOON, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(lost)
