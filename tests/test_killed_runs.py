@@ -14,6 +14,7 @@ import pytest
 
 from conecollapse import Cone, RunFolderError
 from conecollapse._files import exchange, leftovers, temporary_beside, whole_file
+from conecollapse.cli import main
 from conecollapse.io import read_table
 from conecollapse.runs import check_folder, rays, save, verify
 from conecollapse.runs import folder as publishing
@@ -123,7 +124,7 @@ class TestInPlace:
         assert verify(backup, X)
 
     def test_a_full_disk_in_between_loses_neither(self, earlier, tmp_path, monkeypatch):
-        """Half-way there is no run for anybody; the message names the folder that holds it, and the next look puts it in place."""
+        """Half-way there is no run for anybody; the message names the folder that holds it, and the command verify puts it in place."""
         copy = publishing.shutil.copyfile
 
         def full(source, target):
@@ -139,8 +140,11 @@ class TestInPlace:
         with pytest.raises(RunFolderError, match="holds no run"):
             verify(earlier, 2 * X)
         monkeypatch.setattr(publishing.shutil, "copyfile", copy)
-        check_folder(earlier)
-        assert verify(earlier, 2 * X)
+        np.save(tmp_path / "data.npy", 2 * X)
+        with pytest.raises(SystemExit) as ended:
+            main(["verify", str(earlier), "--data", str(tmp_path / "data.npy")])
+        assert ended.value.code == 0
+        (tmp_path / "data.npy").unlink()
         assert names(tmp_path) == ["out"]
 
     def test_ctrl_c_in_between_ends_with_the_new_run(self, earlier, tmp_path, monkeypatch):
