@@ -9,36 +9,25 @@ import sys
 import numpy as np
 import pytest
 
-# sends this process the signal of Ctrl-C when a module is about to be imported
+# runs some code when a module is about to be imported
 AT_IMPORT = """
-import os, signal, sys
+import atexit, os, signal, sys
 class Finder:
     @staticmethod
     def find_spec(name, *_):
         if name == {name!r}:
             sys.meta_path.remove(Finder)
-            os.kill(os.getpid(), signal.SIGINT)
-sys.meta_path.insert(0, Finder)
-"""
-IN_A_FINALIZER = """
-import os, signal, sys
+            {code}
 class Finalized:
     def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(1000):
-            pass
-class Finder:
-    @staticmethod
-    def find_spec(name, *_):
-        if name == "conecollapse.runs.saving":
-            sys.meta_path.remove(Finder)
-            Finalized()
+        ctrl_c()
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):  # Python looks for signals between its instructions
+        pass
 sys.meta_path.insert(0, Finder)
 """
-AT_EXIT = """
-import atexit, os, signal
-atexit.register(os.kill, os.getpid(), signal.SIGINT)
-"""
+LAST = "conecollapse.runs.saving"  # imported when the command has begun
 COMMAND = """
 from conecollapse.cli import main
 main()
@@ -60,34 +49,42 @@ def command(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["typer", "rich.progress", "numpy", "numba", "pandas", "conecollapse.runs.saving"])
+@pytest.mark.parametrize("name", ["typer", "rich.progress", "numpy", "numba", "pandas", LAST])
 def test_while_importing(name, command, tmp_path):
-    code, out, err = command(AT_IMPORT.format(name=name))
+    code, out, err = command(AT_IMPORT.format(name=name, code="ctrl_c()"))
     assert (code, out) == (130, "")
     assert err.startswith("conecollapse: interrupted; ")
     assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_where_python_cannot_raise_it(command):
-    """In a finalizer, as imports have them: Python would show a traceback there, and go on."""
-    code, _, err = command(IN_A_FINALIZER)
+@pytest.mark.parametrize("code", ["Finalized()", "exec('ctrl_c()')"], ids=["finalizer", "string"])
+def test_where_python_treats_it_in_its_own_way(code, command):
+    """In a finalizer Python shows a traceback and goes on; from code in a string it ends by a signal. Imports have both."""
+    code, _, err = command(AT_IMPORT.format(name=LAST, code=code))
     assert code == 130
     assert err.startswith("conecollapse: interrupted; ")
     assert err.count("\n") == 1
 
 
 def test_after_the_results_are_printed(command, tmp_path):
-    code, out, err = command(AT_EXIT)
+    code, out, err = command(AT_IMPORT.format(name=LAST, code="atexit.register(ctrl_c)"))
     assert code == 130
     assert out.endswith("results in out\n")
     assert err == "conecollapse: interrupted; the command had ended, and its results are complete.\n"
     assert (tmp_path / "out" / "run.json").exists()
 
 
+def test_when_nothing_is_left_to_interrupt(command):
+    code, out, err = command("import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n")
+    assert (code, err) == (0, "")
+    assert out.endswith("results in out\n")
+
+
 def test_where_ctrl_c_is_switched_off_it_stays_so(command):
     """As under nohup, or in the background of a script."""
-    code, out, err = command("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + AT_EXIT)
+    switched_off = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    code, out, err = command(switched_off + AT_IMPORT.format(name=LAST, code="ctrl_c()"))
     assert (code, err) == (0, "")
     assert out.endswith("results in out\n")
 

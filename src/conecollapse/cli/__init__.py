@@ -7,6 +7,7 @@ module imports nothing that takes time, so that Ctrl-C gets an answer while all 
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     owner = arguments is None and in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:
         if owner:
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # first in, last out: then nothing is left to interrupt
             _leave_on_ctrl_c("interrupted; nothing was written.")
         from conecollapse.cli.commands import run
 
@@ -33,13 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.unraisablehook = _send_again
             signal.signal(signal.SIGINT, signal.default_int_handler)
         code = run(arguments)
-        with suppress(OSError):  # a reader that went away
-            sys.stdout.flush()
     except KeyboardInterrupt:  # while an error or another Ctrl-C was dealt with
         print(f"conecollapse: {STOPPED}", file=sys.stderr)
         code = INTERRUPTED
     if owner:
         _leave_on_ctrl_c("interrupted; the command had ended, and its results are complete.")
+    with suppress(OSError):  # the reader of a pipe may be gone
+        sys.stdout.flush()
+    if owner and code == INTERRUPTED:  # sys.exit may end in a signal instead, if the interrupt passed through code in a string
+        os._exit(code)
     sys.exit(code)
 
 
