@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -28,22 +29,19 @@ def ctrl_c():
 sys.meta_path.insert(0, Finder)
 """
 LAST = "conecollapse.runs.saving"  # imported when the command has begun
-COMMAND = """
-from conecollapse.cli import main
-main()
-"""
 
 
 @pytest.fixture
 def command(tmp_path):
-    """Runs `conecollapse rays` after some code; exit code, stdout and stderr."""
+    """Runs `conecollapse rays` after some code, which Python runs when it starts; exit code, stdout and stderr."""
     np.save(tmp_path / "table.npy", np.eye(3))
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
 
-    def run(before, **options):
-        arguments = ["rays", "table.npy", "--out", "out"]
-        done = subprocess.run(
-            [sys.executable, "-c", before + COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False, **options
-        )
+    def run(before):
+        (tmp_path / "sitecustomize.py").write_text(before)
+        arguments = [sys.executable, "-m", "conecollapse.cli", "rays", "table.npy", "--out", "out"]
+        environment = os.environ | {"PYTHONPATH": path}
+        done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
     return run
@@ -60,7 +58,7 @@ def test_while_importing(name, command, tmp_path):
 
 @pytest.mark.parametrize("code", ["Finalized()", "exec('ctrl_c()')"], ids=["finalizer", "string"])
 def test_where_python_treats_it_in_its_own_way(code, command):
-    """In a finalizer Python shows a traceback and goes on; from code in a string it ends by a signal. Imports have both."""
+    """In a finalizer Python shows a traceback and goes on; if it came in code from a string, it ends by the signal. Imports have both."""
     code, _, err = command(AT_IMPORT.format(name=LAST, code=code))
     assert code == 130
     assert err.startswith("conecollapse: interrupted; ")
