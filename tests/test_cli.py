@@ -145,6 +145,13 @@ class TestCluster:
             (["genes.csv", "-k", "3", "--out", "theirs"], "holds other files ('notes.txt')"),
             (["genes.csv", "-k", "3", "--out", "genes.csv"], "is a file; name a folder"),
             (["genes.csv", "-k", "3", "--out", "/proc/nowhere/x"], "/proc/nowhere"),
+            (["genes.csv", "-k", "3", "--out", "genes.csv/sub"], "/genes.csv' is not a folder"),
+            (["genes.csv", "-k", "3", "--out", "loop"], "name another one"),
+            (["genes.csv", "-k", "3", "--out", "loop/sub"], "name another one"),
+            (["genes.csv", "-k", "3", "--out", "~nobody.has.this.name/x"], "name another one"),
+            (["genes.csv", "-k", "3", "--out", "x" * 300], "File name too long; name another"),
+            (["genes.csv", "-k", "3", "--out", "/", "--force"], "is the root of the file system"),
+            (["genes.csv", "-k", "3", "--out", "occupied", "--force"], "'run.json' in 'occupied' is a folder"),
             (["genes.csv", "-k", "3", "--seed", "-1"], "Invalid value for '--seed'"),
             (["genes.csv", "-k", "3", "--nonsense"], "No such option"),
         ],
@@ -159,6 +166,9 @@ class TestCluster:
         np.save(here / "objects.npy", np.array([[{}, 1], [2, 3]], dtype=object), allow_pickle=True)
         (here / "theirs").mkdir()
         (here / "theirs" / "notes.txt").write_text("mine")
+        (here / "occupied" / "run.json").mkdir(parents=True)
+        (here / "loop").symlink_to(here / "pool")
+        (here / "pool").symlink_to(here / "loop")
         before = sorted(here.rglob("*"))
         assert message in fails(run, "cluster", *arguments)
         assert sorted(here.rglob("*")) == before
@@ -185,7 +195,7 @@ class TestCluster:
         )
         assert run("verify", "b")[0] == 0
         monkeypatch.setattr("conecollapse.io.read_table", interrupt)
-        assert "nothing was written" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "c", code=130)
+        assert "unfinished results were not written" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "c", code=130)
         assert not (here / "c").exists()
 
     def test_a_mistake_of_ours_is_a_sentence_too(self, run, monkeypatch):

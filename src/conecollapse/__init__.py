@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from conecollapse._errors import (
@@ -31,12 +32,10 @@ from conecollapse._errors import (
     NotOptimalWarning,
     RunFolderError,
 )
-from conecollapse._nnls import NnlsInfo, nnls
-from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict
-from conecollapse.geometry.collapse import Iteration, collapse
-from conecollapse.geometry.cone import Cone
 
 if TYPE_CHECKING:
+    from conecollapse._nnls import NnlsInfo, nnls
+    from conecollapse.certificates import ApproximateCertificate, Certificate, Verdict
     from conecollapse.estimators import (
         CCNMF,
         AlternatingNMF,
@@ -49,21 +48,31 @@ if TYPE_CHECKING:
         SparseNMF,
         select_rank,
     )
+    from conecollapse.geometry.collapse import Iteration, collapse
+    from conecollapse.geometry.cone import Cone
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = (
-    "CCNMF",
-    "AlternatingNMF",
-    "ConeCollapse",
-    "HierarchicalNMF",
-    "MultiplicativeNMF",
-    "OrthogonalNMF",
-    "ProjectiveNMF",
-    "RankSelection",
-    "SparseNMF",
-    "select_rank",
-)
+_HOMES = {
+    "conecollapse._nnls": ("NnlsInfo", "nnls"),
+    "conecollapse.certificates": ("ApproximateCertificate", "Certificate", "Verdict"),
+    "conecollapse.geometry.collapse": ("Iteration", "collapse"),
+    "conecollapse.geometry.cone": ("Cone",),
+    "conecollapse.estimators": (
+        "CCNMF",
+        "AlternatingNMF",
+        "ConeCollapse",
+        "HierarchicalNMF",
+        "MultiplicativeNMF",
+        "OrthogonalNMF",
+        "ProjectiveNMF",
+        "RankSelection",
+        "SparseNMF",
+        "select_rank",
+    ),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = ("blocks", "certificates", "geometry")
 
 __all__ = [
     "CCNMF",
@@ -102,13 +111,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Estimators are imported when first asked for: scikit-learn takes longer to import than everything else here."""
-    if name in _ESTIMATORS:
-        import conecollapse.estimators
-
-        return getattr(conecollapse.estimators, name)
+    """Everything but the exceptions is imported when it is first asked for: numba and scikit-learn take longer to import than the rest."""
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"conecollapse.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ESTIMATORS])
+    return sorted({*globals(), *_HOME, *_MODULES})

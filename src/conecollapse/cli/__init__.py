@@ -1,103 +1,66 @@
 """The command. An error is one sentence on stderr and an exit code; ``--debug`` shows where it came from.
 
-Exit codes: 0 done, 1 an error in the data or the options or a failed verification, 130 interrupted. One file for each command.
+Exit codes: 0 done, 1 an error in the data or the options or a failed verification, 130 interrupted. `commands` holds the commands. This
+module imports nothing that takes time, so that Ctrl-C gets an answer while all else is imported.
 """
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import os
+import signal
 import sys
-import warnings
+import threading
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperGroup
-
-from conecollapse import __version__
-from conecollapse._errors import ConeCollapseError
-from conecollapse.cli.bench import bench
-from conecollapse.cli.cluster import cluster
-from conecollapse.cli.datasets import app as datasets
-from conecollapse.cli.demo import demo
-from conecollapse.cli.rays import rays
-from conecollapse.cli.reproduce import reproduce
-from conecollapse.cli.terminal import note, say, show_note
-from conecollapse.cli.verify import verify
+from contextlib import suppress
+from typing import NoReturn
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
+STOPPED = "interrupted; unfinished results were not written."
+SOON = 0.01  # seconds until a Ctrl-C that was lost is sent again
 
 
-class Stopped(Exception):
-    """Ctrl-C, with what is to be said about it."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point: errors in one sentence, warnings as notes. Without ``arguments`` the process is the command's own, and so is Ctrl-C."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    owner = arguments is None and in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    try:
+        if owner:
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # first in, last out: then nothing is left to interrupt
+            _leave_on_ctrl_c("interrupted; nothing was written.")
+        from conecollapse.cli.commands import run
+
+        if owner:
+            sys.unraisablehook = _send_again
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run(arguments)
+    except KeyboardInterrupt:  # while an error or another Ctrl-C was dealt with
+        print(f"conecollapse: {STOPPED}", file=sys.stderr)
+        code = INTERRUPTED
+    if owner:
+        _leave_on_ctrl_c("interrupted; the command had ended, and its results are complete.")
+    with suppress(OSError):  # the reader of a pipe may be gone
+        sys.stdout.flush()
+    if owner and code == INTERRUPTED:  # sys.exit may end in a signal instead, if the interrupt passed through code in a string
+        os._exit(code)
+    sys.exit(code)
 
 
-class Commands(TyperGroup):
-    """Passes Ctrl-C on as `Stopped`, because typer would drop its message."""
+def _leave_on_ctrl_c(message: str) -> None:
+    """Let Ctrl-C end the process at once: others may catch or show a KeyboardInterrupt in an import, or while Python shuts down."""
 
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            raise Stopped(str(stop) or "interrupted; nothing was written.") from stop
+    def leave(*_: object) -> None:
+        with suppress(OSError):
+            os.write(2, f"conecollapse: {message}\n".encode())
+        os._exit(INTERRUPTED)
 
-
-app = typer.Typer(
-    cls=Commands,
-    help="Non-negative matrix factorization through the geometry of the data cone.",
-    epilog="Exit codes: 0 done; 1 an error in the data or the options, or a failed verification; 130 interrupted.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-for command in (demo, cluster, rays, verify, reproduce, bench):
-    app.command()(command)
-app.add_typer(datasets, name="datasets")
+    signal.signal(signal.SIGINT, leave)
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        say(f"conecollapse {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    context: typer.Context,
-    debug: Annotated[bool, typer.Option(help="Show where an error came from.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: ARG001
-) -> None:
-    context.obj["debug"] = debug
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point: errors in one sentence, warnings as notes."""
-    options: dict[str, Any] = {"debug": bool(os.environ.get("CONECOLLAPSE_DEBUG"))}
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        warnings.showwarning = show_note
-        try:
-            given = None if arguments is None else list(arguments)
-            code = app(args=given, prog_name="conecollapse", standalone_mode=False, obj=options)
-        except (Stopped, typer.Abort) as stop:
-            note(str(stop) or "interrupted; nothing was written.")
-            sys.exit(INTERRUPTED)
-        except Exception as error:
-            if type(error).__name__ == "NoArgsIsHelpError":
-                say(str(error))
-                sys.exit(DONE)
-            if options["debug"]:
-                raise
-            note(_sentence(error))
-            sys.exit(FAILED)
-    sys.exit(code if isinstance(code, int) else DONE)
-
-
-def _sentence(error: Exception) -> str:
-    """What went wrong: a usage error (click's, by whichever package typer takes it from), ours, the system's, or a mistake of ours."""
-    if hasattr(error, "format_message"):
-        return " ".join(str(error.format_message()).split())
-    if isinstance(error, (ConeCollapseError, OSError)):
-        return str(error)
-    what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"this should not have happened ({what}); please report it, with what --debug shows."
+def _send_again(lost: sys.UnraisableHookArgs) -> None:
+    """In place of `sys.unraisablehook`: a KeyboardInterrupt in a finalizer cannot stop the command, so it is sent again."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(SOON, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(lost)

@@ -23,7 +23,9 @@ def verify(
     Exit code 1 if a value, a name, a label or a claim of the certificate does not hold; the message names the feature or the sample.
     """
     from conecollapse.runs import verify as check
+    from conecollapse.runs.folder import settle
 
+    settle(folder)
     with working("checking"):
         found = check(folder, data, tol)
     say_json({"verified": True, **asdict(found)}) if as_json else say(str(found))

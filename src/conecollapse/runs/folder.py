@@ -1,43 +1,92 @@
-"""A folder of results appears whole or not at all, and never takes the place of someone else's files."""
+"""A folder of results appears whole or not at all, and never takes the place of someone else's files.
+
+A run is written to a temporary folder beside its place. Then one of three things happens:
+
+- There is no folder of that name: the temporary one is renamed.
+- The folder holds an earlier run and nothing else: the two swap names in one step (`exchange`), and the earlier run is removed.
+- The folder has to stay, because it holds other files, or is the working directory, or because the file system cannot swap: the files
+  are copied into it one by one. The old ``run.json`` goes first and the new one comes last, so that a mixture of two runs has no
+  ``run.json`` and is no run for anybody. If the process is killed in between, the new run is whole in the temporary folder, which says so
+  by the file `READY`; `settle` copies it again.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from conecollapse._errors import RunFolderError
+from conecollapse._files import exchange, leftovers, temporary_beside
 
 FORMAT = "conecollapse-run-1"
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = "labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"
 OURS = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT})
+READY = "ready"  # in a temporary folder: the run is whole, and its files are being copied into their folder
 
 
 def check_folder(folder: str | os.PathLike[str], *, force: bool = False) -> Path:
     """The folder as an absolute path, refused if it could not be written: better before an hour of work than after it.
 
     An existing folder is accepted when it is empty or holds an earlier run and nothing else; with ``force`` any folder is, and its other
-    files stay.
+    files stay. What killed runs left beside it is removed, or put in its place (see `settle`).
     """
-    path = Path(folder).expanduser().resolve()
-    if path.exists() and not path.is_dir():
-        raise RunFolderError(f"{str(folder)!r} is a file; name a folder for the results.")
-    if path.is_dir() and not force:
-        others = sorted(entry.name for entry in path.iterdir() if entry.name not in OURS)
-        if others:
-            raise RunFolderError(
-                f"the folder {str(folder)!r} holds other files ({others[0]!r}); name another one, or use force to write beside them."
-            )
-        if any(path.iterdir()) and not is_run(path):
-            raise RunFolderError(f"the folder {str(folder)!r} is not empty and no earlier run; name another one, or use force.")
-    ancestor = next(parent for parent in path.parents if parent.is_dir())
-    if not os.access(ancestor, os.W_OK | os.X_OK):
-        raise RunFolderError(f"cannot write to {str(folder)!r}: no permission in {str(ancestor)!r}; name another folder.")
+    try:
+        path = settle(folder)
+        _check_content(path, str(folder), force)
+        _check_place(path, str(folder))
+    except RunFolderError:
+        raise
+    except OSError as error:
+        raise RunFolderError(f"cannot write to {str(folder)!r}: {error.strerror or error}; name another folder.") from error
     return path
+
+
+def settle(folder: str | os.PathLike[str]) -> Path:
+    """Remove what killed runs left beside ``folder``; a run whose files were being copied into it is copied again. The absolute path."""
+    try:
+        path = Path(folder).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # pathlib calls a loop of links, and an unknown user, a RuntimeError
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RunFolderError(f"{str(folder)!r} cannot be a folder of results: {reason}; name another one.") from error
+    if not path.name:
+        raise RunFolderError(f"{str(folder)!r} is the root of the file system; name a folder in it.")
+    for staging in leftovers(path):
+        if _is_ready(staging) and not is_run(path):
+            _fill(path, staging)
+    return path
+
+
+def _check_content(path: Path, name: str, force: bool) -> None:
+    if not path.is_dir():
+        if path.exists():
+            raise RunFolderError(f"{name!r} is a file; name a folder for the results.")
+        return
+    others = _others(path)
+    if others and not force:
+        raise RunFolderError(f"the folder {name!r} holds other files ({others[0]!r}); name another one, or use force to write beside them.")
+    if any(path.iterdir()) and not is_run(path) and not force:
+        raise RunFolderError(f"the folder {name!r} is not empty and no earlier run; name another one, or use force.")
+    for entry in sorted(OURS):
+        if (path / entry).is_dir() and not (path / entry).is_symlink():
+            raise RunFolderError(f"{entry!r} in {name!r} is a folder, where a file of the results belongs; name another folder.")
+
+
+def _check_place(path: Path, name: str) -> None:
+    ancestor = next((parent for parent in path.parents if os.path.lexists(parent)), path)
+    places = (ancestor, path) if os.path.lexists(path) else (ancestor,)
+    for place in places:
+        if not place.is_dir():
+            raise RunFolderError(f"cannot write to {name!r}: {str(place)!r} is not a folder; name another one.")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise RunFolderError(f"cannot write to {name!r}: no permission in {str(place)!r}; name another folder.")
+
+
+def _others(path: Path) -> list[str]:
+    return sorted(name for name in os.listdir(path) if name not in OURS)
 
 
 def is_run(path: Path) -> bool:
@@ -53,45 +102,48 @@ def is_run(path: Path) -> bool:
 def staged(folder: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
     """A temporary folder beside ``folder`` that takes its place when the block ends, and vanishes when it fails."""
     path = check_folder(folder, force=force)
-    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    staging: Path | None = None
     try:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_beside(path, keep=_is_ready) as staging:
             staging.mkdir()
             yield staging
             _publish(staging, path)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
     except RunFolderError:
         raise
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RunFolderError(f"the results cannot be written to {str(folder)!r}: {reason}; nothing was left there.") from error
+        left = "nothing was left there"
+        if staging is not None and _is_ready(staging):
+            left = f"they are whole in {str(staging)!r}, and the next run, or the command verify, puts them in place"
+        raise RunFolderError(f"the results cannot be written to {str(folder)!r}: {reason}; {left}.") from error
 
 
 def _publish(staging: Path, path: Path) -> None:
     if not path.exists():
         os.rename(staging, path)
         return
-    if path == Path.cwd() or any(entry.name not in OURS for entry in path.iterdir()):
-        _move_into(staging, path)
+    stays = bool(_others(path)) or os.path.samefile(path, os.curdir)
+    if not stays and exchange(staging, path):
         return
-    old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
-    os.rename(path, old)
+    (staging / READY).touch()
     try:
-        os.rename(staging, path)
-    except BaseException:
-        os.rename(old, path)
+        _fill(path, staging)
+    except KeyboardInterrupt:
+        _fill(path, staging)  # it takes no time, and the earlier run is gone
         raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
-def _move_into(staging: Path, path: Path) -> None:
-    """File by file into a folder that holds more than ours; run.json comes last, and nothing of an earlier run stays."""
-    for name in OURS:
-        if not (staging / name).exists():
-            (path / name).unlink(missing_ok=True)
-    for name in sorted(OURS - {FACTS}):
+def _is_ready(staging: Path) -> bool:
+    return (staging / READY).exists()
+
+
+def _fill(path: Path, staging: Path) -> None:
+    """Copy the run into ``path``, in place of an earlier one; it can be stopped anywhere and done again."""
+    path.mkdir(exist_ok=True)
+    for name in (FACTS, *sorted(OURS - {FACTS})):  # removed and not written over: these may be links to files elsewhere
+        (path / name).unlink(missing_ok=True)
+    for name in (*sorted(OURS - {FACTS}), FACTS):
         if (staging / name).exists():
-            os.replace(staging / name, path / name)
-    os.replace(staging / FACTS, path / FACTS)
+            shutil.copyfile(staging / name, path / name)
+    (staging / READY).unlink(missing_ok=True)
