@@ -422,15 +422,16 @@ def test_sparse_nmf_means_the_same_at_any_scale():
 
 @quiet
 @pytest.mark.parametrize("model", FACTORIZATIONS, ids=ids(FACTORIZATIONS))
-def test_zero_samples_have_zero_encodings_and_the_label_zero(model):
+def test_zero_samples_have_zero_encodings_and_no_cluster(model):
     X, _ = clusters(np.random.default_rng(0))
     X[3] = 0.0
     model = clone(model).set_params(n_components=3, random_state=1)
-    if model.affinity is None and not getattr(model, "max_rays", None):
-        model.fit(X)
-        assert (model.embedding_[3] == 0).all()
-        assert model.labels_[3] == 0
-        assert (model.transform(X)[3] == 0).all()
+    if getattr(model, "max_rays", None):
+        model.set_params(max_rays=20)
+    model.fit(X)
+    assert (model.embedding_[3] == 0).all()
+    assert model.labels_[3] == model.predict(X)[3] == -1
+    assert (model.transform(X)[3] == 0).all()
 
 
 @quiet

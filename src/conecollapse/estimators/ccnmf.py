@@ -59,7 +59,7 @@ class CCNMF(BaseNMF):
     Attributes
     ----------
     labels_ : (n_samples,) array
-        The largest entry in each row of A.
+        The largest entry in each row of A; -1 where the row is zero, as it is for a sample of zeros.
     embedding_ : (n_samples, r) array
         A.
     components_ : (r, n_features) array

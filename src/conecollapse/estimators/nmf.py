@@ -50,7 +50,7 @@ _PARAMETERS = """
     init : str, pair (W, H) or array of labels
         "random", "nndsvd", "nndsvda", "nndsvdar", "spectral" (k-means on the spectral embedding){auto}.
     n_init : int
-        Starts; the smallest objective wins.
+        Starts; the smallest objective wins, and of starts that end within 1e-5 of it the first.
     tol : float
         Relative change of the objective in one iteration that ends the run.
     max_iter : int
@@ -59,7 +59,7 @@ _PARAMETERS = """
     Attributes
     ----------
     labels_ : (n_samples,) array
-        The component that says most about each sample.
+        The component that says most about each sample; -1 for a sample that has nothing of any, one of zeros among them.
     embedding_ : (n_samples, r) array
         The factor W of the training samples.
     components_ : (r, n_features) array
