@@ -34,17 +34,11 @@ AREAS = ("certificates", "_nnls", "geometry", "io", "runs")
 # Which tests are about which file: the longest prefix counts. Patterns of files, or one test; fast and telling ones first.
 TESTS = {
     "certificates": ["test_certificates*", "test_exact*", "test_forge*", "test_streaming*", "test_merge*", "test_epsilon*", "test_cone*"],
-    "_nnls": ["test_exact*", "test_nnls*", "test_cone*", "test_collapse*", "test_factorizations*", "test_threads*"],
-    "geometry": [
-        "test_exact*",
-        "test_cone*",
-        "test_merge*",
-        "test_streaming*",
-        "test_certificates*",
-        "test_collapse*",
-        "test_bad_input*",
-        "test_limits*",
-    ],
+    "_nnls": ["test_exact*", "test_nnls*", "test_collapse*"],
+    "_nnls/active_set.py": ["test_exact*", "test_nnls*", "test_collapse*", "test_cone*"],
+    "_nnls/slots.py": ["test_exact*", "test_nnls*", "test_collapse*", "test_cone*"],
+    "geometry": ["test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"],
+    "geometry/certified": ["test_exact*", "test_cone*", "test_merge*"],
     "geometry/certified/sweeps.py": ["test_sweeps*", "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps"],
     "geometry/collapse.py": ["test_collapse*", "test_exact*"],
     "geometry/cone_file.py": ["test_merge*", "test_cone_file*", "test_certificates*", "test_streaming*"],

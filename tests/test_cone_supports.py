@@ -1,0 +1,41 @@
+"""What supports decide by themselves, before anything is solved over all points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from conecollapse import Cone
+from conecollapse.geometry.certified import support
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """The rays and combinations that were found when the rest is left to `settle`."""
+    seen = []
+
+    def spy(U, sums, tol, sure, combination, progress):
+        seen.append((sure.copy(), {i: sorted(S.tolist()) for i, (S, _) in combination.items()}))
+        return settle(U, sums, tol, sure, combination, progress)
+
+    settle = support.settle
+    monkeypatch.setattr(support, "settle", spy)
+    monkeypatch.setattr("conecollapse.geometry.certified.MOSTLY_FILLED", 2.0)
+    return seen
+
+
+def test_a_point_is_represented_by_the_points_that_its_support_contains(settled):
+    P = np.zeros((7, 12))
+    P[0, 0] = P[1, 1] = P[2, 2] = 1
+    P[3, [0, 1]] = 1, 2  # of points 0 and 1
+    P[4, [0, 1, 2]] = 3, 1, 1  # of points 0, 1 and 2
+    P[5, [5, 6]] = 1, 1
+    P[6, [2, 5, 7]] = 1, 1, 1  # has a coordinate of its own
+    cone = Cone.from_points(sp.csr_array(P))
+    (sure, combination), *_ = settled
+    assert combination.keys() == {3, 4}
+    assert combination[3] == [0, 1]
+    assert set(combination[4]) <= {0, 1, 2}
+    assert np.flatnonzero(sure).tolist() == cone.ray_indices.tolist() == [0, 1, 2, 5, 6]
+    cone.verify(P)
