@@ -15,6 +15,7 @@ def ours_instead_of_scipys(monkeypatch):
     monkeypatch.setattr(scipy_tests, "nnls", nnls)
 
 
+@pytest.mark.filterwarnings("ignore:the arguments {'atol'} are ignored:DeprecationWarning")  # tests of older SciPy pass it
 class TestStatementsOfSciPy(scipy_tests.TestNNLS):
     def test_2D_not_singleton_RHS_input_2(self):
         """The one statement that cannot hold: SciPy refuses several columns, we solve them. What is refused is a third dimension."""
