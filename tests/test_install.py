@@ -171,3 +171,9 @@ def test_what_changes_must_pass_includes_the_oldest_versions():
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1] == "make test"
     recipes = subprocess.run(["make", "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "make test-oldest needs Python 3.11" in recipes or ".venv-oldest/bin/python -m pytest" in recipes
+
+
+def test_every_kernel_is_made_in_one_place():
+    package = Path(conecollapse.__file__).parent
+    users = [file for file in package.rglob("*.py") if re.search(r"^\s*(from|import) numba", file.read_text(encoding="utf-8"), re.MULTILINE)]
+    assert users == [package / "_kernels.py"]
