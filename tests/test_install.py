@@ -175,5 +175,6 @@ def test_what_changes_must_pass_includes_the_oldest_versions():
 
 def test_every_kernel_is_made_in_one_place():
     package = Path(conecollapse.__file__).parent
-    users = [file for file in package.rglob("*.py") if re.search(r"^\s*(from|import) numba", file.read_text(encoding="utf-8"), re.MULTILINE)]
+    imports = re.compile(r"^\s*(from|import) numba", re.MULTILINE)
+    users = [file for file in package.rglob("*.py") if imports.search(file.read_text(encoding="utf-8"))]
     assert users == [package / "_kernels.py"]
