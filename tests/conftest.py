@@ -19,8 +19,9 @@ settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
 def _drop_stale_kernels() -> None:
     """numba's cache follows a kernel's own file, not the files it imports kernels from: drop it all when any source is newer."""
-    source = Path(__file__).parents[1] / "src"
-    cached = [*source.rglob("*.nbi"), *source.rglob("*.nbc")]
+    root = Path(__file__).parents[1]
+    source, oldest = root / "src", root / ".venv-oldest" / "kernels"  # the second is the cache of make test-oldest
+    cached = [file for folder in (source, oldest) for kind in ("nbi", "nbc") for file in folder.rglob(f"*.{kind}")]
     if cached and max(f.stat().st_mtime for f in source.rglob("*.py")) > min(f.stat().st_mtime for f in cached):
         for file in cached:
             file.unlink(missing_ok=True)
@@ -28,6 +29,16 @@ def _drop_stale_kernels() -> None:
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _drop_stale_kernels()
+
+SLOW = {"browser", "cluster", "site"}  # fixtures that start other programs: the tests that use them are not in the quick tier
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if SLOW.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
 
 DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

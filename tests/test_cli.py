@@ -329,6 +329,7 @@ def test_the_module_is_a_command_and_completes():
     assert failed.stderr == "conecollapse: there is no folder 'none'.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_digits")
 def test_every_example_of_the_page_runs(run):
     page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")

@@ -40,6 +40,7 @@ def test_the_printed_rule_never_stops():
     assert collapse(P).ray_indices.tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_how_often_the_printed_rule_fails():
     stopped = 0
     for seed in range(20):

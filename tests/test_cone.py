@@ -15,6 +15,7 @@ from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(10))
 def test_rays_equal_brute_force_on_500_planted_cones(chunk):
     for seed in range(50 * chunk, 50 * chunk + 50):
@@ -165,6 +166,7 @@ def test_more_dimensions_than_points():
     cone.verify(P)
 
 
+@pytest.mark.slow
 def test_mostly_interior_points():
     rng = np.random.default_rng(4)
     P = planted(rng, 20, n_rays=60, n_inside=600)
@@ -341,6 +343,7 @@ def test_results_repeat_and_do_not_depend_on_threads():
         np.testing.assert_array_equal(mine.vectors(U, mine.of, everyone), other.vectors(U, other.of, everyone))
 
 
+@pytest.mark.slow
 def test_words_that_every_document_has_are_decided_by_sweeps():
     """Two points that contain all others: one is their sum, so inside; of the other no one but itself has the last coordinate's share."""
     rng = np.random.default_rng(0)

@@ -113,6 +113,7 @@ def test_dask_equals_local_on_genes_and_words():
     assert_same(CCNMF(3, n_init=3, random_state=0).fit(da.from_array(genes, chunks=(-1, 1250))), local)
 
 
+@pytest.mark.slow
 def test_dask_equals_local_on_a_large_corpus():
     words = load_points("REUTERS").T
     words = sp.csr_array(sp.diags_array(1 / np.sqrt(words.multiply(words).sum(axis=1))) @ words)  # unit documents
@@ -234,6 +235,7 @@ def test_checkpoints_of_dask_arrays_resume(tmp_path):
         Cone.from_table(da.from_array(X, chunks=(-1, 35)), checkpoint=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(tmp_path):
     """The scheduler is a process of its own, killed as soon as a cone has been saved; the next call goes on from there."""
     X = np.random.default_rng(0).gamma(0.4, size=(20, 400))

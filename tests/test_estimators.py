@@ -72,9 +72,19 @@ def quiet(test):
     return test
 
 
+OTHER_SOLVERS = [model for model in CHECKED if isinstance(model, OrthogonalNMF) and model.solver != OrthogonalNMF().solver]
+
+
 @quiet
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+@parametrize_with_checks([model for model in CHECKED if model not in OTHER_SOLVERS], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@quiet
+@parametrize_with_checks(OTHER_SOLVERS)
+def test_scikit_learn_checks_of_other_solvers(estimator, check):
     check(estimator)
 
 

@@ -129,6 +129,7 @@ def test_coordinates_keep_every_inner_product():
     assert _coordinates(sp.csr_array(X)).shape == (6, 40)  # and so do sparse ones
 
 
+@pytest.mark.slow
 def test_two_processes_record_the_same_runs(tmp_path):
     one, two = (
         {r.key: (r.purity, r.nmi) for r in run(["DIGITS"], tmp_path / f"{n}.jsonl", seeds=[0, 1], protocols=["outsiders"], jobs=n)}

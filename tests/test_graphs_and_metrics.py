@@ -135,6 +135,7 @@ def test_the_largest_entry_of_a_diffusion_is_on_its_diagonal():
     assert Diffusion(normalized(G), 0.8).max() == pytest.approx(M.max(), rel=0.25)
 
 
+@pytest.mark.slow
 def test_every_copy_of_a_repeated_eigenvalue_is_found():
     """Nine parts have the eigenvalue 1 nine times; Lanczos from one vector would find it once."""
     X = np.repeat(np.eye(9), 90, axis=0) * 100 + np.random.default_rng(0).random((810, 9))
@@ -204,6 +205,7 @@ def test_bad_labels(y, z, message):
         purity_score(y, z)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["stability", "consensus", "residual"])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])

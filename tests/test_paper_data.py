@@ -8,6 +8,8 @@ from conftest import load_points
 
 from conecollapse import CCNMF, Cone
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("name", "n_rays"),

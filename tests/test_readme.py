@@ -26,6 +26,7 @@ def test_readme(capsys):
     assert scope["x"].shape == (5, 205)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
 @pytest.mark.parametrize("page", ["index", "theory", "epsilon-cone", "datasets", "factorizations", "what-reproduces", "scale"])
 def test_pages(page):

@@ -123,6 +123,7 @@ class TestCluster:
         assert run.parameters == {"n_components": 3, "affinity": "auto", "random_state": 0}
         assert {name for name, _ in run.top_features(2)[0]} <= set(GENES)
 
+    @pytest.mark.slow
     def test_the_rank_is_chosen(self):
         run = cluster(read_table(X), "auto", affinity=None, n_init=2)
         assert run.rank.rank == run.model.n_components == 3

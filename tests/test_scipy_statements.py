@@ -15,6 +15,7 @@ def ours_instead_of_scipys(monkeypatch):
     monkeypatch.setattr(scipy_tests, "nnls", nnls)
 
 
+@pytest.mark.filterwarnings("ignore:the arguments {'atol'} are ignored:DeprecationWarning")  # tests of older SciPy pass it
 class TestStatementsOfSciPy(scipy_tests.TestNNLS):
     """Two statements are ours instead, because we take several right-hand sides in columns."""
 

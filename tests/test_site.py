@@ -24,7 +24,10 @@ GALLERY = {"genes": 5, "text": 3, "images": 6, "outliers": 4}  # figures of each
 PATIENCE = 900  # seconds that a worker waits for the one that builds
 
 missing = [name for name in NEEDED if find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(missing), reason=f'no {", ".join(missing)}; pip install "conecollapse[docs]" brings what is missing')
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing), reason=f'no {", ".join(missing)}; pip install "conecollapse[docs]" brings what is missing'),
+]
 
 
 class Page(HTMLParser):

@@ -185,7 +185,7 @@ def diffusion(G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64) -> An
 
 def diffused(N: Sparse, damping: float) -> FloatArray:
     """``(I - damping N)^-1`` as an array, symmetric and non-negative to the last bit."""
-    M = scipy.linalg.inv(np.eye(N.shape[0]) - damping * N.toarray(), assume_a="pos")
+    M = scipy.linalg.inv(np.eye(N.shape[0]) - damping * N.toarray())
     return np.asarray(np.maximum((M + M.T) / 2, 0.0))
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg.lapack as lapack
-from numba import njit
 
+from conecollapse._kernels import kernel
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -110,7 +110,7 @@ def _solve_group(G: FloatArray, C: FloatArray, F: IntArray, rows: IntArray, X: F
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, largest, X, Y, ok):  # type: ignore[no-untyped-def]
     n = G.shape[0]
     F = np.empty(largest, np.int64)
@@ -161,7 +161,7 @@ def _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, largest
                 Y[i, F[a]] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _exchange(X, Y, passive, rows, zero, patience, fewest, left):  # type: ignore[no-untyped-def]
     """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the backup rule."""
     n = X.shape[1]

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from conecollapse._kernels import kernel
 from conecollapse._nnls.twofold import add, axpy, divide, dot, multiply, rotate, square_root
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray, IntArray
@@ -70,7 +70,7 @@ class State(NamedTuple):
     column: FloatArray  # for a column with zeros for its low parts
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _solve_rows(Z, B, H, max_steps, out, first, last):  # type: ignore[no-untyped-def]
     n, m = Z.shape
     cap = max(min(m, n), 1)
@@ -90,13 +90,13 @@ def _solve_rows(Z, B, H, max_steps, out, first, last):  # type: ignore[no-untype
         out.rnorm[i] = _residual_norm(Z, b, out.X[i], s)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _copy(a, b):  # type: ignore[no-untyped-def]
     for t in range(len(a)):
         b[t] = a[t]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _residual_norm(Z, b, h, s):  # type: ignore[no-untyped-def]
     _copy(b[0], s.r[0])
     _copy(b[1], s.r[1])
@@ -107,7 +107,7 @@ def _residual_norm(Z, b, h, s):  # type: ignore[no-untyped-def]
     return np.sqrt(dot(s.r, s.r)[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _descend(Z, b, start, s, max_steps, before):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent from the columns where ``start`` is positive, while its solutions can be written down in float64.
 
@@ -148,7 +148,7 @@ def _descend(Z, b, start, s, max_steps, before):  # type: ignore[no-untyped-def]
     return k, False, max_steps
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _price(Z, s, k, dead):  # type: ignore[no-untyped-def]
     """The column that is not dead with the highest price for unit length, its price, and the highest price of a dead one."""
     at = -1
@@ -168,7 +168,7 @@ def _price(Z, s, k, dead):  # type: ignore[no-untyped-def]
     return at, best, doubt
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _load(Z, b, start, s):  # type: ignore[no-untyped-def]
     """Make the columns where ``start`` is positive passive, as far as they are independent and their coefficients non-negative."""
     k = np.int64(0)
@@ -181,7 +181,7 @@ def _load(Z, b, start, s):  # type: ignore[no-untyped-def]
     return _restore(s, k)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _refresh(Z, b, s, k):  # type: ignore[no-untyped-def]
     """``r = b - sum h z`` from scratch, made orthogonal to the passive columns once more; its squared norm."""
     _copy(b[0], s.r[0])
@@ -195,7 +195,7 @@ def _refresh(Z, b, s, k):  # type: ignore[no-untyped-def]
     return dot(s.r, s.r)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _append(Z, j, s, k):  # type: ignore[no-untyped-def]
     """Put column ``j`` last among the passive ones, with coefficient zero, by Gram-Schmidt, twice; False if it depends on them.
 
@@ -226,7 +226,7 @@ def _append(Z, j, s, k):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _solve_triangle(s, k):  # type: ignore[no-untyped-def]
     for a in range(k - 1, -1, -1):
         c, dc = s.qb[a, 0], s.qb[a, 1]
@@ -236,7 +236,7 @@ def _solve_triangle(s, k):  # type: ignore[no-untyped-def]
         s.z[a, 0], s.z[a, 1] = divide(c, dc, s.R[a, a, 0], s.R[a, a, 1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _restore(s, k):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares ``z``, dropping columns that reach zero."""
     while k > 0:
@@ -263,7 +263,7 @@ def _restore(s, k):  # type: ignore[no-untyped-def]
     return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _remove(s, k, t):  # type: ignore[no-untyped-def]
     """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations, give its part back to ``r``."""
     for b in range(t, k - 1):

@@ -17,7 +17,8 @@ of the problem.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from conecollapse._kernels import kernel
 
 DEPENDENT = 1e-11  # a unit column whose part outside the passive span is smaller adds nothing that float64 can resolve
 ORTHOGONAL = 0.7  # a pass of Gram-Schmidt that keeps this share of the length has left an orthogonal vector
@@ -30,7 +31,7 @@ LIMIT, OPTIMAL, INSIDE = 0, 1, 2  # how a solve ended: step limit, KKT point, re
 _FAST = {"reassoc", "contract", "nsz"}
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def dot(a, b):  # type: ignore[no-untyped-def]
     s = 0.0
     for t in range(a.shape[0]):
@@ -38,13 +39,13 @@ def dot(a, b):  # type: ignore[no-untyped-def]
     return s
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def axpy(c, a, b):  # type: ignore[no-untyped-def]
     for t in range(a.shape[0]):
         b[t] += c * a[t]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def project_out_two(p, q, v):  # type: ignore[no-untyped-def]
     """Take the parts along the orthonormal p and q out of v, in one walk over each; the parts."""
     c, d = 0.0, 0.0
@@ -56,7 +57,7 @@ def project_out_two(p, q, v):  # type: ignore[no-untyped-def]
     return c, d
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove_column(Q, R, qx, S, h, k, t):  # type: ignore[no-untyped-def]
     """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations."""
     for b in range(t, k - 1):
@@ -82,7 +83,7 @@ def remove_column(Q, R, qx, S, h, k, t):  # type: ignore[no-untyped-def]
         qx[b + 1] = c * v - s * u
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
     for t in range(a.shape[0]):
         u, v = a[t], b[t]
@@ -90,7 +91,7 @@ def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
         b[t] = c * v - s * u
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     """Try to put ``z`` last among the passive columns; False if it depends on them or leads nowhere."""
     v = Q[k]
@@ -125,7 +126,7 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_triangle(R, qx, k, z):  # type: ignore[no-untyped-def]
     for a in range(k - 1, -1, -1):
         s = qx[a]
@@ -134,7 +135,7 @@ def solve_triangle(R, qx, k, z):  # type: ignore[no-untyped-def]
         z[a] = s / R[a, a]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def smallest_singular_value(R, k, u, z):  # type: ignore[no-untyped-def]
     """A lower bound for, or an estimate of, the smallest singular value of the triangle, whose columns have unit length.
 
@@ -161,7 +162,7 @@ def smallest_singular_value(R, k, u, z):  # type: ignore[no-untyped-def]
     return np.sqrt(dot(u[:k], u[:k])) / size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def restore_feasibility(Q, R, qx, S, h, k, z):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares ``z``, dropping columns that reach zero."""
     while k > 0:
@@ -188,7 +189,7 @@ def restore_feasibility(Q, R, qx, S, h, k, z):  # type: ignore[no-untyped-def]
     return k
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def refresh_residual(Z, x, x_norm, Q, S, h, k, r):  # type: ignore[no-untyped-def]
     """``r = x - sum h z`` from scratch; a small one is cleaned against ``Q`` so that it is accurate relative to itself."""
     for t in range(x.shape[0]):
@@ -203,7 +204,7 @@ def refresh_residual(Z, x, x_norm, Q, S, h, k, r):  # type: ignore[no-untyped-de
     return norm
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_candidate(Z, weight, r, cand, dead, n_cand, least):  # type: ignore[no-untyped-def]
     """The candidate with the highest weighted price among those priced above ``least``, or -1."""
     best, at = 0.0, -1
@@ -215,7 +216,7 @@ def best_candidate(Z, weight, r, cand, dead, n_cand, least):  # type: ignore[no-
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def revive(dead, cand, n_cand, S, k):  # type: ignore[no-untyped-def]
     """All candidates may be priced again, but for the passive ones, whose price is zero."""
     for q in range(n_cand):
@@ -226,7 +227,7 @@ def revive(dead, cand, n_cand, S, k):  # type: ignore[no-untyped-def]
                 break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(Z, weight, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state given.
 

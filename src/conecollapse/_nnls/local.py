@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import LIMIT, OPTIMAL, axpy, descend, dot, smallest_singular_value
 from conecollapse._nnls.proof import OPTIMAL_WITHIN, ZERO_RESIDUAL, least_residual
 from conecollapse._threads import for_ranges
@@ -38,7 +38,7 @@ def local_active_set(
     return H, steps, ending != LIMIT, sigma
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_rows(Z, weight, X, H, sigma, steps, ending, start, max_steps, first, last):  # type: ignore[no-untyped-def]
     """Coefficients ``H`` of rows ``first`` to ``last`` of ``X`` over the rows of ``Z``, and how independent those in use are: ``sigma``.
 
@@ -81,7 +81,7 @@ def solve_rows(Z, weight, X, H, sigma, steps, ending, start, max_steps, first, l
             H[i, S[a]] = h[a]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def thin_candidates(Z, weight, r, cand):  # type: ignore[no-untyped-def]
     """The best priced column of each of N_BUCKETS interleaved buckets: few, varied, and small enough to stay in cache."""
     best, at = np.zeros(N_BUCKETS), np.empty(N_BUCKETS, np.int64)
@@ -98,7 +98,7 @@ def thin_candidates(Z, weight, r, cand):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unit_columns(A, Z, norms):  # type: ignore[no-untyped-def]
     """The columns of ``A`` as unit rows of ``Z``, and their norms; False if something is not finite."""
     m, n = A.shape
@@ -129,7 +129,7 @@ def unit_columns(A, Z, norms):  # type: ignore[no-untyped-def]
     return np.isfinite(total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
     """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms, and the worst ending."""
     m, n = A.shape
@@ -167,7 +167,7 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
     return x, rnorm, OPTIMAL
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def proven(Z, r, h, sigma, b_norm, r_norm, g):  # type: ignore[no-untyped-def]
     """Whether the coefficients ``h`` with residual ``r`` are shown to be optimal, as in `proof.is_optimal`; ``g`` gets the gradient."""
     n, m = Z.shape

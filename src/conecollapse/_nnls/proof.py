@@ -21,8 +21,8 @@ Rounding errors of sums of k terms grow like sqrt(k) (Higham & Mary 2019); that 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from conecollapse._kernels import kernel
 from conecollapse._types import BoolArray, FloatArray
 
 OPTIMAL_WITHIN = 1e-3  # a residual norm is optimal when it is at most this share above the smallest possible one,
@@ -36,7 +36,7 @@ def is_optimal(rnorm: FloatArray, least: FloatArray, b_norm: FloatArray) -> Bool
     return rnorm <= (1 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
     """A lower bound for the residual norm of any solution, and the rounding error of ``r_norm``; all columns are held, or those in use."""
     total, count = 0.0, 0
@@ -65,7 +65,7 @@ def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: 
     return max(np.sqrt(max(square, 0.0)) - rounding, 0.0), rounding
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def least_residuals(G, H, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
     """`least_residual` for each row of gradients and coefficients."""
     least, rounding = np.empty(len(H)), np.empty(len(H))

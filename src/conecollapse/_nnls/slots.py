@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
+from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import descend, dot, smallest_singular_value
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
@@ -66,14 +66,14 @@ class Slots:
         return sigma
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _independence(R, k, sigma):  # type: ignore[no-untyped-def]
     u, z = np.empty(R.shape[1]), np.empty(R.shape[1])
     for s in range(len(sigma)):
         sigma[s] = smallest_singular_value(R[s], k[s], u, z)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _advance(Z, weight, X, slots, cand, n_cand, S, h, k, Q, R, qx, r, ending, steps, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
     z = np.empty(S.shape[1])
     dead = np.empty(max(cand.shape[1], 1), np.bool_)
@@ -120,7 +120,7 @@ def price(
     return cand, n_cand, best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, first):  # type: ignore[no-untyped-def]
     columns = prices.shape[1]
     whole = columns // n_buckets * n_buckets

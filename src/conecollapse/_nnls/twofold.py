@@ -7,12 +7,13 @@ Knuth). A vector is an array of shape (2, m): the rounded values, then what roun
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from conecollapse._kernels import kernel
 
 SPLITTER = 134217729.0  # 2^27 + 1 cuts the 53 bits of a float64 into two halves
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def two_sum(a, b):  # type: ignore[no-untyped-def]
     """``a + b`` rounded, and the rounding error."""
     s = a + b
@@ -20,7 +21,7 @@ def two_sum(a, b):  # type: ignore[no-untyped-def]
     return s, (a - (s - t)) + (b - t)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def two_product(a, b):  # type: ignore[no-untyped-def]
     """``a b`` rounded, and the rounding error."""
     p = a * b
@@ -33,7 +34,7 @@ def two_product(a, b):  # type: ignore[no-untyped-def]
     return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def add(a, da, b, db):  # type: ignore[no-untyped-def]
     s, e = two_sum(a, b)
     t, f = two_sum(da, db)
@@ -44,7 +45,7 @@ def add(a, da, b, db):  # type: ignore[no-untyped-def]
     return s, e - (s - u)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def multiply(a, da, b, db):  # type: ignore[no-untyped-def]
     p, e = two_product(a, b)
     e += a * db + da * b
@@ -52,7 +53,7 @@ def multiply(a, da, b, db):  # type: ignore[no-untyped-def]
     return s, e - (s - p)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def divide(a, da, b, db):  # type: ignore[no-untyped-def]
     q = a / b
     p, dp = multiply(q, 0.0, b, db)
@@ -64,7 +65,7 @@ def divide(a, da, b, db):  # type: ignore[no-untyped-def]
     return add(s, e, r / b, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def square_root(a, da):  # type: ignore[no-untyped-def]
     if a <= 0.0:
         return 0.0, 0.0
@@ -74,7 +75,7 @@ def square_root(a, da):  # type: ignore[no-untyped-def]
     return two_sum(s, r / (2.0 * s))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def dot(a, b):  # type: ignore[no-untyped-def]
     """Rounding errors are summed apart from the values (Ogita, Rump & Oishi 2005)."""
     s, e = 0.0, 0.0
@@ -86,7 +87,7 @@ def dot(a, b):  # type: ignore[no-untyped-def]
     return u, e - (u - s)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def rotate(c, dc, s, ds, a, da, b, db):  # type: ignore[no-untyped-def]
     """``c a + s b`` and ``c b - s a``."""
     p, dp = multiply(c, dc, a, da)
@@ -98,7 +99,7 @@ def rotate(c, dc, s, ds, a, da, b, db):  # type: ignore[no-untyped-def]
     return u, du, v, dv
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def axpy(c, dc, a, b):  # type: ignore[no-untyped-def]
     """``b += c a``."""
     for t in range(a.shape[1]):

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from conecollapse._iterate import Callback, iterate
+from conecollapse._kernels import kernel
 from conecollapse._linalg import row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, Points, Progress
@@ -136,7 +136,7 @@ def _worthwhile_sweeps(X: Points, r: int) -> tuple[int, int]:
     return tuple(int(np.clip(1 + SWEEP_SHARE * (entries + (m + n - k) * r) / (k * r), 1, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def _sweep_rows(W, G, gradient, sweeps, start, stop):  # type: ignore[no-untyped-def]
     r = W.shape[1]
     zero = W.dtype.type(0)

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Callback, iterate
+from conecollapse._kernels import kernel
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, Points, Progress
 from conecollapse.factorization.data import BLOCK, Factorization, rounding_of, squared_error, squared_norm
@@ -176,7 +176,7 @@ class _SparseQuotients:
         return sp.csr_array((ratio(X.data, model), X.indices, X.indptr), shape=X.shape)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def _sampled_product(W, Ht, indptr, indices, start, stop, out):  # type: ignore[no-untyped-def]
     """Entries of ``W H`` at the stored places of rows start to stop."""
     r = W.shape[1]

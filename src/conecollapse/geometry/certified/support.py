@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import INSIDE, descend, dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Sparse
@@ -131,7 +131,7 @@ def _private_coordinates(lists: Lists, tol: float) -> tuple[IntArray, FloatArray
     return private, lift
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mark_covered(ptr, idx, post_ptr, post, covered, start, stop):  # type: ignore[no-untyped-def]
     """For every j in range and every i != j whose support contains j's, mark j's coordinates in row i."""
     longest = 0
@@ -160,7 +160,7 @@ def _mark_covered(ptr, idx, post_ptr, post, covered, start, stop):  # type: igno
             _mark_row(idx, a, b, ptr[holders[q]], ptr[holders[q] + 1], covered)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _seek(sorted_list, at, high, wanted, bisect):  # type: ignore[no-untyped-def]
     """First place from ``at`` on whose entry is not below ``wanted``; by bisection, or by walking."""
     if bisect:
@@ -176,7 +176,7 @@ def _seek(sorted_list, at, high, wanted, bisect):  # type: ignore[no-untyped-def
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _intersect(holders, n_holders, post, low, high):  # type: ignore[no-untyped-def]
     """Keep the holders that stand in the sorted ``post[low:high]``."""
     kept = np.int64(0)
@@ -190,7 +190,7 @@ def _intersect(holders, n_holders, post, low, high):  # type: ignore[no-untyped-
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mark_row(idx, a, b, low, high, covered):  # type: ignore[no-untyped-def]
     """Mark in row ``idx[low:high]`` the coordinates ``idx[a:b]``, all of which it has. Threads may mark the same place."""
     at = low
@@ -200,7 +200,7 @@ def _mark_row(idx, a, b, low, high, covered):  # type: ignore[no-untyped-def]
         covered[at] = 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose_private(ptr, idx, val, post_ptr, post, post_val, covered, private, lift, tol, rounding, margin, least, start, stop):  # type: ignore[no-untyped-def]  # fmt: skip
     """The uncovered coordinate of each point that fewest others have, and the lift that holds these down."""
     n = len(post_ptr) - 1
@@ -257,7 +257,7 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, position, value, inside, rounding, margin, least, few, zero):  # type: ignore[no-untyped-def]  # fmt: skip
     """One small problem, in slice coordinates ``q = u / sum``.
 
@@ -346,7 +346,7 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
     return solved, S, h, f, lift, distance
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _solve_small(Z, x, n_contained):  # type: ignore[no-untyped-def]
     """Active set for x over the first rows of Z, stopping early once x is its own best functional."""
     df = len(x)

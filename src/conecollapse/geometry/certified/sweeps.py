@@ -11,8 +11,8 @@ is ``r . x > max_j r . q_j``, it is a functional that proves ``x`` a ray, and as
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import dot
 
 MAX_SWEEPS = 2000
@@ -20,7 +20,7 @@ LOOK_EVERY = 5  # sweeps between two looks at the residual
 LEAD = 0.05  # share of |r|^2 by which x must lead for an early end: at the optimum it leads by all of it
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend_by_sweeps(ptr, idx, val, sums, contained, n_contained, position, x, inside):  # type: ignore[no-untyped-def]
     """Whether it came to an end, coefficients of the contained points (in slice coordinates), and the residual.
 
