@@ -47,7 +47,8 @@ def integer_points(seed):
     return P if P.any() else np.ones((1, dim), int)
 
 
-SEEDS = st.integers(0, 2**32 - 1)  # drawing the entries themselves gives one ray in two cases of three
+# drawing the entries themselves gives one ray in two cases of three, drawing integers repeats the small ones; bytes are spread evenly
+SEEDS = st.binary(min_size=8, max_size=8).map(lambda drawn: int.from_bytes(drawn, "big"))
 POINTS = SEEDS.map(integer_points)
 CONES = (POINTS, st.lists(st.integers(-60, 60), min_size=1, max_size=16), st.integers(0, 20))
 COLLAPSES = (POINTS, st.sampled_from([0.1, 0.25, 0.7]))
