@@ -47,7 +47,8 @@ def integer_points(seed):
     return P if P.any() else np.ones((1, dim), int)
 
 
-SEEDS = st.integers(0, 2**32 - 1)  # drawing the entries themselves gives one ray in two cases of three
+# drawing the entries themselves gives one ray in two cases of three, drawing integers repeats the small ones; bytes are spread evenly
+SEEDS = st.binary(min_size=8, max_size=8).map(lambda drawn: int.from_bytes(drawn, "big"))
 POINTS = SEEDS.map(integer_points)
 CONES = (POINTS, st.lists(st.integers(-60, 60), min_size=1, max_size=16), st.integers(0, 20))
 COLLAPSES = (POINTS, st.sampled_from([0.1, 0.25, 0.7]))
@@ -104,9 +105,9 @@ def test_the_oracle_equals_brute_force_over_bases(seed):
     inside = not any(p)
     for size in range(1, len(p) + 1):
         for some in combinations(others, size):
-            gram = [[int(np.dot(a, b)) for b in some] for a in some]
-            if round(np.linalg.det(gram)) > 0:  # of integers below 10^8: exact after rounding
-                h = solve_exactly(gram, [int(np.dot(a, p)) for a in some])
+            gram = [[Fraction(int(np.dot(a, b))) for b in some] for a in some]
+            if round(np.linalg.det(np.array(gram, float))) > 0:  # of integers below 10^8: exact after rounding
+                h = solve_exactly(gram, [Fraction(int(np.dot(a, p))) for a in some])
                 inside |= min(h) >= 0 and all(sum(x * q[k] for x, q in zip(h, some, strict=True)) == p[k] for k in range(len(p)))
     assert (combination(p, others) is not None) == inside
 
