@@ -503,3 +503,15 @@ def test_a_report_that_fails_costs_the_report_only(genes, tmp_path):
         save(cluster(read_table(genes), 3), tmp_path / "out", broken)
     assert not (tmp_path / "out" / "report.html").exists()
     verify(tmp_path / "out")
+
+
+def test_a_sample_of_zeros_is_in_no_cluster_and_the_run_verifies(tmp_path):
+    X = np.kron(np.eye(3), np.ones((8, 4))) + 0.1 * np.random.default_rng(0).random((24, 12))
+    X[5] = 0.0
+    np.savetxt(tmp_path / "x.csv", X, delimiter=",")
+    with pytest.warns(UserWarning, match="sample 5 of X holds only zeros"):
+        run = cluster(read_table(tmp_path / "x.csv"), 3)
+    save(run, tmp_path / "run")
+    assert (tmp_path / "run" / "labels.csv").read_text().splitlines()[6].endswith(",-1")
+    assert sum(json.loads((tmp_path / "run" / "run.json").read_text())["results"]["cluster_sizes"]) == 23
+    verify(tmp_path / "run")

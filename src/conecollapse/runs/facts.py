@@ -10,10 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 
 from conecollapse.certificates import Certificate
+from conecollapse.estimators._base import cluster_sizes
 from conecollapse.io import Table
 from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score
@@ -64,7 +64,7 @@ def _clusters(run: Run) -> dict[str, Any]:
     r = len(model.components_)
     found: dict[str, Any] = {
         "n_clusters": r,
-        "cluster_sizes": np.bincount(run.labels, minlength=r),
+        "cluster_sizes": cluster_sizes(run.labels, r),
         "relative_error": model.relative_err_,
         "orthogonality": model.orthogonality_,
         "converged": model.converged_,

@@ -16,6 +16,8 @@ from conecollapse._arrays import load_npz
 from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray
 from conecollapse.certificates import Certificate, Verdict
+from conecollapse.estimators._base import cluster_sizes
+from conecollapse.estimators._tables import NO_CLUSTER
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import Table, read_table
 from conecollapse.io.formulas import original
@@ -178,8 +180,8 @@ def _check_labels(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
         raise CertificateError(f"{LABELS} has {len(rows)} samples where the run has {len(names)}.")
     if arrays["A"].dtype.kind != "f" or not arrays["A"].size:
         raise RunFolderError(f"A in {FACTORS} holds no numbers; it is damaged.")
-    labels = (arrays["A"] * arrays["label_weights"]).argmax(axis=1)
-    sizes = np.bincount(labels, minlength=arrays["A"].shape[1]).tolist()
+    labels = np.where(arrays["A"].any(axis=1), (arrays["A"] * arrays["label_weights"]).argmax(axis=1), NO_CLUSTER)
+    sizes = cluster_sizes(labels, arrays["A"].shape[1]).tolist()
     if facts["results"].get("cluster_sizes") != sizes:
         raise CertificateError(
             f"{FACTS} claims clusters of {facts['results'].get('cluster_sizes')} samples, but A in {FACTORS} has {sizes}."
