@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from certificate_cases import NAMES, cases, dense_points, is_true, parts, sparse_points, spoil, with_part
+from cones import planted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_exact import CHECKED
@@ -494,3 +495,16 @@ def test_the_verdict_measures():
     assert verdict.n_rays == 2
     assert 0.1 < verdict.smallest_distance <= 1
     assert verdict.largest_residual < 1e-15
+
+
+@pytest.mark.parametrize("decades", [-300, -162, 150])
+def test_columns_of_any_scale_are_verified_in_blocks(decades):
+    """Each column has a unit of its own, so the squares of faint ones beside ordinary ones are not lost."""
+    rng = np.random.default_rng(0)
+    X = planted(rng, 60, 6, 3).T
+    scaled = X * np.where(np.arange(9) % 2, 10.0**decades, 1.0)
+    cone = Cone.from_samples([scaled[:20], scaled[20:]])
+    assert cone.ray_indices.tolist() == Cone.from_samples([X]).ray_indices.tolist()
+    for blocks in ([scaled], [scaled[:7], scaled[7:]]):
+        assert cone.verify(lambda blocks=blocks: blocks).largest_residual < 1e-12
+    cone.verify(scaled.T)
