@@ -308,7 +308,7 @@ def reached_kernels(file: str) -> list[str]:
     while new:
         new = {name for target in new for name in importers[target]} - reached
         reached |= new
-    return sorted(name for name in reached if "njit" in sources[name])
+    return sorted(name for name in reached if "@kernel" in sources[name])
 
 
 class Copy:

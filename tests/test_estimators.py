@@ -564,7 +564,7 @@ def test_importing_the_package_leaves_scikit_learn_alone():
     code = "import sys, conecollapse; print('sklearn' in sys.modules); conecollapse.CCNMF; print('sklearn' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert out == ["False", "True"]
-    assert set(conecollapse._ESTIMATORS) <= set(dir(conecollapse))
+    assert set(conecollapse.__all__) <= set(dir(conecollapse))
     with pytest.raises(AttributeError, match="no attribute 'CCMNF'"):
         _ = conecollapse.CCMNF
 

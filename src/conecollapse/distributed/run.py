@@ -76,7 +76,12 @@ def n_workers() -> int:
         return int(dask.config.get("num_workers", None) or 4)
     from distributed import get_client
 
-    return max(1, sum(get_client().nthreads().values()))
+    try:
+        return max(1, sum(get_client().nthreads().values()))
+    except Exception as error:
+        if not _is_loss(error):
+            raise
+        return 1  # a cluster that went away: the tasks will say so
 
 
 def _is_loss(error: BaseException) -> bool:
