@@ -72,19 +72,22 @@ def quiet(test):
     return test
 
 
-OTHER_SOLVERS = [model for model in CHECKED if isinstance(model, OrthogonalNMF) and model.solver != OrthogonalNMF().solver]
+def is_slow(estimator):
+    """Other solvers, and graphs other than the default one of the command, take most of the time."""
+    other_solver = isinstance(estimator, OrthogonalNMF) and estimator.solver != OrthogonalNMF().solver
+    return other_solver or getattr(estimator, "affinity", None) in ("knn", "diffusion")
 
 
 @quiet
-@parametrize_with_checks([model for model in CHECKED if model not in OTHER_SOLVERS], expected_failed_checks=expected_failures)
+@parametrize_with_checks([model for model in CHECKED if not is_slow(model)], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @quiet
-@parametrize_with_checks(OTHER_SOLVERS)
-def test_scikit_learn_checks_of_other_solvers(estimator, check):
+@parametrize_with_checks([model for model in CHECKED if is_slow(model)])
+def test_scikit_learn_checks_of_slow_estimators(estimator, check):
     check(estimator)
 
 

@@ -14,13 +14,13 @@ def read_mat(path: Path, *names: str) -> list[Any]:
     from scipy.io.matlab import MatReadError
 
     try:
-        content = loadmat(path, variable_names=names)
+        content = loadmat(path, spmatrix=False, variable_names=names)
     except MatReadError as error:
         raise ValueError(str(error)) from error
     lacking = [name for name in names if name not in content]
     if lacking:
         raise ValueError(f"it has no variable {lacking[0]!r}")
     for name in names:
-        if sp.issparse(content[name]):
+        if sp.issparse(content[name]) and content[name].format == "csc":  # as files of version 5 have it; COO is checked when it is made
             content[name].check_format(full_check=True)
     return [content[name] for name in names]
