@@ -15,9 +15,10 @@ from certificate_cases import NAMES, cases, dense_points, is_true, parts, sparse
 from cones import planted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 from test_exact import CHECKED
 
-from conecollapse import CertificateError, Cone, ConeFileError
+from conecollapse import ApproximateCertificate, Certificate, CertificateError, Cone, ConeFileError
 from conecollapse.certificates import Combination, Metric, Support, Vectors
 
 
@@ -508,3 +509,115 @@ def test_columns_of_any_scale_are_verified_in_blocks(decades):
     for blocks in ([scaled], [scaled[:7], scaled[7:]]):
         assert cone.verify(lambda blocks=blocks: blocks).largest_residual < 1e-12
     cone.verify(scaled.T)
+
+
+def weak_forgery(P, leader, represented, rays_only, separated, G):
+    """Rays 0, 1, ... with these witnesses; ``represented`` are (point, ray, coefficient)."""
+    tol, c = 1e-8, len(G)
+    points, columns, values = zip(*represented, strict=True)
+    H = sp.csr_array((np.array(values), (np.array(points), np.array(columns))), shape=(len(P), c))
+    cone = Certificate(
+        tol,
+        tol,
+        len(P),
+        P.shape[1],
+        np.arange(c),
+        np.array(leader),
+        H,
+        np.array(rays_only),
+        np.array(separated),
+        (Vectors(np.arange(c), G),),
+    )
+    return Cone((P / np.linalg.norm(P, axis=1, keepdims=True))[:c].copy(), cone)
+
+
+def test_a_point_that_is_generated_anyway_proves_no_ray():
+    """It lies within tol of the cone without the ray, if only just: what is granted for rounding elsewhere is not granted here."""
+    P = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 0.995e-8 * np.sqrt(2)]])  # the third is the sum of the first two
+    G = np.array([[1.0, -10, 0], [-10, 1, 0], [-5e-15, -5e-15, 1]])
+    forged = weak_forgery(P, np.arange(4), [(3, 2, 1.0)], [False, False, True], [0, 1, 3], G)
+    with pytest.raises(CertificateError, match=r"ray 2 \(point 2\): its witness \(about point 3\) proves a distance of 9.95e-09 only"):
+        forged.verify(P)
+
+
+def test_a_follower_proves_no_ray():
+    """Followers may lie up to twice tol from the cone of all rays, so being far from some of them says nothing."""
+    inside = np.array([[np.cos(t), np.sin(t), 0] for t in np.linspace(0.2, 1.3, 5)])
+    above = np.array([[1, 1, 0.9e-8 * np.sqrt(2)], [1, 1, 1.8e-8 * np.sqrt(2)]])
+    P = np.vstack([[[1.0, 0, 0], [0, 1, 0]], inside, above])
+    G = np.vstack([[[1.0, -10, 0], [-10, 1, 0]], np.tile([-5e-15, -5e-15, 1.0], (5, 1))])
+    leader = [*range(8), 7]
+    forged = weak_forgery(P, leader, [(7, 0, 0.5**0.5), (7, 1, 0.5**0.5)], [False] * 2 + [True] * 5, [0, 1, *[8] * 5], G)
+    with pytest.raises(CertificateError, match=r"ray 2 \(point 2\): its witness is about point 8, which does not lead its group"):
+        forged.verify(P)
+
+
+def test_the_distance_is_about_rays_and_not_about_points_that_need_them():
+    """A ray may be near the others and still be needed by another point; the verdict counts such rays and says so."""
+    rng = np.random.default_rng(0)
+    seen = 0
+    for _ in range(400):
+        P = 1 + 3e-3 * rng.random((14, 3))
+        cone = Cone.from_points(P, 1e-3)
+        verdict = cone.verify(P)
+        is_needed = cone.certificate.separated != cone.certificate.rays
+        assert verdict.n_needed == is_needed.sum()
+        if not is_needed.any():
+            continue
+        seen += 1
+        rest = [nnls(np.delete(cone.rays, k, axis=0).T, cone.rays[k])[1] for k in np.flatnonzero(~is_needed)]
+        assert verdict.smallest_distance is None or min(rest) >= verdict.smallest_distance - 1e-12
+        assert verdict.smallest_distance is None or f"but for {is_needed.sum()} without which another of the points" in str(verdict)
+    assert seen
+
+
+def test_numbers_that_pretend_are_refused():
+    P = dense_points()
+    cone = Cone.from_points(P)
+
+    class Modest(float):
+        def __float__(self):
+            return 1e-8
+
+    with pytest.raises(CertificateError, match="'tol' is not well formed"):
+        forge(cone, tol=Modest(0.9)).verify(P)
+
+
+def test_rays_of_an_epsilon_cone_are_not_zero():
+    P = np.array([[0.0, 0], [1, 0], [0, 1]])
+    H = sp.csr_array(np.array([[0.0, 0, 0], [5, 1, 0], [7, 0, 1]]))
+    forged = ApproximateCertificate(0.1, 3, 2, np.arange(3), "unit", 1.0, H)
+    with pytest.raises(CertificateError, match=r"ray 0 \(point 0\): it is zero"):
+        Cone(P.copy(), forged).verify(P)
+
+
+def test_both_passes_must_see_the_whole_table():
+    cone, P = cases()["combination"]
+    passes = iter([[P.T], [P.T[:20]]])
+    with pytest.raises(CertificateError, match="the blocks had 40 rows in the first pass and 20 in the second"):
+        cone.verify(lambda: next(passes))
+    with pytest.raises(ValueError, match="must give blocks of samples when it is called; it gave NoneType"):
+        cone.verify(lambda: None)
+
+
+@pytest.mark.parametrize("dtype", [">f8", "f4", np.longdouble, "f2"])
+def test_rays_of_another_float_type_in_a_file_are_usable_or_refused(dtype, tmp_path):
+    P = dense_points()
+    cone = Cone.from_points(P)
+    cone.save(tmp_path / "cone.npz")
+    arrays = dict(np.load(tmp_path / "cone.npz"))
+    np.savez(tmp_path / "cone.npz", **(arrays | {"unit_rays": arrays["unit_rays"].astype(dtype)}))
+    try:
+        found = Cone.load(tmp_path / "cone.npz")
+    except ConeFileError:
+        assert np.dtype(dtype).itemsize > 8
+        return
+    assert found.contains(P).shape == (len(P),)
+    assert found.rays.dtype == np.float64
+
+
+def test_small_integers_in_a_certificate_do_not_wrap_when_cones_merge():
+    P = dense_points()
+    cone = Cone.from_points(np.vstack([P, P + 0.1]))
+    small = forge(cone, leader=cone.certificate.leader.astype(np.uint8))
+    assert len(cone.merge(small).zero_points) == 0

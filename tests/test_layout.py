@@ -263,3 +263,15 @@ class TestLabels:
         assert read_labels(path, None, 4, header=False).tolist() == ["x", "y", "x", "z"]
         with pytest.raises(InvalidInputError, match=r"names=True, but l\.csv has one column"):
             read_labels(write(tmp_path / "l.csv", "x\ny\n"), None, 2, names=True)
+
+
+@pytest.mark.parametrize("head", ["NO2,O3,CO", "NO,O3,CO", "copy number,O3,CO"])
+def test_a_measurement_is_not_taken_for_names(head, tmp_path):
+    (tmp_path / "air.csv").write_text(head + "\n10,3,1\n20,2,2\n30,1,9\n")
+    assert read_table(tmp_path / "air.csv", features_in="columns").features.tolist() == head.split(",")
+
+
+def test_counts_under_a_plural_are_not_names(tmp_path):
+    rows = "\n".join(f"{17 * k + 3 * (k % 3)},{k % 4},{k % 5}" for k in range(1, 13))
+    (tmp_path / "site.csv").write_text("users,clicks,sales\n" + rows + "\n")
+    assert read_table(tmp_path / "site.csv", features_in="columns").features.tolist() == ["users", "clicks", "sales"]

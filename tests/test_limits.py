@@ -359,3 +359,11 @@ def test_a_start_from_labels_or_factors_leaves_samples_of_zeros_out():
         with pytest.warns(EmptyDataWarning, match="sample 4"):
             model = HierarchicalNMF(2, affinity="knn", n_neighbors=3, init=init, max_iter=5).fit(X)
         assert model.labels_[4] == -1
+
+
+@pytest.mark.parametrize("scale", [1e-308, 1e-310, 1e-320])
+def test_sparse_tables_of_the_smallest_numbers(scale):
+    """SciPy divides a sparse array by multiplying with the inverse, which overflows here."""
+    X = sp.csr_array(np.kron(np.eye(2), np.ones((5, 3))) * scale)
+    assert np.isfinite(HierarchicalNMF(2, random_state=0).fit(X).components_).all()
+    assert CCNMF(2, random_state=0).fit_predict(X).tolist() in ([0] * 5 + [1] * 5, [1] * 5 + [0] * 5)

@@ -178,3 +178,19 @@ def test_a_column_gives_a_column(shape, method):
         np.testing.assert_allclose(x[:, 0], flat, atol=1e-9)
         np.testing.assert_allclose(rnorm, size)
     assert nnls(A, b, x0=x)[0].shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("A", "b"), [([[1e-200]], [1e200]), ([[1e200]], [1e-200]), ([[1e-200, 0], [0, 2e-200], [1e-200, 1e-200]], [1e200, 1e200, -1e200])]
+)
+def test_solutions_that_no_float_holds_are_said_not_to_be_optimal(A, b):
+    x, rnorm, info = nnls(A, b, full_output=True)
+    assert np.isfinite(x).all()
+    assert not info.converged.any()
+    largest = np.abs(b).max()
+    assert rnorm / largest == pytest.approx(np.linalg.norm((np.asarray(b) - np.asarray(A) @ x) / largest))
+    with pytest.warns(NotOptimalWarning):
+        nnls(A, b)
+    x, _, info = nnls(np.float32([[1e-30]]), np.float32([1e30]), full_output=True)
+    assert np.isfinite(x).all()
+    assert not info.converged.any()

@@ -515,3 +515,37 @@ def test_a_sample_of_zeros_is_in_no_cluster_and_the_run_verifies(tmp_path):
     assert (tmp_path / "run" / "labels.csv").read_text().splitlines()[6].endswith(",-1")
     assert sum(json.loads((tmp_path / "run" / "run.json").read_text())["results"]["cluster_sizes"]) == 23
     verify(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("A", lambda a: a[0, 0]), ("label_weights", lambda a: a.astype(str)), ("label_weights", lambda a: a.astype(complex)),
+        ("ray_indices", lambda a: a.astype(float)), ("data_hashes", lambda a: a.astype([("x", a.dtype)])),
+    ],
+)  # fmt: skip
+def test_factors_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, name, change):
+    save(cluster(read_table(genes), 3), tmp_path / "out")
+    arrays = dict(np.load(tmp_path / "out" / "factors.npz"))
+    np.savez(tmp_path / "out" / "factors.npz", **(arrays | {name: change(arrays[name])}))
+    with pytest.raises(RunFolderError, match=rf"factors.npz in .* has no '{name}' of shape"):
+        verify(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"format": "conecollapse-run-1", "kind": "rays", "preparation": ["normalize", "tfidf"], "data": {}}']
+)
+def test_facts_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, text):
+    save(rays(read_table(genes)), tmp_path / "out")
+    (tmp_path / "out" / "run.json").write_text(text)
+    with pytest.raises(RunFolderError, match=r"run\.json in .* (cannot be read|is incomplete)"):
+        verify(tmp_path / "out")
+
+
+def test_forged_names_of_rays_are_refused(genes, tmp_path):
+    save(rays(read_table(genes)), tmp_path / "out")
+    file = tmp_path / "out" / "certificate.npz"
+    arrays = dict(np.load(file))
+    np.savez(file, **(arrays | {"ray_names": np.array([f"lie {k}" for k in range(len(arrays["rays"]))])}))
+    with pytest.raises(CertificateError, match=r"certificate\.npz gives the rays other names than factors\.npz gives the features"):
+        verify(tmp_path / "out")

@@ -211,8 +211,13 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
             unit = safe_units(Bt)
             guess = None if start is None else np.ascontiguousarray(start[:, cols].T)
             coefficients, answer = _settle(problem, Bt, solve(Bt, guess, maxiter), maxiter)
-            X[:, cols] = (coefficients * unit[:, None] / problem.units).T
-            parts[i] = answer._replace(rnorm=answer.rnorm * unit, least=answer.least * unit)
+            with np.errstate(over="ignore", under="ignore"):
+                solution = (coefficients * unit[:, None] / problem.units).T
+            X[:, cols], is_held = _held(solution, coefficients, dtype)
+            rnorm = answer.rnorm * unit
+            for j in np.flatnonzero(~is_held):
+                rnorm[j] = _distance(A, X[:, cols][:, j], np.asarray(block)[:, j])
+            parts[i] = answer._replace(rnorm=rnorm, least=answer.least * unit, optimal=answer.optimal & is_held)
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
         for_ranges(work, len(blocks))
@@ -223,6 +228,21 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
     norm = dtype(answers.rnorm[0]).item() if flat else answers.rnorm.astype(dtype)
     info = NnlsInfo(answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least)
     return (x, norm, info) if full_output else (x, norm)
+
+
+def _held(solution: FloatArray, coefficients: FloatArray, dtype: Any) -> tuple[FloatArray, BoolArray]:
+    """The solutions, cut off at the largest number of ``dtype``, and which of them it holds: entries may be too large or too small."""
+    limits = np.finfo(dtype)
+    is_lost = (solution > limits.max) | ((coefficients.T > 0) & (solution < limits.tiny))
+    return np.minimum(solution, limits.max), np.asarray(~is_lost.any(axis=0))
+
+
+def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
+    """``|b - A x|`` of a solution that was cut off, measured so that no square is lost."""
+    with np.errstate(over="ignore"):
+        r = np.abs(np.asarray(b, np.float64) - np.asarray(A @ np.asarray(x, np.float64)).ravel())
+    peak = float(r.max(initial=0.0))
+    return peak * float(np.linalg.norm(r / peak)) if 0 < peak < np.inf else peak
 
 
 def _complain(answers: Answers) -> None:

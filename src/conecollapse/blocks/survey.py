@@ -59,6 +59,8 @@ def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") ->
 
 def checked_blocks(blocks: Iterable[Any]) -> Iterator[AnyArray]:
     """Blocks of samples as dense arrays, each checked."""
+    if not hasattr(blocks, "__iter__"):
+        raise InvalidInputError(f"the function must give blocks of samples when it is called; it gave {type(blocks).__name__}.")
     first = 0
     for k, block in enumerate(blocks):
         checked = check_block(block, (first, 0), f"block {k}")

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from conecollapse._errors import CertificateError
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import form
-from conecollapse.certificates.checker import check_structure, coverage, far_off, judge, separate
+from conecollapse.certificates.checker import check_structure, coverage, far_off, judge, separate, verdict
 from conecollapse.certificates.claims import Certificate, Verdict, plain
 from conecollapse.certificates.witnesses import EPS, Combination, Values, unit_peak
 
@@ -39,6 +39,10 @@ def check_blocks(blocks: Blocks, rays: Any, certificate: Any, tol: float | None 
         sums = _Sums(c, rays)
         for block in blocks():
             sums.add(np.asarray(block, np.float64) / scale / np.where(lengths > 0, lengths, 1.0))
+        if sums.seen != c.dim:
+            raise CertificateError(
+                f"the blocks had {c.dim} rows in the first pass and {sums.seen} in the second; both must be the whole table."
+            )
         # a sum of n terms in blocks of b errs by at most b + n / b roundoffs
         return sums.verdict((longest + count + 4) * EPS, tol)
 
@@ -81,7 +85,7 @@ class _Sums:
         self.to_leader += np.square(U[:, self.members] - U[:, c.leader[self.members]]).sum(axis=0)
         self.to_rays += np.square(U[:, self.represented] - self._combined(self.represented, rays)).sum(axis=0)
         self.through_leader += np.square(U[:, self.followers] - self._combined(c.leader[self.followers], rays)).sum(axis=0)
-        if self.rays is not None:
+        if self.rays is not None and self.seen + len(U) <= c.dim:
             self.off += np.square(rays - self.rays[:, self.seen : self.seen + len(U)]).sum(axis=1)
         G = U @ self.W.T
         self.squares += np.square(G).sum(axis=0)
@@ -106,4 +110,4 @@ class _Sums:
             if len(which):
                 values = Values(which, self.products[which], lengths[which], rounding * lengths[which])
                 smallest = min(smallest, separate(values, self.of[which], everyone, others, c, tol))
-        return Verdict(c.n_points, len(c.rays), tol, worst, smallest, int(c.rays_only.sum()))
+        return verdict(c, tol, worst, smallest)

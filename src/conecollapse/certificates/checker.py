@@ -42,7 +42,14 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
         check_structure(c, lengths)
         worst = _check_coverage(U, c, tol)
         smallest = min(_check_family(U, c, family, tol) for family in c.witnesses)
-    return Verdict(c.n_points, len(c.rays), tol, worst, smallest, int(c.rays_only.sum()))
+    return verdict(c, tol, worst, smallest)
+
+
+def verdict(c: Certificate, tol: float, worst: float, smallest: float) -> Verdict:
+    """Of an exact cone. The distance is about the rays that are separated themselves."""
+    is_needed = c.separated != c.rays
+    weak = int((c.rays_only & ~is_needed).sum())
+    return Verdict(c.n_points, len(c.rays), tol, worst, None if is_needed.all() else smallest, weak, int(is_needed.sum()))
 
 
 def _unit_rows(P: Points) -> tuple[Points, FloatArray]:
@@ -84,6 +91,8 @@ def far_off(off: FloatArray, points: IntArray) -> None:
 def _check_guarantee(U: Points, lengths: FloatArray, c: ApproximateCertificate, tol: float) -> float:
     """Every point is within the guaranteed residual of its combination, and the longest point is as long as stated."""
     longest = float(lengths.max())
+    for k in np.flatnonzero(~(lengths[c.rays] > 0))[:1]:
+        raise CertificateError(f"ray {k} (point {c.rays[k]}): it is zero.")
     if not abs(c.longest - longest) <= SAME * longest:
         raise CertificateError(f"the longest point has length {longest:.6g}, not {c.longest:.6g} as stated.")
     for i in np.flatnonzero((lengths == 0) & (np.diff(c.coefficients.indptr) > 0))[:1]:
@@ -111,6 +120,8 @@ def check_structure(c: Certificate, lengths: FloatArray) -> None:
         raise CertificateError(f"ray {k} (point {c.rays[k]}): it does not lead its group of colinear points.")
     for k in np.flatnonzero(~c.rays_only & (c.separated != c.rays))[:1]:
         raise CertificateError(f"ray {k} (point {c.rays[k]}): its witness is about another point, {c.separated[k]}.")
+    for k in np.flatnonzero(c.leader[c.separated] != c.separated)[:1]:
+        raise CertificateError(f"ray {k} (point {c.rays[k]}): its witness is about point {c.separated[k]}, which does not lead its group.")
     is_ray = np.zeros(c.n_points, bool)
     is_ray[c.rays] = True
     wants_row = (c.leader == everyone) & ~is_ray
@@ -183,10 +194,13 @@ def separate(values: Values, rays: IntArray, columns: IntArray, others: IntArray
             f"where it must be at most 0 by more than the rounding error {values.error[a]:.1g}."
         )
     distance = (own - values.error) / np.where(values.lengths > 0, values.lengths, np.inf)
-    for a in np.flatnonzero(~(distance > tol * (1 - ROOM)))[:1]:
+    is_own = c.separated[rays] == c.rays[rays]
+    # another point must be too far to be generated without the ray, by the rule that coverage is judged by
+    needed = np.where(is_own, tol * (1 - ROOM), tol * (1 + DIGITS))
+    for a in np.flatnonzero(~(distance > needed))[:1]:
         k = rays[a]
-        about = "" if c.separated[k] == c.rays[k] else f" (about point {c.separated[k]})"
+        about = "" if is_own[a] else f" (about point {c.separated[k]})"
         raise CertificateError(
             f"ray {k} (point {c.rays[k]}): its witness{about} proves a distance of {distance[a]:.3g} only, not more than tol = {tol:.3g}."
         )
-    return float(distance.min())
+    return float(distance[is_own].min(initial=np.inf))

@@ -9,8 +9,9 @@ Let :math:`u_i` be the points scaled to unit length. A certificate for the rays 
   *no ray can be left out*.
 
 Near the tolerance a weaker claim replaces the last one. If i and its twin j are each within ``tol`` of the other's cone, one of
-them must stay although neither is ``tol`` away from all other points. Such a ray i (``rays_only``) comes with a point j (often
-i itself) and a witness that separates j by more than ``tol`` from the cone of the other *rays*: without i, j is not generated.
+them must stay although neither is ``tol`` away from all other points. Such a ray i (``rays_only``) comes with a leader j (often
+i itself) and a witness that separates j by more than ``tol`` from the cone of the other *rays*: without i, j is not generated. If j
+is not i itself, no allowance is made for rounding: j must be further away than any residual that would be accepted.
 The rays of a merged cone carry the same claim, because the points behind the two cones are not at hand when they merge.
 
 `check` proves all this with NumPy and, where the points are sparse, SciPy's sparse products. It shares no code with the solvers. No
@@ -77,6 +78,7 @@ class Verdict:
     largest_residual: float  # of a point from its combination of rays (weighted, for a mass-weighted epsilon-cone)
     smallest_distance: float | None  # proven lower bound on a ray's distance from the cone of the others; None: not claimed
     n_rays_only: int = 0  # rays that are proven clear of the other rays, but not of all other points
+    n_needed: int = 0  # rays without which another point is not generated; `smallest_distance` is not about these
     weighting: str = "unit"
 
     def __str__(self) -> str:
@@ -90,7 +92,8 @@ class Verdict:
         if self.smallest_distance is None or self.n_rays == 1:
             return proven + "."
         weak = f" ({self.n_rays_only} of them: of the other rays)" if self.n_rays_only else ""
-        return f"{proven}, and each is at least {self.smallest_distance:.3g} away from the cone of the others{weak}."
+        needed = f", but for {self.n_needed} without which another of the {points} would not be generated" if self.n_needed else ""
+        return f"{proven}, and each is at least {self.smallest_distance:.3g} away from the cone of the others{weak}{needed}."
 
 
 def plain(c: Any) -> AnyCertificate:

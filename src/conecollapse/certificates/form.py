@@ -19,14 +19,14 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Spars
 
 def count(name: str, value: Any) -> int:
     """A positive integer."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+    if type(value) not in (int, np.int64, np.int32) or value < 1:
         refuse(name, f"it must be a positive integer, not {value!r}")
     return int(value)
 
 
 def number(name: str, value: Any, low: float, high: float) -> float:
     """A float in [low, high]."""
-    if not isinstance(value, (float, np.floating)) or not low <= float(value) <= high:
+    if type(value) not in (float, np.float64) or not low <= float(value) <= high:
         refuse(name, f"it must be a number from {low:g} to {high:g}, not {value!r}")
     return float(value)
 

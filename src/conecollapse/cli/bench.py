@@ -37,7 +37,7 @@ class Measured:
 
 def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Datasets; the embedded digits by default.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Time and quality beside SciPy's nnls, scikit-learn's NMF and k-means, and nimfa if it is installed."""

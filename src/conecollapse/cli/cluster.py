@@ -26,7 +26,7 @@ def cluster(
     tfidf: options.TfIdf = False,
     affinity: Annotated[str, typer.Option(help="What is factorized: auto, none (the features), knn or diffusion (a graph).")] = "auto",
     image_shape: options.ImageShape = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     report: options.Report = True,
     force: options.Force = False,
     as_json: options.Json = False,

@@ -16,7 +16,7 @@ from conecollapse.cli.warm import warm_up
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the data and of the results.")] = Path("conecollapse-demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     report: options.Report = True,
 ) -> None:
     """Cluster scikit-learn's digits, compare with two baselines, prove the cone, write a report. No network."""

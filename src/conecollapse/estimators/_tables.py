@@ -59,8 +59,14 @@ def working_table(X: Points, unit: float) -> Points:
     """
     if isinstance(X, BlockedTable):
         return X if unit == 1 and X.dtype == np.float64 else X.divided(unit)
-    table = X.astype(np.float64, copy=False) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
-    return table if unit == 1 else table / unit
+    table: Points = X.astype(np.float64, copy=False) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
+    if unit == 1:
+        return table
+    if sp.issparse(table):  # SciPy would multiply by 1 / unit, which overflows for the smallest units
+        scaled = table.copy()
+        scaled.data = table.data / unit
+        return scaled
+    return table / unit
 
 
 def check_range(X: Points, table: Points, unit: float) -> None:

@@ -28,7 +28,7 @@ from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress, Sparse
 from conecollapse.blocks import as_table
 from conecollapse.blocks.survey import checked_blocks
-from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks
+from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks, plain
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
@@ -384,7 +384,10 @@ class Cone:
             raise InvalidInputError(f"merge takes another Cone; got {type(other).__name__}.")
         if other.dim != self.dim:
             raise InvalidInputError(f"cones of dimension {self.dim} and {other.dim} cannot be merged; both must live in the same space.")
-        certificate, kept = merge_certificates(self.rays, self._exact("merge"), other.rays, other._exact("merge"))
+        mine, theirs = (plain(cone._exact("merge")) for cone in (self, other))
+        assert isinstance(mine, Certificate)
+        assert isinstance(theirs, Certificate)
+        certificate, kept = merge_certificates(self.rays, mine, other.rays, theirs)
         stack = sp.vstack if sp.issparse(self.rays) and sp.issparse(other.rays) else _dense_stack
         names = None
         if self.ray_names is not None and other.ray_names is not None:

@@ -18,8 +18,7 @@ from conecollapse._arrays import load_npz
 from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError
 from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points
-from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertificate, Certificate, Witnesses, plain
-from conecollapse.certificates.form import csr
+from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertificate, Certificate, Witnesses, form, plain
 
 FORMAT = "conecollapse-cone-2"
 FAMILY = "conecollapse-cone-"
@@ -60,7 +59,7 @@ def read_cone(path: str | PathLike[str]) -> tuple[Points | None, AnyCertificate,
         certificate = plain(_certificate(arrays))
         rays = _unpack("unit_rays", arrays) if _has("unit_rays", arrays) else None  # cones in many dimensions leave them with the points
         if rays is not None:
-            _check_rays(rays, certificate)
+            rays = _plain_rays(rays, certificate)
         names = arrays.get("ray_names")
         if names is not None and (names.dtype.kind != "U" or names.shape != certificate.rays.shape):
             raise _Inconsistent(f"'ray_names' must hold a text for each of the {len(certificate.rays)} rays")
@@ -114,12 +113,12 @@ def _part(name: str, arrays: dict[str, AnyArray]) -> Any:
     return _SCALARS[name](value)
 
 
-def _check_rays(rays: Points, certificate: AnyCertificate) -> None:
-    if rays.shape != (len(certificate.rays), certificate.dim) or rays.dtype.kind != "f":
-        raise _Inconsistent(f"rays of shape {rays.shape} do not fit {len(certificate.rays)} rays in dimension {certificate.dim}")
-    values = rays.data if sp.issparse(rays) else rays
-    if not (np.isfinite(values).all() and (values >= 0).all()):
+def _plain_rays(rays: Points, certificate: AnyCertificate) -> Points:
+    shape = (len(certificate.rays), certificate.dim)
+    rays = form.sparse("unit_rays", rays, shape) if sp.issparse(rays) else form.floats("unit_rays", rays, shape)
+    if not ((rays.data if sp.issparse(rays) else rays) >= 0).all():
         raise _Inconsistent("a ray has an entry that is not a non-negative number")
+    return rays
 
 
 def _pack(name: str, value: Any) -> dict[str, AnyArray]:
@@ -147,4 +146,4 @@ def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:
     data, columns, starts, shape = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape"))
     if shape.shape != (2,) or shape.dtype.kind != "i" or not (shape >= 0).all():
         raise _Inconsistent(f"the shape of {name!r} is not two sizes")
-    return csr(name, data, columns, starts, (int(shape[0]), int(shape[1])))
+    return form.csr(name, data, columns, starts, (int(shape[0]), int(shape[1])))

@@ -45,8 +45,23 @@ SAMPLE_WORDS = (
     *("sample", "sampleid", "cell", "cellid", "barcode", "document", "doc", "docid", "text", "patient", "subject", "individual"),
     *("image", "file", "filename", "observation", "ob", "specimen", "user"),
 )
-ID_WORDS = ("id", "idx", "index", "key", "code", "accession", "no", "nr", "number", "unnamed", "rowname", "rowid")
-ROW_WORDS = (*ID_WORDS, *FEATURE_WORDS, *SAMPLE_WORDS, "name", "row", "item", "year", "country", "region", "city", "species")
+ID_WORDS = ("id", "idx", "index", "key", "code", "accession", "unnamed", "rowname", "rowid")
+ROW_WORDS = (
+    *ID_WORDS,
+    *FEATURE_WORDS,
+    *SAMPLE_WORDS,
+    "no",
+    "nr",
+    "number",
+    "name",
+    "row",
+    "item",
+    "year",
+    "country",
+    "region",
+    "city",
+    "species",
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,8 @@ def are_names(column: Sequence[str], head: str) -> bool:
     """Whether a column of numbers under a heading's word names the rows."""
     if not all(WHOLE.fullmatch(cell.strip()) for cell in column) or len(set(column)) < len(column):
         return False
-    are_ids = _counts(column) or len(column) >= MANY or all(len(cell.strip()) >= DIGITS for cell in column)
+    is_plural = head.strip().lower().endswith("s")  # "users" over numbers that do not count the rows are counts of users
+    are_ids = _counts(column) or (not is_plural and (len(column) >= MANY or all(len(cell.strip()) >= DIGITS for cell in column)))
     return _last_word(head, ID_WORDS) or (are_ids and _last_word(head, ROW_WORDS))
 
 
@@ -98,8 +114,8 @@ def is_text(cell: str) -> bool:
 
 
 def bare(word: str) -> str:
-    """A heading's word without what is not a letter, in the singular."""
-    return re.sub(r"[^a-z]", "", word.lower()).removesuffix("s")
+    """A heading's letters in the singular, with the digits that belong to a word: "Unnamed: 0" is "unnamed", but NO2 is not "no"."""
+    return "".join(part for part in re.findall(r"[a-z0-9]+", word.lower()) if not part.isdecimal()).removesuffix("s")
 
 
 def _is_heading(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -152,7 +168,7 @@ def _are_names(column: Sequence[str], body: Sequence[Sequence[str]], head: str |
 
 def _last_word(text: str, words: Sequence[str]) -> bool:
     """Whether ``text``, or its last word as in "sampleID" or "row_index", is one of ``words``."""
-    found = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text)
+    found = re.findall(r"[A-Z]?[a-z]+\d*|[A-Z]+\d*", text)
     return bare(text) in words or (bool(found) and bare(found[-1]) in words)
 
 

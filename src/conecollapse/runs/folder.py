@@ -93,7 +93,7 @@ def is_run(path: Path) -> bool:
     """Whether this is a folder that we wrote, of whatever version."""
     try:
         facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(facts, dict) and str(facts.get("format", "")).startswith("conecollapse-run-")
 

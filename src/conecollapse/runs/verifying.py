@@ -99,14 +99,16 @@ def _facts(path: Path) -> dict[str, Any]:
         facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunFolderError(f"{str(path)!r} holds no run: it has no {FACTS}.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(f"{FACTS} in {str(path)!r} cannot be read ({error}); it is truncated or damaged.") from error
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         found = facts.get("format") if isinstance(facts, dict) else None
         raise RunFolderError(f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); verify it with that version.")
     try:
         wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(facts["data"]["sha256"], str)
-        wanted = wanted and set(facts["preparation"]) == {"normalize", "tfidf"} and facts["kind"] in ("cluster", "rays")
+        wanted = wanted and isinstance(facts["preparation"], dict) and facts["kind"] in ("cluster", "rays")
+        wanted = wanted and set(facts["preparation"]) == {"normalize", "tfidf"} and isinstance(facts["preparation"]["tfidf"], bool)
+        wanted = wanted and isinstance(facts["preparation"]["normalize"], str | None)
         wanted = wanted and all(isinstance(facts["data"][size], int) for size in ("n_samples", "n_features"))
     except (KeyError, TypeError):
         wanted = False
@@ -134,16 +136,19 @@ def _cone(path: Path) -> Cone:
 def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:
     """The files of the folder agree with each other."""
     n, m = facts["data"]["n_samples"], facts["data"]["n_features"]
-    needed: dict[str, tuple[int, ...]] = {"sample_names": (n,), "feature_names": (m,), "feature_hashes": (m,), "data_hashes": (m,)}
-    needed["ray_indices"] = (cone.n_rays,)
+    needed: dict[str, tuple[str, tuple[int, ...]]] = {"sample_names": ("U", (n,)), "feature_names": ("U", (m,))}
+    needed |= {"feature_hashes": ("u", (m,)), "data_hashes": ("u", (m,)), "ray_indices": ("i", (cone.n_rays,))}
     if facts["kind"] == "cluster":
-        r = arrays["A"].shape[-1] if "A" in arrays else 0
-        needed |= {"A": (n, r), "label_weights": (r,)}
-    for name, shape in needed.items():
-        if name not in arrays or arrays[name].shape != shape:
+        r = arrays["A"].shape[1] if "A" in arrays and arrays["A"].ndim == 2 else 0
+        needed |= {"A": ("f", (n, r)), "label_weights": ("f", (r,))}
+    for name, (kind, shape) in needed.items():
+        if name not in arrays or arrays[name].shape != shape or arrays[name].dtype.kind != kind:
             raise RunFolderError(f"{FACTORS} in {str(path)!r} has no {name!r} of shape {shape}; it is damaged or of another run.")
     if (arrays["ray_indices"] != cone.ray_indices).any():
         raise CertificateError(f"{FACTORS} and {CERTIFICATE} name different rays; they are not of the same run.")
+    names = arrays["feature_names"][cone.ray_indices] if cone.n_points == m else None
+    if cone.ray_names is not None and names is not None and (cone.ray_names != names).any():
+        raise CertificateError(f"{CERTIFICATE} gives the rays other names than {FACTORS} gives the features.")
     _check_claims(facts, cone)
     listed = [row[:5] for row in _rows(path / RAYS, ["ray", "feature", "name", "group_size", "colinear_features"])]
     if listed != [[str(cell) for cell in row] for row in ray_rows(cone, arrays["feature_names"])]:
@@ -213,7 +218,7 @@ def _source(path: Path, facts: dict[str, Any], data: Any) -> Any:
     places = [path / relative] if isinstance(relative, str) else []
     places += [Path(absolute)] if isinstance(absolute, str) else []
     for place in places:
-        if place.is_file():
+        if os.path.isfile(place):  # False also for a name that no system could have
             return place
     if not places:
         raise RunFolderError("the run was made from data in memory; name the data to verify it.")

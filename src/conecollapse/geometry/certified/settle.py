@@ -23,7 +23,8 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progres
 
 EPS = float(np.finfo(np.float64).eps)
 INSIDE = 0.999  # a residual must stay below tol by this factor
-SPARE = 0.995  # a weak ray's proven distance may fall short of tol by half of what a checker grants
+SPARE = 0.995  # a weak ray's own proven distance may fall short of tol by half of what a checker grants
+STRICT = 1 + 2e-6  # where it is that of another point, a checker grants nothing and adds a millionth
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
 ROWS = 2**20  # entries of a block of products: 8 MiB, of which every thread has one
 
@@ -174,5 +175,6 @@ def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settle
     second = np.maximum((values / sums).max(axis=1), 0.0)
     g = r - max(0.0, float(least_shift(values, second, sums, U.shape[1])[0]))
     out.witness[i], out.weak[i] = g, int(needy[worst])
-    if not float(targets[worst] @ g) / np.linalg.norm(g) - (U.shape[1] + 2) * EPS > tol * SPARE:
+    distance = float(targets[worst] @ g) / np.linalg.norm(g) - (U.shape[1] + 2) * EPS
+    if not distance > tol * (SPARE if worst == 0 else STRICT):
         out.unproven.append(i)
