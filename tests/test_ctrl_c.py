@@ -13,6 +13,8 @@ import pytest
 # runs some code when a module is about to be imported
 AT_IMPORT = """
 import atexit, os, signal, sys
+
+pytestmark = pytest.mark.slow  # they start and kill many processes
 class Finder:
     @staticmethod
     def find_spec(name, *_):

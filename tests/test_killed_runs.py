@@ -46,6 +46,8 @@ class TestKills:
 import os, signal, sys
 from pathlib import Path
 from conecollapse._files import whole_file
+
+pytestmark = pytest.mark.slow  # they start and kill many processes
 with whole_file(Path(sys.argv[1])) as part:
     part.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -222,6 +222,7 @@ CHOOSING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits", "blobs", "planted", "counts"])
 @pytest.mark.parametrize("model", CHOOSING, ids=repr)
 def test_the_same_whole_numbers_give_the_same_clusters_in_any_type_and_order(model, name):
