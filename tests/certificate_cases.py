@@ -146,7 +146,8 @@ def is_true(verdict, cone, P):
     if isinstance(cone.certificate, ApproximateCertificate) or len(R) == 1:
         return True
     # without ray k some point is further from the others than tol: the point that its witness is about
-    for k, j in enumerate(cone.certificate.separated):
-        if lengths[j] == 0 or nnls(np.delete(R, k, axis=0).T, unit(P[[j]])[0])[1] < verdict.smallest_distance - slack:
+    for k, (i, j) in enumerate(zip(cone.ray_indices, cone.certificate.separated, strict=True)):
+        needed = verdict.tol if i != j else verdict.smallest_distance
+        if lengths[j] == 0 or nnls(np.delete(R, k, axis=0).T, unit(P[[j]])[0])[1] < needed - slack:
             return False
-    return verdict.smallest_distance > 0.98 * verdict.tol
+    return verdict.smallest_distance is None or verdict.smallest_distance > 0.98 * verdict.tol
