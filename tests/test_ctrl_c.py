@@ -10,11 +10,11 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow  # they start and kill many processes
+
 # runs some code when a module is about to be imported
 AT_IMPORT = """
 import atexit, os, signal, sys
-
-pytestmark = pytest.mark.slow  # they start and kill many processes
 class Finder:
     @staticmethod
     def find_spec(name, *_):

@@ -19,6 +19,8 @@ from conecollapse.io import read_table
 from conecollapse.runs import check_folder, rays, save, verify
 from conecollapse.runs import folder as publishing
 
+pytestmark = pytest.mark.slow  # they start and kill many processes
+
 ROOT = Path(__file__).parents[1]
 X = np.kron(np.eye(2), np.ones((3, 4))) + 0.1 * np.random.default_rng(0).random((6, 8))
 
@@ -46,8 +48,6 @@ class TestKills:
 import os, signal, sys
 from pathlib import Path
 from conecollapse._files import whole_file
-
-pytestmark = pytest.mark.slow  # they start and kill many processes
 with whole_file(Path(sys.argv[1])) as part:
     part.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)

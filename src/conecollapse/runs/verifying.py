@@ -183,7 +183,7 @@ def _check_labels(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
     names = arrays["sample_names"]
     if len(rows) != len(names):
         raise CertificateError(f"{LABELS} has {len(rows)} samples where the run has {len(names)}.")
-    if arrays["A"].dtype.kind != "f" or not arrays["A"].size:
+    if not arrays["A"].size:
         raise RunFolderError(f"A in {FACTORS} holds no numbers; it is damaged.")
     labels = np.where(arrays["A"].any(axis=1), (arrays["A"] * arrays["label_weights"]).argmax(axis=1), NO_CLUSTER)
     sizes = cluster_sizes(labels, arrays["A"].shape[1]).tolist()
