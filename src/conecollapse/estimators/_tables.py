@@ -62,11 +62,12 @@ def working_table(X: Points, unit: float) -> Points:
     table: Points = X.astype(np.float64, copy=False) if sp.issparse(X) else np.ascontiguousarray(X, np.float64)
     if unit == 1:
         return table
-    if sp.issparse(table):  # SciPy would multiply by 1 / unit, which overflows for the smallest units
-        scaled = table.copy()
-        scaled.data = table.data / unit
-        return scaled
-    return table / unit
+    exponent = int(np.frexp(unit)[1]) - 1  # of the power of two: to divide by the smallest ones, SciPy and old NumPy form their inverses
+    if not sp.issparse(table):
+        return np.ldexp(table, -exponent)
+    scaled = table.copy()
+    scaled.data = np.ldexp(table.data, -exponent)
+    return scaled
 
 
 def check_range(X: Points, table: Points, unit: float) -> None:
