@@ -127,11 +127,14 @@ def test_tables_sort_and_search(digits_run, open_report):
     table = tab.locator("[data-table=samples]")
     header = table.locator("th button", has_text="distance")
     column = "[...document.querySelectorAll('[data-table=samples] tbody tr')].map(row => Number(row.children[3].textContent))"
+    table.locator("tbody tr").first.wait_for()  # the script that sorts has run
     header.click()
+    table.locator("th[aria-sort=descending]").wait_for()
     falling = tab.evaluate(column)
     assert falling == sorted(falling, reverse=True)
     assert len(falling) == 100
     header.click()
+    table.locator("th[aria-sort=ascending]").wait_for()
     rising = tab.evaluate(column)
     assert rising == sorted(rising)
     assert table.locator("th").nth(3).get_attribute("aria-sort") == "ascending"
