@@ -69,7 +69,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 
-RECORDS = {"table": "The table", "ablation": "The ablation", "constants": "The constants"}
+RECORDS = {"scoreboard": "The scoreboard", "ablation": "The ablation", "constants": "The constants"}
 
 
 def as_page(app, docname, source):  # noqa: ARG001 - as Sphinx calls it

@@ -47,7 +47,7 @@ def found(path: Path) -> str | None:
     if not publishing.is_run(path):
         return None
     name = json.loads((path / publishing.FACTS).read_text())["name"]
-    files = {file.name: file.read_text() for file in path.iterdir() if file.name in publishing.OURS - {publishing.FACTS}}
+    files = {file.name: file.read_text() for file in path.iterdir() if file.name in publishing.RUN_FILES - {publishing.FACTS}}
     expected = {publishing.LABELS, publishing.RAYS, publishing.FACTORS, publishing.CERTIFICATE} - (
         {publishing.LABELS} if name == "new" else set()
     )
@@ -159,7 +159,7 @@ def _check_nothing_left(path: Path, name: str | None, force: bool) -> None:
     if name is not None:
         assert found(path) == name
         assert (path / "notes.txt").exists() == force
-        assert set(os.listdir(path)) <= publishing.OURS | {"notes.txt"}
+        assert set(os.listdir(path)) <= publishing.RUN_FILES | {"notes.txt"}
 
 
 def commands(n: int, around: Path, chance: random.Random) -> tuple[int, int]:

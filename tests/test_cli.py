@@ -312,7 +312,7 @@ class TestOthers:
         with terminal.working("patience") as progress:
             progress("cone", 1, 10)
         assert capsys.readouterr().err == ""  # over before anyone waited
-        monkeypatch.setattr(terminal, "PATIENCE", 0.0)
+        monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.0)
         with terminal.working("patience") as progress:
             progress("cone", 1, 10)
             while not capsys.readouterr().err:

@@ -1,4 +1,4 @@
-"""The experiment: records that survive a kill, tables that are drawn from them, and a command that says what is wrong."""
+"""The experiment: records that survive a killed process, scoreboards drawn from them, and the errors of the command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
 from conecollapse.datasets import load
-from conecollapse.experiments import METHODS, PROTOCOLS, STUDIES, Record, brief, draw, html, leave_one_out, make_table, markdown, read, run
+from conecollapse.experiments import (
+    METHODS,
+    PROTOCOLS,
+    STUDIES,
+    Record,
+    brief,
+    draw,
+    html,
+    leave_one_out,
+    make_scoreboard,
+    markdown,
+    read,
+    run,
+)
 from conecollapse.experiments.ablation import ABLATION, CONSTANTS
 from conecollapse.experiments.methods import KMeansClusters, SpectralClusters, _coordinates
 from conecollapse.experiments.records import append
@@ -48,17 +61,17 @@ def small_digits(monkeypatch):
 
 def test_every_method_runs_and_is_recorded_once(tmp_path, monkeypatch):
     small_digits(monkeypatch)
-    path = tmp_path / "table.jsonl"
+    path = tmp_path / "scoreboard.jsonl"
     seen = []
     records = run(["DIGITS"], path, seeds=[0], report=lambda *event: seen.append(event))
     assert len(records) == len(METHODS) == len(seen)
     assert {record.protocol for record in records} == set(PROTOCOLS)
     assert all(0.3 < record.purity <= 1 and record.accuracy <= record.purity for record in records)
-    assert all(record.objective is None for record in records if record.protocol == "outsiders")
+    assert all(record.objective is None for record in records if record.protocol == "others")
     before = path.read_bytes()
     assert run(["DIGITS"], path, seeds=[0]) == records
     assert path.read_bytes() == before  # nothing was run again
-    assert len(run(["DIGITS"], path, seeds=[0, 1], protocols=["outsiders"])) == len(METHODS) + 3
+    assert len(run(["DIGITS"], path, seeds=[0, 1], protocols=["others"])) == len(METHODS) + 3
 
 
 @pytest.mark.slow
@@ -70,7 +83,7 @@ def test_every_variant_runs(tmp_path, monkeypatch):
 
 
 def test_a_killed_run_leaves_whole_lines(tmp_path):
-    path = tmp_path / "table.jsonl"
+    path = tmp_path / "scoreboard.jsonl"
     append(path, RECORD)
     with path.open("a") as file:
         file.write('{"dataset": "DIGI')  # killed here
@@ -84,17 +97,17 @@ def test_a_killed_run_leaves_whole_lines(tmp_path):
     assert read(tmp_path / "none.jsonl") == []
 
 
-def test_the_table_says_what_was_measured():
+def test_the_scoreboard_says_what_was_measured():
     records = [replace(RECORD, dataset="KHAN", seed=s, purity=0.6 + 0.01 * s, differs="other <genes>") for s in range(5)]
-    records += [replace(r, protocol="outsiders", method="k-means", purity=r.purity - 0.2) for r in records]
-    table = make_table(records)
-    text = markdown(table)
-    assert table.columns[:2] == (("paper", "CC-NMF"), ("ours", "CC-NMF auto"))
-    assert "| KHAN* | 0.63 | **0.620 ± 0.014** | 0.420 ± 0.014 | > outsiders k-means, p = 0.009 |" in text
+    records += [replace(r, protocol="others", method="k-means", purity=r.purity - 0.2) for r in records]
+    scoreboard = make_scoreboard(records)
+    text = markdown(scoreboard)
+    assert scoreboard.columns[:2] == (("paper", "CC-NMF"), ("ours", "CC-NMF auto"))
+    assert "| KHAN* | 0.63 | **0.620 ± 0.014** | 0.420 ± 0.014 | > k-means (other methods), p = 0.009 |" in text
     assert "| mean | 0.630 | 0.620 | 0.420 | |" in text
     assert "other <genes>" in text
-    assert "| KHAN* | 0.63 | 0.420 | **0.620** |" in brief(table)
-    page = html(table)
+    assert "| KHAN* | 0.63 | 0.420 | **0.620** |" in brief(scoreboard)
+    page = html(scoreboard)
     assert "other &lt;genes&gt;" in page
     assert "<b>0.620 ± 0.014</b>" in page
 
@@ -112,7 +125,7 @@ def test_leave_one_out_by_hand():
     assert mean == pytest.approx((0.5 + 0.5 + 0.5) / 3)
 
 
-def test_outsiders_find_clear_clusters():
+def test_other_methods_find_clear_clusters():
     digits = load("digits")
     chosen = np.flatnonzero(digits.y < 3)[:150]
     X, y = digits.X[chosen], digits.y[chosen]
@@ -133,7 +146,7 @@ def test_coordinates_keep_every_inner_product():
 @pytest.mark.slow
 def test_two_processes_record_the_same_runs(tmp_path):
     one, two = (
-        {r.key: (r.purity, r.nmi) for r in run(["DIGITS"], tmp_path / f"{n}.jsonl", seeds=[0, 1], protocols=["outsiders"], jobs=n)}
+        {r.key: (r.purity, r.nmi) for r in run(["DIGITS"], tmp_path / f"{n}.jsonl", seeds=[0, 1], protocols=["others"], jobs=n)}
         for n in (1, 2)
     )
     assert one == two
@@ -145,20 +158,20 @@ def test_the_command_reproduces_and_redraws(tmp_path):
     done = command("reproduce", "digits", "--out", tmp_path, "--seeds", "1", "--protocol", "ours")
     assert done.returncode == 0, done.stderr
     assert "| DIGITS |" in done.stdout
-    first = (tmp_path / "table.md").read_text()
-    (tmp_path / "table.md").unlink()
+    first = (tmp_path / "scoreboard.md").read_text()
+    (tmp_path / "scoreboard.md").unlink()
     again = command("reproduce", "--out", tmp_path, "--redraw")
     assert again.returncode == 0
-    assert (tmp_path / "table.md").read_text() == first
-    assert (tmp_path / "table.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "scoreboard.md").read_text() == first
+    assert (tmp_path / "scoreboard.html").read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["reproduce", "AMLAL"], "AMLALL"),
-        (["reproduce", "--study", "all"], "study must be one of table, ablation, constants; got 'all'."),
-        (["reproduce", "--protocol", "mine"], "protocol must be one of ours, outsiders, graph, letter; got 'mine'."),
+        (["reproduce", "--study", "all"], "--study must be one of scoreboard, ablation, constants; got 'all'."),
+        (["reproduce", "--protocol", "mine"], "--protocol must be one of ours, others, graph, printed; got 'mine'."),
         (["reproduce", "--redraw", "--out", "{tmp}"], "has no results; leave out --redraw."),
         (["reproduce", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
         (["reproduce", "--seeds", "0"], "Invalid value for '--seeds'"),
@@ -173,12 +186,12 @@ def test_the_command_fails_in_one_sentence(arguments, message, tmp_path):
 
 
 @pytest.mark.parametrize("study", [study for study in STUDIES if (ROOT / "docs" / "results" / f"{study}.jsonl").exists()])
-def test_the_tables_in_the_docs_are_drawn_from_the_results(study, tmp_path):
+def test_the_scoreboards_in_the_docs_are_drawn_from_the_results(study, tmp_path):
     folder = ROOT / "docs" / "results"
     (tmp_path / f"{study}.jsonl").write_bytes((folder / f"{study}.jsonl").read_bytes())
     assert draw(study, tmp_path) == (folder / f"{study}.md").read_text(encoding="utf-8")
 
 
-def test_the_table_in_the_readme_is_drawn_from_the_results():
-    records = read(ROOT / "docs" / "results" / "table.jsonl")
-    assert brief(make_table(records)) in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_scoreboard_in_the_readme_is_drawn_from_the_results():
+    records = read(ROOT / "docs" / "results" / "scoreboard.jsonl")
+    assert brief(make_scoreboard(records)) in (ROOT / "README.md").read_text(encoding="utf-8")

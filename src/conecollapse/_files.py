@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all.
+"""Files and folders that are there whole or not at all; the checksum of a file.
 
 What is to be written goes to a temporary name beside its place, ``.NAME.TOKEN.tmp``, and takes its place in one step. As long as that
 lasts, the process holds a lock on the file ``.NAME.TOKEN.lock``. The system drops the lock when the process ends, however it ends: a
@@ -8,6 +8,7 @@ temporary whose lock is free was left by a process that was killed, and the next
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import re
 import shutil
@@ -92,6 +93,12 @@ def exchange(one: Path, other: Path) -> bool:
     except (AttributeError, OSError):  # a C library without it
         pass
     return False
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _take(held: int) -> bool:

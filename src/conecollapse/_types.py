@@ -1,4 +1,4 @@
-"""Names for the array types that appear in signatures."""
+"""Names for the array types that appear in signatures, and the sizes of what holds a table."""
 
 from __future__ import annotations
 
@@ -17,3 +17,17 @@ Sparse: TypeAlias = Any  # a CSR array
 Points: TypeAlias = Any  # a dense array or a CSR array, one point in each row
 
 Progress: TypeAlias = Callable[[str, int, int], None] | None  # called as progress(stage, done, total)
+
+
+class TableSizes:
+    """The sizes of a class that holds a table ``X``, samples in rows."""
+
+    X: Points
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])

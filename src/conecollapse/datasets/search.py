@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from conecollapse._errors import DatasetError
+from conecollapse._files import sha256_of
 from conecollapse.datasets.download import cache_folder
 from conecollapse.datasets.entry import DatasetInfo, File
 
-DATA = "CONECOLLAPSE_DATA"
-SUMS = "SHA256SUMS"
+DATA_VARIABLE = "CONECOLLAPSE_DATA"
+SUMS_FILE = "SHA256SUMS"
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Found:
 
 def data_folder() -> Path | None:
     """The folder that ``CONECOLLAPSE_DATA`` names; None when it is unset."""
-    named = os.environ.get(DATA)
+    named = os.environ.get(DATA_VARIABLE)
     if not named:
         return None
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        raise DatasetError(f"{DATA} names {str(folder)!r}, which is not a folder; let it name the folder that holds the datasets.")
+        raise DatasetError(f"{DATA_VARIABLE} names {str(folder)!r}, which is not a folder; let it name the folder that holds the datasets.")
     return folder
 
 
@@ -42,7 +42,7 @@ def places(info: DatasetInfo) -> Iterator[Found]:
     """The set wherever it is, first the data folder, then a package, then the cache."""
     data = data_folder()
     if data is not None:
-        yield from _in_folder(info, data, f"found in {DATA}")
+        yield from _in_folder(info, data, f"found in {DATA_VARIABLE}")
     if info.package is not None:
         yield from _in_package(info)
     yield from _in_folder(info, cache_folder(), "found in the cache")
@@ -64,7 +64,7 @@ def check_sum(path: Path, sums: Path) -> None:
     recorded = read_sums(sums).get(path.relative_to(sums.parent).as_posix())
     if recorded is None:
         return
-    actual = sha256(path)
+    actual = sha256_of(path)
     if actual != recorded:
         raise DatasetError(
             f"{str(path)!r} has SHA-256 {actual}, but {str(sums)!r} records {recorded}: "
@@ -78,21 +78,16 @@ def read_sums(sums: Path) -> dict[str, str]:
     return {name.strip().removeprefix("*"): digest.lower() for digest, name in pairs}
 
 
-def sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _in_folder(info: DatasetInfo, root: Path, where: str) -> Iterator[Found]:
     npz = root / f"{info.name}.npz"
     if npz.is_file():
-        check_sum(npz, root / SUMS)
+        check_sum(npz, root / SUMS_FILE)
         yield Found((npz,), f"{where}, {str(npz)!r}", is_npz=True)
     for folder in (root, root / info.name):
         paths = _in_layout(info, folder)
         if paths is not None:
             for path in paths:
-                check_sum(path, folder / SUMS)
+                check_sum(path, folder / SUMS_FILE)
             yield Found(paths, f"{where}, {str(folder)!r}")
 
 

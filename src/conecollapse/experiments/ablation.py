@@ -1,6 +1,6 @@
 """The recipe of `CCNMF(affinity="auto")` with one part changed at a time, and with other constants.
 
-Each variant is a `Method`, so that the harness runs, records and tabulates it like any other.
+Each variant is a `Method`, and is run and recorded like any other.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from conecollapse.factorization.auto import auto_ccnmf
 from conecollapse.factorization.ccnmf import data_cone
 from conecollapse.factorization.inits import kmeans_labels
 
-RAYS = (50, 100, 400, 1000)
-NEIGHBORS, DAMPINGS, RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "looseness": None}
+RAY_COUNTS = (50, 100, 400, 1000)
+NEIGHBORS, DAMPINGS, VIEW_RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "looseness": None}
 
 
 class Variant:
     """The recipe with arguments of `auto_ccnmf` changed; ``start_only`` leaves the factorization out, ``rays`` limits the cone.
 
-    Fewer rays than clusters cannot hold them: there are never fewer than twice as many.
+    The cone has at least twice as many rays as there are clusters.
     """
 
     def __init__(self, n_components: int, seed: int, *, start_only: bool = False, rays: int | None = None, **arguments: Any) -> None:
@@ -45,7 +45,7 @@ class Variant:
         return found.A.argmax(axis=1)
 
 
-_cones: dict[tuple[str, int], Any] = {}  # of this process: seeds change the start, not the cone
+_cones: dict[tuple[str, int], Any] = {}  # of this process; the seed does not change the cone
 
 
 def few_rays(count: int) -> Any:
@@ -61,7 +61,7 @@ def few_rays(count: int) -> Any:
 
 
 class EveryColumn:
-    """In the place of a cone: every column that is not zero, as if none were a mixture of others."""
+    """Replaces the cone: every column that is not zero counts as a ray."""
 
     def __init__(self, B: Points) -> None:
         columns = sp.csc_array(B)
@@ -99,7 +99,7 @@ ABLATION: tuple[Method, ...] = (
     _variant("first view", which=0),
     _variant("second view", which=1),
     Method("ablation", "no graph, no cone", NoGraph),
-    *(_variant(f"{count} rays", rays=count) for count in RAYS),
+    *(_variant(f"{count} rays", rays=count) for count in RAY_COUNTS),
 )
 
 CONSTANTS: tuple[Method, ...] = tuple(
@@ -110,14 +110,14 @@ CONSTANTS: tuple[Method, ...] = tuple(
     )
     for k in NEIGHBORS
     for a in DAMPINGS
-    for rule, which in RULES.items()
+    for rule, which in VIEW_RULES.items()
 )
 
 
 def leave_one_out(records: list[Record], score: str = "purity") -> tuple[float, dict[str, tuple[str, float]]]:
-    """For each set the constants that are best on average over the other sets, and their score on it; and the mean of these.
+    """For each dataset the constants that are best on average over the others, with their score on it; and the mean of these scores.
 
-    Only sets that have all settings count. The structure of the recipe was found with the sets in view, so even this is optimistic.
+    Only datasets that have all settings count. The structure of the recipe was chosen on the same datasets, so even this is optimistic.
     """
     names = [method.name for method in CONSTANTS]
     cells: dict[tuple[str, str], list[float]] = {}
@@ -125,9 +125,9 @@ def leave_one_out(records: list[Record], score: str = "purity") -> tuple[float, 
         if record.protocol == "constants":
             cells.setdefault((record.dataset, record.method), []).append(float(getattr(record, score)))
     sets = [s for s in sorted({dataset for dataset, _ in cells}) if all((s, name) in cells for name in names)]
-    table = np.array([[np.mean(cells[s, name]) for name in names] for s in sets])
+    means = np.array([[np.mean(cells[s, name]) for name in names] for s in sets])
     chosen = {}
     for i, s in enumerate(sets):
-        best = int(np.delete(table, i, axis=0).mean(axis=0).argmax()) if len(sets) > 1 else 0
-        chosen[s] = (names[best], float(table[i, best]))
+        best = int(np.delete(means, i, axis=0).mean(axis=0).argmax()) if len(sets) > 1 else 0
+        chosen[s] = (names[best], float(means[i, best]))
     return float(np.mean([value for _, value in chosen.values()])) if chosen else float("nan"), chosen

@@ -1,10 +1,10 @@
-"""Which methods run under which protocol. A method is a name and a function that makes a fresh model for r clusters and a seed.
+"""Which methods run under which protocol. A method is a name and a function that makes a new model for r clusters and a seed.
 
-- ``letter``: the paper as printed, on the features (TF-IDF for text), one random start.
-- ``graph``: the same on the symmetric binary graph of 5 nearest neighbours of the samples.
 - ``ours``: `CCNMF(affinity="auto")`.
-- ``outsiders``: k-means, spherical k-means and spectral clustering on the same graph, for an honest comparison; ten starts each, three
-  for more than 5000 samples.
+- ``others``, "Other methods": k-means and spherical k-means of the samples, and spectral clustering of the graph below; the best of ten
+  starts by their own objective, of three for more than 5000 samples.
+- ``graph``, "On a graph": the paper's methods on the symmetric binary graph of 5 nearest neighbours of the samples.
+- ``printed``, "As printed": the paper's methods as it prints them, on the features (TF-IDF for text), one random start.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from conecollapse.factorization.spectrum import leading_eigenpairs
 from conecollapse.graphs import knn_graph, normalized
 
 N_NEIGHBORS = 5
-MAX_ITER, TOL = 100, 1e-4  # of the methods of the paper, which does not say when it stopped
-STARTS, FEWER, MANY_SAMPLES = 10, 3, 5000  # of the outsiders, and with more samples than this
+MAX_ITER, TOL = 100, 1e-4  # of the paper's methods; the paper does not say when it stopped
+STARTS, FEWER, MANY_SAMPLES = 10, 3, 5000  # starts of the other methods, and fewer for more samples than this
 
 
 @dataclass(frozen=True)
 class Method:
-    """One column of the table."""
+    """One column of the scoreboard."""
 
     protocol: str
     name: str
@@ -128,10 +128,10 @@ def _within(E: Any, labels: IntArray) -> float:
 
 METHODS: tuple[Method, ...] = (
     Method("ours", "CC-NMF auto", lambda r, seed: CCNMF(r, affinity="auto", random_state=seed)),
-    Method("outsiders", "k-means", lambda r, seed: KMeansClusters(r, seed, spherical=False)),
-    Method("outsiders", "spherical k-means", lambda r, seed: KMeansClusters(r, seed, spherical=True)),
-    Method("outsiders", "spectral", SpectralClusters),
+    Method("others", "k-means", lambda r, seed: KMeansClusters(r, seed, spherical=False)),
+    Method("others", "spherical k-means", lambda r, seed: KMeansClusters(r, seed, spherical=True)),
+    Method("others", "spectral", SpectralClusters),
     *(Method("graph", name, make) for name, make in _paper("knn").items()),
-    *(Method("letter", name, make) for name, make in _paper(None).items()),
+    *(Method("printed", name, make) for name, make in _paper(None).items()),
 )
-PROTOCOLS = ("ours", "outsiders", "graph", "letter")
+PROTOCOLS = {"ours": "Ours", "others": "Other methods", "graph": "On a graph", "printed": "As printed"}  # and their titles

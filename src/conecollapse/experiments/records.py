@@ -1,4 +1,4 @@
-"""Results as JSON lines: one run, one line, appended whole. A killed run leaves at most half a line, which is dropped when read."""
+"""Results as JSON lines, one for each run. A killed process leaves at most one incomplete line, which reading skips."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conecollapse._errors import InvalidInputError
 
 @dataclass(frozen=True)
 class Record:
-    """One run of one method on one set."""
+    """One run of one method on one dataset."""
 
     dataset: str
     protocol: str
@@ -22,22 +22,22 @@ class Record:
     accuracy: float
     nmi: float
     ari: float
-    objective: float | None  # |X - W H|^2 / |X|^2 of what was factorized; None for the outsiders
+    objective: float | None  # |X - W H|^2 / |X|^2 of what was factorized; None for the other methods
     orthogonality: float | None
     converged: bool | None
     seconds: float
     peak_gib: float | None  # of the process during the run, data included
-    note: str  # the view taken, for ours
+    note: str  # the chosen view, for our method
     differs: str  # how the copy of the data differs from the paper's
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """What makes a run the same run."""
+        """What identifies a run."""
         return self.dataset, self.protocol, self.method, self.seed
 
 
 def append(path: Path, record: Record) -> None:
-    """Add one line, in one write, and have it on the disk before going on."""
+    """Append one line in one write, and wait until it is on the disk."""
     line = (json.dumps(asdict(record), sort_keys=True) + "\n").encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -50,7 +50,7 @@ def append(path: Path, record: Record) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    """All whole lines; the last of several with the same key. A line that is not a record is dropped when it is the remains of a kill."""
+    """The records of all complete lines; of several with the same key the last. An incomplete line is skipped."""
     if not path.exists():
         return []
     found: dict[tuple[str, str, str, int], Record] = {}

@@ -1,4 +1,4 @@
-"""Run methods on datasets and record every run; what is recorded already is not run again."""
+"""Run methods on datasets and record every run; a run that is already recorded is not repeated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from conecollapse.datasets import Dataset, load
-from conecollapse.experiments.methods import METHODS, Method
+from conecollapse.experiments.methods import METHODS, PROTOCOLS, Method
 from conecollapse.experiments.records import Record, append, read
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, normalized_mutual_info_score, purity_score
 
-DIGITS = 6  # that are recorded of a score
+SCORE_DIGITS = 6  # decimals recorded of a score
 Report = Callable[[Record, int, int], object] | None
 
 
@@ -25,12 +25,12 @@ def run(
     path: Path,
     *,
     seeds: Iterable[int] = range(10),
-    protocols: Sequence[str] = ("ours", "outsiders", "graph", "letter"),
+    protocols: Iterable[str] = PROTOCOLS,
     methods: Sequence[Method] = METHODS,
     jobs: int = 1,
     report: Report = None,
 ) -> list[Record]:
-    """Every method of the protocols on every set with every seed, appended to ``path``; all records there at the end.
+    """Run every method of the protocols on every dataset with every seed, append the records to ``path``, and return all records there.
 
     ``report(record, done, total)`` is called after each new run; ``jobs`` processes share the work and the cores.
     """
@@ -64,13 +64,13 @@ def _load_and_run(name: str, method: Method, seed: int) -> Record:
 
 
 def run_once(dataset: Dataset, method: Method, seed: int) -> Record:
-    """One run. The labels of the set are used after it, to score."""
+    """One run. The true labels are used only for scoring, after it."""
     model = method.make(dataset.n_classes, seed)
     X = dataset.X.astype(np.float32) if dataset.domain == "image" else dataset.X  # whole numbers up to 255: exact in float32
     _forget_peak()
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # unsettled runs and empty words: `converged` has the one, the data the other
+        warnings.simplefilter("ignore")  # about runs that did not converge, which `converged` records, and words that no document has
         labels = np.asarray(model.fit_predict(X))
     seconds = time.perf_counter() - start
     error = getattr(model, "relative_err_", None)
@@ -80,11 +80,11 @@ def run_once(dataset: Dataset, method: Method, seed: int) -> Record:
         protocol=method.protocol,
         method=method.name,
         seed=seed,
-        purity=round(purity_score(dataset.y, labels), DIGITS),
-        accuracy=round(clustering_accuracy(dataset.y, labels), DIGITS),
-        nmi=round(float(normalized_mutual_info_score(dataset.y, labels)), DIGITS),
-        ari=round(float(adjusted_rand_score(dataset.y, labels)), DIGITS),
-        objective=None if error is None else round(float(error) ** 2, DIGITS),
+        purity=round(purity_score(dataset.y, labels), SCORE_DIGITS),
+        accuracy=round(clustering_accuracy(dataset.y, labels), SCORE_DIGITS),
+        nmi=round(float(normalized_mutual_info_score(dataset.y, labels)), SCORE_DIGITS),
+        ari=round(float(adjusted_rand_score(dataset.y, labels)), SCORE_DIGITS),
+        objective=None if error is None else round(float(error) ** 2, SCORE_DIGITS),
         orthogonality=None if orthogonality is None else float(f"{orthogonality:.3g}"),
         converged=getattr(model, "converged_", None),
         seconds=round(seconds, 3),
@@ -95,13 +95,13 @@ def run_once(dataset: Dataset, method: Method, seed: int) -> Record:
 
 
 def _forget_peak() -> None:
-    """Have the system count this process' peak memory from here, where it can (Linux)."""
+    """Reset the system's record of this process' peak memory, where that is possible (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak_gib() -> float | None:
-    """Peak memory of the process since `_forget_peak`, or since it began; None where nobody knows."""
+    """Peak memory of the process since `_forget_peak`, or since it began; None where the system does not tell."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

@@ -6,6 +6,6 @@ objects and arrays; `read_labels` reads known classes. No file is ever unpickled
 
 from conecollapse.io.labels import read_labels
 from conecollapse.io.reading import FORMATS, read_table
-from conecollapse.io.table import Table
+from conecollapse.io.table_file import TableFile
 
-__all__ = ["FORMATS", "Table", "read_labels", "read_table"]
+__all__ = ["FORMATS", "TableFile", "read_labels", "read_table"]

@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
-from conecollapse.io.layout import Layout, is_number, is_text, layout_of
+from conecollapse.io.layout import ROWS_JUDGED, Layout, is_number, is_text, layout_of
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
 from conecollapse.io.opening import Line, rows_of, suffix
 
-LOOKED_AT = 100  # rows by which heading and names are told from numbers,
-LOOKED_AT_CELLS = 2**20  # or fewer if they have more cells than this
+MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than this
 
 
 def read_delimited(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
@@ -58,13 +57,13 @@ def read_delimited(path: Path, header: bool | None = None, names: bool | None = 
 
 
 def _first(lines: Iterator[Line]) -> list[Line]:
-    """The rows that are looked at."""
+    """The rows by which the layout is judged."""
     found: list[Line] = []
     cells = 0
     for line in lines:
         found.append(line)
         cells += len(line[1])
-        if len(found) > LOOKED_AT or cells > LOOKED_AT_CELLS:
+        if len(found) > ROWS_JUDGED or cells > MAX_CELLS_JUDGED:
             break
     return found
 

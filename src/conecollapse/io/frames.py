@@ -11,11 +11,9 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
-from conecollapse.io.layout import Layout, are_names
+from conecollapse.io.layout import ROWS_JUDGED, Layout, are_names
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names, place
-
-LOOKED_AT = 100  # rows by which ids are told from counts
 
 
 def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
@@ -73,7 +71,7 @@ def _polars_names(column: Any) -> bool:
 
 def _named_by(column: Any, head: str, *, is_text: bool, is_whole: bool) -> bool:
     """Whether the first column of a frame names its rows: text, or whole numbers as `conecollapse.io.layout` says."""
-    return is_text or (is_whole and are_names([str(value) for value in column[:LOOKED_AT]], head))
+    return is_text or (is_whole and are_names([str(value) for value in column[:ROWS_JUDGED]], head))
 
 
 def _numeric(column: Any, j: int, heads: AnyArray, names: AnyArray | None, source: str) -> Any:

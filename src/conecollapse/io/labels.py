@@ -13,7 +13,7 @@ from conecollapse._types import AnyArray
 from conecollapse.io.names import as_names
 from conecollapse.io.opening import rows_of, suffix
 
-KINDS = (".txt", ".csv", ".tsv", ".npy", ".npz")
+LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(["label", "labels", "class", "classes", "target", "y", "cluster", "type", "group", "diagnosis"])
 
 
@@ -43,8 +43,8 @@ def read_labels(
     """
     path = Path(fspath(path))
     kind = suffix(path)
-    if kind not in KINDS:
-        raise InvalidInputError(f"labels are read from {', '.join(KINDS)} files; got {path.name}.")
+    if kind not in LABEL_FORMATS:
+        raise InvalidInputError(f"labels are read from {', '.join(LABEL_FORMATS)} files; got {path.name}.")
     check_file(path)
     try:
         rows = _array(path, kind) if kind in (".npy", ".npz") else _rows(path, kind)

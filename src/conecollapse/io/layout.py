@@ -31,10 +31,12 @@ from itertools import pairwise
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
-WHOLE = re.compile(r"[0-9]{1,15}")
+WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 YEARS = (1500, 2200)
-FEW, MANY = 5, 8  # numbers in equal steps, or in rising order: of eight numbers in any order, one order in 40320 rises
-DIGITS = 3  # of numbers that are ids rather than counts
+ROWS_JUDGED = 100  # rows by which heading and names are judged
+MIN_STEPS, MIN_RISING = 5, 8  # numbers in equal steps, or in rising order: of the 40320 orders of eight numbers, one rises
+MIN_ID_ROWS = 8  # rows whose numbers are ids because they are all different, or because they count the rows
+MIN_ID_DIGITS = 3  # digits of every number of a shorter column of ids: smaller numbers are counts
 SELDOM = 0.1  # of the lines below that may rise like the first and leave it a heading
 EQUAL = 1e-6  # relative difference of steps that are the same, as they are written
 FEATURE_WORDS = (
@@ -96,10 +98,12 @@ def layout_of(rows: Sequence[Sequence[str]], header: bool | None = None, names: 
 
 def are_names(column: Sequence[str], head: str) -> bool:
     """Whether a column of numbers under a heading's word names the rows."""
-    if not all(WHOLE.fullmatch(cell.strip()) for cell in column) or len(set(column)) < len(column):
+    if not all(WHOLE_NUMBER.fullmatch(cell.strip()) for cell in column) or len(set(column)) < len(column):
         return False
     is_plural = head.strip().lower().endswith("s")  # "users" over numbers that do not count the rows are counts of users
-    are_ids = _counts(column) or (not is_plural and (len(column) >= MANY or all(len(cell.strip()) >= DIGITS for cell in column)))
+    are_ids = _counts(column) or (
+        not is_plural and (len(column) >= MIN_ID_ROWS or all(len(cell.strip()) >= MIN_ID_DIGITS for cell in column))
+    )
     return _last_word(head, ID_WORDS) or (are_ids and _last_word(head, ROW_WORDS))
 
 
@@ -143,12 +147,12 @@ def _are_labels(labels: Sequence[str], lines: Sequence[Sequence[str]], *, follow
     if len(values) < 2:
         return False
     cells = [cell.strip() for line in lines for cell in line]
-    is_whole = all(WHOLE.fullmatch(label.strip()) for label in labels)
+    is_whole = all(WHOLE_NUMBER.fullmatch(label.strip()) for label in labels)
     if is_whole and _rise(values) and all(map(_is_year, labels)) and 2 * sum(map(_is_year, cells)) < len(cells):
         return True
-    if len(values) >= FEW and _in_steps(values) and sum(_in_steps(_values(line)) for line in lines) <= SELDOM * len(lines):
+    if len(values) >= MIN_STEPS and _in_steps(values) and sum(_in_steps(_values(line)) for line in lines) <= SELDOM * len(lines):
         return True
-    if len(values) >= MANY and _rise(values) and sum(_rise(_values(line)) for line in lines) <= SELDOM * len(lines):
+    if len(values) >= MIN_RISING and _rise(values) and sum(_rise(_values(line)) for line in lines) <= SELDOM * len(lines):
         return True
     pointed = sum("." in cell for cell in cells)
     return is_whole and len(lines) > 1 and 2 * pointed >= len(cells) and all("." in cell or cell == "0" for cell in cells)
@@ -163,7 +167,7 @@ def _are_names(column: Sequence[str], body: Sequence[Sequence[str]], head: str |
     if head is not None:
         return are_names(column, head)
     alone = not any(_counts([row[j] for row in body if len(row) > j]) for j in range(1, len(body[0])))
-    return len(column) >= MANY and _counts(column) and alone
+    return len(column) >= MIN_ID_ROWS and _counts(column) and alone
 
 
 def _last_word(text: str, words: Sequence[str]) -> bool:
@@ -178,7 +182,7 @@ def _values(cells: Sequence[str]) -> list[float]:
 
 
 def _is_year(cell: str) -> bool:
-    return WHOLE.fullmatch(cell.strip()) is not None and YEARS[0] <= int(cell) <= YEARS[1]
+    return WHOLE_NUMBER.fullmatch(cell.strip()) is not None and YEARS[0] <= int(cell) <= YEARS[1]
 
 
 def _rise(values: Sequence[float]) -> bool:

@@ -23,7 +23,7 @@ from conecollapse.io.layout import FEATURE_WORDS, SAMPLE_WORDS, bare
 from conecollapse.io.matrix import Matrix
 
 CHOICES = ("auto", "rows", "columns")
-TALL = 5  # times longer than wide
+TALL_RATIO = 5  # times longer than wide
 
 
 def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] | None) -> tuple[str, str]:
@@ -60,8 +60,8 @@ def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str,
         return "rows", f"the rows are called {matrix.row_word.strip()!r}"
     if word in SAMPLE_WORDS:
         return "columns", f"the rows are called {matrix.row_word.strip()!r}"
-    if _are_names(matrix.row_names) and n_rows >= TALL * n_columns:
-        return "rows", f"the {n_rows} rows have names and are at least {TALL} times as many as the {n_columns} columns"
+    if _are_names(matrix.row_names) and n_rows >= TALL_RATIO * n_columns:
+        return "rows", f"the {n_rows} rows have names and are at least {TALL_RATIO} times as many as the {n_columns} columns"
     return "columns", "nothing speaks against scikit-learn's orientation"
 
 

@@ -1,8 +1,7 @@
-"""`read_table`: any source as a `Table`."""
+"""`read_table`: any source as a `TableFile`."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
+from conecollapse._files import sha256_of
 from conecollapse._room import check_file, too_large
 from conecollapse.io.delimited import read_delimited
 from conecollapse.io.frames import from_pandas, from_polars
@@ -24,7 +24,7 @@ from conecollapse.io.numbers import as_numbers
 from conecollapse.io.opening import suffix
 from conecollapse.io.orientation import orientation
 from conecollapse.io.parquet import read_parquet
-from conecollapse.io.table import Table
+from conecollapse.io.table_file import TableFile
 
 FORMATS: dict[str, Callable[..., Matrix]] = {
     ".npy": read_npy,
@@ -36,7 +36,10 @@ FORMATS: dict[str, Callable[..., Matrix]] = {
     ".h5ad": read_h5ad,
 }
 GZIPPED = (".csv", ".tsv", ".mtx")
-HEADED, NAMED = (".csv", ".tsv"), (".csv", ".tsv", ".parquet")  # formats that leave it open what is a heading, and what a name
+MAY_HAVE_HEADER, MAY_HAVE_NAMES = (
+    (".csv", ".tsv"),
+    (".csv", ".tsv", ".parquet"),
+)  # formats that leave it open what is a heading, and what a name
 
 
 def read_table(
@@ -46,7 +49,7 @@ def read_table(
     image_shape: tuple[int, int] | None = None,
     header: bool | None = None,
     names: bool | None = None,
-) -> Table:
+) -> TableFile:
     """Read a table of non-negative numbers and turn it so that samples are rows.
 
     Parameters
@@ -55,19 +58,19 @@ def read_table(
         A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three also with ``.gz``), ``.parquet``
         (needs the extra "parquet") or ``.h5ad`` (needs the extra "bio").
     features_in : {"auto", "rows", "columns"}
-        Where the features are in the source; "auto" decides as `conecollapse.io.orientation` says, and `Table.why` tells how.
+        Where the features are in the source; "auto" decides as `conecollapse.io.orientation` says, and `TableFile.why` tells how.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels.
     header : bool, optional
         Of ``.csv`` and ``.tsv`` files: whether the first line is a heading. By default it is judged as `conecollapse.io.layout` says, and
-        `Table.read_as` tells what was taken.
+        `TableFile.read_as` tells what was taken.
     names : bool, optional
         Of ``.csv``, ``.tsv`` and ``.parquet`` files and of frames: whether the first column holds names. By default it is judged in the
         same way.
 
     Returns
     -------
-    Table
+    TableFile
 
     Raises
     ------
@@ -90,31 +93,25 @@ def read_table(
     path = Path(fspath(source))
     check_file(path)
     try:
-        return _table(_read(path, header, names), path.name, str(path), sha256(path), features_in, image_shape)
+        return _table(_read(path, header, names), path.name, str(path), sha256_of(path), features_in, image_shape)
     except MemoryError as error:
         raise too_large(path) from error
 
 
-def _table(matrix: Matrix, name: str, where: str, digest: str, features_in: str, image_shape: tuple[int, int] | None) -> Table:
+def _table(matrix: Matrix, name: str, where: str, digest: str, features_in: str, image_shape: tuple[int, int] | None) -> TableFile:
     values = as_numbers(matrix, name)
     chosen, why = orientation(matrix, features_in, image_shape)
     rows, columns = matrix.row_names, matrix.column_names
     if chosen == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    return Table(values, rows, columns, where, digest, chosen, why, image_shape, layout=matrix.layout)
-
-
-def sha256(path: Path) -> str:
-    """Of the file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return TableFile(values, rows, columns, where, digest, chosen, why, image_shape, layout=matrix.layout)
 
 
 def overruled(kind: str, what: str, header: bool | None, names: bool | None) -> dict[str, bool | None]:
     """Those of ``header`` and ``names`` that a reader of this kind takes; others are refused when they are given."""
     taken: dict[str, bool | None] = {}
-    for name, value, kinds in (("header", header, HEADED), ("names", names, NAMED)):
+    for name, value, kinds in (("header", header, MAY_HAVE_HEADER), ("names", names, MAY_HAVE_NAMES)):
         if kind in kinds:
             taken[name] = value
         elif value is not None:
@@ -128,7 +125,7 @@ def same_layout(source: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that read ``source`` with the heading and the names that were ``taken`` before; none where its format tells."""
     if isinstance(source, (str, PathLike)):
         kind = suffix(Path(fspath(source)))
-        return {name: taken.get(name) for name, kinds in (("header", HEADED), ("names", NAMED)) if kind in kinds}
+        return {name: taken.get(name) for name, kinds in (("header", MAY_HAVE_HEADER), ("names", MAY_HAVE_NAMES)) if kind in kinds}
     return {}
 
 
@@ -142,8 +139,8 @@ def _read(path: Path, header: bool | None, names: bool | None) -> Matrix:
 
 def _convert(source: Any, header: bool | None, names: bool | None) -> Matrix:
     """The table of an object in memory, told by its module so that nothing is imported for it."""
-    if isinstance(source, Table):
-        raise InvalidInputError("this is a Table already; pass its source.")
+    if isinstance(source, TableFile):
+        raise InvalidInputError("this is a TableFile already; pass its source.")
     module = type(source).__module__.split(".")[0]
     is_frame = (module == "pandas" and getattr(source, "ndim", 0) == 2) or (module == "polars" and hasattr(source, "get_columns"))
     overruled(".parquet" if is_frame else "", "the data", header, names)

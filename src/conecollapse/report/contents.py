@@ -25,7 +25,7 @@ TOP = 8  # features and rays named for each cluster
 TYPICAL = 4  # samples named, or shown, for each cluster
 CHARTED = 12  # clusters that have bars of their own; of more, the list of features says the same
 PATH_RAYS, PATH_CELLS = 40, 2e8  # rays of the epsilon path, and the size of table up to which it is drawn
-SAFE = (1e-100, 1e100)
+SAFE_TO_SQUARE = (1e-100, 1e100)
 MAX_RAYS = 5000  # rows of the table of rays
 
 
@@ -114,7 +114,7 @@ def contents(run: Any) -> Contents:
 def _in_range(run: Any) -> Any:
     """The run in float64, and in units of its largest value where squares of the values would be out of range."""
     peak = float(run.table.X.max())
-    unit = 1.0 if SAFE[0] < peak < SAFE[1] else peak
+    unit = 1.0 if SAFE_TO_SQUARE[0] < peak < SAFE_TO_SQUARE[1] else peak
     if unit == 1.0 and run.table.X.dtype == np.float64:
         return run
     model = copy(run.model)

@@ -12,7 +12,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import Points, Progress
 from conecollapse.estimators import CCNMF, select_rank
 from conecollapse.geometry.cone import Cone
-from conecollapse.io import Table
+from conecollapse.io import TableFile
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 
 LARGEST_RANK = 10  # that "auto" tries
@@ -22,7 +22,7 @@ FLOAT32_TOL = 1e-6  # of a cone of points that were rounded to float32
 
 
 def cluster(
-    table: Table,
+    table: TableFile,
     n_components: int | Literal["auto"],
     *,
     affinity: str | None = "auto",
@@ -36,7 +36,7 @@ def cluster(
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
         Prepared, if it is to be (`prepare`).
     n_components : int or "auto"
         Number of clusters; "auto" chooses among 2 to 10 by `select_rank`.
@@ -98,7 +98,7 @@ def cluster(
 
 
 def rays(
-    table: Table,
+    table: TableFile,
     *,
     max_residual: float | None = None,
     max_rays: int | None = None,
@@ -127,7 +127,7 @@ def rays(
     return RaysRun(table, cone, shape, asked, timings)
 
 
-def exact_cone(table: Table, timings: dict[str, float], progress: Progress) -> Cone:
+def exact_cone(table: TableFile, timings: dict[str, float], progress: Progress) -> Cone:
     """The certified cone of the features, with their names."""
     with _timed(timings, "cone", progress):
         tol = 1e-8 if table.X.dtype == np.float64 else FLOAT32_TOL
@@ -178,7 +178,7 @@ def _candidates(n_samples: int) -> range:
     return range(2, most + 1)
 
 
-def _check_rank(r: Any, table: Table) -> None:
+def _check_rank(r: Any, table: TableFile) -> None:
     """Before anything is computed: the estimator would say so too, but only after the cone."""
     if isinstance(r, bool) or not isinstance(r, (int, np.integer)) or r < 1:
         raise InvalidInputError(f"the number of clusters must be an integer of at least 1, or auto; got {r!r}.")

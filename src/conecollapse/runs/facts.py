@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from conecollapse.certificates import Certificate
 from conecollapse.estimators._base import cluster_sizes
-from conecollapse.io import Table
+from conecollapse.io import TableFile
 from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score
 from conecollapse.runs.folder import FORMAT
@@ -76,7 +76,7 @@ def _clusters(run: Run) -> dict[str, Any]:
     return found
 
 
-def _data(table: Table, folder: Path) -> dict[str, Any]:
+def _data(table: TableFile, folder: Path) -> dict[str, Any]:
     relative = absolute = None
     if table.sha256:
         path = Path(table.source).resolve()

@@ -24,7 +24,7 @@ from conecollapse._files import exchange, leftovers, temporary_beside
 
 FORMAT = "conecollapse-run-1"
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = "labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"
-OURS = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT})
+RUN_FILES = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT})
 READY = "ready"  # in a temporary folder: the run is whole, and its files are being copied into their folder
 
 
@@ -70,7 +70,7 @@ def _check_content(path: Path, name: str, force: bool) -> None:
         raise RunFolderError(f"the folder {name!r} holds other files ({others[0]!r}); name another one, or use force to write beside them.")
     if any(path.iterdir()) and not is_run(path) and not force:
         raise RunFolderError(f"the folder {name!r} is not empty and no earlier run; name another one, or use force.")
-    for entry in sorted(OURS):
+    for entry in sorted(RUN_FILES):
         if (path / entry).is_dir() and not (path / entry).is_symlink():
             raise RunFolderError(f"{entry!r} in {name!r} is a folder, where a file of the results belongs; name another folder.")
 
@@ -86,7 +86,7 @@ def _check_place(path: Path, name: str) -> None:
 
 
 def _others(path: Path) -> list[str]:
-    return sorted(name for name in os.listdir(path) if name not in OURS)
+    return sorted(name for name in os.listdir(path) if name not in RUN_FILES)
 
 
 def is_run(path: Path) -> bool:
@@ -141,9 +141,9 @@ def _is_ready(staging: Path) -> bool:
 def _fill(path: Path, staging: Path) -> None:
     """Copy the run into ``path``, in place of an earlier one; it can be stopped anywhere and done again."""
     path.mkdir(exist_ok=True)
-    for name in (FACTS, *sorted(OURS - {FACTS})):  # removed and not written over: these may be links to files elsewhere
+    for name in (FACTS, *sorted(RUN_FILES - {FACTS})):  # removed and not written over: these may be links to files elsewhere
         (path / name).unlink(missing_ok=True)
-    for name in (*sorted(OURS - {FACTS}), FACTS):
+    for name in (*sorted(RUN_FILES - {FACTS}), FACTS):
         if (staging / name).exists():
             shutil.copyfile(staging / name, path / name)
     (staging / READY).unlink(missing_ok=True)

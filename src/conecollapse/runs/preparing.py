@@ -12,7 +12,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms
 from conecollapse._types import AnyArray, Points
 from conecollapse.datasets import tfidf as weighted
-from conecollapse.io import Table
+from conecollapse.io import TableFile
 
 
 def _unit_samples(X: Points) -> Points:
@@ -46,12 +46,12 @@ NORMALIZATIONS: dict[str, Callable[[Points], Points]] = {
 }
 
 
-def prepare(table: Table, normalize: str | None = None, tfidf: bool = False) -> Table:
+def prepare(table: TableFile, normalize: str | None = None, tfidf: bool = False) -> TableFile:
     """``table`` weighted by TF-IDF and normalized, in this order; unchanged if neither is asked for.
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
     normalize : {None, "unit-samples", "sum-samples", "max", "log"}
         Each sample to length 1; each sample to the same total; each feature to a largest value of 1; log(1 + x).
     tfidf : bool
@@ -59,7 +59,7 @@ def prepare(table: Table, normalize: str | None = None, tfidf: bool = False) -> 
 
     Returns
     -------
-    Table
+    TableFile
         With ``preparation`` recorded, and ``raw`` the table that was passed.
 
     Examples

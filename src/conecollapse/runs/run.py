@@ -9,7 +9,7 @@ from typing import Any
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.estimators import CCNMF, RankSelection
 from conecollapse.geometry.cone import Cone
-from conecollapse.io import Table
+from conecollapse.io import TableFile
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -18,7 +18,7 @@ class Run:
 
     Attributes
     ----------
-    table : Table
+    table : TableFile
         As clustered, that is prepared; ``table.raw`` is the table as it was read, where the two differ.
     model : CCNMF
         Fitted.
@@ -39,7 +39,7 @@ class Run:
     kind : "cluster"
     """
 
-    table: Table
+    table: TableFile
     model: CCNMF
     labels: IntArray
     cone: Cone
@@ -70,7 +70,7 @@ class RaysRun:
     kind : "rays"
     """
 
-    table: Table
+    table: TableFile
     cone: Cone
     image_shape: tuple[int, int] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
 from conecollapse.factorization.ccnmf import column_lengths, mass
 from conecollapse.geometry.cone import Cone
-from conecollapse.io import Table
+from conecollapse.io import TableFile
 from conecollapse.io.formulas import harmless
 from conecollapse.runs.facts import facts
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS, RAYS, REPORT, check_folder, staged
@@ -106,7 +106,7 @@ def factors(run: Run | RaysRun) -> dict[str, Any]:
     return arrays
 
 
-def ray_masses(table: Table, run: Run | RaysRun) -> FloatArray:
+def ray_masses(table: TableFile, run: Run | RaysRun) -> FloatArray:
     """How much data each ray carries: the length of the features on it taken together, see `conecollapse.factorization.ccnmf`."""
     unit = float(table.X.max())  # squares of entries of 1e200 are no numbers
     lengths = column_lengths(table.X.astype(np.float64) / unit)

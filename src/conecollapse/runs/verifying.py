@@ -19,7 +19,7 @@ from conecollapse.certificates import Certificate, Verdict
 from conecollapse.estimators._base import cluster_sizes
 from conecollapse.estimators._tables import NO_CLUSTER
 from conecollapse.geometry.cone import Cone
-from conecollapse.io import Table, read_table
+from conecollapse.io import TableFile, read_table
 from conecollapse.io.formulas import original
 from conecollapse.io.reading import same_layout
 from conecollapse.runs.clustering import points
@@ -225,7 +225,7 @@ def _source(path: Path, facts: dict[str, Any], data: Any) -> Any:
     raise RunFolderError(f"the data of this run, {str(places[-1])!r}, is not there any more; name it (--data).")
 
 
-def _check_shape(table: Table, facts: dict[str, Any]) -> None:
+def _check_shape(table: TableFile, facts: dict[str, Any]) -> None:
     n, m = facts["data"]["n_samples"], facts["data"]["n_features"]
     if (table.n_samples, table.n_features) != (n, m):
         raise CertificateError(
@@ -234,7 +234,7 @@ def _check_shape(table: Table, facts: dict[str, Any]) -> None:
         )
 
 
-def _check_values(table: Table, arrays: dict[str, AnyArray]) -> None:
+def _check_values(table: TableFile, arrays: dict[str, AnyArray]) -> None:
     for names, key, what in ((table.features, "feature_names", "feature"), (table.samples, "sample_names", "sample")):
         for i in np.flatnonzero(names != arrays[key])[:1]:
             raise CertificateError(f"the {what} {str(arrays[key][i])!r} of the run is called {str(names[i])!r} in the data.")

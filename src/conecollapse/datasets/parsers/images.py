@@ -11,7 +11,7 @@ import numpy as np
 
 from conecollapse._errors import DatasetError
 from conecollapse._types import AnyArray
-from conecollapse.datasets.dataset import Table, encode
+from conecollapse.datasets.dataset import Parsed, encode
 from conecollapse.datasets.parsers.archives import members, natural
 from conecollapse.datasets.parsers.mat import read_mat
 
@@ -20,12 +20,12 @@ YALEB_AZIMUTH, YALEB_ELEVATION = 70, 35
 _PGM_HEADER = re.compile(rb"P5\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s")
 
 
-def orl(path: Path) -> Table:
+def orl(path: Path) -> Parsed:
     """Folders s1, s2, ... with a PGM file for each image."""
     return _images(path, r"(?:^|/)(s\d+)/\d+\.pgm$")
 
 
-def yaleb(path: Path) -> Table:
+def yaleb(path: Path) -> Parsed:
     """Folders yaleB01, ... with a PGM file for each lighting, named by azimuth and elevation; lamps far from the camera are left out."""
 
     def near(name: re.Match[str]) -> bool:
@@ -34,32 +34,32 @@ def yaleb(path: Path) -> Table:
     return _images(path, r"(?:^|/)(yaleB\d+)/[^/]*A([+-]\d+)E([+-]\d+)\.pgm(?:\.bad)?$", keep=near)
 
 
-def coil20(path: Path) -> Table:
+def coil20(path: Path) -> Parsed:
     """Images ``obj1__0.png`` and so on: the object and its pose."""
     return _images(path, r"(?:^|/)(obj\d+)__\d+\.png$")
 
 
-def curetgrey(path: Path) -> Table:
+def curetgrey(path: Path) -> Parsed:
     """Folders of images of one material each, halved in both directions: means of 2 x 2 pixels."""
     return _images(path, r"(?:^|/)([^/]+)/[^/]+\.(?:png|pgm|bmp|jpe?g|tiff?)$", change=halved)
 
 
-def umist(path: Path) -> Table:
+def umist(path: Path) -> Parsed:
     """``umist_cropped.mat``: ``facedat``, for each person an array height x width x images."""
     [facedat] = read_mat(path, "facedat")
     people = facedat.ravel()
     faces = np.concatenate([np.moveaxis(person, 2, 0) for person in people])
     y = np.repeat(np.arange(len(people)), [person.shape[2] for person in people])
-    return Table(faces.reshape(len(faces), -1).astype(np.float64), y, image_shape=faces.shape[1:])
+    return Parsed(faces.reshape(len(faces), -1).astype(np.float64), y, image_shape=faces.shape[1:])
 
 
-def digits() -> Table:
+def digits() -> Parsed:
     """scikit-learn's digits."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
     names = tuple(str(name) for name in bunch.target_names)
-    return Table(bunch.data, bunch.target.astype(np.int64), tuple(bunch.feature_names), names, (8, 8))
+    return Parsed(bunch.data, bunch.target.astype(np.int64), tuple(bunch.feature_names), names, (8, 8))
 
 
 def halved(image: AnyArray) -> AnyArray:
@@ -70,7 +70,7 @@ def halved(image: AnyArray) -> AnyArray:
 
 def _images(
     path: Path, pattern: str, *, keep: Callable[[re.Match[str]], bool] | None = None, change: Callable[[AnyArray], AnyArray] | None = None
-) -> Table:
+) -> Parsed:
     """Images whose names have ``pattern``, of the class that its first group names."""
     found = [(name, content) for name, content in members(path, pattern) if keep is None or keep(name)]
     if not found:
@@ -84,7 +84,7 @@ def _images(
             raise ValueError(f"{name.string} has {images[-1].shape} pixels, the images before it {images[0].shape}")
     classes = tuple(sorted(set(kinds), key=natural))
     X = np.array([image.ravel() for image in images]).astype(np.float64)
-    return Table(X, encode(kinds, classes), None, classes, images[0].shape)
+    return Parsed(X, encode(kinds, classes), None, classes, images[0].shape)
 
 
 def _grey(name: str, content: bytes) -> AnyArray:

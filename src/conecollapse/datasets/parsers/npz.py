@@ -14,10 +14,10 @@ import scipy.sparse as sp
 
 from conecollapse._arrays import load_npz
 from conecollapse._types import AnyArray, Points, Sparse
-from conecollapse.datasets.dataset import Table
+from conecollapse.datasets.dataset import Parsed
 
 
-def read_npz(path: Path, image_shape: tuple[int, int] | None) -> Table:
+def parse_npz(path: Path, image_shape: tuple[int, int] | None) -> Parsed:
     """Read such a file; ``image_shape`` is the shape of the paper's images, if the set holds images."""
     arrays = load_npz(path)
     X = _unpack(arrays)
@@ -25,7 +25,7 @@ def read_npz(path: Path, image_shape: tuple[int, int] | None) -> Table:
     if y.dtype.kind not in "iu":
         raise ValueError("its labels are not integers")
     shape = None if image_shape is None else _shape_of(X.shape[1], image_shape)
-    return Table(X, y.astype(np.int64), _names(arrays, "vocab"), _names(arrays, "class_names", "classes"), shape)
+    return Parsed(X, y.astype(np.int64), _names(arrays, "vocab"), _names(arrays, "class_names", "classes"), shape)
 
 
 def _unpack(arrays: dict[str, AnyArray]) -> Points:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._types import Sparse
-from conecollapse.datasets.dataset import Table, encode, from_zero
+from conecollapse.datasets.dataset import Parsed, encode, from_zero
 from conecollapse.datasets.parsers.archives import members
 from conecollapse.datasets.parsers.mat import read_mat
 
@@ -21,7 +21,7 @@ WEBKB_CLASSES = ("student", "faculty", "course", "project")
 SECTORS = ("basic.materials", "energy", "financial", "healthcare", "technology", "transportation", "utilities")
 
 
-def med(path: Path) -> Table:
+def med(path: Path) -> Parsed:
     """``MED.ALL`` and ``MED.REL``: abstracts and the queries they are relevant to.
 
     A document's class is the first query it answers; the documents of no query are the last class.
@@ -35,10 +35,10 @@ def med(path: Path) -> Table:
     for query, document in pairs:
         y[place[document]] = min(y[place[document]], query - 1)
     counts, words, filled = bag_of_words([part.replace(".W", " ", 1) for part in parts[2::2]], MED_WORDS, min_documents=2)
-    return Table(counts, y[filled], words, (*(f"query {query}" for query in range(1, n_queries + 1)), "no query"))
+    return Parsed(counts, y[filled], words, (*(f"query {query}" for query in range(1, n_queries + 1)), "no query"))
 
 
-def citeseer(path: Path) -> Table:
+def citeseer(path: Path) -> Parsed:
     """``citeseer.content``: a paper's name, 0 or 1 for each word, and its class, in one line each."""
     [(_, content)] = members(path, r"(?:^|/)citeseer\.content$")
     rows = [line.split() for line in content.decode("utf-8").splitlines()]
@@ -47,25 +47,25 @@ def citeseer(path: Path) -> Table:
     present = [np.flatnonzero([cell != "0" for cell in row[1:-1]]) for row in rows]
     indptr = np.cumsum([0, *map(len, present)])
     counts = sp.csr_array((np.ones(indptr[-1]), np.concatenate(present), indptr), shape=(len(rows), len(rows[0]) - 2))
-    return Table(counts, encode([row[-1] for row in rows], CITESEER_CLASSES), None, CITESEER_CLASSES)
+    return Parsed(counts, encode([row[-1] for row in rows], CITESEER_CLASSES), None, CITESEER_CLASSES)
 
 
-def webkb4(path: Path) -> Table:
+def webkb4(path: Path) -> Parsed:
     """Pages in folders class/university: four of the seven classes."""
     return _pages(path, rf"(?:^|/)({'|'.join(WEBKB_CLASSES)})/[^/]+/[^/]+$", WEBKB_CLASSES)
 
 
-def sectors(path: Path) -> Table:
+def sectors(path: Path) -> Parsed:
     """Pages in folders by sector of industry, at any depth below it."""
     names = "|".join(map(re.escape, SECTORS))
     return _pages(path, rf"(?:^|/)({names})(?:[._]sector)?/.+$", SECTORS)
 
 
-def cai(path: Path) -> Table:
+def cai(path: Path) -> Parsed:
     """A MATLAB file of Deng Cai's page: ``fea``, documents x words, and ``gnd``, classes from 1."""
     fea, gnd = read_mat(path, "fea", "gnd")
     counts: Sparse = sp.csr_array(fea, dtype=np.float64)
-    return Table(counts, from_zero(gnd.ravel()))
+    return Parsed(counts, from_zero(gnd.ravel()))
 
 
 def bag_of_words(documents: list[str], n_words: int, min_documents: int = 1) -> tuple[Sparse, tuple[str, ...], np.ndarray]:
@@ -87,7 +87,7 @@ def plain_text(page: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", " ", body))
 
 
-def _pages(path: Path, pattern: str, classes: tuple[str, ...]) -> Table:
+def _pages(path: Path, pattern: str, classes: tuple[str, ...]) -> Parsed:
     found = members(path, pattern)
     counts, words, filled = bag_of_words([plain_text(content.decode("latin-1")) for _, content in found], PAGE_WORDS)
-    return Table(counts, encode([match[1] for match, _ in found], classes)[filled], words, classes)
+    return Parsed(counts, encode([match[1] for match, _ in found], classes)[filled], words, classes)

@@ -1,6 +1,7 @@
-"""Would the paper's CC-NMF to the letter do better with more steps than the 100 of the table? ``python benchmarks/letter_longer.py``
+"""Would the paper's CC-NMF as printed do better with more steps than the 100 of the scoreboard? ``python benchmarks/printed_longer.py``
 
-Prints the mean purity after 100 and after 2000 steps, on sets where no run of the table had settled. Needs the data (docs/datasets.md).
+Prints the mean purity after 100 and after 2000 steps, on sets where no run of the scoreboard had converged. Needs data:
+docs/datasets.md.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main() -> None:
             settled = sum(model.converged_ for model in models)
             taken = ", ".join(str(model.n_iter_) for model in models)
             print(
-                f"{name}: at most {steps} steps: purity {np.mean(purities):.3f}; {settled} of {len(models)} settled, after {taken} steps",
+                f"{name}: at most {steps} steps: purity {np.mean(purities):.3f}; {settled} of {len(models)} converged, after {taken} steps",
                 flush=True,
             )
 

@@ -1,4 +1,4 @@
-"""`Table`: what every reader returns, in our orientation, with its names and where it came from."""
+"""`TableFile`: what every reader returns, in our orientation, with its names and where it came from."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._types import AnyArray, Points
+from conecollapse._types import AnyArray, Points, TableSizes
 from conecollapse.io.layout import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table:
+class TableFile(TableSizes):
     """A non-negative table, samples in rows.
 
     Attributes
@@ -34,7 +34,7 @@ class Table:
         Of a sample, when the features are pixels.
     preparation : mapping
         What `conecollapse.runs.prepare` did; empty for a table as it was read.
-    raw : Table or None
+    raw : TableFile or None
         The table before it was prepared.
     layout : Layout or None
         Whether the first line of a text file was taken as its heading (``layout.header``), and the first column of a text file or a
@@ -43,8 +43,8 @@ class Table:
     Examples
     --------
     >>> import numpy as np
-    >>> Table(np.eye(2), None, np.array(["a", "b"]), "example", "", "columns", "as said")
-    Table(2 samples, 2 features, from example)
+    >>> TableFile(np.eye(2), None, np.array(["a", "b"]), "example", "", "columns", "as said")
+    TableFile(2 samples, 2 features, from example)
     """
 
     X: Points
@@ -56,16 +56,8 @@ class Table:
     why: str
     image_shape: tuple[int, int] | None = None
     preparation: Mapping[str, Any] = field(default_factory=dict)
-    raw: Table | None = None
+    raw: TableFile | None = None
     layout: Layout | None = None
-
-    @property
-    def n_samples(self) -> int:
-        return int(self.X.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
 
     @property
     def samples(self) -> AnyArray:
@@ -92,4 +84,4 @@ class Table:
         return f"{names}; if that is wrong, say {other}"
 
     def __repr__(self) -> str:
-        return f"Table({self.n_samples} samples, {self.n_features} features, from {self.source})"
+        return f"TableFile({self.n_samples} samples, {self.n_features} features, from {self.source})"
