@@ -131,18 +131,21 @@ class TestCluster:
             (["text.csv", "-k", "2"], "line 3, column 2 ('b') of text.csv holds 'much' where a number belongs"),
             (["negative.csv", "-k", "2"], "1 negative value, the first in row 2 ('s2'), column 2 ('b'): -5"),
             (["objects.npy", "-k", "2"], "Python objects"),
-            (["genes.csv", "-k", "16"], "16 clusters were asked for, but there are only 15 samples"),
+            (
+                ["genes.csv", "-k", "16"],
+                "ask for at most that many (or, if the 24 features are in fact the samples, read the table with --features-in columns)",
+            ),
             (["genes.csv", "-k", "0"], "-k takes a number of clusters, or auto; got '0'"),
             (["genes.csv", "-k", "many"], "got 'many'"),
             (["genes.csv"], "Missing option '-k'"),
-            (["genes.csv", "-k", "3", "--normalize", "l2"], "normalize must be one of"),
-            (["genes.csv", "-k", "3", "--affinity", "x"], "affinity must be one of auto, none, knn, diffusion; got 'x'"),
-            (["genes.csv", "-k", "3", "--features-in", "left"], "features_in must be one of"),
+            (["genes.csv", "-k", "3", "--normalize", "l2"], "--normalize must be one of"),
+            (["genes.csv", "-k", "3", "--affinity", "x"], "--affinity must be one of auto, none, knn, diffusion; got 'x'"),
+            (["genes.csv", "-k", "3", "--features-in", "left"], "--features-in must be one of"),
             (["genes.csv", "-k", "3", "--image-shape", "5"], "--image-shape takes height x width"),
             (["genes.csv", "-k", "3", "--image-shape", "5x5"], "images of 5 x 5 have 25 pixels"),
             (["genes.csv", "-k", "3", "--labels", "none.txt"], "there is no file 'none.txt'"),
             (["genes.csv", "-k", "3", "--labels", "two.txt"], "two.txt has 2 labels for 15 samples"),
-            (["genes.csv", "-k", "3", "--out", "theirs"], "holds other files ('notes.txt')"),
+            (["genes.csv", "-k", "3", "--out", "theirs"], "holds other files ('notes.txt'); name another one, or pass --force"),
             (["genes.csv", "-k", "3", "--out", "genes.csv"], "is a file; name a folder"),
             (["genes.csv", "-k", "3", "--out", "/proc/nowhere/x"], "/proc/nowhere"),
             (["genes.csv", "-k", "3", "--out", "genes.csv/sub"], "/genes.csv' is not a folder"),
@@ -223,7 +226,7 @@ class TestRaysAndVerify:
         assert json.loads(run("verify", "few", "--json")[1])["verified"]
 
     def test_bad_options(self, here, run):
-        assert "max_residual" in fails(run, "rays", "genes.csv", "--max-residual", "-1")
+        assert "--max-residual must be a number above 0" in fails(run, "rays", "genes.csv", "--max-residual", "-1")
         assert "Invalid value for '--max-rays'" in fails(run, "rays", "genes.csv", "--max-rays", "0")
         assert not (here / "genes-rays").exists()
 

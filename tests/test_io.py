@@ -354,7 +354,7 @@ class TestOrientation:
         table = read_table(tmp_path / "genes.csv")
         assert table.X.shape == (2, 12)
         assert "the 12 rows have names" in table.why
-        assert 'if that is wrong, say features_in="columns"' in table.why
+        assert 'if that is wrong, pass features_in="columns"' in table.why
 
     def test_arrays_never_are(self):
         assert read_table(GENES.to_numpy()).X.shape == (12, 2)

@@ -135,7 +135,7 @@ class TestInPlace:
             return copy(source, target)
 
         monkeypatch.setattr(publishing.shutil, "copyfile", full)
-        with pytest.raises(RunFolderError, match="No space left on device; they are whole in") as caught:
+        with pytest.raises(RunFolderError, match="No space left on device; they are complete in") as caught:
             save(rays(read_table(2 * X)), earlier)
         (left,) = tmp_path.glob(".out.*.tmp")
         assert str(left) in str(caught.value)

@@ -184,7 +184,7 @@ class TestOverruled:
             table = read_table(source)
             assert table.sample_names.tolist() == ["7", "4", "9"]
             assert table.X.shape == (3, 2)
-            assert table.read_as.startswith("names: first column 'id'; if that is wrong, say names=False")
+            assert table.read_as.startswith("names: first column 'id'; if that is wrong, pass names=False")
             assert read_table(source, names=False).X.shape == (3, 3)
         assert read_table(frame.rename(columns={"id": "size"})).X.shape == (3, 3)
         assert read_table(frame.rename(columns={"id": "size"}), names=True).X.shape == (3, 2)
@@ -192,7 +192,7 @@ class TestOverruled:
     def test_the_table_says_what_was_taken(self, tmp_path):
         table = read_table(write(tmp_path / "t.csv", self.TEXT), features_in="columns")
         assert table.read_as == (
-            "heading: first line (2 feature names); names: first column 'gene'; if that is wrong, say header=False or names=False"
+            "heading: first line (2 feature names); names: first column 'gene'; if that is wrong, pass header=False or names=False"
         )
         assert "(2 sample names)" in read_table(tmp_path / "t.csv", features_in="rows").read_as
         assert read_table(write(tmp_path / "t.csv", "1,2\n3,4\n")).read_as.startswith("heading: none; names: none; ")
@@ -217,13 +217,14 @@ class TestCommand:
         code, out, _ = run()
         assert code == 0
         assert "t.csv: 3 samples, 3 features; " in out
-        assert "say --features-in rows" in out
-        assert "heading: first line (3 feature names); names: first column 'place'; if that is wrong, say --no-header or --no-names." in out
+        assert "pass --features-in rows" in out
+        assert "heading: first line (3 feature names); names: first column 'place'; " in out
+        assert "if that is wrong, pass --no-header or --no-names." in out
         assert json.loads(run("--json")[1])["read_as"].startswith("heading: first line (3 feature names)")
 
     def test_options_overrule(self, run):
         assert "t.csv: 4 samples, 3 features" in run("--no-header")[1]
-        assert "say --header or --no-names" in run("--no-header")[1]
+        assert "pass --header or --no-names" in run("--no-header")[1]
         code, _, err = run("--no-names", "--no-header")
         assert code == 1
         assert "line 1, column 1 of t.csv holds 'place' where a number belongs" in err

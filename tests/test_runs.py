@@ -230,7 +230,7 @@ class TestSave:
         folder.mkdir()
         save(run, folder)  # empty
         (folder / "run.json").write_text('{"format": "another"}')
-        with pytest.raises(RunFolderError, match="not empty and no earlier run"):
+        with pytest.raises(RunFolderError, match="not empty and holds no earlier run"):
             save(run, folder)
         with pytest.raises(RunFolderError, match="is a file"):
             save(run, genes)
@@ -319,7 +319,7 @@ class TestVerify:
         copy = tmp_path.with_name(f"{tmp_path.name}-copy")
         assert verify(copy / "out")  # by the relative path
         assert verify(saved, data=copy / "data" / "genes.csv")
-        with pytest.raises(RunFolderError, match="is not there any more; name it"):
+        with pytest.raises(RunFolderError, match=r"is not there any more; pass data=\.\.\. to say where it is now"):
             verify(saved)
 
     def test_data_in_memory(self, tmp_path):

@@ -42,7 +42,7 @@ def cluster(
 
     n_components, shape = options.clusters(k), options.image_shape(image_shape)
     if affinity not in AFFINITIES:
-        raise InvalidInputError(f"affinity must be one of {', '.join(AFFINITIES)}; got {affinity!r}.")
+        raise InvalidInputError(f"--affinity must be one of {', '.join(AFFINITIES)}; got {affinity!r}.")
     folder = options.out_folder(out, file, "clusters")
     check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:

@@ -21,21 +21,36 @@ from conecollapse.io.plain import plain
 
 PROGRESS_AFTER = 2.0  # seconds of work before progress is shown
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
+ARGUMENTS = ("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "data", "tol", "force")
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}  # that set these arguments of the library
+OPTIONS |= {"n_components": "-k", "download": "conecollapse datasets fetch"}
+ARGUMENT = re.compile(rf'\b({"|".join(OPTIONS)})\b(?:=("\w+"|True|False|\.\.\.)|(?= must be\b))')
 CONE_STAGES = ("cone", "products", "supports", "search", "settle")  # as the geometry names its steps
 STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
 STAGES |= {"rank": "choosing the number of clusters", "clusters": "clustering", "report": "writing the results"}
 
 
 def as_options(text: str) -> str:
-    """Arguments of the library, as its sentences name them, as options of the command.
+    """A message of the library with its arguments replaced by the options of the command.
+
+    The library names an argument with a value (``header=False``, ``data=...``), or in "``normalize`` must be ...".
 
     Examples
     --------
-    >>> as_options('say features_in="rows", header=False or names=True')
-    'say --features-in rows, --no-header or --names'
+    >>> as_options('pass features_in="rows", header=False or names=True')
+    'pass --features-in rows, --no-header or --names'
+    >>> as_options("n_components must be 'auto' or an integer of at least 1; got 0.")
+    "-k must be 'auto' or an integer of at least 1; got 0."
     """
-    text = re.sub(r'features_in="(\w+)"', r"--features-in \1", text)
-    return re.sub(r"\b(header|names)=(True|False)\b", lambda found: f"--{'' if found[2] == 'True' else 'no-'}{found[1]}", text)
+    return ARGUMENT.sub(_as_option, text)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name, value = found[1], found[2]
+    option = OPTIONS[name]
+    if value in (None, "...", "True"):
+        return option
+    return f"--no-{name}" if value == "False" else f"{option} {value[1:-1]}"
 
 
 def say(text: str) -> None:

@@ -114,7 +114,7 @@ def _matched(rows: list[list[str]], sample_names: AnyArray, path: Path) -> list[
     missing = [name for name in wanted if name not in known]
     if missing:
         more = f" (and for {len(missing) - 1} more)" if len(missing) > 1 else ""
-        turned = '; if the samples are on the other side of the table, say features_in="rows" or features_in="columns"'
+        turned = '; if the samples are on the other axis of the table, pass features_in="rows" or features_in="columns"'
         hint = turned if len(missing) == len(wanted) else ""
         raise InvalidInputError(f"{path.name} has no label for the sample {missing[0]!r}{more}{hint}.")
     stranger = next((name for name in known if name not in set(wanted)), None) if len(known) > len(set(wanted)) else None

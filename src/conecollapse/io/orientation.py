@@ -44,7 +44,7 @@ def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] |
     chosen, reason = _evidence(matrix, image_shape)
     other = "columns" if chosen == "rows" else "rows"
     samples = "columns" if chosen == "rows" else "rows"
-    return chosen, f'samples are {samples} and features {chosen}, because {reason}; if that is wrong, say features_in="{other}"'
+    return chosen, f'samples are {samples} and features {chosen}, because {reason}; if that is wrong, pass features_in="{other}"'
 
 
 def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str, str]:

@@ -81,7 +81,7 @@ class TableFile(TableSizes):
         if self.layout.header is not None:
             names = f"heading: {f'first line ({count} {across} names)' if self.layout.header else 'none'}; {names}"
             other = f"header={not self.layout.header} or {other}"
-        return f"{names}; if that is wrong, say {other}"
+        return f"{names}; if that is wrong, pass {other}"
 
     def __repr__(self) -> str:
         return f"TableFile({self.n_samples} samples, {self.n_features} features, from {self.source})"

@@ -174,18 +174,19 @@ class _timed:
 def _candidates(n_samples: int) -> range:
     most = min(LARGEST_RANK, int(STABLE_SHARE * n_samples))
     if most < 2:
-        raise InvalidInputError(f"the number of clusters cannot be chosen for {n_samples} samples; name it.")
+        raise InvalidInputError(f'n_components="auto" needs at least 3 samples, but there are {n_samples}; pass a number.')
     return range(2, most + 1)
 
 
 def _check_rank(r: Any, table: TableFile) -> None:
     """Before anything is computed: the estimator would say so too, but only after the cone."""
     if isinstance(r, bool) or not isinstance(r, (int, np.integer)) or r < 1:
-        raise InvalidInputError(f"the number of clusters must be an integer of at least 1, or auto; got {r!r}.")
+        raise InvalidInputError(f"n_components must be 'auto' or an integer of at least 1; got {r!r}.")
     if r > table.n_samples:
+        other = "columns" if table.features_in == "rows" else "rows"
         raise InvalidInputError(
             f"{r} clusters were asked for, but there are only {table.n_samples} samples; ask for at most that many "
-            f"(or, if the {table.n_features} features are the samples, say where the features are)."
+            f'(or, if the {table.n_features} features are in fact the samples, read the table with features_in="{other}").'
         )
 
 

@@ -67,9 +67,13 @@ def _check_content(path: Path, name: str, force: bool) -> None:
         return
     others = _others(path)
     if others and not force:
-        raise RunFolderError(f"the folder {name!r} holds other files ({others[0]!r}); name another one, or use force to write beside them.")
+        raise RunFolderError(
+            f"the folder {name!r} holds other files ({others[0]!r}); name another one, or pass force=True to write beside them."
+        )
     if any(path.iterdir()) and not is_run(path) and not force:
-        raise RunFolderError(f"the folder {name!r} is not empty and no earlier run; name another one, or use force.")
+        raise RunFolderError(
+            f"the folder {name!r} is not empty and holds no earlier run; name another one, or pass force=True to write into it."
+        )
     for entry in sorted(RUN_FILES):
         if (path / entry).is_dir() and not (path / entry).is_symlink():
             raise RunFolderError(f"{entry!r} in {name!r} is a folder, where a file of the results belongs; name another folder.")
@@ -115,7 +119,7 @@ def staged(folder: str | os.PathLike[str], *, force: bool = False) -> Iterator[P
         reason = error.strerror or str(error)
         left = "nothing was left there"
         if staging is not None and _is_ready(staging):
-            left = f"they are whole in {str(staging)!r}, and the next run, or the command verify, puts them in place"
+            left = f"they are complete in {str(staging)!r}, and the next run into that folder, or verify, puts them in place"
         raise RunFolderError(f"the results cannot be written to {str(folder)!r}: {reason}; {left}.") from error
 
 

@@ -221,8 +221,8 @@ def _source(path: Path, facts: dict[str, Any], data: Any) -> Any:
         if os.path.isfile(place):  # False also for a name that no system could have
             return place
     if not places:
-        raise RunFolderError("the run was made from data in memory; name the data to verify it.")
-    raise RunFolderError(f"the data of this run, {str(places[-1])!r}, is not there any more; name it (--data).")
+        raise RunFolderError("the run was made from data in memory; pass data=... to verify it.")
+    raise RunFolderError(f"the data of this run, {str(places[-1])!r}, is not there any more; pass data=... to say where it is now.")
 
 
 def _check_shape(table: TableFile, facts: dict[str, Any]) -> None:
