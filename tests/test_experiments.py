@@ -82,7 +82,7 @@ def test_every_variant_runs(tmp_path, monkeypatch):
         assert {method.name for method in methods} <= {record.method for record in records}
 
 
-def test_a_killed_run_leaves_whole_lines(tmp_path):
+def test_a_killed_run_leaves_complete_lines(tmp_path):
     path = tmp_path / "scoreboard.jsonl"
     append(path, RECORD)
     with path.open("a") as file:

@@ -81,7 +81,7 @@ def test_every_format_gives_the_same_table(kind, tmp_path):
     turned = read_table(path, features_in="rows")
     assert turned.X.shape == (3, 4)
     assert turned.feature_names.tolist() == ROWS
-    assert turned.why == "as asked"
+    assert turned.why == "as requested"
 
 
 @pytest.mark.parametrize("kind", [".csv", ".tsv", ".mtx"])
@@ -212,7 +212,7 @@ class TestTypes:
             ([[1, 2], [3]], "rectangular"),
         ],
     )
-    def test_what_is_no_table(self, values, message):
+    def test_inputs_that_are_no_tables_are_refused(self, values, message):
         with pytest.raises(InvalidInputError, match=message):
             read_table(values)
 
@@ -237,7 +237,7 @@ class TestNpz:
         np.savez(tmp_path / "e.npz", X=X, y=y)
         np.testing.assert_array_equal(read_table(tmp_path / "e.npz").X, X)
 
-    def test_what_cannot_be_read(self, tmp_path):
+    def test_unreadable_npz_files_are_refused(self, tmp_path):
         path = tmp_path / "x.npz"
         np.savez(path, a=X, b=X)
         with pytest.raises(InvalidInputError, match=r"holds a \(4, 3\), b \(4, 3\); it should hold one table, or one called X"):
@@ -310,7 +310,7 @@ class TestDelimited:
             ("a,b\n1,1e400\n3,4\n", "infinite"),
         ],
     )
-    def test_what_is_wrong_is_named(self, text, message, tmp_path):
+    def test_errors_name_the_place_and_the_value(self, text, message, tmp_path):
         with pytest.raises(InvalidInputError, match=message):
             read_table(write(tmp_path / "t.csv", text))
 
@@ -349,14 +349,14 @@ class TestMatrixMarket:
 
 
 class TestOrientation:
-    def test_tables_of_genes_are_turned(self, tmp_path):
+    def test_gene_tables_are_transposed(self, tmp_path):
         GENES.to_csv(tmp_path / "genes.csv")
         table = read_table(tmp_path / "genes.csv")
         assert table.X.shape == (2, 12)
         assert "the 12 rows have names" in table.why
         assert 'if that is wrong, pass features_in="columns"' in table.why
 
-    def test_arrays_never_are(self):
+    def test_arrays_are_never_transposed(self):
         assert read_table(GENES.to_numpy()).X.shape == (12, 2)
         assert read_table(GENES.reset_index(drop=True)).X.shape == (12, 2)
         assert read_table(GENES.set_axis(range(100, 112))).X.shape == (12, 2)  # numbers are no names
@@ -373,7 +373,7 @@ class TestOrientation:
         assert table.image_shape == (2, 3)
         assert "an image has 6 pixels" in table.why
 
-    def test_an_unknown_choice(self):
+    def test_an_unknown_orientation_is_refused(self):
         with pytest.raises(InvalidInputError, match="features_in must be one of auto, rows, columns; got 'left'"):
             read_table(X, features_in="left")
 
@@ -431,7 +431,7 @@ class TestLabels:
             ("l.txt", "", "is empty"),
         ],
     )
-    def test_what_is_wrong_is_said(self, name, text, message, tmp_path):
+    def test_wrong_label_files_are_refused(self, name, text, message, tmp_path):
         with pytest.raises(InvalidInputError, match=message):
             read_labels(write(tmp_path / name, text), np.array(["a", "b", "c"]), 3)
 

@@ -81,7 +81,7 @@ DECIMALS = "0.5,1.25,3.0\n0.25,0,2.75\n"
         ('"5","1"\n"0","2"\n"3","3"\n', None, None),
     ],
 )
-def test_what_is_a_heading_and_what_a_name(text, rows, columns, tmp_path):
+def test_headings_and_names_are_detected(text, rows, columns, tmp_path):
     assert read(tmp_path, text)[0] == (rows, columns)
 
 
@@ -152,7 +152,7 @@ def test_tables_of_every_style_are_read_as_they_were_written(tmp_path_factory, d
     assert (None if matrix.row_names is None else matrix.row_names.tolist()) == names
 
 
-class TestOverruled:
+class TestOverridden:
     TEXT = "gene,2001,2002\na,5,0\nb,1,1\n"
 
     def test_arguments(self, tmp_path):
@@ -163,7 +163,7 @@ class TestOverruled:
         assert read(tmp_path, "id,a\n1,5\n2,3\n", names=False) == ((None, ["id", "a"]), [[1, 5], [2, 3]])
         assert read(tmp_path, "a,b\n1,1,2\n2,3,4\n", names=True, header=True)[0] == (["1", "2"], ["a", "b"])
 
-    def test_what_cannot_be_is_said(self, tmp_path):
+    def test_impossible_arguments_are_refused(self, tmp_path):
         for choices, message in [
             ({"header": False}, "line 1, column 1 of t.csv holds 'a' where a number belongs"),
             ({"names": False}, "the heading of t.csv has 2 cells, but the line below has 3"),
@@ -172,9 +172,9 @@ class TestOverruled:
             with pytest.raises(InvalidInputError, match=message):
                 read_table(write(tmp_path / "t.csv", "a,b\n1,1,2\n2,3,4\n"), **choices)
         np.save(tmp_path / "t.npy", np.eye(2))
-        with pytest.raises(InvalidInputError, match=r"header=True is for .csv, .tsv files, but t.npy itself tells"):
+        with pytest.raises(InvalidInputError, match=r"header=True is only for .csv, .tsv files; leave it out for t.npy"):
             read_table(tmp_path / "t.npy", header=True)
-        with pytest.raises(InvalidInputError, match="names=False is for"):
+        with pytest.raises(InvalidInputError, match="names=False is only for"):
             read_table(np.eye(2), names=False)
 
     def test_frames_and_parquet_follow_the_rule_of_names(self, tmp_path):
@@ -189,7 +189,7 @@ class TestOverruled:
         assert read_table(frame.rename(columns={"id": "size"})).X.shape == (3, 3)
         assert read_table(frame.rename(columns={"id": "size"}), names=True).X.shape == (3, 2)
 
-    def test_the_table_says_what_was_taken(self, tmp_path):
+    def test_read_as_says_what_was_detected(self, tmp_path):
         table = read_table(write(tmp_path / "t.csv", self.TEXT), features_in="columns")
         assert table.read_as == (
             "heading: first line (2 feature names); names: first column 'gene'; if that is wrong, pass header=False or names=False"
@@ -213,7 +213,7 @@ class TestCommand:
 
         return run
 
-    def test_it_says_what_was_taken_and_speaks_of_options(self, run):
+    def test_it_prints_what_was_detected_and_the_options_that_change_it(self, run):
         code, out, _ = run()
         assert code == 0
         assert "t.csv: 3 samples, 3 features; " in out
@@ -222,7 +222,7 @@ class TestCommand:
         assert "if that is wrong, pass --no-header or --no-names." in out
         assert json.loads(run("--json")[1])["read_as"].startswith("heading: first line (3 feature names)")
 
-    def test_options_overrule(self, run):
+    def test_options_override(self, run):
         assert "t.csv: 4 samples, 3 features" in run("--no-header")[1]
         assert "pass --header or --no-names" in run("--no-header")[1]
         code, _, err = run("--no-names", "--no-header")
@@ -242,7 +242,7 @@ def test_a_run_of_a_frame_is_verified_against_the_frame(tmp_path):
 
 
 class TestLabels:
-    def test_a_heading_is_told_by_names_or_by_number(self, tmp_path):
+    def test_a_heading_is_detected_by_names_or_by_count(self, tmp_path):
         names = np.array(["a", "b", "c"])
         for text, sample_names in [
             ("2001\n1\n2\n1\n", None),  # one more than samples
@@ -254,11 +254,11 @@ class TestLabels:
         assert read_labels(write(tmp_path / "l.txt", "label\n1\n2\n1\n"), None, 3).tolist() == ["1", "2", "1"]
         assert read_labels(write(tmp_path / "l.csv", "y\nn\ny\n"), None, 3).tolist() == ["y", "n", "y"]  # yes and no
 
-    def test_a_label_too_many_is_no_heading(self, tmp_path):
+    def test_one_extra_label_is_not_a_heading(self, tmp_path):
         with pytest.raises(InvalidInputError, match="has 4 labels for 3 samples"):
             read_labels(write(tmp_path / "l.csv", "x\nx\ny\nx\n"), None, 3)
 
-    def test_arguments_overrule(self, tmp_path):
+    def test_arguments_override(self, tmp_path):
         path = write(tmp_path / "l.csv", "1,x\n2,y\n3,x\n4,z\n")
         assert read_labels(path, np.array(["b", "a", "c"]), 3, header=True, names=False).tolist() == ["y", "x", "z"]
         assert read_labels(path, None, 4, header=False).tolist() == ["x", "y", "x", "z"]

@@ -74,12 +74,12 @@ def rows(path):
 
 
 class TestPrepare:
-    def test_nothing_asked_nothing_done(self):
+    def test_no_preparation_leaves_the_table_unchanged(self):
         table = read_table(X)
         assert prepare(table) is table
 
     @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-    def test_what_each_does(self, make):
+    def test_each_normalization(self, make):
         X = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0, 6.0]])
         table = read_table(make(X))
 
@@ -100,7 +100,7 @@ class TestPrepare:
             assert prepare(read_table(X.astype(np.float32)), how).X.dtype == np.float32
             assert prepare(read_table(sp.csr_array(X.astype(np.float32))), how).X.dtype == np.float32
 
-    def test_unknown(self):
+    def test_an_unknown_normalization_is_refused(self):
         with pytest.raises(InvalidInputError, match="normalize must be one of unit-samples, sum-samples, max, log; got 'l2'"):
             prepare(read_table(X), "l2")
 
@@ -148,7 +148,7 @@ class TestCluster:
             ({"n_components": 3, "image_shape": (5, 5)}, "images of 5 x 5 have 25 pixels, but the table has 24 features"),
         ],
     )
-    def test_what_cannot_be(self, arguments, message):
+    def test_impossible_arguments_are_refused(self, arguments, message):
         with pytest.raises(InvalidInputError, match=message):
             cluster(read_table(X), **arguments)
 
@@ -224,7 +224,7 @@ class TestSave:
         assert verify(saved)
         assert [path.name for path in saved.parent.iterdir() if path.name.startswith(".")] == []
 
-    def test_folders_that_are_not_ours(self, genes, tmp_path):
+    def test_folders_with_other_files_are_refused(self, genes, tmp_path):
         run = rays(read_table(genes))
         folder = tmp_path / "theirs"
         folder.mkdir()
@@ -298,7 +298,7 @@ class TestVerify:
         with pytest.raises(CertificateError, match="the feature 'gene9' does not"):  # although every prepared feature changed
             verify(tmp_path / "out")
 
-    def test_bytes_without_values(self, saved, genes):
+    def test_other_bytes_with_the_same_values(self, saved, genes):
         genes.write_text(genes.read_text(encoding="utf-8") + "\n", encoding="utf-8")
         found = verify(saved)
         assert not found.same_bytes
@@ -341,7 +341,7 @@ class TestVerify:
         with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\)"):
             verify(saved)
 
-    def test_the_tolerance_is_said_and_may_be_given(self, saved):
+    def test_the_tolerance_is_reported_and_can_be_given(self, saved):
         """A folder in which everything agrees on a wide tolerance is true at that tolerance, and at no smaller one."""
         assert "(tol = 1e-08)" in str(verify(saved))
         with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\): its witness proves a distance of .* only"):
@@ -399,7 +399,7 @@ class TestVerify:
                 verify(saved)
 
     @pytest.mark.parametrize("name", ["factors.npz", "certificate.npz", "run.json", "labels.csv", "rays.csv", "../data/genes.csv"])
-    def test_flipped_bytes_are_refused_or_change_nothing_that_verify_vouches_for(self, name, saved):
+    def test_flipped_bytes_are_refused_or_change_nothing_that_verify_checks(self, name, saved):
         path = saved / name
         content, original = path.read_bytes(), vouched(saved)
         dice = np.random.default_rng(1)
@@ -495,7 +495,7 @@ def test_values_of_any_scale_end_in_finite_numbers_and_a_report(scale, dtype, tm
     assert min(masses) > 0
 
 
-def test_a_report_that_fails_costs_the_report_only(genes, tmp_path):
+def test_a_failing_report_does_not_lose_the_results(genes, tmp_path):
     def broken(*_):
         raise ValueError("no page")
 

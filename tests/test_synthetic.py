@@ -76,7 +76,7 @@ def test_a_seed_repeats(make):
         (lambda: make_cone(5, 3, 6), "n_rays = 6 exceeds n_points = 5; use n_rays <= n_points"),
         (lambda: make_cone(5, 2, 3), "3 rays in 2 dimensions are not possible"),
         (lambda: make_cone(5, 3, 1), "1 rays in 3 dimensions are not possible; use n_rays >= 2"),
-        (lambda: make_cone(5000, 3, 2000), "2000 rays in 3 dimensions do not keep apart; use fewer rays"),
+        (lambda: make_cone(5000, 3, 2000), "2000 rays in 3 dimensions cannot be kept apart; use fewer rays"),
         (lambda: make_cone(0), "n_points must be an integer of at least 1; got 0"),
         (lambda: make_separable(3, 10, 4), "n_components = 4 exceeds n_samples = 3"),
         (lambda: make_separable(noise=-1), "noise must be a number of at least 0; got -1"),
@@ -85,6 +85,6 @@ def test_a_seed_repeats(make):
         (lambda: make_topics(length=0), "length must be an integer of at least 1; got 0"),
     ],
 )
-def test_impossible_wishes(make, message):
+def test_impossible_sizes_are_refused(make, message):
     with pytest.raises(InvalidInputError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""``conecollapse bench``: side by side with the peers that are installed, on this machine, in one run."""
+"""``conecollapse bench``: a comparison with other packages that are installed, on this machine, in one run."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Measured:
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="Datasets; the embedded digits by default.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Datasets; the included digits by default.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Time and quality beside SciPy's nnls, scikit-learn's NMF and k-means, and nimfa if it is installed."""
+    """Compare time and quality with SciPy's nnls, scikit-learn's NMF and k-means, and nimfa if it is installed."""
     from conecollapse.datasets import load
 
     with working("warming up") as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of iterations that end at the limit: here that is the arrangement
+        warnings.simplefilter("ignore")  # about the limit of iterations, which is intended here
         warm_up()
         rows: list[Measured] = []
         datasets = [load(name) for name in names or ["DIGITS"]]

@@ -1,4 +1,4 @@
-"""``conecollapse datasets``: what there is, and how to get it."""
+"""``conecollapse datasets``: list the datasets, and fetch them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = typer.Typer(help="The paper's sixteen datasets and scikit-learn's digits."
 
 @app.command("list")
 def list_all(as_json: options.Json = False) -> None:
-    """All datasets: shape, classes, and where each is to be had."""
+    """List all datasets: shape, classes, and where to get each."""
     from conecollapse.datasets import info, list_datasets
 
     entries = [info(name) for name in list_datasets()]
@@ -39,7 +39,7 @@ def list_all(as_json: options.Json = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name of the list, in upper or lower case.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A name from the list, in upper or lower case.", show_default=False)],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this .npz file, which cluster and rays read.")] = None,
     counts: Annotated[bool, typer.Option("--counts", help="For text: counts of words instead of TF-IDF weights.")] = False,
     as_json: options.Json = False,

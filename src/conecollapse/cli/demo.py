@@ -1,4 +1,4 @@
-"""``conecollapse demo``: what the package does, on embedded data, in a minute and without the network."""
+"""``conecollapse demo``: what the package does, on included data, in a minute and without the network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def demo(
     say(f"  {black} pixels are always black; all {run.cone.n_rays} others are extreme rays, none a mixture of others.")
     say(f"  {found}")
     _few_pixels(run)
-    say("\n  Ten clusters, against the digits as people read them (labels score, they never choose):")
+    say("\n  Ten clusters, compared with the true digits (true labels are used only for scoring):")
     say_table(["method", "purity", "seconds"], rows)
     _mixtures()
     say("\nEvery number above was computed just now, and every certificate checked by code that shares nothing with the solver.")
@@ -74,7 +74,7 @@ def _cluster_digits(out: Path, seed: int, progress: Any) -> tuple[Any, list[list
 
 
 def _write_digits(out: Path) -> None:
-    """As anyone would have them: a table with headings, and a label in each line."""
+    """As two text files: a table with a heading, and a label in each line."""
     from conecollapse.datasets import load
 
     digits = load("digits")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their words turned into values."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ File = Annotated[Path, typer.Argument(help="A table: .npy, .npz, .csv, .tsv, .mt
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the results; named after the file by default.")]
 FeaturesIn = Annotated[str, typer.Option(help="Where the features are: rows, columns, or auto.")]
 Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a .csv or .tsv is a heading; seen by default.")
+    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a .csv or .tsv is a heading; detected by default.")
 ]
-Names = Annotated[bool | None, typer.Option("--names/--no-names", help="Whether the first column holds names; seen by default.")]
+Names = Annotated[bool | None, typer.Option("--names/--no-names", help="Whether the first column holds names; detected by default.")]
 Normalize = Annotated[str | None, typer.Option(help="unit-samples, sum-samples, max (each feature by its largest value) or log (1 + x).")]
-TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weigh counts of words by TF-IDF.")]
+TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weight counts of words by TF-IDF.")]
 ImageShape = Annotated[str | None, typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files; these stay.")]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, which are kept.")]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
 

@@ -15,10 +15,10 @@ SHOWN = 10
 
 def rays(
     file: options.File,
-    max_residual: Annotated[float | None, typer.Option(help="Few rays: no feature further than this from their cone.")] = None,
-    max_rays: Annotated[int | None, typer.Option(min=1, help="Few rays: at most so many.")] = None,
+    max_residual: Annotated[float | None, typer.Option(help="Few rays: every feature is within this distance of their cone.")] = None,
+    max_rays: Annotated[int | None, typer.Option(min=1, help="Few rays: at most this many.")] = None,
     mass: Annotated[
-        bool, typer.Option("--mass", help="Measure the features themselves, against the longest, not their directions.")
+        bool, typer.Option("--mass", help="Measure distances relative to the longest feature, not between directions.")
     ] = False,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",

@@ -1,4 +1,4 @@
-"""What goes to the terminal: results to stdout, notes and progress to stderr; progress only where someone watches and waits."""
+"""What goes to the terminal: results to stdout, notes and progress to stderr; progress only on a terminal, after two seconds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def note(text: str) -> None:
 
 
 def show_note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-    """In place of `warnings.showwarning`: the text alone, and nothing about the future of other packages."""
+    """In place of `warnings.showwarning`: only the text, and no deprecations of other packages."""
     if not issubclass(category, (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ResourceWarning)):
         note(f"note: {message}")
 

@@ -14,8 +14,8 @@ from conecollapse.cli.terminal import say, say_json, working
 
 def verify(
     folder: Annotated[Path, typer.Argument(help="A folder that cluster or rays wrote.", show_default=False)],
-    data: Annotated[Path | None, typer.Option(help="The data, if it is not where it was.")] = None,
-    tol: Annotated[float | None, typer.Option(help="The tolerance to judge the proof by; by default the one that it states.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The data, if it was moved.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Tolerance to check the proof against; by default its own.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Check the results in FOLDER against the data, with code that shares nothing with the solvers.

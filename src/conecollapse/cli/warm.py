@@ -1,4 +1,4 @@
-"""Kernels are compiled before anything is timed."""
+"""Compile the kernels before anything is timed."""
 
 from __future__ import annotations
 

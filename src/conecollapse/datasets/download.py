@@ -1,4 +1,4 @@
-"""The cache, and downloads into it; the only module that uses pooch, and only when it has to."""
+"""The cache, and downloads into it; the only module that uses pooch, which it imports only when needed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _writing(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DatasetError(
-            f"the cache folder {str(cache)!r} cannot be written to ({error.strerror}); let {CACHE_VARIABLE} name a folder that can."
+            f"the cache folder {str(cache)!r} cannot be written to ({error.strerror}); set {CACHE_VARIABLE} to another folder."
         ) from error
 
 
@@ -72,7 +72,7 @@ def _fetch(info: DatasetInfo, file: File, target: Path) -> None:
     algorithm, _, expected = file.checksum.partition(":")
     if expected and (actual := pooch.file_hash(str(target), alg=algorithm)) != expected:
         raise DatasetError(
-            f"{file.url} gave a file with {algorithm.upper()} {actual} in place of {expected}, which was not kept; "
+            f"{file.url} gave a file with {algorithm.upper()} {actual} instead of {expected}; it was not kept; "
             f"try again, or put the right {file.name} into {str(cache_folder() / info.name)!r}."
         )
 

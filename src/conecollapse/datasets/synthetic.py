@@ -1,4 +1,4 @@
-"""Synthetic tables whose truth is known: planted rays, anchors, topics.
+"""Synthetic tables with known answers: planted rays, anchors, topics.
 
 In all of them the points of the cone are the features, the columns of X; `Planted.points` is their transpose, as `Cone.from_points`
 takes it.
@@ -34,7 +34,7 @@ class Planted:
     W : (n_samples, n_components) array
     H : (n_components, n_features) array
     labels : (n_samples,) array of int
-        The component that weighs most in each sample.
+        The component with the largest weight in each sample.
     """
 
     X: Points
@@ -58,7 +58,7 @@ def make_cone(n_points: int = 200, dim: int = 6, n_rays: int = 12, *, random_sta
     Parameters
     ----------
     n_points, dim, n_rays : int
-        ``2 <= n_rays <= n_points``; two dimensions hold two rays, more dimensions as many as keep apart.
+        ``2 <= n_rays <= n_points``; two dimensions hold two rays, more dimensions hold as many as can be kept apart.
     random_state : int or None
         Seed.
 
@@ -188,7 +188,7 @@ def _apart(rng: np.random.Generator, dim: int, count: int) -> FloatArray:
                 n_kept += 1
             if n_kept == count:
                 return kept
-    raise InvalidInputError(f"{count} rays in {dim} dimensions do not keep apart; use fewer rays or more dimensions.")
+    raise InvalidInputError(f"{count} rays in {dim} dimensions cannot be kept apart; use fewer rays or more dimensions.")
 
 
 def _every_class(rng: np.random.Generator, n: int, n_classes: int) -> IntArray:

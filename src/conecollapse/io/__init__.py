@@ -1,7 +1,7 @@
-"""Tables from files, frames and arrays: with their names, in one orientation, or one sentence that says what is wrong.
+"""Read tables from files, frames and arrays, with their names, samples in rows. An error is one sentence that says what is wrong.
 
 `read_table` reads ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx``, ``.parquet`` and ``.h5ad`` files, pandas and polars frames, AnnData
-objects and arrays; `read_labels` reads known classes. No file is ever unpickled.
+objects and arrays; `read_labels` reads known classes. Files are never unpickled.
 """
 
 from conecollapse.io.labels import read_labels

@@ -1,6 +1,7 @@
 """``.csv`` and ``.tsv``: numbers with or without a heading and a column of names, separated by commas, semicolons or tabs.
 
-`conecollapse.io.layout` says what is a heading and what a name. The file is read a line at a time; only its numbers and names are kept.
+`conecollapse.io.layout` decides what is a heading and what is a name. The file is read line by line; only its numbers and names are
+kept.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than t
 
 
 def read_delimited(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
-    """Read such a table; a row of another length, or a text among the numbers, is named with its line, column and value."""
+    """Read such a table. An error names the line, the column and the value."""
     lines = rows_of(path, suffix(path))
     first = _first(lines)
     if not first:
@@ -96,4 +97,4 @@ def _hint(cell: str) -> str:
     if "," in cell:
         return ", with a decimal point"
     digits = cell.strip().replace("_", "")
-    return ", in the digits 0 to 9 alone" if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits) else ""
+    return ", with only the digits 0 to 9" if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits) else ""

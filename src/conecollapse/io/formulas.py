@@ -11,7 +11,7 @@ QUOTE = "'"
 
 
 def harmless(text: str) -> str:
-    """``text`` as it may stand in a cell.
+    """``text`` as it is safe in a cell of a spreadsheet.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def harmless(text: str) -> str:
 
 
 def original(text: str) -> str:
-    """What `harmless` made ``text`` of."""
+    """The text before `harmless`."""
     return text[1:] if text.startswith(QUOTE) and _is_live(text) else text
 
 

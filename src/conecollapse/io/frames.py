@@ -1,6 +1,6 @@
 """pandas and polars frames. The index, or else a first column of names, names the rows; every other column must hold numbers.
 
-`conecollapse.io.layout` says when a first column of whole numbers holds names.
+`conecollapse.io.layout` decides when a first column of whole numbers holds names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conecollapse.io.names import as_names, place
 
 
 def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
-    """The table of a pandas frame; ``wanted`` says whether its first column holds names, None that it is to be seen."""
+    """The table of a pandas frame; ``wanted`` says whether its first column holds names, None to detect it."""
     import pandas as pd
 
     labels = list(frame.columns)
@@ -41,7 +41,7 @@ def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = Non
 
 
 def from_polars(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
-    """The table of a polars frame; ``wanted`` says whether its first column holds names, None that it is to be seen."""
+    """The table of a polars frame; ``wanted`` says whether its first column holds names, None to detect it."""
     labels, columns = list(frame.columns), list(frame.get_columns())
     names, word = None, ""
     if len(labels) > 1 and (_polars_names(columns[0]) if wanted is None else wanted):
@@ -75,7 +75,7 @@ def _named_by(column: Any, head: str, *, is_text: bool, is_whole: bool) -> bool:
 
 
 def _numeric(column: Any, j: int, heads: AnyArray, names: AnyArray | None, source: str) -> Any:
-    """The column, if it holds numbers; else the first value that is none is named."""
+    """The column, if it holds numbers; an error names the first value that is not a number."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):

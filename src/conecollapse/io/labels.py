@@ -95,7 +95,7 @@ def _rows(path: Path, kind: str) -> list[list[str]]:
 
 
 def _is_heading(rows: list[list[str]], sample_names: AnyArray | None, n: int) -> bool:
-    """Whether the first row is none of the samples: they are known by name, or their number is."""
+    """Whether the first row is a heading: its name is no sample's, or, without names, there is one row more than samples."""
     if sample_names is not None:
         return rows[0][0] not in {str(name) for name in sample_names}
     if len(rows) == n or len(rows) == 1:

@@ -1,4 +1,4 @@
-"""Is the first line a heading, and does the first column hold names? Judged as a person would, from how they relate to the rest.
+"""Detect whether the first line of a table is a heading, and whether the first column holds names.
 
 The first line is a **heading** if
 
@@ -19,7 +19,7 @@ The first column holds **names** if
   digits each;
 - or there is no heading, and it alone counts eight or more rows from 0 or 1.
 
-Where none of this holds, a number is a number. Text decides by majority, so that one stray text is an error and not a name.
+Otherwise numbers are data. Text decides by majority, so that a single text among numbers is an error and not a name.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ ROWS_JUDGED = 100  # rows by which heading and names are judged
 MIN_STEPS, MIN_RISING = 5, 8  # numbers in equal steps, or in rising order: of the 40320 orders of eight numbers, one rises
 MIN_ID_ROWS = 8  # rows whose numbers are ids because they are all different, or because they count the rows
 MIN_ID_DIGITS = 3  # digits of every number of a shorter column of ids: smaller numbers are counts
-SELDOM = 0.1  # of the lines below that may rise like the first and leave it a heading
-EQUAL = 1e-6  # relative difference of steps that are the same, as they are written
+SELDOM = 0.1  # largest share of the lines below that may rise like the first if that is a heading
+EQUAL = 1e-6  # largest relative difference of steps that count as equal
 FEATURE_WORDS = (
     *("feature", "variable", "gene", "geneid", "genename", "genesymbol", "symbol", "probe", "probeid", "ensembl", "entrez", "transcript"),
     *("protein", "peptide", "metabolite", "marker", "otu", "taxon", "word", "term", "token", "pixel", "wavelength", "band"),
@@ -76,7 +76,7 @@ class Layout:
 
 
 def layout_of(rows: Sequence[Sequence[str]], header: bool | None = None, names: bool | None = None) -> Layout:
-    """The layout of a table that begins with these rows; ``header`` and ``names`` overrule what is seen.
+    """The layout of a table that begins with these rows; ``header`` and ``names`` override what is detected.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def is_number(cell: str) -> bool:
 
 
 def is_text(cell: str) -> bool:
-    """Whether a cell holds neither a number nor a word for none."""
+    """Whether a cell holds text: neither a number nor a word for a missing value."""
     return not is_number(cell) and cell.strip().lower() not in MISSING
 
 

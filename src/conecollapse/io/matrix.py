@@ -1,4 +1,4 @@
-"""What a reader of one format hands on: numbers and names as they lie in the source, not yet turned or checked."""
+"""What the reader of one format returns: numbers and names as they are in the source, not yet transposed or checked."""
 
 from __future__ import annotations
 

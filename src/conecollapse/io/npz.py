@@ -69,7 +69,7 @@ def _sparse(make: Callable[..., Any], parts: tuple[Any, ...], arrays: dict[str, 
 
 
 def _by_labels(shape: tuple[int, int], n_labels: int) -> tuple[str, str]:
-    """The axis that ``y`` is as long as holds the samples; for a square, the datasets' own layout."""
+    """The axis that is as long as ``y`` holds the samples; a square table is read in the layout of our datasets, features in rows."""
     if n_labels == shape[1]:
         return "rows", f"y has an entry for each of the {shape[1]} columns"
     if n_labels == shape[0]:

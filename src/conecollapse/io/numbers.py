@@ -1,4 +1,4 @@
-"""The numbers of a table: of a type that we compute with, finite and non-negative, or the place where they are not."""
+"""Check the numbers of a table: real, finite and non-negative. An error says where they are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text files, plain or gzipped. A first pass looks at every byte and keeps none, so that the second may read what is known to be fit."""
+"""Text files, plain or gzipped. A first pass checks encoding and size and keeps nothing in memory; a second pass reads the text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Line = tuple[int, list[str]]
 
 
 def suffix(path: Path) -> str:
-    """What the format goes by: the last suffix, before ``.gz`` if that is the last.
+    """The suffix that decides the format: the last one, or the one before ``.gz``.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def suffix(path: Path) -> str:
 
 
 def stem(path: Path) -> str:
-    """The file's name without what `suffix` looks at."""
+    """The file's name without that suffix."""
     name = path.name[:-3] if path.suffix.lower() == ".gz" else path.name
     return name.rsplit(".", 1)[0]
 
@@ -51,7 +51,7 @@ def opened(path: Path) -> IO[bytes]:
 
 
 def check_text(path: Path, separators: str = SEPARATORS) -> None:
-    """Refuse text that is not UTF-8, by its first wrong byte, and a table for which there is no room, before any of it is kept."""
+    """Refuse text that is not UTF-8, naming its first wrong byte, and tables that do not fit in memory, before any of it is kept."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     seen = lines = cells = begun = 0  # bytes, lines and cells so far, and where the last line began
     for piece in pieces(path):

@@ -1,15 +1,16 @@
-"""Which axis holds the features? A table does not say, so evidence decides, and the answer comes with its reason.
+"""Decide which axis of a table holds the features, and say why.
 
-Ours is scikit-learn's orientation, samples in rows. In this order the first that speaks decides:
+The package uses scikit-learn's orientation, samples in rows. The first of these rules that applies decides:
 
 1. the caller: ``features_in="rows"`` or ``"columns"``;
 2. the format: AnnData is samples x features; a Matrix Market file beside ``features.tsv`` and ``barcodes.tsv`` is features x samples;
    the ``y`` of an ``.npz`` file has an entry for each sample;
 3. the size of an image, when exactly one axis has as many entries as it has pixels;
 4. the word that heads the column of row names: "gene", "word" or "pixel" name features, "sample", "cell" or "document" samples;
-5. named rows in a table at least five times longer than wide: so come tables of genes and of words, whose features outnumber their samples;
-6. else samples are rows, as in scikit-learn. An array without names is never turned by its shape: 1797 images of 64 pixels and 1797
-   genes of 64 patients look alike.
+5. named rows in a table at least five times longer than wide: gene-expression and word
+   tables usually look like this, with more features than samples;
+6. otherwise samples are rows, as in scikit-learn. An array without names is never transposed because of its shape: 1797 images of 64
+   pixels and 1797 genes of 64 patients have the same shape.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] |
     if features_in not in CHOICES:
         raise InvalidInputError(f"features_in must be one of {', '.join(CHOICES)}; got {features_in!r}.")
     if features_in != "auto":
-        return features_in, "as asked"
+        return features_in, "as requested"
     chosen, reason = _evidence(matrix, image_shape)
     other = "columns" if chosen == "rows" else "rows"
     samples = "columns" if chosen == "rows" else "rows"
@@ -62,9 +63,9 @@ def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str,
         return "columns", f"the rows are called {matrix.row_word.strip()!r}"
     if _are_names(matrix.row_names) and n_rows >= TALL_RATIO * n_columns:
         return "rows", f"the {n_rows} rows have names and are at least {TALL_RATIO} times as many as the {n_columns} columns"
-    return "columns", "nothing speaks against scikit-learn's orientation"
+    return "columns", "nothing suggests otherwise"
 
 
 def _are_names(names: AnyArray | None) -> bool:
-    """Whether any is more than a number: a frame's plain index is not a name."""
+    """Whether any name is more than a number: the default index of a frame is not a name."""
     return names is not None and any(not re.fullmatch(r"\d+", name) for name in names)

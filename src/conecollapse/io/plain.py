@@ -1,4 +1,4 @@
-"""Values in the words of JSON."""
+"""Values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """``value`` with nothing in it that JSON has no word for: arrays become lists, numbers that are not finite null, others text.
+    """``value`` as JSON can hold it: arrays become lists, numbers that are not finite None, other objects text.
 
     Examples
     --------

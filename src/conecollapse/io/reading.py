@@ -39,7 +39,7 @@ GZIPPED = (".csv", ".tsv", ".mtx")
 MAY_HAVE_HEADER, MAY_HAVE_NAMES = (
     (".csv", ".tsv"),
     (".csv", ".tsv", ".parquet"),
-)  # formats that leave it open what is a heading, and what a name
+)  # formats that do not say whether there is a heading, or names
 
 
 def read_table(
@@ -50,7 +50,7 @@ def read_table(
     header: bool | None = None,
     names: bool | None = None,
 ) -> TableFile:
-    """Read a table of non-negative numbers and turn it so that samples are rows.
+    """Read a table of non-negative numbers, transposed if needed so that samples are rows.
 
     Parameters
     ----------
@@ -58,15 +58,16 @@ def read_table(
         A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three also with ``.gz``), ``.parquet``
         (needs the extra "parquet") or ``.h5ad`` (needs the extra "bio").
     features_in : {"auto", "rows", "columns"}
-        Where the features are in the source; "auto" decides as `conecollapse.io.orientation` says, and `TableFile.why` tells how.
+        Where the features are in the source; "auto" decides as `conecollapse.io.orientation` describes, and
+        `TableFile.why` says how.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels.
     header : bool, optional
-        Of ``.csv`` and ``.tsv`` files: whether the first line is a heading. By default it is judged as `conecollapse.io.layout` says, and
-        `TableFile.read_as` tells what was taken.
+        For ``.csv`` and ``.tsv`` files: whether the first line is a heading. By default this is detected as `conecollapse.io.layout`
+        describes, and `TableFile.read_as` says the result.
     names : bool, optional
-        Of ``.csv``, ``.tsv`` and ``.parquet`` files and of frames: whether the first column holds names. By default it is judged in the
-        same way.
+        For ``.csv``, ``.tsv`` and ``.parquet`` files and for frames: whether the first column holds names. By default this is detected
+        in the same way.
 
     Returns
     -------
@@ -109,20 +110,18 @@ def _table(matrix: Matrix, name: str, where: str, digest: str, features_in: str,
 
 
 def overruled(kind: str, what: str, header: bool | None, names: bool | None) -> dict[str, bool | None]:
-    """Those of ``header`` and ``names`` that a reader of this kind takes; others are refused when they are given."""
+    """Those of ``header`` and ``names`` that the reader of this format takes; the others must be None."""
     taken: dict[str, bool | None] = {}
     for name, value, kinds in (("header", header, MAY_HAVE_HEADER), ("names", names, MAY_HAVE_NAMES)):
         if kind in kinds:
             taken[name] = value
         elif value is not None:
-            raise InvalidInputError(
-                f"{name}={value} is for {', '.join(kinds)} files, but {what} itself tells what is a name; leave it out."
-            )
+            raise InvalidInputError(f"{name}={value} is only for {', '.join(kinds)} files; leave it out for {what}.")
     return taken
 
 
 def same_layout(source: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that read ``source`` with the heading and the names that were ``taken`` before; none where its format tells."""
+    """Arguments that read ``source`` with the heading and the names that were ``taken`` before; none if its format says what they are."""
     if isinstance(source, (str, PathLike)):
         kind = suffix(Path(fspath(source)))
         return {name: taken.get(name) for name, kinds in (("header", MAY_HAVE_HEADER), ("names", MAY_HAVE_NAMES)) if kind in kinds}
@@ -133,14 +132,14 @@ def _read(path: Path, header: bool | None, names: bool | None) -> Matrix:
     kind = suffix(path)
     if kind not in FORMATS or (path.suffix.lower() == ".gz" and kind not in GZIPPED):
         gzipped = ", ".join(f"{name}.gz" for name in GZIPPED)
-        raise InvalidInputError(f"{path.name} is of no known format; known are {', '.join(FORMATS)}, {gzipped}.")
+        raise InvalidInputError(f"{path.name} has no known format; known are {', '.join(FORMATS)}, {gzipped}.")
     return FORMATS[kind](path, **overruled(kind, path.name, header, names))
 
 
 def _convert(source: Any, header: bool | None, names: bool | None) -> Matrix:
-    """The table of an object in memory, told by its module so that nothing is imported for it."""
+    """The table of an object in memory, recognized by its module's name so that nothing is imported for it."""
     if isinstance(source, TableFile):
-        raise InvalidInputError("this is a TableFile already; pass its source.")
+        raise InvalidInputError("this is already a TableFile; pass its source.")
     module = type(source).__module__.split(".")[0]
     is_frame = (module == "pandas" and getattr(source, "ndim", 0) == 2) or (module == "polars" and hasattr(source, "get_columns"))
     overruled(".parquet" if is_frame else "", "the data", header, names)

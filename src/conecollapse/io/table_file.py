@@ -29,7 +29,7 @@ class TableFile(TableSizes):
     features_in : {"rows", "columns"}
         Where the features were in the source.
     why : str
-        How that was decided, and how to decide otherwise.
+        How that was decided, and which argument changes it.
     image_shape : (height, width) or None
         Of a sample, when the features are pixels.
     preparation : mapping
@@ -38,7 +38,7 @@ class TableFile(TableSizes):
         The table before it was prepared.
     layout : Layout or None
         Whether the first line of a text file was taken as its heading (``layout.header``), and the first column of a text file or a
-        frame as names (``layout.names``); `read_as` says it in words. None where the format itself tells.
+        frame as names (``layout.names``); `read_as` says it in words. None if the format itself says it.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class TableFile(TableSizes):
 
     @property
     def read_as(self) -> str:
-        """What was taken as heading and as names, and how to overrule it; empty where the format itself tells."""
+        """What was taken as heading and as names, and which arguments change it; empty if the format itself says it."""
         if self.layout is None:
             return ""
         across, count = ("sample", self.n_samples) if self.features_in == "rows" else ("feature", self.n_features)

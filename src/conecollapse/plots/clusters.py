@@ -1,4 +1,4 @@
-"""The clusters: a map of the samples, the ordered table, what tells clusters apart, and how they meet known labels."""
+"""The clusters: a map of the samples, the ordered table, distinguishing features, and clusters against known labels."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, sh
     X : (n_samples, n_features) array
         The samples it was fitted to.
     names, target : (n_samples,) array, optional
-        Names and known labels, shown at the pointer.
+        Names and known labels, shown on hover.
     shares, values : (n_samples, r) and (n_samples,) arrays, optional
-        `memberships` and `distances`, when they are at hand.
+        `memberships` and `distances`, if they are already computed.
     """
     check_is_fitted(model)
     shares = memberships(model, X) if shares is None else np.asarray(shares)
@@ -124,14 +124,14 @@ def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, sh
 
 
 def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None) -> go.Figure:
-    """The table with its samples ordered by cluster and, of its features, those that tell the clusters apart.
+    """The table with its samples ordered by cluster and, of its features, those that distinguish the clusters.
 
-    Each feature is divided by its largest value shown. Lines part the clusters.
+    Each feature is divided by its largest value shown. Lines separate the clusters.
     """
     check_is_fitted(model)
     X = as_matrix(X, "X")
     labels, r = model.labels_, len(model.profiles_)
-    columns = _telling_features(model.profiles_, max(1, MAX_COLUMNS // (2 * r)))[:MAX_COLUMNS]
+    columns = _distinguishing_features(model.profiles_, max(1, MAX_COLUMNS // (2 * r)))[:MAX_COLUMNS]
     order = np.argsort(labels, kind="stable")
     rows = order[evenly(len(order), MAX_ROWS)]
     part = X[rows][:, columns]
@@ -162,7 +162,7 @@ def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None
 
 
 def top_features(model: Any, cluster: int, n_features: int = 10, *, feature_names: Any = None) -> go.Figure:
-    """Bars: the features that tell one cluster from the others, with the mean inside it and the largest mean elsewhere."""
+    """Bars: the features that distinguish one cluster from the others, with the mean inside it and the largest mean elsewhere."""
     check_is_fitted(model)
     profiles = np.asarray(model.profiles_, np.float64)
     if not 0 <= cluster < len(profiles):
@@ -231,8 +231,8 @@ def confusion(target: Any, labels: Any) -> go.Figure:
     return figure([trace], yaxis=axis, xaxis=across, height=140 + 26 * len(known))
 
 
-def _telling_features(profiles: AnyArray, each: int) -> IntArray:
-    """For each cluster in turn the features that tell it from the others; every feature once."""
+def _distinguishing_features(profiles: AnyArray, each: int) -> IntArray:
+    """For each cluster in turn the features that distinguish it from the others; every feature once."""
     chosen: dict[int, None] = {}
     for k, profile in enumerate(np.asarray(profiles, np.float64)):
         lead = profile - rival_means(profiles, k)

@@ -1,4 +1,4 @@
-"""Curves: how the factorization settled, what few rays leave over, which samples fit badly, and how the rank was chosen."""
+"""Curves: convergence of the factorization, residual by number of rays, samples that fit badly, and the choice of the rank."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def residuals(model: Any, X: Any, *, values: FloatArray | None = None) -> go.Fig
 
 
 def rank_selection(selection: Any) -> go.Figure:
-    """The scores behind `select_rank`, with their spread; the rank taken is marked."""
+    """The scores behind `select_rank`, with their spread; the chosen rank is marked."""
     x, y = np.asarray(selection.candidates), np.asarray(selection.scores)
     spread = {"type": "data", "array": np.asarray(selection.spread), "visible": True}
     traces = [go.Scatter(x=x, y=y, error_y=spread, mode="lines+markers", name=selection.method, line={"color": PALETTE[0]})]
@@ -75,5 +75,5 @@ def rank_selection(selection: Any) -> go.Figure:
         traces.append(go.Scatter(x=x, y=np.asarray(selection.reference), mode="lines", name="shuffled data", line={"dash": "dot"}))
     at = int(np.flatnonzero(x == selection.rank)[0])
     marker = {"size": 14, "color": PALETTE[4]}
-    traces.append(go.Scatter(x=x[at : at + 1], y=y[at : at + 1], mode="markers", name=f"taken: {selection.rank}", marker=marker))
+    traces.append(go.Scatter(x=x[at : at + 1], y=y[at : at + 1], mode="markers", name=f"chosen: {selection.rank}", marker=marker))
     return figure(traces, xaxis={"title": "clusters", "dtick": 1}, yaxis={"title": selection.method}, height=340)

@@ -1,4 +1,4 @@
-"""What all figures share: colours, margins, and text that stays text."""
+"""What all figures share: colours, margins and escaped text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rgba(hexadecimal: str, alpha: float) -> str:
 
 
 def text(name: Any) -> str:
-    """A name from the data as plotly shall show it: plotly reads a kind of HTML, so it is escaped; long ones are cut.
+    """A name from the data as text for plotly, which reads some HTML: it is escaped, and cut if it is long.
 
     Examples
     --------

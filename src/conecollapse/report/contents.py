@@ -23,7 +23,7 @@ from conecollapse.plots.style import colour
 
 TOP = 8  # features and rays named for each cluster
 TYPICAL = 4  # samples named, or shown, for each cluster
-CHARTED = 12  # clusters that have bars of their own; of more, the list of features says the same
+CHARTED = 12  # with more clusters than this, features are listed but not drawn as bars
 PATH_RAYS, PATH_CELLS = 40, 2e8  # rays of the epsilon path, and the size of table up to which it is drawn
 SAFE_TO_SQUARE = (1e-100, 1e100)
 MAX_RAYS = 5000  # rows of the table of rays
@@ -39,7 +39,7 @@ class DataTable:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the page says of one cluster."""
+    """What the page says about one cluster."""
 
     number: int
     size: int
@@ -54,7 +54,7 @@ class Cluster:
 
 @dataclass
 class Contents:
-    """All of it; figures and tables by the name of their place on the page."""
+    """The whole content; figures and tables by the name of their place on the page."""
 
     title: str
     sentence: str
@@ -130,7 +130,7 @@ def _sentence(run: Any) -> str:
     n, m = run.table.X.shape
     sizes = cluster_sizes(run.labels, len(run.model.profiles_))
     left = n - int(sizes.sum())
-    none = f" {left} belong{'s' if left == 1 else ''} to no cluster: no component says anything about such samples." if left else ""
+    none = f" {left} belong{'s' if left == 1 else ''} to no cluster: their encoding is zero." if left else ""
     spread = f"of {sizes.min()} to {sizes.max()} samples" if sizes.min() != sizes.max() else f"of {sizes.max()} samples each"
     rays, points = run.cone.n_rays, m - len(run.cone.zero_points)
     share = "every one of the" if rays == points else f"{rays} of the"

@@ -1,6 +1,6 @@
 """From a table to a folder of results that anyone can check.
 
-`prepare` weighs and scales a table, `cluster` and `rays` compute, `save` writes a folder whole or not at all, `verify` checks a folder
+`prepare` weights and scales a table, `cluster` and `rays` compute, `save` writes a complete folder or none, `verify` checks a folder
 against the data.
 """
 

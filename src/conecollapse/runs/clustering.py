@@ -43,7 +43,7 @@ def cluster(
     affinity, random_state
         Of `CCNMF`; the affinity is "auto" by default, usually the best clustering.
     target : sequence, optional
-        The known class of each sample. It scores the result and never chooses.
+        The known class of each sample, used only for scoring.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels; the table's own by default.
     progress : callable, optional

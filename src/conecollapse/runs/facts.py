@@ -1,4 +1,4 @@
-"""``run.json``: what it takes to understand a run, and to repeat it."""
+"""``run.json``: what is needed to understand a run, and to repeat it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _data(table: TableFile, folder: Path) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, of the system and of what the numbers depend on."""
+    """Versions of Python, of the system and of the packages that the numbers depend on."""
     found = {"python": platform.python_version(), "system": platform.platform(terse=True)}
     for name in PACKAGES:
         try:

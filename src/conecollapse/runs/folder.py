@@ -1,4 +1,4 @@
-"""A folder of results appears whole or not at all, and never takes the place of someone else's files.
+"""A folder of results is written completely or not at all, and never replaces other files.
 
 A run is written to a temporary folder beside its place. Then one of three things happens:
 
@@ -6,7 +6,7 @@ A run is written to a temporary folder beside its place. Then one of three thing
 - The folder holds an earlier run and nothing else: the two swap names in one step (`exchange`), and the earlier run is removed.
 - The folder has to stay, because it holds other files, or is the working directory, or because the file system cannot swap: the files
   are copied into it one by one. The old ``run.json`` goes first and the new one comes last, so that a mixture of two runs has no
-  ``run.json`` and is no run for anybody. If the process is killed in between, the new run is whole in the temporary folder, which says so
+  ``run.json`` and does not count as a run. If the process is killed in between, the new run is whole in the temporary folder, which says so
   by the file `READY`; `settle` copies it again.
 """
 
@@ -29,10 +29,10 @@ READY = "ready"  # in a temporary folder: the run is whole, and its files are be
 
 
 def check_folder(folder: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """The folder as an absolute path, refused if it could not be written: better before an hour of work than after it.
+    """The folder as an absolute path, refused if it cannot be written to, before any work is done.
 
     An existing folder is accepted when it is empty or holds an earlier run and nothing else; with ``force`` any folder is, and its other
-    files stay. What killed runs left beside it is removed, or put in its place (see `settle`).
+    files are kept. What killed runs left beside it is removed, or put in its place (see `settle`).
     """
     try:
         path = settle(folder)
@@ -94,7 +94,7 @@ def _others(path: Path) -> list[str]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether this is a folder that we wrote, of whatever version."""
+    """Whether this is a folder of results, of any version."""
     try:
         facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

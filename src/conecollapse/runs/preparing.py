@@ -1,4 +1,4 @@
-"""`prepare`: weigh and scale a table before it is clustered, in a way that can be repeated to the bit."""
+"""`prepare`: weight and scale a table before it is clustered; the same input gives the same bits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _unit_samples(X: Points) -> Points:
 
 
 def _sum_samples(X: Points) -> Points:
-    """All samples get the median of the totals, so that the scale of the data stays."""
+    """All samples get the median of the totals as their total, which keeps the scale of the data."""
     totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
     filled = totals[totals > 0]
     return _rows_divided(X, totals / (np.median(filled) if len(filled) else 1.0))
@@ -55,7 +55,7 @@ def prepare(table: TableFile, normalize: str | None = None, tfidf: bool = False)
     normalize : {None, "unit-samples", "sum-samples", "max", "log"}
         Each sample to length 1; each sample to the same total; each feature to a largest value of 1; log(1 + x).
     tfidf : bool
-        Weigh counts of words as `conecollapse.datasets.tfidf` does.
+        Weight counts of words as `conecollapse.datasets.tfidf` does.
 
     Returns
     -------

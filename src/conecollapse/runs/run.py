@@ -27,7 +27,7 @@ class Run:
     cone : Cone
         ``Cone.from_points(table.X.T)``: exact, certified, of the features whatever the affinity, with ``ray_names``.
     target : (n_samples,) array of str, or None
-        Known classes; they score and never choose.
+        Known classes, used only for scoring.
     image_shape : (height, width) or None
         Of a sample, when the features are pixels.
     parameters : mapping

@@ -42,7 +42,7 @@ def save(
     write_report : callable, optional
         Called as ``write_report(path, run)`` to write ``report.html``.
     force : bool
-        Write into a folder that holds other files, which stay.
+        Write into a folder that holds other files, which are kept.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def save(
     RunFolderError
         The folder holds other files, or cannot be written; nothing is left behind.
     Interrupted
-        Ctrl-C while the report was written; all else is in the folder.
+        Ctrl-C while the report was written; all other results are in the folder.
     """
     path = check_folder(folder, force=force)
     interrupted = False
@@ -73,10 +73,12 @@ def save(
                 interrupted = True
             except OSError:
                 raise
-            except Exception as error:  # a page that cannot be drawn shall not cost the results
+            except Exception as error:  # a failing report must not lose the results
                 (staging / REPORT).unlink(missing_ok=True)
                 warnings.warn(
-                    f"the report could not be made ({type(error).__name__}: {error}); all else is there.", UserWarning, stacklevel=2
+                    f"the report could not be made ({type(error).__name__}: {error}); the other results were written.",
+                    UserWarning,
+                    stacklevel=2,
                 )
     if interrupted:
         raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
@@ -107,7 +109,7 @@ def factors(run: Run | RaysRun) -> dict[str, Any]:
 
 
 def ray_masses(table: TableFile, run: Run | RaysRun) -> FloatArray:
-    """How much data each ray carries: the length of the features on it taken together, see `conecollapse.factorization.ccnmf`."""
+    """The mass of each ray: the length of the features on it taken together, see `conecollapse.factorization.ccnmf`."""
     unit = float(table.X.max())  # squares of entries of 1e200 are no numbers
     lengths = column_lengths(table.X.astype(np.float64) / unit)
     return unit * mass(sp.csr_array(run.cone.point_coefficients.T @ sp.diags_array(lengths)))

@@ -38,7 +38,7 @@ class Verification:
     n_samples: int
     n_features: int
     verdict: Verdict
-    same_bytes: bool  # whether the file is the same to the byte; when not, its values are the same all the same
+    same_bytes: bool  # whether the file has the same bytes; if False, the bytes differ but the values match
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
