@@ -26,7 +26,7 @@ PULL = 0.7  # how far towards the middle the least typical sample is drawn
 def memberships(model: Any, X: Any) -> FloatArray:
     """(n_samples, r) shares: how much of each sample its encoding gives to each cluster; rows sum to 1.
 
-    A sample without an encoding belongs to the cluster of its label, or to all alike where it has none.
+    A sample without an encoding belongs to the cluster of its label, or to all clusters equally where it has none.
     """
     scores = np.asarray(model.transform(X), np.float64) * model._label_weights()
     sums = scores.sum(axis=1, keepdims=True)

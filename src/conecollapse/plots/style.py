@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-# Okabe & Ito's colours, which the colour-blind can tell apart, then lighter and darker kin of them
+# Okabe & Ito's colours, which the colour-blind can tell apart, then lighter and darker variants
 PALETTE = (
     "#0072b2",
     "#e69f00",

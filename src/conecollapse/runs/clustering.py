@@ -108,7 +108,7 @@ def rays(
 ) -> RaysRun:
     """The extreme rays of the features of ``table``: exact, or an epsilon-cone when ``max_residual`` or ``max_rays`` is given.
 
-    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there are so many.
+    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there are that many.
     """
     asked = {"max_residual": max_residual, "max_rays": max_rays, "weights": weights}
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)

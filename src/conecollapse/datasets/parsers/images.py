@@ -15,7 +15,7 @@ from conecollapse.datasets.dataset import Parsed, encode
 from conecollapse.datasets.parsers.archives import members, natural
 from conecollapse.datasets.parsers.mat import read_mat
 
-# 34 of the 64 lightings of each person fit the paper's 1292 images; these bounds, in degrees, select so many
+# 34 of the 64 lightings of each person fit the paper's 1292 images; these bounds, in degrees, select exactly 34
 YALEB_AZIMUTH, YALEB_ELEVATION = 70, 35
 _PGM_HEADER = re.compile(rb"P5\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s")
 
@@ -26,7 +26,7 @@ def orl(path: Path) -> Parsed:
 
 
 def yaleb(path: Path) -> Parsed:
-    """Folders yaleB01, ... with a PGM file for each lighting, named by azimuth and elevation; lamps far from the camera are left out."""
+    """Folders yaleB01, ... with a PGM file for each lighting, named by azimuth and elevation; lights far from the camera are left out."""
 
     def near(name: re.Match[str]) -> bool:
         return abs(int(name[2])) <= YALEB_AZIMUTH and abs(int(name[3])) <= YALEB_ELEVATION
