@@ -54,7 +54,7 @@ def cases(seed=0):
         "combination": (Cone.from_samples([tall[:25], tall[25:]]), tall.T),
         "single": (Cone.from_points([[1.0, 2], [2, 4]]), np.array([[1.0, 2], [2, 4]])),
         "epsilon": (Cone.approximate(dense, 0.1), dense),
-        "epsilon by mass": (Cone.approximate(sparse, 0.3, weights="mass"), sparse),
+        "epsilon by mass": (Cone.approximate(sparse, 0.3, weighting="mass"), sparse),
     }
 
 

@@ -130,7 +130,7 @@ def test_subclasses_and_strangers_are_refused():
 
 def test_stated_numbers_are_measured_again():
     P = dense_points()
-    few = Cone.approximate(P, 0.1, weights="mass")
+    few = Cone.approximate(P, 0.1, weighting="mass")
     with pytest.raises(CertificateError, match=r"the longest point has length .*, not .* as stated"):
         forge(few, longest=few.certificate.longest * 2).verify(P)
     twins, Q = cases()["twins"]

@@ -19,7 +19,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import conecollapse.datasets
-from conecollapse import CCNMF
+from conecollapse import GraphCCNMF
 from conecollapse.cli import main
 from conecollapse.datasets import load
 
@@ -139,7 +139,7 @@ class TestCluster:
             (["genes.csv", "-k", "many"], "got 'many'"),
             (["genes.csv"], "Missing option '-k'"),
             (["genes.csv", "-k", "3", "--normalize", "l2"], "--normalize must be one of"),
-            (["genes.csv", "-k", "3", "--affinity", "x"], "--affinity must be one of auto, none, knn, diffusion; got 'x'"),
+            (["genes.csv", "-k", "3", "--method", "x"], "--method must be one of graph, features, knn, diffusion; got 'x'"),
             (["genes.csv", "-k", "3", "--features-in", "left"], "--features-in must be one of"),
             (["genes.csv", "-k", "3", "--image-shape", "5"], "--image-shape takes height x width"),
             (["genes.csv", "-k", "3", "--image-shape", "5x5"], "images of 5 x 5 have 25 pixels"),
@@ -192,7 +192,7 @@ class TestCluster:
         monkeypatch.setattr("conecollapse.cli.options.report_writer", lambda _: interrupt)
         assert "the results are in 'a', only the report is missing" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "a", code=130)
         assert (here / "a" / "labels.csv").exists()
-        monkeypatch.setattr(CCNMF, "fit", interrupt)
+        monkeypatch.setattr(GraphCCNMF, "fit", interrupt)
         assert "the cone of the features was finished and is in 'b'" in fails(
             run, "cluster", "genes.csv", "-k", "3", "--out", "b", code=130
         )
@@ -258,7 +258,7 @@ class TestDatasets:
         code, out, _ = run("datasets", "fetch", "digits", "--out", "digits.npz")
         assert code == 0
         hint = re.search(r"for instance: conecollapse (.*)", out)[1]
-        code, out, _ = run(*shlex.split(hint), "--no-report", "--affinity", "none", "--json")
+        code, out, _ = run(*shlex.split(hint), "--no-report", "--method", "features", "--json")
         assert code == 0
         assert json.loads(out)["purity"] > 0.9
         assert json.loads(out)["n_samples"] == 90
@@ -290,7 +290,7 @@ class TestOthers:
     def test_bench(self, run):
         code, out, _ = run("bench")
         assert code == 0
-        for name in ("conecollapse nnls", "SciPy nnls", "scikit-learn NMF", "conecollapse CCNMF", "k-means"):
+        for name in ("conecollapse nnls", "SciPy nnls", "scikit-learn NMF", "conecollapse GraphCCNMF", "k-means"):
             assert name in out
         rows = json.loads(run("bench", "digits", "--json")[1])["rows"]
         residuals = [row["value"] for row in rows if row["quality"] == "relative residual"]

@@ -313,7 +313,7 @@ def test_a_cone_contains_its_points_and_their_combinations_and_not_what_is_outsi
 @pytest.mark.parametrize("weights", [None, "mass"])
 def test_an_approximate_cone_contains_its_points_to_its_guarantee(weights):
     P = planted(np.random.default_rng(8), 5, 20, 30) * np.logspace(-3, 0, 50)[:, None]
-    cone = Cone.approximate(P, 0.1, weights=weights)
+    cone = Cone.approximate(P, 0.1, weighting=weights)
     assert cone.contains(P).all()
     assert not cone.contains(P, tol=1e-8).all()
 

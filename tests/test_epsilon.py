@@ -58,7 +58,7 @@ def test_max_rays_stops_and_says_what_was_reached():
 
 def test_mass_measures_the_points_themselves():
     P = planted(np.random.default_rng(4), 6, 12, 40) * np.logspace(-4, 0, 52)[:, None]
-    cone = Cone.approximate(P, max_residual=0.05, weights="mass")
+    cone = Cone.approximate(P, max_residual=0.05, weighting="mass")
     away = np.linalg.norm(P - cone.project(P), axis=1) / np.linalg.norm(P, axis=1).max()
     assert away.max() <= 0.05
     cone.verify(P)

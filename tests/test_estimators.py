@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -24,14 +25,19 @@ from conecollapse import (
     AlternatingNMF,
     Cone,
     ConeCollapse,
+    GraphCCNMF,
     HierarchicalNMF,
     InvalidInputError,
     MultiplicativeNMF,
     OrthogonalNMF,
     ProjectiveNMF,
     SparseNMF,
+    affinity,
 )
 from conecollapse.factorization import SOLVERS
+from conecollapse.factorization.ccnmf import data_cone
+from conecollapse.factorization.graph_ccnmf import graph_ccnmf
+from conecollapse.tables import DiffusedTable
 
 FACTORIZATIONS = [
     MultiplicativeNMF(),
@@ -44,9 +50,9 @@ FACTORIZATIONS = [
     CCNMF(),
     CCNMF.paper(2),
     CCNMF(max_rays=2),
-    CCNMF(affinity="knn", n_neighbors=3),
-    CCNMF(affinity="auto"),
-    HierarchicalNMF(affinity="diffusion", n_neighbors=3),
+    CCNMF(affinity=affinity.KNN(3)),
+    GraphCCNMF(),
+    HierarchicalNMF(affinity=affinity.Diffusion(3)),
 ]
 CHECKED = [*FACTORIZATIONS, ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate")]
 QUIET = [
@@ -75,7 +81,7 @@ def quiet(test):
 def is_slow(estimator):
     """Other solvers, and graphs other than the default one of the command, take most of the time."""
     other_solver = isinstance(estimator, OrthogonalNMF) and estimator.solver != OrthogonalNMF().solver
-    return other_solver or getattr(estimator, "affinity", None) in ("knn", "diffusion")
+    return other_solver or getattr(estimator, "affinity", None) is not None
 
 
 @quiet
@@ -122,8 +128,8 @@ def test_sparse_and_dense_float32_and_float64(model, data):
     model = clone(model).set_params(n_components=3, random_state=0, n_init=5)
     if isinstance(model, CCNMF) and model.max_rays:
         model.set_params(max_rays=20)
-    if model.affinity:
-        model.set_params(metric="cosine")  # "auto" is another metric for sparse X
+    if model.affinity is not None:
+        model.set_params(affinity__metric="cosine")  # "auto" is another metric for sparse X
     for table in (sp.csr_array(X), sp.csc_matrix(X), X.astype(np.float32), np.asfortranarray(X)):
         fitted = clone(model).fit(table)
         assert adjusted_rand_score(y, fitted.labels_) > 0.9
@@ -163,7 +169,7 @@ def test_hard_tables_give_labels_and_no_nan(model):
     for name, X in tables.items():
         fitted = clone(model).set_params(n_components=2, random_state=0)
         if fitted.affinity:
-            fitted.set_params(metric="euclidean")
+            fitted.set_params(affinity__metric="euclidean")
         fitted.fit(X)
         for array in (fitted.embedding_, fitted.components_, fitted.transform(X), fitted.history_):
             assert np.isfinite(array).all(), name
@@ -199,7 +205,11 @@ def test_empty_rows_and_columns_are_named():
         (CCNMF(2, solver="emm"), np.ones((3, 9)), r"solver must be one of"),
         (CCNMF(2, weighting="heavy"), np.ones((3, 9)), r"weighting must be one of mass, unit; got 'heavy'"),
         (CCNMF(2, cone="exact"), np.ones((3, 9)), r"cone must be certified or paper; got 'exact'"),
-        (CCNMF(2, affinity="graph"), np.ones((3, 9)), r"affinity must be None or one of knn, diffusion, precomputed; got 'graph'"),
+        (
+            CCNMF(2, affinity="graph"),
+            np.ones((3, 9)),
+            r"affinity must be None, one of knn, diffusion, precomputed, or an object such as affinity.KNN\(n_neighbors=5\); got 'graph'",
+        ),
         (CCNMF(2, affinity="knn"), np.ones((3, 9)), r"n_neighbors = 5, but each of the 3 samples has only 2 others"),
         (CCNMF(2, affinity="precomputed"), np.ones((3, 9)), r"X has shape \(3, 9\); a graph of samples is square"),
         (CCNMF(2, affinity="precomputed"), np.triu(np.ones((3, 3))), r"X is not symmetric: entry \(0, 1\) is 1 and entry \(1, 0\) is 0"),
@@ -225,7 +235,7 @@ def test_only_filled_samples_can_hold_a_cluster():
 def test_a_graph_in_pieces_is_reported():
     X = np.kron(np.eye(4), np.ones((3, 3))) + 1e-3 * np.random.default_rng(0).random((12, 12))
     with pytest.warns(UserWarning, match=r"falls into 4 parts that no edge joins, more than n_components = 2"):
-        labels = CCNMF(2, affinity="knn", n_neighbors=2, random_state=0).fit_predict(X)
+        labels = CCNMF(2, affinity=affinity.KNN(2), random_state=0).fit_predict(X)
     assert labels.shape == (12,)
 
 
@@ -334,19 +344,20 @@ def test_orthant_degeneracy_has_nothing_to_cluster():
     ids=repr,
 )
 def test_diffusion_of_many_samples_is_applied_and_never_formed(model, monkeypatch):
-    monkeypatch.setattr("conecollapse.graphs.DENSE_N", 50)
+    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
     X, y = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    model = clone(model).set_params(n_components=3, affinity="diffusion", metric="cosine", random_state=0, max_iter=100).fit(X)
-    assert not isinstance(model._input.table, np.ndarray)
+    model = clone(model).set_params(n_components=3, affinity=affinity.Diffusion(metric="cosine"), random_state=0, max_iter=100).fit(X)
+    assert isinstance(model._source.table, DiffusedTable)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     assert adjusted_rand_score(model.labels_, model.predict(X)) > 0.9
 
 
 def test_the_divergence_needs_entries(monkeypatch):
-    monkeypatch.setattr("conecollapse.graphs.DENSE_N", 50)
+    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
     X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    with pytest.raises(InvalidInputError, match="looks at single entries"):
-        MultiplicativeNMF(3, affinity="diffusion", loss="kullback-leibler", metric="cosine").fit(X)
+    with pytest.raises(InvalidInputError, match="needs single entries of X, which is a diffused graph"):
+        MultiplicativeNMF(3, affinity=affinity.Diffusion(metric="cosine"), loss="kullback-leibler").fit(X)
 
 
 def test_cone_collapse_selects_features_and_rebuilds_the_rest():
@@ -476,10 +487,10 @@ def test_too_few_rays_for_the_clusters():
 
 
 def test_epsilon_cones_need_the_columns_of_a_diffusion(monkeypatch):
-    monkeypatch.setattr("conecollapse.graphs.DENSE_N", 50)
+    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
     X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    with pytest.raises(InvalidInputError, match="an epsilon-cone needs the columns of the diffusion"):
-        CCNMF(3, max_rays=4, affinity="diffusion", metric="cosine").fit(X)
+    with pytest.raises(InvalidInputError, match="needs the columns of X, which is a diffused graph"):
+        CCNMF(3, max_rays=4, affinity=affinity.Diffusion(metric="cosine")).fit(X)
 
 
 def test_a_fitted_model_does_not_hold_on_to_the_table():
@@ -496,13 +507,15 @@ def test_bad_encodings_for_the_inverse():
 
 def test_what_tells_clusters_apart_has_a_name():
     X = pd.DataFrame(np.kron(np.eye(3), np.ones((5, 2))) + 9.0 * np.eye(1, 6, 5), columns=["a1", "a2", "b1", "b2", "c1", "everywhere"])
-    for affinity in (None, "knn", "auto"):
-        model = CCNMF(3, affinity=affinity, n_neighbors=4, metric="euclidean", random_state=0).fit(
-            X + 0.01 * np.random.default_rng(0).random(X.shape)
-        )
-        tops = {frozenset(name for name, _ in top) for top in model.top_features(1)}
-        assert {"a1", "b1"} <= {name for top in model.top_features(2) for name, _ in top}
+    for model in (CCNMF(3), CCNMF(3, affinity=affinity.KNN(4, "euclidean")), GraphCCNMF(3, n_neighbors=4)):
+        model.set_params(random_state=0).fit(X + 0.01 * np.random.default_rng(0).random(X.shape))
+        tops = {frozenset(feature.name for feature in top) for top in model.top_features(1)}
+        assert {"a1", "b1"} <= {feature.name for top in model.top_features(2) for feature in top}
         assert len(tops) == 3
+        assert all(X.columns[index] == name for top in model.top_features(6) for index, name, _ in top)
+        assert model.top_features(1, names=range(6))[0][0].name == str(model.top_features(1)[0][0].column)
+        with pytest.raises(InvalidInputError, match="there are 2 names for 6 features"):
+            model.top_features(names=["a", "b"])
         assert model.profiles_.shape == (3, 6)
 
 
@@ -530,16 +543,17 @@ def test_auto_says_what_it_chose_and_counts_copies_once(make):
     X *= rng.random(X.shape) < (0.08 if make is sp.csr_array else 2.0)
     X[:, 0] += 1e-3
     X, y = np.vstack([X, np.repeat(X[:1], 40, axis=0)]), np.concatenate([y, np.repeat(y[:1], 40)])
-    model = CCNMF(3, affinity="auto", random_state=0).fit(make(X))
-    assert model.view_ in model.looseness_
-    assert model.looseness_[model.view_] == min(model.looseness_.values())
+    model = GraphCCNMF(3, random_state=0).fit(make(X))
+    assert model.view_ in model.eigengap_ratios_
+    assert model.eigengap_ratios_[model.view_] == min(model.eigengap_ratios_.values())
     assert len(set(model.labels_[90:]) | {model.labels_[0]}) == 1  # copies share a label
     assert model.orthogonality_ < 1e-9
-    assert (model.cone_ is None) == (make is np.asarray)
-    assert adjusted_rand_score(model.labels_, model.predict(make(X))) > 0.7
+    assert model.cone_.n_points == (X.shape[1] if make is sp.csr_array else 90)
+    np.testing.assert_array_equal(model.predict(make(X)), model.labels_)
+    np.testing.assert_array_equal(model.transform(make(X)), model.embedding_)
     if make is np.asarray:
         assert adjusted_rand_score(y, model.labels_) > 0.9
-    assert "the least loose of" in model._repr_html_()
+    assert "eigengap ratios:" in model._repr_html_()
 
 
 def test_outliers_are_scored_and_explained():
@@ -586,6 +600,7 @@ def test_as_many_rays_as_clusters_in_a_sparse_table():
     X = sp.random_array((400, 120), density=0.05, rng=rng, format="csr") + sp.csr_array(
         np.kron(np.eye(4), np.ones((100, 1)) * np.eye(1, 30))
     )
-    model = CCNMF(4, affinity="auto", max_rays=4, random_state=0).fit(sp.csr_array(X))
-    assert model.cone_.n_rays == 4
-    assert len(np.unique(model.labels_)) == 4
+    few = partial(data_cone, method="approximate", max_rays=4, weighting="mass")
+    found = graph_ccnmf(sp.csr_array(X), 4, cone=few, rng=rng)
+    assert found.cone.n_rays == 4
+    assert len(np.unique(found.A.argmax(axis=1))) == 4

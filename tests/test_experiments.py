@@ -34,7 +34,7 @@ from conecollapse.experiments.records import append
 from conecollapse.metrics import purity_score
 
 ROOT = Path(__file__).parents[1]
-RECORD = Record("DIGITS", "ours", "CC-NMF auto", 0, 0.8, 0.7, 0.7, 0.6, 0.1, 0.0, True, 1.0, 0.5, "root", "")
+RECORD = Record("DIGITS", "ours", "GraphCCNMF", 0, 0.8, 0.7, 0.7, 0.6, 0.1, 0.0, True, 1.0, 0.5, "root", "")
 
 
 def command(*arguments, **environment):
@@ -102,7 +102,7 @@ def test_the_scoreboard_says_what_was_measured():
     records += [replace(r, protocol="others", method="k-means", purity=r.purity - 0.2) for r in records]
     scoreboard = make_scoreboard(records)
     text = markdown(scoreboard)
-    assert scoreboard.columns[:2] == (("paper", "CC-NMF"), ("ours", "CC-NMF auto"))
+    assert scoreboard.columns[:2] == (("paper", "CC-NMF"), ("ours", "GraphCCNMF"))
     assert "| KHAN* | 0.63 | **0.620 ± 0.014** | 0.420 ± 0.014 | > k-means (other methods), p = 0.009 |" in text
     assert "| mean | 0.630 | 0.620 | 0.420 | |" in text
     assert "other <genes>" in text

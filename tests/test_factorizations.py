@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
+from conecollapse._linalg import ratio
 from conecollapse.factorization import SOLVERS, anls, em, hals, initialize, mu, multiplicative, onp_mf, orthogonality, pnmf
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.data import squared_norm
 from conecollapse.factorization.inits import INITS
-from conecollapse.factorization.mu import encode_divergence, ratio
+from conecollapse.factorization.mu import encode_divergence
 from conecollapse.factorization.onmf.em import gram_matrix
 from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.tables import as_table
 
 METHODS = {
     "mu": mu,
@@ -42,7 +43,7 @@ def rises(history, scale):
 def test_objective_never_rises(name, problem):
     X, W, H = problem
     result = METHODS[name](X, W, H, tol=0.0, max_iter=30)
-    scale = dense(X).sum() if name == "kl" else max(squared_norm(X), result.history[0])
+    scale = dense(X).sum() if name == "kl" else max(as_table(X).squared_norm, result.history[0])
     assert rises(result.history, scale) <= 1e-13
 
 
@@ -67,7 +68,7 @@ def test_factors_are_finite_non_negative_and_of_the_data_s_precision(name, probl
 def test_the_objective_is_the_squared_error_of_the_factors(name, problem):
     X, W, H = problem
     result = METHODS[name](X, W, H, max_iter=10)
-    assert result.objective == pytest.approx(squared_error(X, result.W, result.H), abs=1e-12 * squared_norm(X))
+    assert result.objective == pytest.approx(squared_error(X, result.W, result.H), abs=1e-12 * as_table(X).squared_norm)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -78,7 +79,7 @@ def test_the_sparse_path_equals_the_dense_path(name, problem):
     fixed = {"sweeps": 3} if name == "hals" else {}  # their number follows the cost of a product
     a = METHODS[name](dense(X), W, H, tol=0.0, max_iter=5, **fixed)
     b = METHODS[name](sp.csr_array(X), W, H, tol=0.0, max_iter=5, **fixed)
-    scale = dense(X).sum() if name == "kl" else squared_norm(X)
+    scale = dense(X).sum() if name == "kl" else as_table(X).squared_norm
     assert a.objective == pytest.approx(b.objective, abs=1e-10 * scale)
 
 
@@ -147,7 +148,7 @@ def test_all_plain_solvers_reach_the_same_exact_factorization():
     X = rng.dirichlet(np.ones(4), size=50) @ H
     W0, H0 = initialize(X, 4, "nndsvda", rng)
     for name, limit in (("anls", 1e-6), ("hals", 1e-6), ("mu", 1e-2)):
-        assert METHODS[name](X, W0, H0, tol=0, max_iter=800).objective <= limit * squared_norm(X)
+        assert METHODS[name](X, W0, H0, tol=0, max_iter=800).objective <= limit * as_table(X).squared_norm
 
 
 @pytest.mark.parametrize("solver", ["em", "onp-mf"])

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from conecollapse import HierarchicalNMF, InvalidInputError, OrthogonalNMF, select_rank
-from conecollapse.estimators.rank import cophenetic_correlation, shuffle_features
-from conecollapse.factorization.spectrum import leading_eigenpairs
-from conecollapse.graphs import (
+from conecollapse.affinity.graphs import (
     WEIGHTS,
-    Diffusion,
     check_graph,
-    diffusion,
+    diffused_graph,
     knn_graph,
     n_parts,
     neighbor_rows,
     normalized,
     tie_small_parts,
 )
+from conecollapse.affinity.spectrum import leading_eigenpairs
+from conecollapse.estimators.rank import cophenetic_correlation
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, contingency, normalized_mutual_info_score, purity_score
+from conecollapse.tables import DiffusedTable, as_table
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -67,8 +67,8 @@ def test_diffusion_applied_is_diffusion_formed(seed, damping):
     rng = np.random.default_rng(seed)
     X = rng.random((30, 4))
     G = knn_graph(X, 3)
-    M = diffusion(G, damping)
-    operator = Diffusion(normalized(G), damping)
+    M = diffused_graph(G, damping).array
+    operator = DiffusedTable(normalized(G), damping)
     B = rng.standard_normal((30, 3))
     np.testing.assert_allclose(operator @ B, M @ B, atol=1e-11)
     np.testing.assert_allclose(operator.T @ B, M.T @ B, atol=1e-11)
@@ -84,7 +84,7 @@ def test_diffusion_of_a_table():
     X = rng.random((30, 4))
     G = knn_graph(X, 3)
     base = sp.random_array((30, 8), density=0.4, rng=rng).tocsr()
-    operator, M = Diffusion(normalized(G), 0.6, base), diffusion(G, 0.6) @ base
+    operator, M = DiffusedTable(normalized(G), 0.6, base), diffused_graph(G, 0.6).array @ base
     B, C = rng.random((8, 2)), rng.random((30, 2))
     np.testing.assert_allclose(operator @ B, M @ B, atol=1e-12)
     np.testing.assert_allclose(operator.T @ C, M.T @ C, atol=1e-12)
@@ -92,7 +92,7 @@ def test_diffusion_of_a_table():
 
 def test_isolated_samples_have_a_place_in_the_diffusion():
     G = sp.csr_array((3, 3))
-    np.testing.assert_allclose(diffusion(G, 0.5), 2 * np.eye(3))
+    np.testing.assert_allclose(diffused_graph(G, 0.5).array, 2 * np.eye(3))
 
 
 def test_new_samples_find_their_neighbours():
@@ -108,9 +108,9 @@ def test_new_samples_find_their_neighbours():
         (lambda X: knn_graph(X, 2, metric="manhattan"), r"metric must be one of auto, euclidean, cosine; got 'manhattan'"),
         (lambda X: knn_graph(X, 2, weights="heat"), r"weights must be one of binary, cosine, local, shared; got 'heat'"),
         (lambda X: knn_graph(X, 2, weights="cosine", metric="euclidean"), r'weights="cosine" needs metric="cosine"'),
-        (lambda X: diffusion(knn_graph(X, 2), 1.0), r"damping must be a number above 0 and below 1; got 1\.0"),
-        (lambda _: diffusion(-np.ones((3, 3))), r"G has 9 negative entries.*a graph needs weights >= 0"),
-        (lambda _: diffusion(np.triu(np.ones((3, 3)))), r"G is not symmetric"),
+        (lambda X: diffused_graph(knn_graph(X, 2), 1.0), r"damping must be a number above 0 and below 1; got 1\.0"),
+        (lambda _: diffused_graph(-np.ones((3, 3))), r"G has 9 negative entries.*a graph needs weights >= 0"),
+        (lambda _: diffused_graph(np.triu(np.ones((3, 3)))), r"G is not symmetric"),
         (check_graph, r"a graph of samples is square"),
     ],
 )
@@ -130,9 +130,9 @@ def test_graphs_know_no_scale_and_no_storage(scale, metric):
 
 def test_the_largest_entry_of_a_diffusion_is_on_its_diagonal():
     G = knn_graph(np.random.default_rng(0).random((60, 4)), 4)
-    M = diffusion(G, 0.8)
+    M = diffused_graph(G, 0.8).array
     assert M.max() == M.diagonal().max()
-    assert Diffusion(normalized(G), 0.8).max() == pytest.approx(M.max(), rel=0.25)
+    assert DiffusedTable(normalized(G), 0.8).peak == pytest.approx(M.max(), rel=0.25)
 
 
 @pytest.mark.slow
@@ -160,11 +160,11 @@ def test_row_weights_of_a_diffusion():
     rng = np.random.default_rng(0)
     G = knn_graph(rng.random((30, 4)), 3)
     base, weights = sp.csr_array(rng.random((30, 8))), rng.random(30) + 0.5
-    M = diffusion(G, 0.6) @ base.toarray()
-    operator = Diffusion(normalized(G), 0.6, base, row_weights=weights)
+    M = diffused_graph(G, 0.6).array @ base.toarray()
+    operator = DiffusedTable(normalized(G), 0.6, base, row_weights=weights)
     np.testing.assert_allclose(operator @ np.eye(8), M * weights[:, None], atol=1e-12)
     np.testing.assert_allclose(operator.T @ np.eye(30), (M * weights[:, None]).T, atol=1e-12)
-    unit = Diffusion(normalized(G), 0.6, base, row_weights=weights, unit_rows=True)
+    unit = DiffusedTable(normalized(G), 0.6, base, row_weights=weights, unit_rows=True)
     np.testing.assert_allclose(np.linalg.norm(unit @ np.eye(8), axis=1), weights, rtol=0.3)
 
 
@@ -267,7 +267,7 @@ def test_cophenetic_correlation_of_agreement_is_one():
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_shuffled_features_keep_their_values(make):
     X = np.random.default_rng(0).random((20, 5)) * (np.random.default_rng(1).random((20, 5)) < 0.5)
-    Y = shuffle_features(make(X), np.random.default_rng(0))
+    Y = as_table(make(X)).shuffled(np.random.default_rng(0)).array
     Y = Y.toarray() if sp.issparse(Y) else Y
     np.testing.assert_allclose(np.sort(Y, axis=0), np.sort(X, axis=0))
     assert not np.array_equal(Y, X)

@@ -324,10 +324,10 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_file(kind, ours, tmp_path, monke
 @pytest.mark.parametrize(
     ("kind", "ours"),
     [
-        (".npy", "conecollapse.blocks.sources.check_promise"),
-        (".mtx", "conecollapse.blocks.mtx.check_extent"),
-        (".h5ad", "conecollapse.blocks.h5ad.check_extent"),
-        (".h5ad", "conecollapse.blocks.watch.WatchedFile.check"),
+        (".npy", "conecollapse.tables.sources.arrays.check_promise"),
+        (".mtx", "conecollapse.tables.sources.mtx.check_extent"),
+        (".h5ad", "conecollapse.tables.sources.h5ad.check_extent"),
+        (".h5ad", "conecollapse.tables.sources.watch.WatchedFile.check"),
     ],
 )
 def test_a_mistake_of_ours_is_not_blamed_on_a_file_read_in_blocks(kind, ours, tmp_path, monkeypatch):
@@ -399,7 +399,7 @@ def test_formulas_in_names_do_not_reach_the_files_live(tmp_path):
     names = LIVE + TAME
     X = rng.random((len(names), 6)) + np.kron(np.eye(2), np.ones((len(names), 3)))[: len(names)]
     frame = pd.DataFrame(X, index=names, columns=["=1", "+2", "-3", "@4", "five", "'-6"])
-    run = cluster(read_table(frame, features_in="columns"), 2, target=np.array(names), random_state=0, affinity=None)
+    run = cluster(read_table(frame, features_in="columns"), 2, target=np.array(names), random_state=0, method="features")
     save(run, tmp_path / "out")
     for file in ("labels.csv", "rays.csv"):
         with open(tmp_path / "out" / file, encoding="utf-8", newline="") as stream:

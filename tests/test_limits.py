@@ -14,12 +14,14 @@ from conecollapse import (
     Cone,
     ConeCollapse,
     EmptyDataWarning,
+    GraphCCNMF,
     HierarchicalNMF,
     InvalidInputError,
     MultiplicativeNMF,
     OrthogonalNMF,
     ProjectiveNMF,
     SparseNMF,
+    affinity,
 )
 from conecollapse.blocks import open_table
 from conecollapse.factorization import SOLVERS, Factorization, anls, best_of_starts, hals, initialize, mu, pnmf
@@ -40,12 +42,12 @@ MODELS = [
     CCNMF(weighting="unit"),
     CCNMF.paper(2),
     CCNMF(max_rays=6),
-    CCNMF(affinity="knn", n_neighbors=3),
-    CCNMF(affinity="diffusion", n_neighbors=3),
-    CCNMF(affinity="auto"),
-    HierarchicalNMF(affinity="diffusion", n_neighbors=3),
+    CCNMF(affinity=affinity.KNN(3)),
+    CCNMF(affinity=affinity.Diffusion(3)),
+    GraphCCNMF(),
+    HierarchicalNMF(affinity=affinity.Diffusion(3)),
 ]
-CONES = [ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate"), ConeCollapse("approximate", weights="mass")]
+CONES = [ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate"), ConeCollapse("approximate", weighting="mass")]
 FITTED = (
     "embedding_",
     "components_",
@@ -153,7 +155,7 @@ def test_a_pure_factorization_refuses_squares_that_it_cannot_hold(method, scale,
 
 def test_encodings_that_would_overflow_are_refused():
     model = HierarchicalNMF(2, random_state=0).fit(np.random.default_rng(0).random((8, 4)) * 1e-200)
-    with pytest.raises(InvalidInputError, match="in the unit of the samples of `fit`"):
+    with pytest.raises(InvalidInputError, match="so much larger than the samples of `fit`"):
         model.transform(np.full((1, 4), 1e200))
 
 
@@ -214,9 +216,9 @@ CHOOSING = [
     OrthogonalNMF(),
     OrthogonalNMF(init="random"),
     OrthogonalNMF(solver="mu", n_init=3),
-    CCNMF(affinity="auto"),
-    CCNMF(affinity="knn", metric="cosine"),
-    CCNMF(affinity="diffusion", metric="cosine"),
+    GraphCCNMF(),
+    CCNMF(affinity=affinity.KNN(metric="cosine")),
+    CCNMF(affinity=affinity.Diffusion(metric="cosine")),
     HierarchicalNMF(init="random", n_init=3),
     AlternatingNMF(),
 ]
@@ -237,7 +239,7 @@ def test_the_same_whole_numbers_give_the_same_clusters_in_any_type_and_order(mod
     np.testing.assert_array_equal(clone(model).fit(sp.csc_array(X.astype(np.float32))).labels_, stored.labels_)
 
 
-@pytest.mark.parametrize("model", [CCNMF(), OrthogonalNMF(), CCNMF(affinity="auto")], ids=repr)
+@pytest.mark.parametrize("model", [CCNMF(), OrthogonalNMF(), GraphCCNMF()], ids=repr)
 def test_sparse_and_dense_storage_of_the_same_numbers_give_the_same_clusters(model):
     for name, X in whole_numbers().items():
         model = clone(model).set_params(n_components=5, random_state=0)
@@ -284,11 +286,11 @@ def test_a_component_that_fits_nothing_is_given_back_in_balance():
 ON_SAMPLES = [
     HierarchicalNMF(affinity="knn"),
     HierarchicalNMF(affinity="diffusion"),
-    OrthogonalNMF(affinity="knn", metric="cosine"),
+    OrthogonalNMF(affinity=affinity.KNN(metric="cosine")),
     OrthogonalNMF(affinity="diffusion", solver="mu"),
     CCNMF(affinity="knn"),
     CCNMF(affinity="diffusion"),
-    CCNMF(affinity="auto"),
+    GraphCCNMF(),
     CCNMF(),
     HierarchicalNMF(),
     MultiplicativeNMF(loss="kullback-leibler"),
@@ -310,13 +312,13 @@ def test_samples_of_zeros_get_no_cluster(model, store):
         model.fit(store(X))
     np.testing.assert_array_equal(model.labels_[empty], -1)
     assert not model.embedding_[empty].any()
-    if model.affinity:  # where samples are compared with each other, those of zeros have no say at all
+    if model.affinity or isinstance(model, GraphCCNMF):  # where samples are compared with each other, those of zeros have no say at all
         np.testing.assert_array_equal(model.labels_[others], without.labels_)
         np.testing.assert_allclose(model.embedding_[others], without.embedding_)
-    if model.affinity in ("knn", "diffusion"):
+    if model.affinity:
         assert model.components_.shape == (3, 39)
         assert not model.components_[:, empty].any()
-    if isinstance(model, CCNMF) and model.affinity in ("knn", "diffusion"):
+    if isinstance(model, CCNMF) and model.affinity:
         assert not np.isin(model.ray_indices_, empty).any()
         assert model.coefficients_.shape == (len(model.ray_indices_), 39)
     assert np.isfinite(model.profiles_).all()
@@ -333,7 +335,7 @@ def test_no_sample_is_a_neighbour_of_one_that_holds_nothing():
     X = (rng.random((40, 60)) < 0.05) * 1.0  # samples with little in common are further from each other than from zero
     X[np.arange(40), np.arange(40)] += 1
     X = np.vstack([X, np.zeros((3, 60))])
-    model = OrthogonalNMF(2, affinity="knn", metric="cosine", random_state=0)
+    model = OrthogonalNMF(2, affinity=affinity.KNN(metric="cosine"), random_state=0)
     with pytest.warns(EmptyDataWarning, match="samples 40, 41, 42"):
         labels = model.fit_predict(X)
     np.testing.assert_array_equal(labels, [*model.fit_predict(X[:40]), -1, -1, -1])
@@ -358,7 +360,7 @@ def test_a_start_from_labels_or_factors_leaves_samples_of_zeros_out():
     labels = np.arange(12) % 2
     for init in (labels, (rng.random((12, 2)), rng.random((2, 12)))):
         with pytest.warns(EmptyDataWarning, match="sample 4"):
-            model = HierarchicalNMF(2, affinity="knn", n_neighbors=3, init=init, max_iter=5).fit(X)
+            model = HierarchicalNMF(2, affinity=affinity.KNN(3), init=init, max_iter=5).fit(X)
         assert model.labels_[4] == -1
 
 

@@ -33,7 +33,7 @@ def test_number_of_rays_and_certificate(name, n_rays):
 
 def test_a_mass_weighted_epsilon_cone_of_text():
     P = load_points("MED")
-    cone = Cone.approximate(P, max_residual=0.3, max_rays=60, weights="mass")
+    cone = Cone.approximate(P, max_residual=0.3, max_rays=60, weighting="mass")
     assert cone.n_rays <= 60
     cone.verify(P)
 

@@ -21,6 +21,7 @@ from conecollapse import (
     ConeCollapseError,
     ConeFileError,
     EmptyDataWarning,
+    GraphCCNMF,
     InvalidInputError,
     RunFolderError,
 )
@@ -110,8 +111,7 @@ class TestCluster:
         stages = []
         run = cluster(read_table(genes), 3, target=TRUTH, image_shape=(4, 6), progress=lambda *event: stages.append(event[0]))
         assert results(run)["purity"] == 1
-        assert isinstance(run.model, CCNMF)
-        assert run.model.affinity == "auto"
+        assert isinstance(run.model, GraphCCNMF)
         assert run.labels is run.model.labels_
         assert run.cone.ray_names.tolist() == [GENES[j] for j in run.cone.ray_indices]
         assert run.cone.verify(X.T).n_rays == run.cone.n_rays
@@ -120,19 +120,19 @@ class TestCluster:
         assert run.kind == "cluster"
         assert set(run.timings) == {"cone", "clusters"}
         assert {"cone", "clusters"} <= set(stages)
-        assert run.parameters == {"n_components": 3, "affinity": "auto", "random_state": 0}
-        assert {name for name, _ in run.top_features(2)[0]} <= set(GENES)
+        assert run.parameters == {"n_components": 3, "method": "graph", "random_state": 0}
+        assert {feature.name for feature in run.top_features(2)[0]} <= set(GENES)
 
     @pytest.mark.slow
     def test_the_rank_is_chosen(self):
-        run = cluster(read_table(X), "auto", affinity=None, n_init=2)
+        run = cluster(read_table(X), "auto", method=CCNMF(n_init=2))
         assert run.rank.rank == run.model.n_components == 3
         assert results(run)["rank_reason"].startswith("the largest mean adjusted Rand index")
         assert run.parameters["n_components"] == "auto"
 
     def test_sparse_float32_and_other_affinities(self):
-        for table, affinity in ((sp.csr_array(X), "auto"), (X.astype(np.float32), None), (X, "knn")):
-            run = cluster(read_table(table), 3, affinity=affinity, n_init=2)
+        for table, method in ((sp.csr_array(X), "graph"), (X.astype(np.float32), "features"), (X, "knn")):
+            run = cluster(read_table(table), 3, method=method)
             assert results(run)["cluster_sizes"].tolist() == [5, 5, 5]
             assert run.cone.n_points == 24
 
@@ -142,8 +142,7 @@ class TestCluster:
             ({"n_components": 16}, "16 clusters were asked for, but there are only 15 samples"),
             ({"n_components": 0}, "at least 1"),
             ({"n_components": 2.5}, "integer"),
-            ({"n_components": 3, "affinity": "nearest"}, "affinity"),
-            ({"n_components": 3, "solvr": "em"}, "CCNMF has no parameter 'solvr'"),
+            ({"n_components": 3, "method": "nearest"}, "`method` must be one of graph, features, knn, diffusion, or a CCNMF"),
             ({"n_components": 3, "target": ["a", "b"]}, "2 labels for 15 samples"),
             ({"n_components": 3, "image_shape": (5, 5)}, "images of 5 x 5 have 25 pixels, but the table has 24 features"),
         ],
@@ -156,7 +155,7 @@ class TestCluster:
         def interrupted(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(CCNMF, "fit", interrupted)
+        monkeypatch.setattr(GraphCCNMF, "fit", interrupted)
         with pytest.raises(Interrupted) as caught:
             cluster(read_table(X), 3)
         save(caught.value.finished, tmp_path / "out")
@@ -168,7 +167,7 @@ class TestRays:
         table = read_table(genes)
         exact = rays(table)
         few = rays(table, max_residual=0.2)
-        some = rays(table, max_rays=4, weights="mass")
+        some = rays(table, max_rays=4, weighting="mass")
         assert exact.cone.n_rays > few.cone.n_rays
         assert some.cone.n_rays == 4
         assert some.cone.ray_names.tolist() == [GENES[j] for j in some.cone.ray_indices]
@@ -242,7 +241,7 @@ class TestSave:
         def full(*_, **__):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        run = cluster(read_table(genes), 3, n_init=1)
+        run = cluster(read_table(genes), 3)
         save(run, tmp_path / "out")
         before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
         if when != "report":
@@ -264,7 +263,7 @@ class TestSave:
             raise KeyboardInterrupt
 
         with pytest.raises(Interrupted, match="only the report is missing"):
-            save(cluster(read_table(genes), 3, n_init=1), tmp_path / "out", slow)
+            save(cluster(read_table(genes), 3), tmp_path / "out", slow)
         assert not (tmp_path / "out" / "report.html").exists()
         assert verify(tmp_path / "out")
 
@@ -290,7 +289,7 @@ class TestVerify:
 
     @pytest.mark.parametrize("how", [{"normalize": "unit-samples"}, {"tfidf": True}, {"tfidf": True, "normalize": "max"}])
     def test_prepared_tables_name_the_feature_that_changed(self, how, genes, tmp_path):
-        save(cluster(prepare(read_table(genes), **how), 3, n_init=2), tmp_path / "out")
+        save(cluster(prepare(read_table(genes), **how), 3), tmp_path / "out")
         assert verify(tmp_path / "out").notes == ()
         frame = pd.read_csv(genes, index_col=0, float_precision="round_trip")
         frame.iloc[9, 3] += 0.001
@@ -323,7 +322,7 @@ class TestVerify:
             verify(saved)
 
     def test_data_in_memory(self, tmp_path):
-        save(cluster(read_table(X), 3, n_init=1), tmp_path / "out")
+        save(cluster(read_table(X), 3), tmp_path / "out")
         with pytest.raises(RunFolderError, match="data in memory"):
             verify(tmp_path / "out")
         assert verify(tmp_path / "out", data=X)

@@ -85,7 +85,7 @@ assert 1 - len(wrong) / len(X) == purity_score(person, graph.labels_)
 # are pixels. But neighbouring pixels are alike, so few of them *nearly* generate all. The curve says how nearly.
 
 assert pixels.cone_.n_rays == X.shape[1]
-few = Cone.approximate(X.T, max_residual=0.05, max_rays=60, weights="mass")
+few = Cone.approximate(X.T, max_residual=0.05, max_rays=60, weighting="mass")
 print(pixels.cone_.n_rays, "rays exactly;", few.n_rays, "rays leave no pixel further than", round(few.tol, 3))
 few.verify(X.T)
 plots.epsilon_path(few).show()

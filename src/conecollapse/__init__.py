@@ -5,9 +5,10 @@
 - `Cone.approximate`: few rays with a guaranteed largest residual.
 - `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.blocks`: the same for data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
+- `GraphCCNMF`: clusters of samples over a graph chosen from the data.
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`, `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`):
   factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
-- `conecollapse.metrics`, `conecollapse.graphs`, `conecollapse.factorization`: scores, graph inputs, the methods as pure functions.
+- `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
 
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from conecollapse.estimators import (
         CCNMF,
         AlternatingNMF,
+        BaseNMF,
         ConeCollapse,
+        GraphCCNMF,
         HierarchicalNMF,
         MultiplicativeNMF,
         OrthogonalNMF,
@@ -61,7 +64,9 @@ _HOMES = {
     "conecollapse.estimators": (
         "CCNMF",
         "AlternatingNMF",
+        "BaseNMF",
         "ConeCollapse",
+        "GraphCCNMF",
         "HierarchicalNMF",
         "MultiplicativeNMF",
         "OrthogonalNMF",
@@ -72,12 +77,13 @@ _HOMES = {
     ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("blocks", "certificates", "geometry")
+_MODULES = ("affinity", "blocks", "certificates", "geometry")
 
 __all__ = [
     "CCNMF",
     "AlternatingNMF",
     "ApproximateCertificate",
+    "BaseNMF",
     "Certificate",
     "CertificateError",
     "CheckpointError",
@@ -91,6 +97,7 @@ __all__ = [
     "DatasetError",
     "DatasetNotFoundError",
     "EmptyDataWarning",
+    "GraphCCNMF",
     "HierarchicalNMF",
     "InvalidInputError",
     "Iteration",

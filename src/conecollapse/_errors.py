@@ -62,3 +62,7 @@ class ClusterError(ConeCollapseError, RuntimeError):
     """
 
     cone: object = None
+
+    def __init__(self, what: str, remedy: str = "What its workers held is lost; start a cluster and call again.") -> None:
+        super().__init__(f"{what} {remedy}")
+        self.what = what

@@ -6,11 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._threads import for_ranges
-from conecollapse._types import FloatArray, IntArray, Points, Sparse
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 
 _PROJECTION_SEED = 0x5EED  # any fixed direction in general position serves; fixed, so that runs repeat
 _ROUNDING = 1e-14
 FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of squares below this have lost digits to underflow
+TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
 
 
@@ -110,6 +111,42 @@ def pair_distances(U: Points, a: IntArray, b: IntArray, block: int = 4096) -> Fl
         piece = slice(start, start + block)
         out[piece] = row_norms(U[a[piece]] - U[b[piece]])
     return out
+
+
+def unit_columns(A: AnyArray) -> AnyArray:
+    """A with columns of unit length; those that are zero stay zero."""
+    length = np.linalg.norm(A, axis=0)
+    return A / np.where(length > 0, length, 1).astype(A.dtype)
+
+
+def as_dense(X: Points) -> AnyArray:
+    """X itself, or the dense array with the entries of a sparse one."""
+    return X.toarray() if sp.issparse(X) else X
+
+
+def scaled_rows(X: Points, d: FloatArray) -> Points:
+    """``diag(d) X``."""
+    return sp.diags_array(d) @ X if sp.issparse(X) else X * d[:, None]
+
+
+def scaled_columns(X: Points, d: FloatArray) -> Points:
+    """``X diag(d)``."""
+    return X @ sp.diags_array(d) if sp.issparse(X) else X * d
+
+
+def root(X: Points) -> Points:
+    """The square root of every entry."""
+    return X.sqrt() if sp.issparse(X) else np.sqrt(X)
+
+
+def columns_as_points(X: Points) -> Points:
+    """The columns as rows: a CSR array if X is sparse, contiguous otherwise."""
+    return sp.csr_array(X.T) if sp.issparse(X) else np.ascontiguousarray(X.T)
+
+
+def ratio(numerator: AnyArray, denominator: AnyArray) -> AnyArray:
+    """Quotient of non-negative arrays in which a zero denominator counts as tiny."""
+    return numerator / np.where(denominator > 0, denominator, denominator.dtype.type(TINY))
 
 
 def take_rows(U: Points, rows: IntArray) -> Points:

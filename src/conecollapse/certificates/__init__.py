@@ -3,7 +3,7 @@
 from conecollapse.certificates.blocked import check_blocks
 from conecollapse.certificates.checker import check
 from conecollapse.certificates.claims import AnyCertificate, ApproximateCertificate, Certificate, Verdict, plain, vectors
-from conecollapse.certificates.witnesses import KINDS, Combination, Metric, Support, Vectors, Witnesses
+from conecollapse.certificates.witnesses import KINDS, Combination, Metric, SparseVectors, Support, Vectors, Witnesses
 
 __all__ = [
     "KINDS",
@@ -12,6 +12,7 @@ __all__ = [
     "Certificate",
     "Combination",
     "Metric",
+    "SparseVectors",
     "Support",
     "Vectors",
     "Verdict",

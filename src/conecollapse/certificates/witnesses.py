@@ -2,9 +2,10 @@ r"""Witnesses: vectors that prove rays. One class for each way to write many of 
 
 A witness of the ray :math:`u_i` is a vector g with :math:`g \cdot u_i > 0 \ge g \cdot u_j` for every other point j. For any y in the cone
 of the others :math:`\|g\| \|u_i - y\| \ge g \cdot (u_i - y) \ge g \cdot u_i`, so the ray is at least :math:`g \cdot u_i / \|g\|` away
-from that cone. A dense vector for each ray is often wasteful, so there are four forms:
+from that cone. A dense vector for each ray is often wasteful, so there are five forms:
 
 - `Vectors`: the vectors themselves;
+- `SparseVectors`: sparse vectors, each less one number in every coordinate;
 - `Metric`: one matrix T and one centre for all, :math:`g_i = T T' (q_i - centre) - offset_i` with :math:`q_i = u_i / \sum u_i`;
 - `Support`: a few values on the support of :math:`u_i` and one value ``-lift`` everywhere off it, for sparse points;
 - `Combination`: weights of the points, :math:`g_i = \sum_j W_{ij} u_j`, whose size does not depend on the dimension. For points in very
@@ -101,6 +102,27 @@ class Vectors(_Explicit):
     def plain(cls, given: Any, n_rays: int, n_points: int, dim: int) -> Vectors:  # noqa: ARG003
         of = form.indices("of", given.of, None, 0, n_rays)
         return cls(of, form.floats("G", given.G, (len(of), dim)))
+
+
+@dataclass(frozen=True)
+class SparseVectors(_Explicit):
+    """Each witness as a sparse vector less an offset in every coordinate."""
+
+    kind: ClassVar[str] = "sparse vectors"
+    of: IntArray
+    G: Sparse  # (k, dim)
+    offset: FloatArray  # (k,)
+
+    def vectors(self, U: Points, rays: IntArray, which: IntArray) -> FloatArray:  # noqa: ARG002
+        return np.asarray(self.G[which].toarray() - self.offset[which, None])
+
+    def take(self, which: IntArray) -> SparseVectors:
+        return SparseVectors(self.of[which], sp.csr_array(self.G[which]), self.offset[which])
+
+    @classmethod
+    def plain(cls, given: Any, n_rays: int, n_points: int, dim: int) -> SparseVectors:  # noqa: ARG003
+        of = form.indices("of", given.of, None, 0, n_rays)
+        return cls(of, form.sparse("G", given.G, (len(of), dim)), form.floats("offset", given.offset, (len(of),)))
 
 
 @dataclass(frozen=True)
@@ -209,8 +231,8 @@ class Support:
         return cls(of, form.sparse("F", given.F, (len(of), dim)), lift)
 
 
-Witnesses = Vectors | Metric | Support | Combination
-KINDS: tuple[type[Witnesses], ...] = (Vectors, Metric, Support, Combination)
+Witnesses = Vectors | SparseVectors | Metric | Support | Combination
+KINDS: tuple[type[Witnesses], ...] = (Vectors, SparseVectors, Metric, Support, Combination)
 
 
 def row_lengths(R: Points) -> FloatArray:

@@ -91,7 +91,7 @@ def _dataset(dataset: Any, seed: int) -> list[Measured]:
     from sklearn.cluster import KMeans
     from sklearn.decomposition import NMF
 
-    from conecollapse.estimators import CCNMF, HierarchicalNMF
+    from conecollapse.estimators import GraphCCNMF, HierarchicalNMF
     from conecollapse.metrics import purity_score
 
     X, r = dataset.X, dataset.n_classes
@@ -107,7 +107,7 @@ def _dataset(dataset: Any, seed: int) -> list[Measured]:
         "nimfa Nmf": lambda: _nimfa(X, r) / length,
     }
     clusters = {
-        "conecollapse CCNMF": lambda: purity_score(dataset.y, CCNMF(r, affinity="auto", random_state=seed).fit_predict(X)),
+        "conecollapse GraphCCNMF": lambda: purity_score(dataset.y, GraphCCNMF(r, random_state=seed).fit_predict(X)),
         "scikit-learn k-means": lambda: purity_score(dataset.y, KMeans(r, n_init=10, random_state=seed).fit_predict(X)),
         "scikit-learn NMF, argmax": lambda: purity_score(dataset.y, NMF(r, **start).fit_transform(X).argmax(axis=1)),
     }

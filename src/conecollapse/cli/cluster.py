@@ -11,7 +11,7 @@ from conecollapse.cli import options
 from conecollapse.cli.terminal import as_options, say, say_json, working
 
 LISTED = 12  # clusters whose sizes are printed one by one
-AFFINITIES = ("auto", "none", "knn", "diffusion")
+METHODS = ("graph", "features", "knn", "diffusion")  # as `conecollapse.runs` has them, which takes longer to import
 
 
 def cluster(
@@ -24,7 +24,9 @@ def cluster(
     names: options.Names = None,
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
-    affinity: Annotated[str, typer.Option(help="What is factorized: auto, none (the features), knn or diffusion (a graph).")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="What is factorized: graph (chosen from the data), features, knn or diffusion (a plain graph).")
+    ] = "graph",
     image_shape: options.ImageShape = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     report: options.Report = True,
@@ -41,8 +43,8 @@ def cluster(
     from conecollapse.runs import cluster as run_cluster
 
     n_components, shape = options.clusters(k), options.image_shape(image_shape)
-    if affinity not in AFFINITIES:
-        raise InvalidInputError(f"--affinity must be one of {', '.join(AFFINITIES)}; got {affinity!r}.")
+    if method not in METHODS:
+        raise InvalidInputError(f"--method must be one of {', '.join(METHODS)}; got {method!r}.")
     folder = options.out_folder(out, file, "clusters")
     check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
@@ -53,7 +55,7 @@ def cluster(
             run = run_cluster(
                 table,
                 n_components,
-                affinity=None if affinity == "none" else affinity,
+                method=method,
                 target=target,
                 random_state=seed,
                 image_shape=shape,

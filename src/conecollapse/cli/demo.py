@@ -91,7 +91,7 @@ def _few_pixels(run: Any) -> None:
     from conecollapse.geometry.cone import Cone
 
     P = run.table.X.T
-    few = Cone.approximate(P, max_residual=0.3, weights="mass")
+    few = Cone.approximate(P, max_residual=0.3, weighting="mass")
     few.verify(P)
     say(f"  But the cone of {few.n_rays} of them (#) comes near every pixel: no pixel is further from it than {few.tol:.2f} of the")
     say("  longest pixel's length. That is the epsilon-cone; verified too.")

@@ -49,7 +49,7 @@ def rays(
             table,
             max_residual=max_residual,
             max_rays=max_rays,
-            weights="mass" if mass else None,
+            weighting="mass" if mass else "unit",
             image_shape=shape,
             progress=progress,
         )

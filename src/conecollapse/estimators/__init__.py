@@ -1,7 +1,9 @@
 """scikit-learn estimators. They hold no mathematics: that is in `conecollapse.factorization` and `conecollapse.geometry`."""
 
+from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators.ccnmf import CCNMF
 from conecollapse.estimators.cone_collapse import ConeCollapse
+from conecollapse.estimators.graph_ccnmf import GraphCCNMF
 from conecollapse.estimators.nmf import (
     AlternatingNMF,
     HierarchicalNMF,
@@ -15,7 +17,9 @@ from conecollapse.estimators.rank import RankSelection, select_rank
 __all__ = [
     "CCNMF",
     "AlternatingNMF",
+    "BaseNMF",
     "ConeCollapse",
+    "GraphCCNMF",
     "HierarchicalNMF",
     "MultiplicativeNMF",
     "OrthogonalNMF",

@@ -1,156 +1,166 @@
-"""What all factorizing estimators share: input, restarts, labels, new samples. The maths is in `conecollapse.factorization`."""
+"""What all factorizing estimators share: input, labels, new samples. The maths is in `conecollapse.factorization`."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import as_matrix, check_count, check_finite
+from conecollapse._checks import as_matrix, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_lengths
-from conecollapse._types import AnyArray, BoolArray, IntArray, Points
-from conecollapse.blocks import BlockedTable, as_table
-from conecollapse.estimators._affinity import Input, make_input
+from conecollapse._types import AnyArray, BoolArray, IntArray
+from conecollapse.affinity import Precomputed, Source, resolve
+from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
+from conecollapse.estimators._input import check_range, check_table, generator, in_dtype, safe_unit, warn_of_empty, warn_of_samples
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tables import (
-    NO_CLUSTER,
-    carries_rounding,
-    check_range,
-    check_table,
-    filled_lines,
-    generator,
-    in_dtype,
-    safe_unit,
-    warn_of_empty,
-    warn_of_samples,
-    working_table,
-)
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.data import Factorization, squared_error, squared_norm
+from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
+from conecollapse.tables import Equations, Table
 
 EMPTY_SAMPLES = f"kept in place, with zero encodings and the label {NO_CLUSTER}, which means no cluster"
 
 
-def rival_means(profiles: AnyArray, k: int) -> Any:
-    """For each feature its largest mean in a cluster other than k; 0 where there is no other."""
-    others = np.delete(profiles, k, axis=0)
-    return others.max(axis=0) if len(others) else 0
-
-
-def cluster_sizes(labels: Any, n_clusters: int) -> IntArray:
-    """Samples in each cluster; those without one are not counted."""
-    labels = np.asarray(labels)
-    return np.bincount(labels[labels != NO_CLUSTER], minlength=n_clusters)
-
-
-def _in_range(table: Points) -> Points:
-    if not isinstance(table, BlockedTable):
-        check_finite(table, "X, in the unit of the samples of `fit`,")
-    return table
-
-
+@dataclass(eq=False, repr=False)
 class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators: ``X ~ embedding_ @ components_`` and ``labels_``, the component that says most about each sample.
+    """The interface of every factorization: ``X ~ embedding_ @ components_``, and a cluster for each sample.
 
+    `fit` takes dense and sparse arrays, data frames, opened files (`conecollapse.blocks.open_table`) and Dask arrays.
+
+    Parameters
+    ----------
+    n_components : int
+        The rank r: number of components, and of clusters.
+    affinity : None, "knn", "diffusion", "precomputed" or an object of `conecollapse.affinity`
+        What is factorized: the table X, a graph of its samples, or X itself as a graph. The words are shorthands for ``KNN()``,
+        ``Diffusion()`` and ``Precomputed()``.
+    init : str, pair (W, H) or array of labels
+        "random", "nndsvd", "nndsvda", "nndsvdar", "spectral" (k-means on the spectral embedding), or "auto": nndsvda, or random where the
+        rank exceeds a side of X.
+    n_init : int
+        Number of starts; the smallest objective is kept, and of starts that end within 1e-5 of it the first.
+    tol : float
+        Relative change of the objective in one iteration that ends the run.
+    max_iter : int
+        Most iterations of a run.
+    random_state : int, RandomState or None
+        Random seed.
+
+    Attributes
+    ----------
+    labels_ : (n_samples,) array
+        The component with the largest weighted encoding, `label_weights_` times `embedding_`; -1 for a sample without any. Components
+        are numbered by the number of their samples, largest first.
+    embedding_ : (n_samples, r) array
+        The factor W: the encodings of the training samples.
+    components_ : (r, n_features) array
+        The factor H; on a graph, (r, n_samples).
+    label_weights_ : (r,) array
+        What makes the columns of `embedding_` comparable: the lengths of the rows of `components_`.
+    profiles_ : (r, n_features) array
+        The mean sample of each cluster; `top_features` lists what distinguishes them.
+    reconstruction_err_, relative_err_ : float
+        ``|X - W H|``, and that over ``|X|``.
+    history_ : array
+        The objective of the start and after every iteration, as a share of ``|X|^2`` (of the sum of X for the divergence).
+    n_iter_, converged_, status_ : int, bool, str
+        How the best run ended, the last as a sentence.
+
+    Notes
+    -----
     They are not tagged as scikit-learn clusterers, because that tag promises to take negative numbers.
     """
 
-    _is_orthogonal = False  # whether `orthogonality_` is reported
-    _needs_every_sample = False  # whether each component must have a sample of its own
-    _takes_blocks = False  # whether `fit` works on tables in blocks
-    _encodings_scale = False  # whether W scales with the data, rather than H
+    n_components: int = 2
+    _: KW_ONLY
+    affinity: Any = None
+    init: Any = "auto"
+    n_init: int = 1
+    tol: float = 1e-5
+    max_iter: int = 500
+    random_state: Any = None
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        affinity: str | None = None,
-        n_neighbors: int = 5,
-        metric: str = "auto",
-        damping: float = 0.8,
-        init: Any = "auto",
-        n_init: int = 1,
-        tol: float = 1e-5,
-        max_iter: int = 500,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.affinity = affinity
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.damping = damping
-        self.init = init
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _is_orthogonal = False  # whether `orthogonality_` is reported, and W is the method's own
+    _needs_every_sample = False  # whether each component must have a sample of its own
+    _encodings_scale = False  # whether W scales with the data, rather than H
 
     def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
         """Factorize ``X`` (n_samples, n_features)."""
         X = check_table(self, X, reset=True)
         empty = warn_of_empty(X, EMPTY_SAMPLES, self)
+        affinity = resolve(self.affinity)
+        self._joins_neighbours = self._compares_samples or (affinity is not None and affinity.is_graph)
+        if self._joins_neighbours and not X.in_memory:
+            raise InvalidInputError(f"a graph of samples needs the whole table in memory, and X is {X.kind}; CCNMF() takes it as it is.")
         self._check_parameters(X, int((~empty).sum()))
-        self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, carries_rounding(X)
+        self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, X.is_rounded
         self._unit = safe_unit(X)
-        table = working_table(X, self._unit)
-        check_range(X, table, self._unit)
-        self._on_graph = np.flatnonzero(~empty) if self._is_graph else None
-        source = self._make_input(table[self._on_graph] if self._is_graph and empty.any() else table)
+        working = X.divided(self._unit)
+        check_range(X, working, self._unit)
+        self._on_graph = np.flatnonzero(~empty) if self._joins_neighbours else None
+        samples = working.rows(self._on_graph) if self._joins_neighbours and empty.any() else working
+        source = Source(samples) if affinity is None else affinity.source(samples, self.n_components)
+        assert source.table is not None
         result = self._factorize(source.table, generator(self.random_state))
-        self._set_factors(result, source, empty)
-        self._input = source.forget()
-        self.profiles_ = self._profiles(table)
-        if isinstance(X, BlockedTable):
-            self.labels_: Any = X.wrap(self.labels_)
+        self._set_factors(self._numbered(result, source.table), source, empty)
+        self._source = source.forget()
+        self.profiles_ = self._profiles(working)
+        self.labels_: Any = X.wrap(self.labels_)
         return self
 
     @property
-    def _is_graph(self) -> bool:
-        """Whether a graph is made of the samples. A sample of zeros has no direction and no neighbours, and is left out of it."""
-        return self.affinity not in (None, "precomputed")
+    def _compares_samples(self) -> bool:
+        """Whether the method itself joins samples with their neighbours. A sample of zeros has none, and is left out."""
+        return False
 
-    def _profiles(self, table: Points) -> AnyArray:
+    def _profiles(self, table: Table) -> AnyArray:
         """Mean sample of each cluster; zero for clusters without samples."""
-        n, r = table.shape[0], self.components_.shape[0]
+        r = len(self.components_)
+        members = np.zeros((table.shape[0], r))
         rows = np.flatnonzero(self.labels_ != NO_CLUSTER)
-        members = sp.csr_array((np.ones(len(rows)), (rows, self.labels_[rows])), shape=(n, r))
-        sums = (table.T @ members.toarray()).T if isinstance(table, BlockedTable) else members.T @ table
-        means = (sums.toarray() if sp.issparse(sums) else sums) / np.maximum(cluster_sizes(self.labels_, r), 1)[:, None]
+        members[rows, self.labels_[rows]] = 1.0
+        means = (table.T @ members).T / np.maximum(cluster_sizes(self.labels_, r), 1)[:, None]
         return in_dtype(np.asarray(means) * self._unit, self._dtype)
 
-    def top_features(self, n_features: int = 10) -> list[list[tuple[str, float]]]:
-        """For each cluster the features that tell it from the others: name, and mean inside it minus the largest mean elsewhere.
+    def top_features(self, n_features: int = 10, names: Any = None) -> list[list[TopFeature]]:
+        """For each cluster the features that distinguish it: column, name, and mean inside it minus the largest mean elsewhere.
 
         Ranked by that difference, so features that are large everywhere do not lead every list. Works on graphs too, where
-        ``components_`` is over samples.
+        ``components_`` is over samples. ``names`` are those of the features; by default the names of the columns that `fit` saw, else
+        x0, x1, ...
         """
         check_is_fitted(self)
         count = check_count(n_features, "n_features")
-        names = getattr(self, "feature_names_in_", None)
-        names = np.array([f"x{j}" for j in range(self.n_features_in_)]) if names is None else names
-        lists = []
-        for k, profile in enumerate(self.profiles_):
-            lead = profile - rival_means(self.profiles_, k)
-            lists.append([(str(names[j]), float(lead[j])) for j in np.argsort(-lead, kind="stable")[:count]])
-        return lists
+        if names is None:
+            names = getattr(self, "feature_names_in_", None)
+        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
+        if len(names) != self.n_features_in_:
+            raise InvalidInputError(f"there are {len(names)} names for {self.n_features_in_} features; give one for each.")
+        return top_features(self.profiles_, names, count)
 
-    def fit_predict(self, X: Any, y: Any = None) -> IntArray:  # noqa: ARG002
+    def fit_predict(self, X: Any, y: Any = None) -> IntArray:
         """Factorize ``X`` and return `labels_`."""
-        labels: IntArray = self.fit(X).labels_
+        labels: IntArray = self.fit(X, y).labels_
         return labels
 
-    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:  # noqa: ARG002
-        """Factorize ``X`` and encode it by the components found, as `transform` does; `embedding_` has the method's own factor."""
-        encodings: AnyArray = self.fit(X).transform(X)
-        return encodings
+    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
+        """Factorize ``X`` and return the encodings of its samples: `embedding_`, or `transform` of ``X`` where the method's own factor is
+        no encoding.
+        """
+        encodings: AnyArray = self.fit(X, y).embedding_
+        return encodings if self._embedding_encodes else self.transform(X)
+
+    @property
+    def _embedding_encodes(self) -> bool:
+        """Whether `embedding_` is what `transform` gives for the training samples."""
+        return True
 
     def transform(self, X: Any) -> AnyArray:
         """Encodings of samples, known or new: the non-negative least-squares solution over the components."""
@@ -160,13 +170,13 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return in_dtype(codes * self._unit if self._encodings_scale else codes, X.dtype)
 
     def predict(self, X: Any) -> IntArray:
-        """The component that says most about each sample; -1 for a sample that has nothing of any, one of zeros among them."""
+        """The component with the largest weighted encoding of each sample; -1 for a sample without any, such as one of zeros."""
         check_is_fitted(self)
-        codes, empty = self._encodings(check_table(self, X, reset=False))
+        table = check_table(self, X, reset=False)
+        codes, empty = self._encodings(table)
         warn_of_samples(empty, EMPTY_SAMPLES)
-        labels = self._labels(codes)
-        table = as_table(X)
-        return labels if table is None else table.wrap(labels)
+        labels: IntArray = table.wrap(self._labels(codes, self.label_weights_))
+        return labels
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Samples (rows of the graph, where an affinity is used) from encodings: ``X @ components_``."""
@@ -180,70 +190,78 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
         check_is_fitted(self)
-        table, H = self._scaled(check_table(self, X, reset=False))[0], self._H
-        if table is None:
+        working = self._working(check_table(self, X, reset=False))[0]
+        if working is None:
             return 1.0
-        C, G = self._input.product(table, H.T), H @ H.T
-        W = solve_rows(G, C)
-        norm2 = self._input.squared_norm(table)
-        return 1.0 - squared_error(norm2, C, W, W.T @ W, G) / norm2 if norm2 > 0 else 1.0
+        rows = self._source.place(working)
+        equations, norm2 = rows.row_equations(self._H), rows.squared_norm
+        return 1.0 - equations.error(norm2, solve_rows(equations.G, equations.C)) / norm2 if norm2 > 0 else 1.0
 
-    def _scaled(self, X: Points) -> tuple[Points | None, BoolArray]:
-        """The working table of checked samples, and which samples hold anything: the others are left out of it, None if all are."""
-        filled = filled_lines(X)[0]
+    def _working(self, X: Table) -> tuple[Table | None, BoolArray]:
+        """Checked samples in the unit of `fit`, and which of them are not all zero: on a graph only these, None if there are none."""
+        filled = X.filled
         if not filled.any():
             return None, filled
         with np.errstate(over="ignore"):
-            table = working_table(X, self._unit)
-        if isinstance(table, BlockedTable) or filled.all():
-            return _in_range(table), filled
-        return _in_range(table[np.flatnonzero(filled)]), filled
+            working = X.divided(self._unit)
+        if not np.isfinite(working.peak):
+            raise InvalidInputError(
+                "X is so much larger than the samples of `fit` that, in their unit, it leaves the range of floating point."
+            )
+        return (working.rows(np.flatnonzero(filled)) if self._joins_neighbours and not filled.all() else working), filled
 
-    def _encodings(self, X: Points) -> tuple[AnyArray, BoolArray]:
+    def _encodings(self, X: Table) -> tuple[AnyArray, BoolArray]:
         """Encodings of checked samples in the unit of the working table, and which samples are all zero: their encodings are zero."""
-        table, filled = self._scaled(X)
+        working, filled = self._working(X)
         codes = np.zeros((X.shape[0], len(self._H)))
-        if table is not None:
-            found = self._encode(table)
+        if working is not None:
+            found = self._encode(self._source.place(working))
             codes[filled if len(found) == filled.sum() else slice(None)] = found
         if not np.isfinite(codes).all():
             raise InvalidInputError("X is so much larger than the samples of `fit` that its encodings leave the range of floating point.")
         return codes, ~filled
 
-    def _make_input(self, X: Points) -> Input:
-        return make_input(
-            X,
-            self.affinity,
-            n_neighbors=self.n_neighbors,
-            metric=self.metric,
-            damping=self.damping,
-            n_components=self.n_components,
-        )
-
-    def _factorize(self, table: Points, rng: np.random.Generator) -> Factorization:
+    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
         raise NotImplementedError
 
-    def _encode(self, X: Points) -> AnyArray:
-        H = self._H
-        return solve_rows(H @ H.T, self._input.product(X, H.T))
+    def _encode(self, rows: Table) -> AnyArray:
+        """The codes over H of rows of the table that is factorized."""
+        equations = rows.row_equations(self._H)
+        return solve_rows(equations.G, equations.C)
 
-    def _set_factors(self, result: Factorization, source: Input, empty: BoolArray) -> None:
-        unit = self._unit if source.is_table else 1.0
-        unit_W, unit_H = (unit, 1.0) if self._encodings_scale else (1.0, unit)
+    def _numbered(self, result: Factorization, table: Table) -> Factorization:
+        """The factors with W as `transform` has it, and components numbered by the sizes of their clusters."""
         self._H = result.H
+        if not self._is_orthogonal:
+            W = self._encode(table)
+            result = replace(result, W=W, error=squared_error(table, W, result.H))
+        weights = self._label_weights()
+        order = largest_first(self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H))
+        self._H = result.H[order]
+        self.label_weights_ = weights[order]
+        self._renumber(order)
+        return replace(result, W=np.ascontiguousarray(result.W[:, order]), H=self._H)
+
+    def _renumber(self, order: IntArray) -> None:
+        """Further factors of a method in this order of components."""
+
+    def _set_factors(self, result: Factorization, source: Source, empty: BoolArray) -> None:
+        assert source.table is not None
+        unit = 1.0 if source.is_graph else self._unit
+        unit_W, unit_H = (unit, 1.0) if self._encodings_scale else (1.0, unit)
         W = self._among_samples(result.W.T, len(empty)).T
         W[empty] = 0
-        H = result.H if source.is_table else self._among_samples(result.H, len(empty))
+        H = self._among_samples(result.H, len(empty)) if source.is_graph else result.H
         self.embedding_ = in_dtype(W * unit_W if unit_W != 1 else W, self._dtype)
         self.components_ = in_dtype(H * unit_H if unit_H != 1 else H, self._dtype)
-        self.labels_ = self._labels(W)
+        self.labels_ = self._labels(W, self.label_weights_)
         self.history_ = result.history / result.scale
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
         self.status_ = result.status
         error = float(np.sqrt(result.error))
         self.reconstruction_err_ = error * float(unit)
-        self.relative_err_ = error / np.sqrt(squared_norm(source.table))
+        self.relative_err_ = error / np.sqrt(source.table.squared_norm)
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
         if not result.converged and self.tol > 0:
@@ -257,8 +275,9 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         columns[:, self._on_graph] = on_graph
         return columns
 
-    def _labels(self, W: AnyArray) -> IntArray:
-        labels: IntArray = (W * self._label_weights()).argmax(axis=1).astype(np.int64)
+    @staticmethod
+    def _labels(W: AnyArray, weights: AnyArray) -> IntArray:
+        labels: IntArray = (W * weights).argmax(axis=1).astype(np.int64)
         labels[~W.any(axis=1)] = NO_CLUSTER
         return labels
 
@@ -266,22 +285,22 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """What makes columns of W comparable: the length of what they contribute is ``w_ik |h_k|``."""
         return row_lengths(self._H)
 
-    def _check_parameters(self, X: Points, n_filled: int) -> None:
+    def _check_parameters(self, X: Table, n_filled: int) -> None:
         r = check_count(self.n_components, "n_components")
         check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
         if not (isinstance(self.tol, (int, float, np.integer, np.floating)) and 0 <= self.tol < np.inf):
             raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
-        limit = n_filled if self._needs_every_sample or self._is_graph else X.shape[0]
+        limit = n_filled if self._needs_every_sample or self._joins_neighbours else X.shape[0]
         if r > limit:
             held = " that are not all zero" if limit < X.shape[0] else ""
             raise InvalidInputError(f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most that many.")
 
-    def _start(self, table: Points) -> Any:
+    def _start(self, table: Table) -> Any:
         """``init``, or what "auto" means here; a pair (W, H) in the units of the table."""
         if isinstance(self.init, str) and self.init == "auto":
             return "nndsvda" if self.n_components <= min(table.shape) else "random"
-        if is_pair(self.init) and self._unit != 1 and not self._is_graph:
+        if is_pair(self.init) and self._unit != 1 and not self._joins_neighbours:
             W, H = (np.asarray(part) for part in self.init)
             return (W / self._unit, H) if self._encodings_scale else (W, H / self._unit)
         return self._init_on_graph()
@@ -315,6 +334,18 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.affinity == "precomputed"
+        tags.input_tags.pairwise = self.affinity == "precomputed" or isinstance(self.affinity, Precomputed)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def one_cluster_codes(equations: Equations) -> AnyArray:
+    """For each row the one component that explains most of it, with its least-squares coefficient: the model of disjoint supports."""
+    squares = np.diag(equations.G)
+    lengths = np.sqrt(squares)
+    scores = np.divide(equations.C, lengths, out=np.zeros_like(equations.C), where=lengths > 0)
+    best = scores.argmax(axis=1)
+    rows = np.arange(len(best))
+    codes = np.zeros_like(equations.C)
+    codes[rows, best] = np.maximum(scores[rows, best], 0) / np.where(lengths[best] > 0, lengths[best], 1.0)
+    return codes

@@ -11,15 +11,15 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import check_count
+from conecollapse._checks import as_matrix, check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import row_lengths, unit_rows
+from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
 from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
-from conecollapse.blocks import BlockedTable, as_table
+from conecollapse.estimators._input import check_table, in_dtype, warn_of_empty
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tables import check_table, in_dtype, warn_of_empty
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
+from conecollapse.tables import Table
 
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
 
@@ -35,11 +35,11 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
     ----------
     method : {"certified", "paper", "approximate"}
         The exact cone by the fast certified method, by Algorithm 1 of the paper (the same rays), or an epsilon-cone.
-    tol : float
+    cone_tol : float
         Numerical tolerance of the exact methods.
     eta : float
         Tilt of Algorithm 1.
-    max_residual, max_rays, weights : float, int or None, None or "mass"
+    max_residual, max_rays, weighting : float, int or None, "unit" or "mass"
         Of the epsilon-cone, see `Cone.approximate`.
     points : {"features", "samples"}
 
@@ -69,25 +69,23 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
     array([ 0.   , -0.707])
     """
 
-    _takes_blocks = True
-
     def __init__(
         self,
         method: str = "certified",
         *,
-        tol: float = 1e-8,
+        cone_tol: float = 1e-8,
         eta: float = 0.25,
         max_residual: float = 0.05,
         max_rays: int | None = None,
-        weights: str | None = None,
+        weighting: str = "unit",
         points: str = "features",
     ) -> None:
         self.method = method
-        self.tol = tol
+        self.cone_tol = cone_tol
         self.eta = eta
         self.max_residual = max_residual
         self.max_rays = max_rays
-        self.weights = weights
+        self.weighting = weighting
         self.points = points
 
     def fit(self, X: Any, y: Any = None) -> ConeCollapse:  # noqa: ARG002
@@ -113,16 +111,10 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             raise InvalidInputError(f"max_rays = {self.max_rays} is for an epsilon-cone; add method='approximate', or leave it out.")
         known = getattr(self, "cone_", None)
         labels = X.index if self.points == "samples" and hasattr(X, "iloc") else None
-        if self.points == "samples" and as_table(X) is not None:
-            raise InvalidInputError("of a table in blocks the features are the points; for samples use Cone.from_points or from_blocks.")
         X, arrived = self._checked_block(X, known)
         warn_of_empty(X, "kept in place, as zeros", arrived)
-        if isinstance(X, BlockedTable):
-            return self._take(self._block(X), X.lengths, known, arrived, labels)
-        table = X if self.points == "features" else (sp.csr_array(X.T) if sp.issparse(X) else X.T)  # its columns are the points
-        block = self._block(table)
-        lengths = unit_rows(sp.csr_array(table.T) if sp.issparse(table) else table.T)[1]
-        return self._take(block, lengths, known, arrived, labels)
+        table = X if self.points == "features" else X.transposed()  # its columns are the points
+        return self._take(self._block(table), table.column_lengths, known, arrived, labels)
 
     def _take(self, block: Cone, lengths: FloatArray, known: Cone | None, arrived: Any, labels: Any) -> ConeCollapse:
         cone = block if known is None else known.merge(block)
@@ -135,7 +127,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         cone.ray_names = None if names is None else np.asarray(names, dtype=object)[cone.ray_indices]
         return self
 
-    def _checked_block(self, X: Any, known: Cone | None) -> tuple[Points, Any]:
+    def _checked_block(self, X: Any, known: Cone | None) -> tuple[Table, Any]:
         """The block, and an estimator that has learned its width and names; `self` where the block must have those already known."""
         if known is not None and self.points == "samples":
             return check_table(self, X, reset=False), self
@@ -159,17 +151,17 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _block(self, table: Points) -> Cone:
+    def _block(self, table: Table) -> Cone:
         if self.max_rays is not None:
             check_count(self.max_rays, "max_rays")
         return data_cone(
             table,
             self.method,
-            tol=self.tol,
+            tol=self.cone_tol,
             eta=self.eta,
             max_residual=self.max_residual,
             max_rays=self.max_rays,
-            weighting=self.weights,  # None or "mass", checked there
+            weighting=self.weighting,
         )
 
     def _forget(self) -> None:
@@ -206,28 +198,26 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         if self.points == "samples":
             X = check_table(self, X, reset=False)
-            return in_dtype(np.asarray(self.cone_.coefficients(X)), X.dtype)
+            return in_dtype(np.asarray(self.cone_.coefficients(X.array)), X.dtype)
         return super().transform(X)
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """All features from those that are rays, by their coefficients; with ``points="samples"`` samples from coefficients."""
         check_is_fitted(self)
-        X = X if sp.issparse(X) else np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.cone_.n_rays:
+        X = as_matrix(X, "X")
+        if X.shape[1] != self.cone_.n_rays:
             raise InvalidInputError(f"X has shape {X.shape}; expected {self.cone_.n_rays} columns, one for each ray.")
         return self._rebuilt(X)
 
     def _rebuilt(self, X: Points) -> AnyArray:
         """Whole samples from selected columns, or from coefficients."""
         if self.points == "samples":
-            rebuilt = X @ self.rays_
-            return rebuilt.toarray() if sp.issparse(rebuilt) else np.asarray(rebuilt)
+            return np.asarray(as_dense(X @ self.rays_))
         order = np.argsort(self.ray_indices_)  # columns are selected in increasing order
         lengths = self._point_lengths
         # divided first and multiplied last: the quotient of two lengths can be out of range where the samples are not
-        shares = X @ sp.diags_array(1 / lengths[self.ray_indices_[order]]) if sp.issparse(X) else X / lengths[self.ray_indices_[order]]
-        mixed = shares @ sp.csr_array(self.cone_.point_coefficients.T)[order]
-        return np.asarray((mixed.toarray() if sp.issparse(mixed) else mixed) * lengths)
+        shares = scaled_columns(X, 1 / lengths[self.ray_indices_[order]])
+        return np.asarray(as_dense(shares @ sp.csr_array(self.cone_.point_coefficients.T)[order]) * lengths)
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """Names of the selected features; with ``points="samples"`` one name for each ray."""
@@ -270,7 +260,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         """What is left of each sample beyond the cone, over the sample's length."""
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        unit = unit_rows(X.toarray() if sp.issparse(X) else X)[0]
+        unit = unit_rows(as_dense(X.array))[0]
         with np.errstate(over="ignore", invalid="ignore"):
             near = self.cone_.project(unit) if self.points == "samples" else self._rebuilt(unit[:, np.sort(self.ray_indices_)])
         for i in np.flatnonzero(~np.isfinite(near).all(axis=1))[:1]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
@@ -17,10 +16,10 @@ from sklearn.utils import get_tags
 
 from conecollapse._checks import as_points, check_count
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points
-from conecollapse.estimators._tables import generator, warn_of_empty
+from conecollapse._types import FloatArray, IntArray
+from conecollapse.estimators._input import generator, warn_of_empty
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
-from conecollapse.factorization.data import squared_norm
+from conecollapse.tables import Table, as_table
 
 METHODS = ("stability", "consensus", "residual")
 SHARE = 0.8  # of the samples in each subsample of "stability"
@@ -83,7 +82,7 @@ def select_rank(
     >>> select_rank(X, [2, 3, 4, 5], random_state=0).rank
     3
     """
-    table = as_points(X, "X", needs="NMF needs X >= 0")
+    table = as_table(as_points(X, "X", needs="NMF needs X >= 0"))
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     if not isinstance(candidates, Iterable):
@@ -116,9 +115,9 @@ def _default(method: str) -> Any:
     return OrthogonalNMF(n_init=3)
 
 
-def _fitted(base: Any, r: int, seed: int, X: Points) -> Any:
+def _fitted(base: Any, r: int, seed: int, X: Table) -> Any:
     model = clone(base).set_params(n_components=int(r), random_state=seed)
-    model.fit(X)
+    model.fit(X.array)
     return model
 
 
@@ -126,14 +125,14 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1))
 
 
-def _stability(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+def _stability(X: Table, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
     n = X.shape[0]
     size = int(SHARE * n)
     agreement = np.empty((len(ranks), n_runs))
     for run in range(n_runs):
         a, b = (np.sort(rng.permutation(n)[:size]) for _ in range(2))
         shared, in_a, in_b = np.intersect1d(a, b, return_indices=True)
-        parts = [X[rows][:, rows] if get_tags(base).input_tags.pairwise else X[rows] for rows in (a, b)]
+        parts = [X.rows(rows).columns(rows) if get_tags(base).input_tags.pairwise else X.rows(rows) for rows in (a, b)]
         for k, r in enumerate(ranks):
             first, second = (_fitted(base, r, _seed(rng), part).labels_ for part in parts)
             agreement[k, run] = adjusted_rand_score(first[in_a], second[in_b]) if len(shared) else 0.0
@@ -144,7 +143,7 @@ def _stability(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.rando
     return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason)
 
 
-def _consensus(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+def _consensus(X: Table, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
     n = X.shape[0]
     kept = np.sort(rng.permutation(n)[:MOST_SAMPLES])
     scores = np.empty(len(ranks))
@@ -171,11 +170,11 @@ def cophenetic_correlation(consensus: FloatArray) -> float:
     return float(np.corrcoef(distance, tree)[0, 1])
 
 
-def _residual(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+def _residual(X: Table, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
     errors = np.array([_relative_error(_fitted(base, r, _seed(rng), X), X) for r in ranks])
     shuffled = np.empty((n_runs, len(ranks)))
     for run in range(n_runs):
-        Y = shuffle_features(X, rng)
+        Y = X.shuffled(rng)
         shuffled[run] = [_relative_error(_fitted(base, r, _seed(rng), Y), Y) for r in ranks]
     reference = shuffled.mean(axis=0)
     gains, noise = errors[:-1] - errors[1:], reference[:-1] - reference[1:]
@@ -186,16 +185,5 @@ def _residual(X: Points, ranks: IntArray, base: Any, n_runs: int, rng: np.random
     return RankSelection(rank, "residual", ranks, errors, spread, reference, reason)
 
 
-def _relative_error(model: Any, X: Points) -> float:
-    return float(model.relative_err_) if hasattr(model, "relative_err_") else float(model.reconstruction_err_) / np.sqrt(squared_norm(X))
-
-
-def shuffle_features(X: Points, rng: np.random.Generator) -> Points:
-    """Each feature with its values dealt anew over the samples; a sparse X stays sparse."""
-    if not sp.issparse(X):
-        return rng.permuted(X, axis=0)
-    by_feature = sp.csc_array(X)
-    rows: AnyArray = np.concatenate(
-        [rng.choice(X.shape[0], size=count, replace=False) for count in np.diff(by_feature.indptr)] or [np.zeros(0, np.int64)]
-    )
-    return sp.csr_array(sp.csc_array((by_feature.data, rows, by_feature.indptr), shape=X.shape))
+def _relative_error(model: Any, X: Table) -> float:
+    return float(model.relative_err_) if hasattr(model, "relative_err_") else float(model.reconstruction_err_) / np.sqrt(X.squared_norm)

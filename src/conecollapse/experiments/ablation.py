@@ -1,4 +1,4 @@
-"""The recipe of `CCNMF(affinity="auto")` with one part changed at a time, and with other constants.
+"""The recipe of `GraphCCNMF` with one part changed at a time, and with other constants.
 
 Each variant is a `Method`, and is run and recorded like any other.
 """
@@ -16,16 +16,17 @@ from conecollapse._types import IntArray, Points
 from conecollapse.estimators import OrthogonalNMF
 from conecollapse.experiments.methods import Method
 from conecollapse.experiments.records import Record
-from conecollapse.factorization.auto import auto_ccnmf
 from conecollapse.factorization.ccnmf import data_cone
+from conecollapse.factorization.graph_ccnmf import graph_ccnmf
 from conecollapse.factorization.inits import kmeans_labels
+from conecollapse.tables import Table
 
 RAY_COUNTS = (50, 100, 400, 1000)
-NEIGHBORS, DAMPINGS, VIEW_RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "looseness": None}
+NEIGHBORS, DAMPINGS, VIEW_RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "eigengap ratio": "auto"}
 
 
 class Variant:
-    """The recipe with arguments of `auto_ccnmf` changed; ``start_only`` leaves the factorization out, ``rays`` limits the cone.
+    """The recipe with arguments of `graph_ccnmf` changed; ``start_only`` leaves the factorization out, ``rays`` limits the cone.
 
     The cone has at least twice as many rays as there are clusters.
     """
@@ -37,7 +38,7 @@ class Variant:
 
     def fit_predict(self, X: Points) -> IntArray:
         rng = np.random.default_rng(self.seed)
-        found = auto_ccnmf(X, self.n_components, rng=rng, **self.arguments)
+        found = graph_ccnmf(X, self.n_components, rng=rng, **self.arguments)
         self.view_ = found.choice.view.name
         if self.start_only:
             masses = np.sqrt(np.bincount(found.group))
@@ -51,8 +52,8 @@ _cones: dict[tuple[str, int], Any] = {}  # of this process; the seed does not ch
 def few_rays(count: int) -> Any:
     """A maker of epsilon-cones of at most ``count`` rays, chosen by mass."""
 
-    def make(B: Points) -> Any:
-        key = (joblib.hash(B), count)
+    def make(B: Table) -> Any:
+        key = (joblib.hash(B.array), count)
         if key not in _cones:
             _cones[key] = data_cone(B, "approximate", max_residual=1e-3, max_rays=count, weighting="mass")
         return _cones[key]
@@ -63,11 +64,11 @@ def few_rays(count: int) -> Any:
 class EveryColumn:
     """Replaces the cone: every column that is not zero counts as a ray."""
 
-    def __init__(self, B: Points) -> None:
-        columns = sp.csc_array(B)
-        self.ray_indices = np.flatnonzero(np.diff(columns.indptr))
+    def __init__(self, B: Table) -> None:
+        points = B.points()
+        self.ray_indices = np.flatnonzero(B.filled_columns)
         self.n_rays = len(self.ray_indices)
-        self.rays = sp.csr_array(unit_rows(sp.csr_array(columns[:, self.ray_indices].T))[0])
+        self.rays = unit_rows(points[self.ray_indices])[0]
         places = (np.ones(self.n_rays), (self.ray_indices, np.arange(self.n_rays)))
         self.point_coefficients = sp.csr_array(places, shape=(B.shape[1], self.n_rays))
 
@@ -96,8 +97,8 @@ ABLATION: tuple[Method, ...] = (
     _variant("random start", init="random"),
     _variant("no cone", cone=EveryColumn),
     _variant("unit rays", weighting="unit"),
-    _variant("first view", which=0),
-    _variant("second view", which=1),
+    _variant("first view", view=0),
+    _variant("second view", view=1),
     Method("ablation", "no graph, no cone", NoGraph),
     *(_variant(f"{count} rays", rays=count) for count in RAY_COUNTS),
 )
@@ -106,11 +107,11 @@ CONSTANTS: tuple[Method, ...] = tuple(
     Method(
         "constants",
         f"K = {k}, a = {a}, {rule}",
-        lambda r, seed, k=k, a=a, which=which: Variant(r, seed, n_neighbors=k, damping=a, which=which),  # type: ignore[misc]
+        lambda r, seed, k=k, a=a, view=view: Variant(r, seed, n_neighbors=k, damping=a, view=view),  # type: ignore[misc]
     )
     for k in NEIGHBORS
     for a in DAMPINGS
-    for rule, which in VIEW_RULES.items()
+    for rule, view in VIEW_RULES.items()
 )
 
 

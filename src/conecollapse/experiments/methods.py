@@ -1,6 +1,6 @@
 """Which methods run under which protocol. A method is a name and a function that makes a new model for r clusters and a seed.
 
-- ``ours``: `CCNMF(affinity="auto")`.
+- ``ours``: `GraphCCNMF`.
 - ``others``, "Other methods": k-means and spherical k-means of the samples, and spectral clustering of the graph below; the best of ten
   starts by their own objective, of three for more than 5000 samples.
 - ``graph``, "On a graph": the paper's methods on the symmetric binary graph of 5 nearest neighbours of the samples.
@@ -17,17 +17,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._types import IntArray, Points
+from conecollapse.affinity import KNN
+from conecollapse.affinity.graphs import knn_graph, normalized
+from conecollapse.affinity.spectrum import leading_eigenpairs
 from conecollapse.estimators import (
     CCNMF,
     AlternatingNMF,
+    GraphCCNMF,
     MultiplicativeNMF,
     OrthogonalNMF,
     ProjectiveNMF,
     SparseNMF,
 )
 from conecollapse.factorization.inits import kmeans_labels
-from conecollapse.factorization.spectrum import leading_eigenpairs
-from conecollapse.graphs import knn_graph, normalized
 
 N_NEIGHBORS = 5
 MAX_ITER, TOL = 100, 1e-4  # of the paper's methods; the paper does not say when it stopped
@@ -43,8 +45,8 @@ class Method:
     make: Callable[[int, int], Any]  # (n_components, seed) -> a model with fit_predict
 
 
-def _paper(affinity: str | None) -> dict[str, Callable[[int, int], Any]]:
-    run: dict[str, Any] = {"affinity": affinity, "n_neighbors": N_NEIGHBORS, "max_iter": MAX_ITER, "tol": TOL}
+def _paper(affinity: Any) -> dict[str, Callable[[int, int], Any]]:
+    run: dict[str, Any] = {"affinity": affinity, "max_iter": MAX_ITER, "tol": TOL}
     shared = run | {"init": "random", "n_init": 1}
     return {
         "MU": lambda r, seed: MultiplicativeNMF(r, random_state=seed, **shared),
@@ -127,11 +129,11 @@ def _within(E: Any, labels: IntArray) -> float:
 
 
 METHODS: tuple[Method, ...] = (
-    Method("ours", "CC-NMF auto", lambda r, seed: CCNMF(r, affinity="auto", random_state=seed)),
+    Method("ours", "GraphCCNMF", lambda r, seed: GraphCCNMF(r, random_state=seed)),
     Method("others", "k-means", lambda r, seed: KMeansClusters(r, seed, spherical=False)),
     Method("others", "spherical k-means", lambda r, seed: KMeansClusters(r, seed, spherical=True)),
     Method("others", "spectral", SpectralClusters),
-    *(Method("graph", name, make) for name, make in _paper("knn").items()),
+    *(Method("graph", name, make) for name, make in _paper(KNN(N_NEIGHBORS)).items()),
     *(Method("printed", name, make) for name, make in _paper(None).items()),
 )
 PROTOCOLS = {"ours": "Ours", "others": "Other methods", "graph": "On a graph", "printed": "As printed"}  # and their titles

@@ -18,7 +18,7 @@ from conecollapse.experiments.methods import PROTOCOLS
 from conecollapse.experiments.records import Record
 
 Column = tuple[str, str]  # protocol and method
-OURS: Column = ("ours", "CC-NMF auto")
+OURS: Column = ("ours", "GraphCCNMF")
 PAPER: Column = ("paper", "CC-NMF")
 BRIEF: dict[Column, str] = {
     PAPER: "paper's CC-NMF",
@@ -27,7 +27,7 @@ BRIEF: dict[Column, str] = {
     ("others", "k-means"): "k-means",
     ("others", "spherical k-means"): "spherical k-means",
     ("others", "spectral"): "spectral",
-    OURS: '`CCNMF(affinity="auto")`',
+    OURS: "`GraphCCNMF`",
 }
 AGAINST = "ours against the best other method (rank-sum test)"
 

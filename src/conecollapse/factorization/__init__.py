@@ -1,6 +1,6 @@
 """Every factorization as a pure function: ``method(X, W, H, ...)`` takes a start and returns a `Factorization`.
 
-X is a dense array, a CSR array or an operator (`data`), already checked: the estimators in `conecollapse` are the public door.
+X is a `conecollapse.tables.Table`, or an array that `as_table` makes one of, already checked: the estimators are the public door.
 """
 
 from conecollapse.factorization.anls import anls

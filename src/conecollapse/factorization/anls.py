@@ -20,8 +20,9 @@ import numpy as np
 
 from conecollapse._iterate import Callback, iterate
 from conecollapse._nnls.gram import solve_gram
-from conecollapse._types import AnyArray, FloatArray, Points, Progress
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error, squared_norm
+from conecollapse._types import AnyArray, FloatArray, Progress
+from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.tables import Equations, Table, as_table
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class _State:
 
 
 def anls(
-    X: Points,
+    X: Table,
     W: AnyArray,
     H: AnyArray,
     *,
@@ -48,23 +49,25 @@ def anls(
 
     W only serves to choose the passive sets that the first solve begins with. With penalties, ``objective`` includes them.
     """
-    norm2 = squared_norm(X)
+    X = as_table(X)
+    norm2 = X.squared_norm
     W, H = _balanced(W, H, alpha, eta)
+    ridge = eta * np.eye(W.shape[1])
 
     def step(s: _State) -> _State:
-        HHt = s.H @ s.H.T
-        W = solve_rows(HHt + alpha, X @ s.H.T, s.W > 0)
-        WtW, XtW = W.T @ W, X.T @ W
-        H = solve_rows(WtW + eta * np.eye(len(WtW)), XtW, s.H.T > 0).T
-        return measure(W, H, XtW, WtW)
+        of_rows = X.row_equations(s.H)
+        W = solve_rows(of_rows.G + alpha, of_rows.C, s.W > 0)
+        of_columns = X.column_equations(W)
+        H = solve_rows(of_columns.G + ridge, of_columns.C, s.H.T > 0).T
+        return measure(W, H, of_columns)
 
-    def measure(W: AnyArray, H: AnyArray, XtW: AnyArray, WtW: AnyArray) -> _State:
+    def measure(W: AnyArray, H: AnyArray, of_columns: Equations) -> _State:
         HHt = H @ H.T
         penalties = eta * float(np.trace(HHt)) + alpha * float(np.square(W.sum(axis=1, dtype=np.float64)).sum())
-        error = squared_error(norm2, XtW, H.T, WtW, HHt)
+        error = of_columns.error(norm2, H.T, HHt)
         return _State(W, H, error, error + penalties)
 
-    start = measure(W, H, X.T @ W, W.T @ W)
+    start = measure(W, H, X.column_equations(W))
     trace = iterate(
         step, start, tol=tol, max_iter=max_iter, rounding=rounding_of(X, norm2), callback=callback, progress=progress, stage="ANLS"
     )

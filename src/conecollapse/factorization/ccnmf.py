@@ -42,18 +42,15 @@ import scipy.sparse as sp
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Callback
-from conecollapse._linalg import row_lengths
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress, Sparse
-from conecollapse.blocks import BlockedTable
+from conecollapse._linalg import columns_as_points, row_lengths, scaled_rows
+from conecollapse._types import AnyArray, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import ApproximateCertificate
-from conecollapse.factorization.data import Factorization, squared_error, squared_norm
+from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.onmf import prepared
-from conecollapse.factorization.onmf.em import sample_lengths
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
-from conecollapse.geometry.streaming import cone_of_table
-from conecollapse.graphs import Diffusion
+from conecollapse.tables import Table, as_table
 
 WEIGHTINGS = ("mass", "unit")
 CONES = ("certified", "paper", "approximate")
@@ -63,7 +60,7 @@ CONES = ("certified", "paper", "approximate")
 class ConeFactorization:
     """``X = U V``, ``U ~ A S``, ``X ~ A H`` with ``H = S V``."""
 
-    cone: Cone | None  # None for a diffusion that is only applied, see `ccnmf`
+    cone: Cone
     ray_indices: IntArray  # (c,) which columns of X the rays are
     lengths: FloatArray  # (c,) of these columns
     d: FloatArray  # (c,) weights of the rays in stage 2
@@ -76,7 +73,7 @@ class ConeFactorization:
 
 
 def ccnmf(
-    X: Points,
+    X: Table,
     n_components: int,
     *,
     cone: Cone | None = None,
@@ -94,30 +91,22 @@ def ccnmf(
     """CC-NMF of checked data; ``cone`` is `data_cone(X)` by default.
 
     Starts are made for the matrix of weighted rays, of which an ``init`` given as a pair (A, S) is a factorization too.
-
-    A `Diffusion` has no columns at hand, and needs none: ``M = (I - a N)^-1`` is invertible, so no column is a combination of the
-    others. All of them are rays, row j of ``I - a N`` is a witness for the j-th, and V is diagonal.
     """
     check_weighting(weighting)
-    if isinstance(X, Diffusion):
-        lengths = X.row_lengths  # M is symmetric
-        indices, V = np.arange(X.shape[1]), sp.csr_array(sp.diags_array(lengths))
-        d = lengths if weighting == "mass" else np.ones(len(lengths))
-        rays: Points = X if weighting == "mass" else Diffusion(X.N, X.damping, sp.csr_array(sp.diags_array(1 / lengths)), dtype=X.dtype)
-    else:
-        cone = data_cone(X, progress=progress) if cone is None else cone
-        every, indices = column_lengths(X), cone.ray_indices
-        V, lengths = encoded(X, cone, every), every[indices]
-        d = ray_weights(V, weighting, X.dtype)
-        rays = X.columns(indices, d / lengths) if isinstance(X, BlockedTable) else weighted_rays(cone, d, X.dtype)
-        _warn_of_orthant(cone)
-        _check_reach(rays, n_components)
+    X = as_table(X)
+    cone = data_cone(X, progress=progress) if cone is None else cone
+    every, indices = X.column_lengths, cone.ray_indices
+    V, lengths = encoded(X, cone, every), every[indices]
+    d = ray_weights(V, weighting, X.dtype)
+    rays = weighted_rays(cone, d, X.dtype) if X.in_memory else X.columns(indices, d / lengths)
+    _warn_of_orthant(cone)
+    _check_reach(rays, n_components)
     run = prepared(solver, rays, tol=tol, max_iter=max_iter, callback=callback, progress=progress)
     stage2 = best_of_starts(run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding)
     A = stage2.W
     S = stage2.H / d.astype(X.dtype)
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
-    error = squared_error(squared_norm(X), X @ H.T, A, A.T @ A, H @ H.T)
+    error = squared_error(X, A, H)
     return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2)
 
 
@@ -125,7 +114,7 @@ def _warn_of_orthant(cone: Cone) -> None:
     """When every sample has a feature of its own, the rays are the axes: U is the identity up to order, and says nothing of clusters."""
     if not cone.holds_rays:  # too many samples for each to have a feature of its own
         return
-    entries = np.diff(cone.rays.indptr) if sp.issparse(cone.rays) else (cone.rays != 0).sum(axis=1)
+    entries = np.asarray((cone.rays != 0).sum(axis=1)).ravel()
     if cone.n_rays > 1 and (entries == 1).all():
         warnings.warn(
             f"the cone of the features is the whole orthant of {cone.n_rays} samples: each has a feature of its own, so the rays are the "
@@ -140,9 +129,9 @@ def check_weighting(weighting: Any) -> None:
         raise InvalidInputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}.")
 
 
-def _check_reach(rays: Points, n_components: int) -> None:
+def _check_reach(rays: Table, n_components: int) -> None:
     """A cluster needs a sample with an entry on some ray; an epsilon-cone of few rays may leave samples out."""
-    filled = int((sample_lengths(rays) > 0).sum())
+    filled = int(rays.filled.sum())
     if filled < n_components:
         raise InvalidInputError(
             f"only {filled} samples have an entry on any of the {rays.shape[1]} rays, fewer than n_components = {n_components}; "
@@ -151,52 +140,40 @@ def _check_reach(rays: Points, n_components: int) -> None:
 
 
 def data_cone(
-    X: Points,
+    X: Table,
     method: str = "certified",
     *,
     tol: float = 1e-8,
     eta: float = 0.25,
     max_residual: float = 0.05,
     max_rays: int | None = None,
-    weighting: str | None = None,
+    weighting: Any = "unit",
     progress: Progress = None,
 ) -> Cone:
-    """The cone of the columns of X: certified (exact), by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone."""
-    if isinstance(X, BlockedTable):
-        if method == "certified":
-            return cone_of_table(X, tol)
-        raise InvalidInputError(f"of a table in blocks only the certified cone can be had; got {method!r}.")
-    points = as_points(sp.csr_array(X.T) if sp.issparse(X) else X.T, "X.T")
+    """The cone of the columns of X: certified (exact), by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone.
+
+    Where the inverse of X is known, no column is a combination of the others: all are rays, and row j of the inverse is a witness for the
+    j-th.
+    """
+    X = as_table(X)
+    if method not in CONES:
+        raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
     if method == "certified":
-        return Cone.from_points(points, tol=tol, progress=progress)
+        return Cone.from_table(X, tol, progress=progress)
+    points = as_points(X.points(), "X.T")
     if method == "paper":
         return collapse(points, eta=eta, tol=tol)
-    if method == "approximate":
-        weights: Any = None if weighting == "unit" else weighting
-        return Cone.approximate(points, max_residual=max_residual, max_rays=max_rays, weights=weights)
-    raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
+    return Cone.approximate(points, max_residual=max_residual, max_rays=max_rays, weighting=weighting)
 
 
-def column_lengths(X: Points) -> FloatArray:
-    """Lengths of the columns, in float64."""
-    if isinstance(X, BlockedTable):
-        return X.lengths
-    return row_lengths(sp.csr_array(X.T) if sp.issparse(X) else X.T)
-
-
-def encoded(X: Points, cone: Cone, lengths: FloatArray) -> Sparse:
+def encoded(X: Table, cone: Cone, lengths: FloatArray) -> Sparse:
     """V (c, n_features) with ``X = U V``: as certified where it is unique, else from one solve for each feature over the rays."""
     H = sp.csr_array(sp.diags_array(lengths) @ cone.point_coefficients)
     open_ones = np.flatnonzero(np.diff(H.indptr) > 1)
     is_unique = cone.n_rays <= X.shape[0] or isinstance(cone.certificate, ApproximateCertificate)
-    if is_unique or not cone.holds_rays or sp.issparse(cone.rays) or not len(open_ones):
+    if is_unique or not cone.holds_rays or X.is_sparse or not len(open_ones):
         return sp.csr_array(H.T)
-    if isinstance(X, BlockedTable):
-        place = np.searchsorted(open_ones, X.bounds)
-        pieces = [open_ones[a:b] - start for a, b, start in zip(place[:-1], place[1:], X.bounds[:-1], strict=True)]
-        rows = sp.vstack(X.visit(encoded_columns, pieces, cone, stage="coefficients"))
-    else:
-        rows = encoded_columns(X, open_ones, cone)
+    rows = sp.vstack(list(X.map_columns(encoded_points, open_ones, cone)))
     spread = sp.csr_array((np.ones(len(open_ones)), (open_ones, np.arange(len(open_ones)))), shape=(H.shape[0], len(open_ones)))
     kept = np.ones(H.shape[0])
     kept[open_ones] = 0.0
@@ -205,11 +182,9 @@ def encoded(X: Points, cone: Cone, lengths: FloatArray) -> Sparse:
     return V
 
 
-def encoded_columns(block: Points, columns: IntArray, cone: Cone) -> Sparse:
-    """Coefficients over the rays of these columns, as sparse rows."""
-    if not len(columns):
-        return sp.csr_array((0, cone.n_rays))
-    return cone.coefficients(np.ascontiguousarray(block[:, columns].T), sparse=True)
+def encoded_points(points: AnyArray, cone: Cone) -> Sparse:
+    """Coefficients over the rays of these points, as sparse rows."""
+    return cone.coefficients(points, sparse=True) if len(points) else sp.csr_array((0, cone.n_rays))
 
 
 def mass(V: Sparse) -> FloatArray:
@@ -230,8 +205,6 @@ def ray_weights(V: Sparse, weighting: str, dtype: Any = np.float64) -> FloatArra
     return np.maximum(d, float(np.finfo(dtype).eps) * d.max())
 
 
-def weighted_rays(cone: Cone, d: FloatArray, dtype: Any) -> Points:
+def weighted_rays(cone: Cone, d: FloatArray, dtype: Any) -> Table:
     """``U D`` as a table with a row for each sample, sparse if the rays are."""
-    if sp.issparse(cone.rays):
-        return sp.csr_array((sp.diags_array(d) @ cone.rays).T).astype(dtype)
-    return np.ascontiguousarray((cone.rays * d[:, None]).T, dtype=dtype)
+    return as_table(columns_as_points(scaled_rows(cone.rays, d)).astype(dtype, copy=False))

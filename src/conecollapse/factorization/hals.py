@@ -20,14 +20,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._iterate import Callback, iterate
 from conecollapse._kernels import kernel
 from conecollapse._linalg import row_lengths
 from conecollapse._threads import for_ranges
-from conecollapse._types import AnyArray, Points, Progress
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error, squared_norm
+from conecollapse._types import AnyArray, Progress
+from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.tables import Equations, Table, as_table
 
 MOST_SWEEPS = 8
 SWEEP_SHARE = 0.5  # sweeps may take this share of the time of the product they follow
@@ -46,7 +46,7 @@ class _State:
 
 
 def hals(
-    X: Points,
+    X: Table,
     W: AnyArray,
     H: AnyArray,
     *,
@@ -58,17 +58,18 @@ def hals(
     progress: Progress = None,
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by accelerated HALS; ``sweeps=1, extrapolate=False`` is plain coordinate descent."""
-    norm2 = squared_norm(X)
+    X = as_table(X)
+    norm2 = X.squared_norm
     rounding = rounding_of(X, norm2)
     sweeps_W, sweeps_H = (sweeps, sweeps) if sweeps else _worthwhile_sweeps(X, W.shape[1])
 
     def attempt(s: _State, Ht: AnyArray, beta: float) -> _State:
-        W = sweep(s.W, Ht.T @ Ht, X @ Ht, sweeps_W)
+        W = sweep(s.W, X.row_equations(Ht.T), sweeps_W)
         if beta:
             W = _ahead(W, s.W, beta)
-        WtW, XtW = W.T @ W, X.T @ W
-        new = sweep(Ht, WtW, XtW, sweeps_H)
-        objective = squared_error(norm2, XtW, new, WtW, new.T @ new)
+        of_columns = X.column_equations(W)
+        new = sweep(Ht, of_columns, sweeps_H)
+        objective = of_columns.error(norm2, new)
         return _State(W, new, _ahead(new, s.Ht, beta) if beta else new, beta, s.beta_most, objective)
 
     def step(s: _State) -> _State:
@@ -83,7 +84,7 @@ def hals(
         return replace(plain, beta=s.beta / SHRINK, beta_most=s.beta)
 
     Ht = np.ascontiguousarray(H.T)
-    objective = squared_error(norm2, X @ Ht, W, W.T @ W, Ht.T @ Ht)
+    objective = X.row_equations(Ht.T).error(norm2, W)
     start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
     trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="HALS")
     W, Ht = _balanced(trace.state.W, trace.state.Ht)
@@ -113,14 +114,14 @@ def _ahead(new: AnyArray, old: AnyArray, beta: float) -> AnyArray:
     return np.maximum(out, 0, out=out)
 
 
-def sweep(W: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> AnyArray:
+def sweep(W: AnyArray, equations: Equations, sweeps: int) -> AnyArray:
     """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries.
 
     A row of gradients ``c - w G`` goes along with each row of W; a coordinate that does not move costs nothing.
     """
     out = np.array(W, order="C")
-    gradient = np.ascontiguousarray(C) - out @ G
-    G = np.ascontiguousarray(G)
+    gradient = np.ascontiguousarray(equations.C) - out @ equations.G
+    G = np.ascontiguousarray(equations.G)
 
     def work(start: int, stop: int) -> None:
         _sweep_rows(out, G, gradient, sweeps, start, stop)
@@ -129,11 +130,10 @@ def sweep(W: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> AnyArray:
     return out
 
 
-def _worthwhile_sweeps(X: Points, r: int) -> tuple[int, int]:
+def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
     """Rounds whose cost is a fair share of the product with X that each half step pays for anyway."""
     n, m = X.shape
-    entries = X.nnz if sp.issparse(X) else np.count_nonzero(X) if isinstance(X, np.ndarray) else n * m  # the same, dense or sparse
-    return tuple(int(np.clip(1 + SWEEP_SHARE * (entries + (m + n - k) * r) / (k * r), 1, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
+    return tuple(int(np.clip(1 + SWEEP_SHARE * (X.n_entries + (m + n - k) * r) / (k * r), 1, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
 
 
 @kernel(fastmath=True)

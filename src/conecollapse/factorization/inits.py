@@ -14,22 +14,23 @@ import scipy.sparse.linalg as spla
 
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.blocks.table import Columns
-from conecollapse.factorization.data import mean_entry
+from conecollapse._linalg import as_dense
+from conecollapse._types import AnyArray, IntArray
+from conecollapse.tables import DenseTable, Table, as_table
 
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
 SMALL_SIDE = 600  # samples or features up to which singular vectors come from the eigenvectors of a Gram matrix
-MANY = 3  # so they do when more than 1/3 of them are wanted
+MOST_OF_THEM = 3  # so they do when more than 1/3 of them are wanted
 SOFT = 0.2  # what a cluster start adds to every entry of A, so that multiplicative updates can still move it (Ding et al.)
 FILL = 0.01  # NNDSVDar fills zeros with random numbers up to this share of the mean
 
 
-def initialize(X: Points, n_components: int, init: Any, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+def initialize(X: Table, n_components: int, init: Any, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
     """A start (W, H) in the precision of X.
 
     ``init`` is one of `INITS`, a pair of arrays (W, H), or an array of ``n_samples`` cluster labels.
     """
+    X = as_table(X)
     n, m = X.shape
     if not isinstance(init, str):
         return _custom(X, n_components, init)
@@ -38,8 +39,6 @@ def initialize(X: Points, n_components: int, init: Any, rng: np.random.Generator
     elif init == "spectral":
         return from_labels(X, kmeans_labels(spectral_embedding(X, n_components, rng), n_components, rng), n_components)
     elif init in INITS:
-        if isinstance(X, Columns):
-            raise InvalidInputError(f"init={init!r} needs the whole table in memory; use init='spectral', 'random' or labels.")
         if n_components > min(n, m):
             raise InvalidInputError(
                 f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(n, m)}; got {n_components}. Use init='random'."
@@ -50,13 +49,13 @@ def initialize(X: Points, n_components: int, init: Any, rng: np.random.Generator
     return W.astype(X.dtype, copy=False), H.astype(X.dtype, copy=False)
 
 
-def _random(X: Points, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+def _random(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
     """Half-normal entries whose product has the mean of X."""
-    scale = np.sqrt(mean_entry(X) / r)
+    scale = np.sqrt(X.mean_entry / r)
     return scale * np.abs(rng.standard_normal((X.shape[0], r))), scale * np.abs(rng.standard_normal((r, X.shape[1])))
 
 
-def _nndsvd(X: Points, r: int, variant: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+def _nndsvd(X: Table, r: int, variant: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
     """Non-negative double SVD (Boutsidis & Gallopoulos 2008): the larger of the two non-negative parts of each singular triplet."""
     U, s, Vt = singular_vectors(X, r, rng)
     W, H = np.zeros((X.shape[0], r)), np.zeros((r, X.shape[1]))
@@ -69,7 +68,7 @@ def _nndsvd(X: Points, r: int, variant: str, rng: np.random.Generator) -> tuple[
             root = np.sqrt(s[k] * lengths[0] * lengths[1])
             W[:, k], H[k] = root * u / lengths[0], root * v / lengths[1]
     # the mean of X in the unit of the factors, which is the root of that of X: for data in [0, 1] it is the mean itself
-    mean = mean_entry(X) / np.sqrt(X.max())
+    mean = X.mean_entry / np.sqrt(X.peak)
     for F in (W, H):
         F[1e-12 * F.max(initial=0.0) > F] = 0.0
         zeros = F == 0
@@ -80,40 +79,38 @@ def _nndsvd(X: Points, r: int, variant: str, rng: np.random.Generator) -> tuple[
     return W, H
 
 
-def singular_vectors(X: Points, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray, AnyArray]:
+def singular_vectors(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray, AnyArray]:
     """The r leading singular triplets (U, s, V'), largest first, with signs fixed so that runs repeat."""
     n, m = X.shape
     side = min(n, m)
-    if (side <= SMALL_SIDE or r * MANY > side) and (isinstance(X, np.ndarray | Columns) or sp.issparse(X)):
-        U, s, Vt = _from_gram(X, r)
-    elif r >= side:  # an operator with no more columns than triplets are wanted: few enough to be formed
-        U, s, Vt = _from_gram(np.asarray(X @ np.eye(m, dtype=X.dtype)), r)
+    is_small = side <= SMALL_SIDE or r * MOST_OF_THEM > side
+    K = X.gram(cheaply=False) if is_small else None
+    if K is not None:
+        U, s, Vt = _from_gram(X, K, r)
+    elif r >= side:  # no more columns than triplets are wanted: few enough to be formed
+        formed = DenseTable(np.asarray(X @ np.eye(m, dtype=X.dtype)))
+        U, s, Vt = _from_gram(formed, formed.gram(), r)
     else:
         start = rng.standard_normal(side).astype(X.dtype)
-        U, s, Vt = spla.svds(X, k=r, v0=start)
+        U, s, Vt = spla.svds(X.operator(), k=r, v0=start)
         U, s, Vt = U[:, ::-1], s[::-1], Vt[::-1]
     sign = np.where(np.abs(U.max(axis=0)) >= np.abs(U.min(axis=0)), 1.0, -1.0)
     return U * sign, s, Vt * sign[:, None]
 
 
-def _from_gram(X: Points, r: int) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Singular vectors of the shorter side from its Gram matrix, those of the longer by one product."""
-    wide = X.shape[0] <= X.shape[1]
-    Y = X if wide else X.T
-    K: Any = X.small_gram() if isinstance(X, Columns) else Y @ Y.T
-    if K is None:  # the blocks lie across: through the longer side
-        K = Y @ (Y.T @ np.eye(Y.shape[0], dtype=X.dtype))
-    K = (K.toarray() if sp.issparse(K) else K).astype(np.float64)
+def _from_gram(X: Table, K: AnyArray, r: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Singular vectors of the shorter side from its Gram matrix K, those of the longer by one product."""
+    is_wide = X.shape[0] <= X.shape[1]
     side = len(K)
-    values, U = scipy.linalg.eigh(K, subset_by_index=[max(side - r, 0), side - 1])
+    values, U = scipy.linalg.eigh(K.astype(np.float64), subset_by_index=[max(side - r, 0), side - 1])
     values, U = values[::-1], U[:, ::-1]
     s = np.sqrt(np.maximum(values, 0.0))
-    V = np.asarray(Y.T @ U.astype(X.dtype))
+    V = X.T @ U.astype(X.dtype) if is_wide else X @ U.astype(X.dtype)
     V = V / np.where(s > 1e-7 * max(s[0], np.finfo(float).tiny), s, np.inf)  # below that the Gram matrix holds rounding only
-    return (U, s, V.T) if wide else (V, s, U.T)
+    return (U, s, V.T) if is_wide else (V, s, U.T)
 
 
-def spectral_embedding(X: Points, r: int, rng: np.random.Generator) -> AnyArray:
+def spectral_embedding(X: Table, r: int, rng: np.random.Generator) -> AnyArray:
     """Samples in the r leading left singular vectors, weighted by singular values, scaled to unit length."""
     U, s, _ = singular_vectors(X, min(r, *X.shape), rng)
     E = np.asarray(U * s)
@@ -143,7 +140,7 @@ def _lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray, max_iter: int = 10
     return labels
 
 
-def from_labels(X: Points, labels: IntArray, r: int) -> tuple[AnyArray, AnyArray]:
+def from_labels(X: Table, labels: IntArray, r: int) -> tuple[AnyArray, AnyArray]:
     """A softened indicator of the clusters with unit columns, and ``H = W'X``."""
     W = np.full((X.shape[0], r), SOFT, X.dtype)
     W[np.arange(len(labels)), labels] += 1
@@ -156,13 +153,13 @@ def is_pair(init: Any) -> bool:
     return isinstance(init, tuple | list) and len(init) == 2 and all(len(getattr(part, "shape", np.shape(part))) == 2 for part in init)
 
 
-def _custom(X: Points, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
+def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
     if is_pair(init):
         W, H = (as_points(part, name, needs="a factor must be >= 0") for part, name in zip(init, ("init[0]", "init[1]"), strict=True))
         expected = (X.shape[0], r), (r, X.shape[1])
         if (W.shape, H.shape) != expected:
             raise InvalidInputError(f"init is a pair of shapes {W.shape} and {H.shape}; expected {expected[0]} and {expected[1]}.")
-        W, H = (np.array(part.toarray() if sp.issparse(part) else part, X.dtype) for part in (W, H))
+        W, H = (np.array(as_dense(part), X.dtype) for part in (W, H))
         return W, H
     try:
         labels = np.asarray(init)

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from conecollapse._iterate import Callback, iterate
-from conecollapse._types import AnyArray, Points, Progress
-from conecollapse.factorization.data import Factorization, rounding_of, squared_norm
-from conecollapse.factorization.mu import ratio
+from conecollapse._linalg import ratio
+from conecollapse._types import AnyArray, Progress
+from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.tables import Table, as_table
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class _State:
 
 
 def pnmf(
-    X: Points,
+    X: Table,
     W: AnyArray,
     H: AnyArray | None = None,  # noqa: ARG001 - every method takes a start (W, H); here W alone is one
     *,
@@ -40,7 +41,8 @@ def pnmf(
     progress: Progress = None,
 ) -> Factorization:
     """``X ~ G G' X`` from the start ``G = W``; returned as W = G and H = G'X."""
-    norm2 = squared_norm(X)
+    X = as_table(X)
+    norm2 = X.squared_norm
 
     def measure(G: AnyArray) -> _State:
         KG = X @ (X.T @ G)
@@ -68,7 +70,7 @@ def pnmf(
     return Factorization.of(G, (X.T @ G).T, trace.state.objective, trace, norm2)
 
 
-def _well_scaled(X: Points, G: AnyArray) -> AnyArray:
+def _well_scaled(X: Table, G: AnyArray) -> AnyArray:
     """The multiple of G with the smallest error: ``-2 t cross + t^2 model`` is least at t = cross / model, the square of the factor."""
     KG = X @ (X.T @ G)
     GtKG = G.T @ KG

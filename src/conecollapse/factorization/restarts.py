@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._types import AnyArray, Points
+from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import from_labels, initialize, kmeans_labels, spectral_embedding
+from conecollapse.tables import Table, as_table
 
-SAME = 64.0  # roundoffs of the squared norm within which two objectives count as one
+SAME_OBJECTIVE = 64.0  # roundoffs of the squared norm within which two objectives count as one
 SETTLED = 1e-5  # and so do objectives that differ by this share: a run stops where one more step would change no more
 REPEATABLE = ("nndsvd", "nndsvda")  # no randomness: a second start would be the first again
 
 
 def best_of_starts(
-    run: Callable[[Points, AnyArray, AnyArray], Factorization],
-    X: Points,
+    run: Callable[[Table, AnyArray, AnyArray], Factorization],
+    X: Table,
     n_components: int,
     init: Any,
     n_init: int,
@@ -34,10 +35,11 @@ def best_of_starts(
 
     ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are those of the samples in its k-means.
     """
+    X = as_table(X)
     results = (run(X, W, H) for W, H in starts(X, n_components, init, n_init, rng, embedding, weights))
     first = best = next(results)
     for result in results:
-        rounding = SAME * float(np.finfo(result.W.dtype).eps) * result.scale
+        rounding = SAME_OBJECTIVE * float(np.finfo(result.W.dtype).eps) * result.scale
         if result.objective < best.objective - rounding:
             best = result
         if first.objective > best.objective * (1 + SETTLED) + rounding:
@@ -46,7 +48,7 @@ def best_of_starts(
 
 
 def starts(
-    X: Points,
+    X: Table,
     n_components: int,
     init: Any,
     n_init: int,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from typing import Any, Literal
@@ -26,13 +25,16 @@ from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_r
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress, Sparse
-from conecollapse.blocks import as_table
-from conecollapse.blocks.survey import checked_blocks
-from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks, plain
+from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
-from conecollapse.geometry.merging import merge_certificates, with_rays
+from conecollapse.geometry.invertible import part_of_invertible
+from conecollapse.geometry.merging import with_rays
+from conecollapse.geometry.parts import Part, merge, warn_if_too_coarse
+from conecollapse.geometry.streaming import part_of_blocks, part_of_samples, part_of_table
+from conecollapse.tables import as_blocked, as_table, recognised
+from conecollapse.tables.survey import checked_blocks
 
 BLOCK_ROWS = 1024
 DENSE_RAYS = 2**27  # entries up to which sparse rays are made dense for projections
@@ -117,12 +119,10 @@ class Cone:
         """
         tol = check_tol(tol)
         check_callable(progress, "progress")
-        if (table := as_table(P)) is not None:
-            from conecollapse.geometry.streaming import cone_of_table
-
-            return cone_of_table(table.transposed(), tol)
+        if (table := as_blocked(P)) is not None:
+            return cls._of(part_of_table(table.transposed(), tol))
         points = as_points(P)
-        warn_if_too_coarse(points, tol)
+        warn_if_too_coarse(points.dtype, tol)
         with limit_threads(n_jobs):
             U, lengths = unit_rows(points)
             certificate = certify(U, lengths, tol, progress=progress)
@@ -134,7 +134,7 @@ class Cone:
         P: Any,
         max_residual: float = 0.05,
         max_rays: int | None = None,
-        weights: Literal["mass"] | None = None,
+        weighting: Literal["unit", "mass"] = "unit",
         *,
         callback: Callable[[int, float], None] | None = None,
         n_jobs: int | None = None,
@@ -149,9 +149,9 @@ class Cone:
             Rays are added until no point is further than this from their cone; at least 1e-6.
         max_rays : int, optional
             Stop at this many rays even so; ``cone.path.residuals[-1]`` then says what was reached.
-        weights : None or "mass"
-            None measures unit points, so the residual is the sine of an angle. ``"mass"`` measures the points themselves,
-            against the longest: small points may then be far off in direction. It is what clustering needs.
+        weighting : {"unit", "mass"}
+            "unit" measures unit points, so the residual is the sine of an angle. "mass" measures the points themselves, against the
+            longest: small points may then be far off in direction. It is what clustering needs.
         callback : callable, optional
             Called as ``callback(n_rays, residual)`` after each ray.
         n_jobs : int, optional
@@ -172,7 +172,7 @@ class Cone:
         check_callable(callback, "callback")
         points = as_points(P)
         with limit_threads(n_jobs), serial_blas():  # many small products
-            rays, certificate, path = approximate(points, max_residual, max_rays, weights, callback)
+            rays, certificate, path = approximate(points, max_residual, max_rays, weighting, callback)
         return cls(rays, certificate, ray_names=row_labels(P, certificate.rays), path=path)
 
     @classmethod
@@ -212,10 +212,8 @@ class Cone:
         >>> Cone.from_blocks(([[1, k], [k, 1]] for k in range(3))).ray_indices
         array([0, 1])
         """
-        from conecollapse.geometry.streaming import cone_of_blocks
-
         with limit_threads(n_jobs):
-            return cone_of_blocks(blocks, check_tol(tol), checkpoint, progress)
+            return cls._of(part_of_blocks(blocks, check_tol(tol), checkpoint, progress))
 
     @classmethod
     def from_samples(cls, blocks: Iterable[Any], tol: float = 1e-8, *, n_jobs: int | None = None) -> Cone:
@@ -245,36 +243,51 @@ class Cone:
         >>> bool(cone.verify(lambda: np.split(X, 5)).largest_residual < 1e-12)
         True
         """
-        from conecollapse.geometry.streaming import cone_of_samples
-
         with limit_threads(n_jobs):
-            return cone_of_samples(blocks, check_tol(tol))
+            return cls._of(part_of_samples(blocks, check_tol(tol)))
 
     @classmethod
-    def from_table(cls, X: Any, tol: float = 1e-8, *, checkpoint: str | PathLike[str] | None = None, n_jobs: int | None = None) -> Cone:
-        """The exact cone of the features of a table in blocks: a file opened by `conecollapse.blocks.open_table`, or a Dask array.
+    def from_table(
+        cls,
+        X: Any,
+        tol: float = 1e-8,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        progress: Progress = None,
+    ) -> Cone:
+        """The exact cone of the features of a table, which are its columns: an array, an opened file, or a Dask array.
 
-        Sparse tables, and those with more features than samples, are merged from blocks of features (`from_blocks`); the others are
-        shortened by QR over blocks of samples (`from_samples`). Mind the orientation: ``X`` is (n_samples, n_features), its columns
-        are the points.
+        Of an array it is ``from_points(X.T)``. Tables in blocks that are sparse, or have more features than samples, are merged from
+        blocks of features (`from_blocks`); the others are shortened by QR over blocks of samples (`from_samples`).
 
         Parameters
         ----------
-        X : FileTable or Dask array
+        X : (n_samples, n_features) array, sparse array, data frame, opened table or Dask array
+            Its columns are the points.
         tol : float
             As in `from_points`.
         checkpoint : path, optional
             As in `from_blocks`; used where blocks of features are merged.
         n_jobs : int, optional
             Threads to use in this process.
+        progress : callable, optional
+            As in `from_points`; used where the table is in memory.
         """
-        from conecollapse.geometry.streaming import cone_of_table
+        tol = check_tol(tol)
+        blocked = as_blocked(X)
+        if blocked is not None:
+            with limit_threads(n_jobs):
+                return cls._of(part_of_table(blocked, tol, checkpoint))
+        table = recognised(X) or as_table(as_points(X, "X"))
+        if table.inverse is not None:
+            return cls._of(part_of_invertible(table.inverse, tol))
+        return cls.from_points(table.points(), tol, n_jobs=n_jobs, progress=progress)
 
-        table = as_table(X)
-        if table is None:
-            raise InvalidInputError(f"from_table takes an opened table or a Dask array; got {type(X).__name__}. Use Cone.from_points(X.T).")
-        with limit_threads(n_jobs):
-            return cone_of_table(table, check_tol(tol), checkpoint)
+    @classmethod
+    def _of(cls, part: Part) -> Cone:
+        rays, certificate, names = part.whole()
+        return cls(rays, certificate, ray_names=names)
 
     @property
     def rays(self) -> Points:
@@ -384,15 +397,8 @@ class Cone:
             raise InvalidInputError(f"merge takes another Cone; got {type(other).__name__}.")
         if other.dim != self.dim:
             raise InvalidInputError(f"cones of dimension {self.dim} and {other.dim} cannot be merged; both must live in the same space.")
-        mine, theirs = (plain(cone._exact("merge")) for cone in (self, other))
-        assert isinstance(mine, Certificate)
-        assert isinstance(theirs, Certificate)
-        certificate, kept = merge_certificates(self.rays, mine, other.rays, theirs)
-        stack = sp.vstack if sp.issparse(self.rays) and sp.issparse(other.rays) else _dense_stack
-        names = None
-        if self.ray_names is not None and other.ray_names is not None:
-            names = np.concatenate([self.ray_names, other.ray_names])[kept]
-        return Cone(stack([self.rays, other.rays])[kept], certificate, ray_names=names)
+        mine, theirs = (Part(cone.n_points, cone.rays, cone._exact("merge"), cone.ray_names) for cone in (self, other))
+        return Cone._of(merge(mine, theirs))
 
     def verify(self, P: Any, tol: float | None = None) -> Verdict:
         """Check every claim about ``P`` without any solver; raises `CertificateError` naming the first that fails.
@@ -414,7 +420,7 @@ class Cone:
             text it is one sentence.
         """
         tol = None if tol is None else check_tol(tol)
-        table = as_table(P)
+        table = as_blocked(P)
         if table is not None:
             return check_blocks(table.along(0).blocks, self._rays, self.certificate, tol)
         if callable(P):
@@ -480,18 +486,3 @@ class Cone:
         for start in range(0, Y.shape[0], BLOCK_ROWS):
             rows, lengths = unit_rows(dense_rows(Y, np.arange(start, min(start + BLOCK_ROWS, Y.shape[0]))))
             yield (active_set_sparse(rays, rows) if sp.issparse(rays) else active_set(rays, rows)), lengths, rows
-
-
-def warn_if_too_coarse(points: Points, tol: float) -> None:
-    """Points in float32 or float16 carry rounding of their own, which turns points inside the cone into rays."""
-    if points.dtype.kind == "f" and np.finfo(points.dtype).eps / 2 > tol:
-        rounding = float(np.finfo(points.dtype).eps) / 2
-        warnings.warn(
-            f"P is {points.dtype}, rounded to about {rounding:.0e} of each entry, but tol = {tol:.0e}: a point that is a combination "
-            f"of others only up to that rounding counts as a ray. Pass tol={20 * rounding:.0e} or larger to treat it as inside.",
-            stacklevel=3,
-        )
-
-
-def _dense_stack(parts: list[Points]) -> FloatArray:
-    return np.vstack([part.toarray() if sp.issparse(part) else part for part in parts])

@@ -27,6 +27,7 @@ from conecollapse._nnls.bpp import block_pivoting
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import ApproximateCertificate
 
+WEIGHTINGS = ("unit", "mass")
 SMALLEST_RESIDUAL = 1e-6  # squares of smaller ones are lost in the Gram form; the exact cone serves there
 GRAM_DIGITS = 0.999  # what the Gram form may be off by at SMALLEST_RESIDUAL; the guarantee is measured explicitly
 BATCH = 16  # bounds measured again at a time
@@ -47,7 +48,7 @@ def approximate(
     points: Points,
     max_residual: float,
     max_rays: int | None,
-    weights: str | None,
+    weighting: str,
     callback: Callable[[int, float], None] | None,
 ) -> tuple[Points, ApproximateCertificate, EpsilonPath]:
     """Rays (unit rows), certificate and path of the epsilon-cone of checked ``points``."""
@@ -56,12 +57,12 @@ def approximate(
         raise InvalidInputError(
             f"max_residual = {max_residual:.3g} is below {SMALLEST_RESIDUAL:g}, what an epsilon-cone resolves; use Cone.from_points."
         )
-    if not (weights is None or (isinstance(weights, str) and weights == "mass")):
-        raise InvalidInputError(f'weights must be None or "mass"; got {weights!r}.')
+    if weighting not in WEIGHTINGS:
+        raise InvalidInputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}.")
     U, lengths = unit_rows(points)
     if not lengths.any():
         raise InvalidInputError(f"all {len(lengths)} points are zero; a cone needs at least one point that is not.")
-    share = lengths / lengths.max() if weights == "mass" else (lengths > 0).astype(np.float64)
+    share = lengths / lengths.max() if weighting == "mass" else (lengths > 0).astype(np.float64)
     limit = len(lengths) if max_rays is None else min(check_count(max_rays, "max_rays"), len(lengths))
     greedy = Greedy(U, share)
     greedy.add(first_ray(U, share))
@@ -80,7 +81,7 @@ def approximate(
         n_points=U.shape[0],
         dim=U.shape[1],
         rays=rays,
-        weighting="unit" if weights is None else weights,
+        weighting=weighting,
         longest=float(lengths.max()),
         coefficients=coefficients,
     )

@@ -13,7 +13,7 @@ from conecollapse.geometry.xray import xray
 
 METHODS: dict[str, Callable[[FloatArray, int], IntArray]] = {
     "epsilon-cone": lambda P, k: Cone.approximate(P, 1e-6, max_rays=k).ray_indices,
-    "epsilon-cone, mass": lambda P, k: Cone.approximate(P, 1e-6, max_rays=k, weights="mass").ray_indices,
+    "epsilon-cone, mass": lambda P, k: Cone.approximate(P, 1e-6, max_rays=k, weighting="mass").ray_indices,
     "SPA": spa,
     "XRAY": xray,
 }

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,58 +20,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._checks import check_callable
-from conecollapse._errors import CheckpointError, InvalidInputError
-from conecollapse._linalg import unit_rows
-from conecollapse._types import AnyArray, IntArray, Points, Progress
-from conecollapse.blocks import BlockedTable
-from conecollapse.blocks.survey import check_block
+from conecollapse._errors import CheckpointError, ClusterError, InvalidInputError
+from conecollapse._linalg import columns_as_points, unit_rows
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
-from conecollapse.geometry.cone import Cone, warn_if_too_coarse
-from conecollapse.geometry.tall import tall_certificate, triangular_of
+from conecollapse.geometry.cone_file import read_cone, write_cone
+from conecollapse.geometry.parts import Part, merge, part_of, warn_if_too_coarse
+from conecollapse.geometry.tall import column_units, in_units, stacked, tall_certificate, triangular, triangular_of
+from conecollapse.tables import BlockedTable
+from conecollapse.tables.survey import check_block
 
 HELD_RAYS = 2**24  # entries up to which a cone in many dimensions holds its rays: 128 MiB
-Part = Cone | int  # the cone of some blocks, or how many points they have if all are zero
 DIGESTS = "blocks.txt"  # in the folder of a checkpoint: the tolerance, and a hash of each block
-
-
-def cone_of_part(points: Points, tol: float) -> Part:
-    """The cone of checked points, or their number if all are zero."""
-    filled = points.nnz if sp.issparse(points) else points.any()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*rounded to about")  # said once, about the whole
-        return Cone.from_points(points, tol) if filled else int(points.shape[0])
-
-
-def merge_parts(a: Part, b: Part) -> Part:
-    """The cone of the points of ``a`` followed by those of ``b``."""
-    if isinstance(a, Cone):
-        return a.merge(b) if isinstance(b, Cone) else _with_zeros(a, 0, b)
-    return _with_zeros(b, a, 0) if isinstance(b, Cone) else a + b
-
-
-def whole(part: Part) -> Cone:
-    """The cone, refused if all points were zero."""
-    if isinstance(part, Cone):
-        return part
-    raise InvalidInputError(f"all {part} points are zero; a cone needs at least one point that is not.")
-
-
-def _with_zeros(cone: Cone, before: int, after: int) -> Cone:
-    """The cone with zero points numbered before and after its own."""
-    c = cone.certificate
-    assert isinstance(c, Certificate)
-    H = c.coefficients
-    indptr = np.concatenate([np.zeros(before, H.indptr.dtype), H.indptr, np.full(after, H.indptr[-1])])
-    n_points = before + c.n_points + after
-    certificate = replace(
-        c,
-        n_points=n_points,
-        rays=c.rays + before,
-        leader=np.concatenate([np.full(before, -1), np.where(c.leader >= 0, c.leader + before, -1), np.full(after, -1)]),
-        separated=c.separated + before,
-        coefficients=sp.csr_array((H.data, H.indices, indptr), shape=(n_points, H.shape[1])),
-    )
-    return Cone(cone.rays, certificate, ray_names=cone.ray_names)
 
 
 @dataclass
@@ -81,7 +41,7 @@ class _Digit:
     level: int
     first: int
     stop: int
-    cone: Cone
+    part: Part
 
     @property
     def name(self) -> str:
@@ -94,7 +54,7 @@ class MergeStack:
     def __init__(self, tol: float, checkpoint: str | PathLike[str] | None = None) -> None:
         self.folder = None if checkpoint is None else Path(checkpoint)
         self.digits: list[_Digit] = []
-        self.zeros = 0  # leading points that are zero, before any cone
+        self.zeros = Part(0)  # leading points that are zero, before any cone
         self.digests: dict[int, str] = {}  # of the blocks, where a checkpoint holds them
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -115,10 +75,10 @@ class MergeStack:
             with open(notes, "a", encoding="utf-8") as file:
                 file.write(f"tol {tol!r}\n")
 
-    def note(self, k: int, points: Points) -> None:
+    def note(self, k: int, block_digest: str) -> None:
         """Write down what block ``k`` holds, so that another one in its place is refused later."""
         if self.folder is not None:
-            self.digests[k] = digest(points)
+            self.digests[k] = block_digest
             with open(self.folder / DIGESTS, "a", encoding="utf-8") as file:
                 file.write(f"{k} {self.digests[k]}\n")
 
@@ -130,32 +90,31 @@ class MergeStack:
     @property
     def n_points(self) -> int:
         """Points in the cones so far."""
-        return sum(digit.cone.n_points for digit in self.digits)
+        return sum(digit.part.n_points for digit in self.digits)
 
     def push(self, k: int, part: Part) -> None:
         """Add block ``k``, the next one."""
         if not self.digits:
-            part = merge_parts(self.zeros, part)
-            if not isinstance(part, Cone):
+            part = merge(self.zeros, part)
+            if part.certificate is None:
                 self.zeros = part
                 return
-            self.zeros = 0
             self._append(_Digit(0, 0, k + 1, part))
-        elif isinstance(part, Cone):
+        elif part.certificate is not None:
             self._append(_Digit(0, self.n_blocks, k + 1, part))
         else:
             last = self.digits[-1]
-            self._replace([last], _Digit(last.level, last.first, k + 1, whole(merge_parts(last.cone, part))))
+            self._replace([last], _Digit(last.level, last.first, k + 1, merge(last.part, part)))
         self._carry()
 
-    def finish(self) -> Cone:
-        """The cone of everything, merged from the latest backwards."""
+    def finish(self) -> Part:
+        """The part of everything, merged from the latest backwards."""
         if not self.digits:
-            return whole(self.zeros)
-        cone = self.digits[-1].cone
+            return self.zeros
+        part = self.digits[-1].part
         for digit in reversed(self.digits[:-1]):
-            cone = digit.cone.merge(cone)
-        return cone
+            part = merge(digit.part, part)
+        return part
 
     def _append(self, digit: _Digit) -> None:
         self._replace([], digit)
@@ -163,13 +122,13 @@ class MergeStack:
     def _carry(self) -> None:
         while len(self.digits) > 1 and self.digits[-2].level == self.digits[-1].level:
             a, b = self.digits[-2:]
-            self._replace([a, b], _Digit(a.level + 1, a.first, b.stop, a.cone.merge(b.cone)))
+            self._replace([a, b], _Digit(a.level + 1, a.first, b.stop, merge(a.part, b.part)))
 
     def _replace(self, old: list[_Digit], new: _Digit) -> None:
         """On disk the new cone is there before the old ones go, so that a run killed in between loses nothing."""
         self.digits[len(self.digits) - len(old) :] = [new]
         if self.folder is not None:
-            new.cone.save(self.folder / new.name)
+            write_cone(self.folder / new.name, *new.part.whole())
             for digit in old:
                 (self.folder / digit.name).unlink(missing_ok=True)
 
@@ -181,21 +140,25 @@ class MergeStack:
         found = sorted((int(m[2]), -int(m[3]), int(m[1]), file) for m, file in named if m)
         for first, minus_stop, level, file in found:
             if first == self.n_blocks:
-                self.digits.append(_Digit(level, first, -minus_stop, Cone.load(file)))
+                rays, certificate, names = read_cone(file)
+                if not isinstance(certificate, Certificate):
+                    raise CheckpointError(f"{str(file)!r} holds an approximate cone, which no checkpoint has; use another folder.")
+                self.digits.append(_Digit(level, first, -minus_stop, Part(certificate.n_points, rays, certificate, names)))
             elif first > self.n_blocks:
                 raise CheckpointError(f"{str(file)!r} does not follow on block {self.n_blocks - 1}; the checkpoint misses a file.")
         self._carry()
 
 
-def cone_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike[str] | None, progress: Progress) -> Cone:
+def part_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike[str] | None, progress: Progress) -> Part:
     """See `Cone.from_blocks`."""
     check_callable(progress, "progress")
     stack = MergeStack(tol, checkpoint)
     done = stack.n_blocks
     seen: list[int] = []
     for k, first, points, names in _checked(blocks, tol, _skipping(stack, seen)):
-        stack.note(k, points)
-        stack.push(k, _named(cone_of_part(points, tol), names))
+        if stack.folder is not None:
+            stack.note(k, digest(points))
+        stack.push(k, part_of(points, tol, names))
         if progress is not None:
             progress("blocks", first + points.shape[0], first + points.shape[0])
     if len(seen) < done:
@@ -203,12 +166,6 @@ def cone_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike
             f"the checkpoint holds {done} blocks, but only {len(seen)} were given; use another folder, or the same blocks."
         )
     return stack.finish()
-
-
-def _named(part: Part, names: AnyArray | None) -> Part:
-    if isinstance(part, Cone) and names is not None:
-        part.ray_names = names[part.ray_indices]
-    return part
 
 
 def _skipping(stack: MergeStack, seen: list[int]) -> Callable[[int, int, Points], bool]:
@@ -232,17 +189,18 @@ def _skipping(stack: MergeStack, seen: list[int]) -> Callable[[int, int, Points]
 
 
 def _points_before(stack: MergeStack, digit: _Digit) -> int:
-    return sum(other.cone.n_points for other in stack.digits if other.first < digit.first)
+    return sum(other.part.n_points for other in stack.digits if other.first < digit.first)
 
 
 def _check_same(digit: _Digit, k: int, offset: int, points: Points) -> None:
     """The rays that the saved cone has in this block must be the block's points."""
-    low, high = np.searchsorted(digit.cone.ray_indices, [offset, offset + points.shape[0]])
-    rows = digit.cone.ray_indices[low:high] - offset
-    if not len(rows):
+    all_rays, certificate, _ = digit.part.whole()
+    low, high = np.searchsorted(certificate.rays, [offset, offset + points.shape[0]])
+    rows = certificate.rays[low:high] - offset
+    if not len(rows) or all_rays is None:
         return
     U = unit_rows(points[rows])[0]
-    rays = digit.cone.rays[low:high]
+    rays = all_rays[low:high]
     same = U.shape == rays.shape and abs(U - rays).max() <= 1e-12
     if not same:
         raise _another(k)
@@ -269,7 +227,7 @@ def _checked(
     for k, block in enumerate(blocks):
         points = check_block(block, (first, 0), f"block {k}", "P")
         if k == 0:
-            warn_if_too_coarse(points, tol)
+            warn_if_too_coarse(points.dtype, tol)
         if dim is not None and points.shape[1] != dim:
             raise InvalidInputError(f"block {k} has points of dimension {points.shape[1]}, the ones before had {dim}.")
         dim, count = points.shape[1], k + 1
@@ -280,11 +238,11 @@ def _checked(
         raise InvalidInputError("there are no blocks; at least one is needed.")
 
 
-def cone_of_samples(blocks: Iterable[Any], tol: float) -> Cone:
+def part_of_samples(blocks: Iterable[Any], tol: float) -> Part:
     """See `Cone.from_samples`."""
     rows: list[int] = []
     R = triangular_of(_dense_samples(blocks, rows, tol))
-    return Cone(None, tall_certificate(R, sum(rows), tol))
+    return Part(R.shape[1], None, tall_certificate(R, sum(rows), tol))
 
 
 def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterator[AnyArray]:
@@ -293,7 +251,7 @@ def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterat
     for k, block in enumerate(blocks):
         checked = check_block(block, (sum(rows), 0), f"block {k}")
         if k == 0:
-            warn_if_too_coarse(checked, tol)
+            warn_if_too_coarse(checked.dtype, tol)
         if width is not None and checked.shape[1] != width:
             raise InvalidInputError(f"block {k} has {checked.shape[1]} features, the ones before had {width}.")
         width = checked.shape[1]
@@ -301,26 +259,55 @@ def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterat
         yield checked.toarray() if sp.issparse(checked) else checked
 
 
-def cone_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None) -> Cone:
-    """See `Cone.from_table`. A table with a way of its own (a cluster) is asked first."""
+def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None) -> Part:
+    """See `Cone.from_table`."""
     _ = table.survey  # refuses what cannot be used
-    if table.cone is not None:
-        cone: Cone = table.cone(tol, checkpoint)
-        return cone
     table = table.oriented()
-    warn_if_too_coarse(table, tol)
-    if table.axis == 1:
-        return cone_of_blocks((_points(block) for block in table.blocks()), tol, checkpoint, None)
-    return with_held_rays(table, tall_certificate(triangular_of(table.blocks()), table.shape[0], tol))
+    warn_if_too_coarse(table.dtype, tol)
+    if table.axis == 0:
+        R = table.reduce(_triangular_of, stacked, column_units(table.survey.peaks), stage="qr")
+        return with_held_rays(table, tall_certificate(R, table.shape[0], tol))
+    if checkpoint is not None:
+        return _resumable(table, tol, checkpoint)
+    try:
+        return table.reduce(_part_of_columns, merge, tol, stage="rays")
+    except ClusterError as error:
+        raise ClusterError(
+            error.what,
+            "The rays of its blocks are lost and nothing was saved; start a cluster and call again. "
+            "Cone.from_table(X, checkpoint=folder) keeps them as they come.",
+        ) from error
 
 
-def with_held_rays(table: BlockedTable, certificate: Certificate) -> Cone:
-    """The cone of a table in blocks of samples, with its rays where they are few enough to hold."""
+def _resumable(table: BlockedTable, tol: float, checkpoint: str | PathLike[str]) -> Part:
+    """The parts of blocks of features merged here as they come, each merge saved."""
+    stack = MergeStack(tol, checkpoint)
+    done = stack.n_blocks
+    if done > table.n_blocks or (done and stack.n_points != table.bounds[done]):
+        raise CheckpointError(f"the checkpoint holds {stack.n_points} points in {done} blocks, which are not the first of this table.")
+    for k, found in enumerate(islice(table.visit_from(0, _digest_of, stage="digests"), done)):
+        if stack.digests.get(k, found) != found:
+            raise _another(k)
+    try:
+        for k, (found, part) in enumerate(table.visit_from(done, _noted_part, tol, stage="rays"), start=done):
+            stack.note(k, found)
+            stack.push(k, part)
+    except ClusterError as error:
+        raise ClusterError(
+            error.what,
+            f"The cones of the first {stack.n_blocks} of {table.n_blocks} blocks are saved in {str(checkpoint)!r}; "
+            "start a cluster and make the same call to go on from there.",
+        ) from error
+    return stack.finish()
+
+
+def with_held_rays(table: BlockedTable, certificate: Certificate) -> Part:
+    """The part of a table in blocks of samples, with its rays where they are few enough to hold."""
     indices = certificate.rays
     if len(indices) * table.shape[0] > HELD_RAYS:
-        return Cone(None, certificate)
+        return Part(certificate.n_points, None, certificate)
     columns = np.concatenate(table.visit(take_columns, shared=indices)).astype(np.float64)
-    return Cone(unit_rows(np.ascontiguousarray(columns.T))[0], certificate)
+    return Part(certificate.n_points, unit_rows(np.ascontiguousarray(columns.T))[0], certificate)
 
 
 def take_columns(block: Points, _: Any, indices: IntArray) -> AnyArray:
@@ -328,6 +315,18 @@ def take_columns(block: Points, _: Any, indices: IntArray) -> AnyArray:
     return np.asarray(block[:, indices])
 
 
-def _points(block: Points) -> Points:
-    """The columns of a block as points."""
-    return sp.csr_array(block.T) if sp.issparse(block) else np.ascontiguousarray(block.T)
+def _part_of_columns(block: Points, _: Any, tol: float) -> Part:
+    return part_of(columns_as_points(block), tol)
+
+
+def _noted_part(block: Points, _: Any, tol: float) -> tuple[str, Part]:
+    points = columns_as_points(block)
+    return digest(points), part_of(points, tol)
+
+
+def _digest_of(block: Points, _: Any, __: Any) -> str:
+    return digest(columns_as_points(block))
+
+
+def _triangular_of(block: AnyArray, _: Any, units: FloatArray) -> FloatArray:
+    return triangular(in_units(block, units))

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
-from conecollapse.estimators._base import rival_means
-from conecollapse.estimators._tables import NO_CLUSTER
+from conecollapse.clusters import NO_CLUSTER, largest_elsewhere
 from conecollapse.plots.style import SCALE, colour, evenly, figure, names_or_numbers, text
 
 MAX_DOTS = 6000  # samples on a map
@@ -168,7 +167,7 @@ def top_features(model: Any, cluster: int, n_features: int = 10, *, feature_name
     if not 0 <= cluster < len(profiles):
         raise InvalidInputError(f"cluster must be one of 0 to {len(profiles) - 1}; got {cluster!r}.")
     own = profiles[cluster]
-    rival = np.zeros_like(own) + rival_means(profiles, cluster)
+    rival = np.zeros_like(own) + largest_elsewhere(profiles, cluster)
     chosen = np.argsort(rival - own, kind="stable")[:n_features][::-1]
     names = [text(name) for name in _feature_names(model, feature_names)[chosen]]
     axis = {"tickvals": list(range(len(chosen))), "ticktext": names}
@@ -235,7 +234,7 @@ def _distinguishing_features(profiles: AnyArray, each: int) -> IntArray:
     """For each cluster in turn the features that distinguish it from the others; every feature once."""
     chosen: dict[int, None] = {}
     for k, profile in enumerate(np.asarray(profiles, np.float64)):
-        lead = profile - rival_means(profiles, k)
+        lead = profile - largest_elsewhere(profiles, k)
         chosen.update(dict.fromkeys(int(j) for j in np.argsort(-lead, kind="stable")[:each] if lead[j] > 0))
     return np.array(list(chosen) or [0])
 

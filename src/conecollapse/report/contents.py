@@ -13,8 +13,7 @@ import plotly.graph_objects as go
 from conecollapse import plots
 from conecollapse._errors import ConeCollapseError
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.estimators._base import cluster_sizes, rival_means
-from conecollapse.estimators._tables import NO_CLUSTER
+from conecollapse.clusters import NO_CLUSTER, cluster_sizes, largest_elsewhere
 from conecollapse.geometry.cone import Cone
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, normalized_mutual_info_score, purity_score
 from conecollapse.plots.clusters import distances, memberships
@@ -101,10 +100,10 @@ def contents(run: Any) -> Contents:
     if run.rank is not None:
         found.figures["rank"] = plots.rank_selection(run.rank)
         found.rank = run.rank.reason
-    if getattr(model, "affinity", None) == "auto":
-        others = ", ".join(f"{name} {value:.3g}" for name, value in model.looseness_.items())
-        found.view = f"Neighbours were taken in the view “{model.view_}”, whose graph is nearest to falling into clusters"
-        found.view += f" ({others}; smaller is nearer)."
+    if hasattr(model, "view_"):
+        others = ", ".join(f"{name} {value:.3g}" for name, value in model.eigengap_ratios_.items())
+        found.view = f"Samples were compared in the view “{model.view_}”, whose graph falls most clearly into clusters"
+        found.view += f" (eigengap ratios: {others}; smaller is clearer)."
     found.parameters = [
         (name, str(value)) for name, value in {**run.parameters, **{f"time, {k}": f"{v:.2f} s" for k, v in run.timings.items()}}.items()
     ]
@@ -187,7 +186,7 @@ def _cluster(run: Any, k: int, samples: AnyArray, features: AnyArray, far: Float
 
 def _lead(profiles: AnyArray, k: int) -> FloatArray:
     """Mean inside a cluster minus the largest mean elsewhere."""
-    return np.asarray(profiles[k] - rival_means(profiles, k), np.float64)
+    return np.asarray(profiles[k] - largest_elsewhere(profiles, k), np.float64)
 
 
 def _add_cone(found: Contents, run: Any, labels: AnyArray, features: AnyArray) -> None:
@@ -201,7 +200,7 @@ def _add_cone(found: Contents, run: Any, labels: AnyArray, features: AnyArray) -
     except ConeCollapseError as error:  # fewer than three samples
         found.epsilon = f"The cone is not drawn: {error}"
     if X.shape[0] * X.shape[1] <= PATH_CELLS or hasattr(X, "nnz"):
-        few = Cone.approximate(X.T, max_residual=1e-3, max_rays=min(PATH_RAYS, run.cone.n_rays), weights="mass")
+        few = Cone.approximate(X.T, max_residual=1e-3, max_rays=min(PATH_RAYS, run.cone.n_rays), weighting="mass")
         found.figures["epsilon"] = plots.epsilon_path(few)
         found.epsilon += f"{few.n_rays} rays, chosen by mass, come within {few.tol:.3g} of every feature (of the length of the longest)."
 

@@ -7,14 +7,21 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import Points, Progress
-from conecollapse.estimators import CCNMF, select_rank
+from conecollapse.estimators import CCNMF, GraphCCNMF, select_rank
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 
+METHODS = {
+    "graph": GraphCCNMF(),
+    "features": CCNMF(),
+    "knn": CCNMF(affinity="knn"),
+    "diffusion": CCNMF(affinity="diffusion"),
+}
 LARGEST_RANK = 10  # that "auto" tries
 STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
 SMALL_RESIDUAL = 1e-3  # with max_rays alone the number of rays decides
@@ -25,14 +32,13 @@ def cluster(
     table: TableFile,
     n_components: int | Literal["auto"],
     *,
-    affinity: str | None = "auto",
+    method: Any = "graph",
     target: Any = None,
     random_state: int | None = 0,
     image_shape: tuple[int, int] | None = None,
     progress: Progress = None,
-    **parameters: Any,
 ) -> Run:
-    """Cluster the samples of ``table`` with `CCNMF`, and find and certify the exact cone of its features.
+    """Cluster the samples of ``table`` with `GraphCCNMF`, and find and certify the exact cone of its features.
 
     Parameters
     ----------
@@ -40,16 +46,17 @@ def cluster(
         Prepared, if it is to be (`prepare`).
     n_components : int or "auto"
         Number of clusters; "auto" chooses among 2 to 10 by `select_rank`.
-    affinity, random_state
-        Of `CCNMF`; the affinity is "auto" by default, usually the best clustering.
+    method : {"graph", "features", "knn", "diffusion"} or an estimator
+        `GraphCCNMF`, usually the best clustering; `CCNMF` of the features; or `CCNMF` of a graph of nearest neighbours, as it is or
+        diffused. Or an estimator of your own choice of parameters, of one of these classes.
+    random_state : int or None
+        Random seed.
     target : sequence, optional
         The known class of each sample, used only for scoring.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels; the table's own by default.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
-    **parameters
-        Further parameters of `CCNMF`.
 
     Returns
     -------
@@ -72,15 +79,11 @@ def cluster(
     >>> run.cone.n_rays, run.cone.verify(X.T).n_rays
     (6, 6)
     """
-    known = CCNMF().get_params()
-    for name in parameters:
-        if name not in known:
-            raise InvalidInputError(f"CCNMF has no parameter {name!r}; it has {', '.join(sorted(known))}.")
-    asked = {"n_components": n_components, "affinity": affinity, "random_state": random_state, **parameters}
+    asked = {"n_components": n_components, "method": method if isinstance(method, str) else repr(method), "random_state": random_state}
+    model = _estimator(method).set_params(random_state=random_state)
     classes = _check_target(target, table.n_samples)
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
     timings: dict[str, float] = {}
-    model = CCNMF(affinity=affinity, random_state=random_state, **parameters)
     rank = None
     if n_components == "auto":
         with _timed(timings, "rank", progress):
@@ -92,7 +95,7 @@ def cluster(
         with _timed(timings, "clusters", progress):
             model.fit(table.X)
     except KeyboardInterrupt:
-        rays_only = RaysRun(table, found, shape, {"max_residual": None, "max_rays": None, "weights": None}, timings)
+        rays_only = RaysRun(table, found, shape, {"max_residual": None, "max_rays": None, "weighting": "unit"}, timings)
         raise Interrupted("interrupted while clustering; the cone was finished.", rays_only) from None
     return Run(table, model, model.labels_, found, classes, shape, asked, timings, rank)
 
@@ -102,7 +105,7 @@ def rays(
     *,
     max_residual: float | None = None,
     max_rays: int | None = None,
-    weights: Literal["mass"] | None = None,
+    weighting: Literal["unit", "mass"] = "unit",
     image_shape: tuple[int, int] | None = None,
     progress: Progress = None,
 ) -> RaysRun:
@@ -110,7 +113,7 @@ def rays(
 
     Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there are that many.
     """
-    asked = {"max_residual": max_residual, "max_rays": max_rays, "weights": weights}
+    asked = {"max_residual": max_residual, "max_rays": max_rays, "weighting": weighting}
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
     timings: dict[str, float] = {}
     if max_residual is None and max_rays is None:
@@ -122,7 +125,7 @@ def rays(
 
     with _timed(timings, "cone", progress):
         residual = SMALL_RESIDUAL if max_residual is None else max_residual
-        cone = Cone.approximate(points(table.X), residual, max_rays, weights, callback=added)
+        cone = Cone.approximate(points(table.X), residual, max_rays, weighting, callback=added)
     cone.ray_names = table.features[cone.ray_indices]
     return RaysRun(table, cone, shape, asked, timings)
 
@@ -149,6 +152,14 @@ def check_image_shape(shape: tuple[int, int] | None, n_features: int) -> tuple[i
             "give height x width of one sample."
         )
     return shape
+
+
+def _estimator(method: Any) -> Any:
+    if isinstance(method, (CCNMF, GraphCCNMF)):
+        return clone(method)
+    if not isinstance(method, str) or method not in METHODS:
+        raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}, or a CCNMF or GraphCCNMF; got {method!r}.")
+    return clone(METHODS[method])
 
 
 class _timed:

@@ -13,7 +13,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from conecollapse.certificates import Certificate
-from conecollapse.estimators._base import cluster_sizes
+from conecollapse.clusters import cluster_sizes
 from conecollapse.io import TableFile
 from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conecollapse._types import AnyArray, IntArray
-from conecollapse.estimators import CCNMF, RankSelection
+from conecollapse.clusters import TopFeature
+from conecollapse.estimators import RankSelection
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 
@@ -20,18 +21,18 @@ class Run:
     ----------
     table : TableFile
         As clustered, that is prepared; ``table.raw`` is the table as it was read, where the two differ.
-    model : CCNMF
-        Fitted.
+    model : estimator
+        Fitted; `GraphCCNMF` or `CCNMF`.
     labels : (n_samples,) array of int
         ``model.labels_``.
     cone : Cone
-        ``Cone.from_points(table.X.T)``: exact, certified, of the features whatever the affinity, with ``ray_names``.
+        ``Cone.from_points(table.X.T)``: exact, certified, of the features whatever the method, with ``ray_names``.
     target : (n_samples,) array of str, or None
         Known classes, used only for scoring.
     image_shape : (height, width) or None
         Of a sample, when the features are pixels.
     parameters : mapping
-        What was asked for: ``n_components`` (an int or "auto"), ``affinity``, ``random_state`` and further parameters of CCNMF.
+        What was asked for: ``n_components`` (an int or "auto"), ``method`` and ``random_state``.
     timings : mapping of stage to seconds
         "rank" (when it was chosen), "cone" and "clusters".
     rank : RankSelection or None
@@ -40,7 +41,7 @@ class Run:
     """
 
     table: TableFile
-    model: CCNMF
+    model: Any
     labels: IntArray
     cone: Cone
     target: AnyArray | None = None
@@ -50,10 +51,10 @@ class Run:
     rank: RankSelection | None = None
     kind: str = "cluster"
 
-    def top_features(self, n_features: int = 10) -> list[list[tuple[str, float]]]:
-        """`CCNMF.top_features` with the names of the table."""
-        names = self.table.features
-        return [[(str(names[int(x[1:])]), lead) for x, lead in cluster] for cluster in self.model.top_features(n_features)]
+    def top_features(self, n_features: int = 10) -> list[list[TopFeature]]:
+        """``model.top_features`` with the names of the table."""
+        found: list[list[TopFeature]] = self.model.top_features(n_features, names=self.table.features)
+        return found
 
     def __repr__(self) -> str:
         return f"Run({self.model.n_components} clusters of {self.table.n_samples} samples, {self.cone.n_rays} rays)"

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
-from conecollapse.factorization.ccnmf import column_lengths, mass
+from conecollapse.factorization.ccnmf import mass
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.io.formulas import harmless
@@ -23,6 +23,7 @@ from conecollapse.runs.facts import facts
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS, RAYS, REPORT, check_folder, staged
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted, RaysRun, Run
+from conecollapse.tables import as_table
 
 
 def save(
@@ -100,7 +101,7 @@ def factors(run: Run | RaysRun) -> dict[str, Any]:
         model = run.model
         arrays |= {
             "A": model.embedding_,
-            "label_weights": np.asarray(model._label_weights(), dtype=np.float64),
+            "label_weights": np.asarray(model.label_weights_, dtype=np.float64),
             "components": model.components_,
             "loadings": np.asarray(model.loadings_),
             "loading_indices": np.asarray(model.ray_indices_),
@@ -111,7 +112,7 @@ def factors(run: Run | RaysRun) -> dict[str, Any]:
 def ray_masses(table: TableFile, run: Run | RaysRun) -> FloatArray:
     """The mass of each ray: the length of the features on it taken together, see `conecollapse.factorization.ccnmf`."""
     unit = float(table.X.max())  # squares of entries of 1e200 are no numbers
-    lengths = column_lengths(table.X.astype(np.float64) / unit)
+    lengths = as_table(table.X.astype(np.float64) / unit).column_lengths
     return unit * mass(sp.csr_array(run.cone.point_coefficients.T @ sp.diags_array(lengths)))
 
 

@@ -16,8 +16,7 @@ from conecollapse._arrays import load_npz
 from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray
 from conecollapse.certificates import Certificate, Verdict
-from conecollapse.estimators._base import cluster_sizes
-from conecollapse.estimators._tables import NO_CLUSTER
+from conecollapse.clusters import NO_CLUSTER, cluster_sizes
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.formulas import original

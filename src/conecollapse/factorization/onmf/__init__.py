@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._types import AnyArray, Points
+from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.onmf.em import em, gram_matrix
 from conecollapse.factorization.onmf.multiplicative import RULES, multiplicative
 from conecollapse.factorization.onmf.onp import onp_mf
+from conecollapse.tables import Table
 
 SOLVERS: dict[str, Callable[..., Factorization]] = {
     **{rule: partial(multiplicative, rule=rule) for rule in RULES},
@@ -21,7 +22,7 @@ SOLVERS: dict[str, Callable[..., Factorization]] = {
 }
 
 
-def prepared(solver: str, X: Points, **options: Any) -> Callable[[Points, AnyArray, AnyArray], Factorization]:
+def prepared(solver: str, X: Table, **options: Any) -> Callable[[Table, AnyArray, AnyArray], Factorization]:
     """The solver with its options, and with what several starts on the same X can share."""
     shared = {"gram": gram_matrix(X)} if solver == "em" else {}
     return partial(SOLVERS[solver], **options, **shared)

@@ -18,21 +18,20 @@ coefficient zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._iterate import Callback, iterate
-from conecollapse._linalg import row_lengths
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
-from conecollapse.blocks.table import Columns
-from conecollapse.factorization.data import Factorization, rounding_of, squared_norm
-from conecollapse.factorization.onmf.multiplicative import unit_columns
+from conecollapse._linalg import unit_columns
+from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
+from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.tables import Table, as_table
 
 LARGEST_GRAM = 2**26  # entries up to which X X' may be formed: 512 MiB
-WIDE = 2  # features for each sample from which on X X' pays
+WIDE_FROM = 2  # features for each sample from which on X X' pays
+SETTLING = 20  # further steps, at most, until no sample changes its cluster: `predict` then agrees with the labels of the training samples
 TIE = 1e-12  # another cluster must be better by this share of the sample's length (float64; the square root of eps in float32)
 
 
@@ -44,7 +43,7 @@ class _State:
 
 
 def em(
-    X: Points,
+    X: Table,
     W: AnyArray,
     H: AnyArray | None = None,  # noqa: ARG001 - every method takes a start (W, H); here the argmax of W is one
     *,
@@ -58,11 +57,15 @@ def em(
 
     ``gram`` is `gram_matrix(X)` when the caller has it already: restarts share it.
     """
-    norm2 = squared_norm(X)
+    X = as_table(X)
+    norm2 = X.squared_norm
     r = W.shape[1]
     gram = gram_matrix(X) if gram is None else gram
-    apply = _multiplier(X, gram)
-    lengths = sample_lengths(X)
+    lengths = X.row_lengths
+
+    def apply(A: sp.csr_array) -> AnyArray:
+        """``X X' A`` for A with one entry in each row."""
+        return X @ (X.T @ A) if gram is None else gram @ A.toarray()
 
     def measure(labels: IntArray, scores: AnyArray) -> _State:
         """Directions from the clusters, then every sample to its best direction."""
@@ -87,12 +90,19 @@ def em(
         progress=progress,
         stage="EM-ONMF",
     )
-    A, S = disjoint_factors(X, trace.state.labels, trace.state.scores, r)
+    state = trace.state
+    for _ in range(SETTLING):
+        further = measure(state.labels, state.scores)
+        is_settled = (further.labels == state.labels).all()
+        state = further
+        if is_settled:
+            break
+    A, S = disjoint_factors(X, state.labels, state.scores, r)
     objective = max(norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
     return Factorization.of(A, S, objective, trace, norm2)
 
 
-def disjoint_factors(X: Points, labels: IntArray, scores: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
+def disjoint_factors(X: Table, labels: IntArray, scores: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
     """A with unit columns of disjoint supports in proportion to ``scores``, and ``S = A'X``, the best S for it."""
     A = np.zeros((len(labels), r), scores.dtype)
     A[np.arange(len(labels)), labels] = scores
@@ -100,31 +110,14 @@ def disjoint_factors(X: Points, labels: IntArray, scores: AnyArray, r: int) -> t
     return A, np.asarray((X.T @ A).T)
 
 
-def gram_matrix(X: Points) -> AnyArray | None:
+def gram_matrix(X: Table) -> AnyArray | None:
     """``X X'`` where X is dense and wide enough for that to pay, else None."""
+    X = as_table(X)
     n, m = X.shape
-    if isinstance(X, Columns) and not X.table.is_sparse and m >= WIDE * n and n * n <= LARGEST_GRAM:
-        K = X.small_gram()
-        return None if K is None else K.astype(X.dtype)
-    if not isinstance(X, np.ndarray) or m < WIDE * n or n * n > LARGEST_GRAM:
+    if X.is_sparse or m < WIDE_FROM * n or n * n > LARGEST_GRAM:
         return None
-    return X @ X.T
-
-
-def _multiplier(X: Points, gram: AnyArray | None) -> Callable[[sp.csr_array], AnyArray]:
-    """The map from A (one entry in each row) to ``X X' A``."""
-    if gram is not None:
-        return lambda A: gram @ A.toarray()
-    if sp.issparse(X):
-        return lambda A: X @ (A.T @ X).toarray().T
-    if isinstance(X, np.ndarray):
-        return lambda A: X @ (A.T @ X).T
-    return lambda A: X @ (X.T @ A.toarray())
-
-
-def sample_lengths(X: Points) -> FloatArray:
-    """Lengths of the rows of X, an operator among them."""
-    return row_lengths(X) if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X.row_lengths, np.float64)
+    K = X.gram()
+    return None if K is None else K.astype(X.dtype, copy=False)
 
 
 def _one_per_row(labels: IntArray, scores: AnyArray, r: int) -> sp.csr_array:

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from conecollapse._iterate import Callback, iterate
-from conecollapse._types import AnyArray, Points, Progress
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error, squared_norm
-from conecollapse.factorization.mu import ratio
+from conecollapse._linalg import ratio, unit_columns
+from conecollapse._types import AnyArray, Progress
+from conecollapse.factorization.data import Factorization, rounding_of, squared_error_from
+from conecollapse.tables import Table, as_table
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ RULES: dict[str, Rule] = {"mu": _paper, "ding": _ding, "choi": _choi, "stiefel":
 
 
 def multiplicative(
-    X: Points,
+    X: Table,
     W: AnyArray,
     H: AnyArray,
     *,
@@ -74,13 +75,14 @@ def multiplicative(
     progress: Progress = None,
 ) -> Factorization:
     """``X ~ A S`` from the start A = W, S = H, by the ``rule`` named in the table above."""
-    norm2 = squared_norm(X)
+    X = as_table(X)
+    norm2 = X.squared_norm
     update = RULES[rule]
 
     def settle_S(A: AnyArray, S: AnyArray) -> _State:
         AtX, AtA = (X.T @ A).T, A.T @ A
         S = S * ratio(AtX, AtA @ S)
-        return _State(A, S, squared_error(norm2, AtX, S, AtA, S @ S.T))
+        return _State(A, S, squared_error_from(norm2, AtX, S, AtA, S @ S.T))
 
     trace = iterate(
         lambda s: settle_S(unit_columns(update(s.A, s.S, X @ s.S.T)), s.S),
@@ -93,9 +95,3 @@ def multiplicative(
         stage=f"ONMF ({rule})",
     )
     return Factorization.of(trace.state.A, trace.state.S, trace.state.objective, trace, norm2)
-
-
-def unit_columns(A: AnyArray) -> AnyArray:
-    """A with columns of unit length; those that are zero stay zero."""
-    length = np.linalg.norm(A, axis=0)
-    return A / np.where(length > 0, length, 1).astype(A.dtype)

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from conecollapse._iterate import Callback, iterate
-from conecollapse._types import AnyArray, Points, Progress
-from conecollapse.factorization.data import Factorization, rounding_of, squared_norm
-from conecollapse.factorization.onmf.em import disjoint_factors, sample_lengths
+from conecollapse._types import AnyArray, Progress
+from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.factorization.onmf.em import disjoint_factors
+from conecollapse.tables import Table, as_table
 
 RHO, GAMMA = 0.01, 1.03  # weight of the penalty, for data of unit spectral norm, and its growth at each step
 ALPHA = 0.1  # step of the multipliers, divided by the number of steps so far
@@ -44,7 +45,7 @@ class _State:
 
 
 def onp_mf(
-    X: Points,
+    X: Table,
     W: AnyArray,
     H: AnyArray | None = None,  # noqa: ARG001 - every method takes a start (W, H); here the polar factor of W is one
     *,
@@ -54,7 +55,8 @@ def onp_mf(
     progress: Progress = None,
 ) -> Factorization:
     """``X ~ A S`` with exactly disjoint supports, from the orthonormal matrix nearest to W; ``tol`` bounds A's negative part."""
-    norm2 = squared_norm(X)
+    X = as_table(X)
+    norm2 = X.squared_norm
     unit = _spectral_norm(X)
 
     def measure(A: AnyArray, multipliers: AnyArray, rho: float, n_steps: int) -> _State:
@@ -82,7 +84,7 @@ def onp_mf(
         stage="ONP-MF",
     )
     labels = trace.state.A.argmax(axis=1)
-    scores = np.where(sample_lengths(X) > 0, np.maximum(trace.state.A[np.arange(len(labels)), labels], 0), 0).astype(A.dtype)
+    scores = np.where(X.row_lengths > 0, np.maximum(trace.state.A[np.arange(len(labels)), labels], 0), 0).astype(A.dtype)
     A, S = disjoint_factors(X, labels, scores, A.shape[1])
     objective = max(norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
     return Factorization.of(A, S, objective, trace, norm2)
@@ -97,7 +99,7 @@ def polar(Y: AnyArray) -> AnyArray:
     return np.asarray(U @ Vt, Y.dtype)
 
 
-def _spectral_norm(X: Points) -> float:
+def _spectral_norm(X: Table) -> float:
     """The largest singular value, nearly, by the power method; its vectors are positive, so any positive start serves."""
     x = np.ones((X.shape[1], 1), X.dtype)
     norm = 0.0

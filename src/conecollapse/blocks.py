@@ -1,16 +1,11 @@
 """Tables larger than memory, read in blocks of samples or of features.
 
-`open_table` opens a ``.npy``, ``.mtx`` or ``.h5ad`` file, or wraps an array at hand. What it returns goes into `Cone.from_table`,
-`CCNMF.fit` and `ConeCollapse.fit` like any other table; its `features()` and `samples()` go into `Cone.from_blocks` and
-`Cone.from_samples`.
-
-`as_table` is the door through which tables in blocks enter the rest of the package. Dask arrays come through it too, without any module
-below `conecollapse.distributed` importing Dask: that module is imported by name when an object of Dask's appears.
+`open_table` opens a ``.npy``, ``.mtx`` or ``.h5ad`` file, or wraps an array at hand. What it returns goes into `Cone.from_table` and into
+``fit`` of the estimators like any other table; its `features()` and `samples()` go into `Cone.from_blocks` and `Cone.from_samples`.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -18,16 +13,10 @@ from typing import Any
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse.blocks.files import FileTable
-from conecollapse.blocks.h5ad import H5adSource
-from conecollapse.blocks.mtx import MtxSource
-from conecollapse.blocks.sources import ArraySource, NpySource, Source
-from conecollapse.blocks.table import BlockedTable
+from conecollapse.tables.files import FileTable
+from conecollapse.tables.sources import READERS, ArraySource, Source
 
-__all__ = ["BlockedTable", "FileTable", "as_table", "open_table"]
-
-READERS: dict[str, Any] = {".npy": NpySource, ".mtx": MtxSource, ".h5ad": H5adSource}
-OWNERS = {"dask": "conecollapse.distributed"}  # package of a type -> the module of ours that makes a table of it
+__all__ = ["FileTable", "open_table"]
 
 
 def open_table(source: Any, *, block_size: int | None = None) -> FileTable:
@@ -65,14 +54,3 @@ def _source(source: Any) -> Source:
         raise InvalidInputError(f"{fspath(source)!r} cannot be read in blocks; expected one of {', '.join(READERS)}.")
     reader: Source = READERS[ending](source)
     return reader
-
-
-def as_table(X: Any) -> BlockedTable | None:
-    """``X`` as a table in blocks if it is one, or a Dask array; else None."""
-    if isinstance(X, BlockedTable):
-        return X
-    owner = type(X).__module__.partition(".")[0]
-    if owner not in OWNERS:
-        return None
-    table: BlockedTable = import_module(OWNERS[owner]).table_of(X)
-    return table

@@ -6,8 +6,7 @@ symmetric graph G of k nearest neighbours is a non-negative n x n matrix and may
 .. math:: M = (I - a N)^{-1} = I + a N + a^2 N^2 + \dots, \qquad N = D^{-1/2} G D^{-1/2},
 
 which also counts the neighbours of neighbours, with weights that fall by a at each step. M is dense. For few samples it is formed; for
-many, `Diffusion` applies it: the eigenvalues of :math:`I - aN` lie in :math:`[1 - a, 1 + a]`, so Chebyshev's iteration solves with it to
-full precision in a number of sparse products that does not grow with n.
+many it is applied (`conecollapse.tables.diffused`).
 """
 
 from __future__ import annotations
@@ -18,20 +17,19 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.csgraph as csgraph
-import scipy.sparse.linalg as spla
 
 from conecollapse._checks import as_matrix, as_points, check_count, check_finite, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import unit_rows
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
+from conecollapse._types import FloatArray, IntArray, Points, Sparse
+from conecollapse.tables import DenseTable, DiffusedTable, Table, as_table
 
-__all__ = ["Diffusion", "check_graph", "diffusion", "knn_graph", "n_parts", "neighbor_rows", "normalized"]
+__all__ = ["check_graph", "diffused_graph", "knn_graph", "n_parts", "neighbor_rows", "normalized"]
 
 METRICS = ("auto", "euclidean", "cosine")
 WEIGHTS = ("binary", "cosine", "local", "shared")
 DENSE_N = 3000  # samples up to which a diffusion is formed: 72 MiB and less than a second
 SELF_LOOP = 1e-6  # weight of a sample with itself: an isolated one then has a degree, and no other notices
-N_PROBES = 256  # random vectors from which the lengths of the rows of an operator are estimated, to about 6 %
 
 
 def knn_graph(X: Points, n_neighbors: int = 5, *, metric: str = "auto", weights: str = "binary") -> Sparse:
@@ -99,7 +97,7 @@ def metric_of(X: Points, metric: str) -> str:
     """The metric that ``metric`` means for X."""
     if metric not in METRICS:
         raise InvalidInputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}.")
-    return ("cosine" if sp.issparse(X) else "euclidean") if metric == "auto" else metric
+    return ("cosine" if as_table(X).is_sparse else "euclidean") if metric == "auto" else metric
 
 
 def _weigh(index: IntArray, distance: FloatArray, n: int, weights: str, metric: str) -> Sparse:
@@ -176,106 +174,14 @@ def check_graph(G: Points, name: str = "X") -> Sparse:
     return G
 
 
-def diffusion(G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64) -> AnyArray | Diffusion:
-    """``(I - damping N)^-1`` of a symmetric graph: an array for up to 3000 samples, beyond that a `Diffusion` that applies it."""
+def diffused_graph(G: Sparse, damping: float = 0.8, *, dtype: Any = np.float64) -> Table:
+    """``(I - damping N)^-1`` of a symmetric graph as a table: formed for up to 3000 samples, beyond that applied."""
     damping = check_positive(damping, "damping", below=1.0)
     N = normalized(check_graph(as_points(G, "G", needs="a graph needs weights >= 0"), "G"))
-    return Diffusion(N, damping, dtype=dtype) if N.shape[0] > DENSE_N else diffused(N, damping).astype(dtype)
+    return DiffusedTable(N, damping, dtype=dtype) if N.shape[0] > DENSE_N else DenseTable(diffused(N, damping).astype(dtype))
 
 
 def diffused(N: Sparse, damping: float) -> FloatArray:
     """``(I - damping N)^-1`` as an array, symmetric and non-negative to the last bit."""
     M = scipy.linalg.inv(np.eye(N.shape[0]) - damping * N.toarray())
     return np.asarray(np.maximum((M + M.T) / 2, 0.0))
-
-
-class Diffusion(spla.LinearOperator):  # type: ignore[misc]
-    """``M = R (I - damping N)^-1 B`` as an operator; nothing dense is formed.
-
-    B is the identity or a table with a row for each sample, R the identity or a diagonal of row weights; ``unit_rows=True`` makes it
-    the one that gives all rows of M the same length, times ``row_weights``. ``squared_norm``, ``row_lengths`` and ``max()`` come from
-    random vectors of a fixed seed: for z with independent entries +1 or -1, the expected square of (M z)_i is the squared length of row i.
-    """
-
-    def __init__(
-        self,
-        N: Sparse,
-        damping: float,
-        base: Points | None = None,
-        *,
-        row_weights: AnyArray | None = None,
-        unit_rows: bool = False,
-        accuracy: float | None = None,
-        dtype: Any = np.float64,
-    ) -> None:
-        self.N = sp.csr_array(N).astype(dtype)
-        self.damping = float(damping)
-        self.base = base
-        n = N.shape[0]
-        super().__init__(dtype=np.dtype(dtype), shape=(n, n if base is None else base.shape[1]))
-        self.coefficients = _chebyshev(damping, float(np.finfo(dtype).eps) if accuracy is None else accuracy)
-        probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.shape[1], N_PROBES)).astype(dtype)
-        self.rows: AnyArray | None = None
-        lengths = np.sqrt(np.square(self @ probes, dtype=np.float64).mean(axis=1))
-        weights = np.ones(n) if row_weights is None else row_weights
-        if unit_rows:
-            self.rows = (weights / np.where(lengths > 0, lengths, 1.0)).astype(dtype)[:, None]
-            self.row_lengths = np.where(lengths > 0, weights, 0.0)
-        elif row_weights is not None:
-            self.rows = weights.astype(dtype)[:, None]
-            self.row_lengths = lengths * weights
-        else:
-            self.row_lengths = lengths
-        self.squared_norm = float(np.square(self.row_lengths).sum())
-
-    def max(self) -> float:
-        """The largest entry of ``(I - damping N)^-1``, estimated: it is positive definite, so that entry is on the diagonal."""
-        probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.N.shape[0], N_PROBES)).astype(self.dtype)
-        return float(np.mean(probes * self.solve(probes), axis=1).max())
-
-    def solve(self, B: AnyArray) -> AnyArray:
-        """``(I - damping N)^-1 B`` by Chebyshev's iteration; of a non-negative B it is non-negative."""
-        B = np.asarray(B, self.dtype)
-        step, inertia = self.coefficients
-        Y = step[0] * B
-        change = Y.copy()
-        for omega, beta in zip(step[1:], inertia[1:], strict=True):
-            residual = self.N @ Y  # then B - Y + damping N Y, in place
-            residual *= self.damping
-            residual -= Y
-            residual += B
-            residual *= omega
-            change *= beta
-            change += residual
-            Y += change
-        return np.maximum(Y, 0, out=Y) if B.size and B.min() >= 0 else Y
-
-    def _matmat(self, B: AnyArray) -> AnyArray:
-        Y = self.solve(B if self.base is None else np.asarray(self.base @ B))
-        return Y if self.rows is None else Y * self.rows
-
-    def _rmatmat(self, B: AnyArray) -> AnyArray:
-        Y = self.solve(B if self.rows is None else B * self.rows)
-        return Y if self.base is None else np.asarray(self.base.T @ Y)
-
-    def _matvec(self, b: AnyArray) -> AnyArray:
-        return self._matmat(b.reshape(-1, 1)).ravel()
-
-    def _rmatvec(self, b: AnyArray) -> AnyArray:
-        return self._rmatmat(b.reshape(-1, 1)).ravel()
-
-
-def _chebyshev(damping: float, accuracy: float) -> tuple[list[float], list[float]]:
-    """Steps and inertias of Chebyshev's iteration for eigenvalues in [1 - a, 1 + a]: centre 1, radius a.
-
-    The error falls by ``a / (1 + sqrt(1 - a^2))`` at each step (Saad, Iterative methods, algorithm 12.1).
-    """
-    fall = damping / (1 + np.sqrt(1 - damping**2))
-    count = int(np.ceil(np.log(accuracy) / np.log(fall))) + 1
-    step, inertia, rho = [1.0], [0.0], damping
-    for _ in range(count):
-        new = 1 / (2 / damping - rho)
-        step.append(2 * new / damping)
-        inertia.append(new * rho)
-        rho = new
-    return step, inertia  # Python numbers, which leave float32 as it is

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from conecollapse._errors import DataChangedError, InvalidInputError, MissingDependencyError
 from conecollapse._room import check_extent, unreadable
 from conecollapse._types import Points
-from conecollapse.blocks.sources import pieces_of_lines
-from conecollapse.blocks.spill import Entries, Spill
-from conecollapse.blocks.watch import WatchedFile
+from conecollapse.tables.sources.arrays import pieces_of_lines
+from conecollapse.tables.sources.spill import Entries, Spill
+from conecollapse.tables.sources.watch import WatchedFile
 
 ENCODINGS = {"csr_matrix": 0, "csc_matrix": 1}  # the axis along which lines are stored whole
 H5PY_RAISES = (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError)  # for a damaged file, or one of another layout

@@ -1,26 +1,26 @@
-"""A Dask array as a table in blocks: tasks go to the blocks, thin matrices come back."""
+"""A Dask array as a table in blocks: tasks go to the blocks, thin matrices come back. Dask is imported here and in `dask_tasks` only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from os import PathLike
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from dask.delayed import Delayed, delayed
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.blocks.survey import BlockSurvey, Survey, survey_block
-from conecollapse.blocks.table import BlockedTable, Work
-from conecollapse.distributed.cones import merged_cone, tall_cone
-from conecollapse.distributed.run import compute, named, persist
-from conecollapse.geometry.cone import Cone
+from conecollapse.tables.blocked import BlockedTable, Work
+from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
-LOST = "What its workers held is lost; start a cluster and call again."
+try:
+    import dask.array as da
+    from dask.delayed import Delayed, delayed
+except ImportError as error:
+    raise MissingDependencyError("Dask arrays need dask and distributed; pip install 'conecollapse[dask]'.") from error
+
+from conecollapse.tables.dask_tasks import compute, n_workers, named, persist, tree
 
 
 def table_of(X: Any) -> DaskTable:
@@ -43,6 +43,8 @@ def table_of(X: Any) -> DaskTable:
 class DaskTable(BlockedTable):
     """Blocks in Dask's hands. ``grid`` are the user's chunks, from which blocks along either axis are cut when asked for."""
 
+    kind = "a Dask array"
+
     def __init__(self, grid: Any, chunks: Any, dtype: Any, *, is_sparse: bool, axis: int | None = None, flip: bool = False) -> None:
         self.grid = grid
         self.chunks = chunks
@@ -53,17 +55,26 @@ class DaskTable(BlockedTable):
         self._strips: list[Delayed] | None = None
 
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
+        return compute(self._tasks(stage, work, range(self.n_blocks), shared, pieces), stage)
+
+    def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
+        """A few blocks at a time, so that no more results than the workers make at once wait here."""
+        step = 2 * n_workers()
+        for a in range(first, self.n_blocks, step):
+            yield from compute(self._tasks(stage, work, range(a, min(a + step, self.n_blocks)), shared), stage)
+
+    def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
+        return compute([tree("merge", combine, self._tasks(stage, work, range(self.n_blocks), shared))], stage)[0]
+
+    def _tasks(self, stage: str, work: Work, which: range, shared: Any, pieces: Sequence[Any] | None = None) -> list[Delayed]:
         common = None if shared is None else delayed(shared, pure=False, traverse=False)  # travels once
-        tasks = named(
-            stage,
-            _work_on,
-            [(work, strip, None if pieces is None else pieces[k], common, self.dtype, self.unit) for k, strip in enumerate(self.strips)],
-        )
-        return compute(tasks, stage, LOST)
+        strips = self.strips
+        arguments = [(work, strips[k], None if pieces is None else pieces[k], common, self.dtype, self.unit) for k in which]
+        return named(stage, _work_on, arguments)
 
     def blocks(self) -> Iterator[Points]:
         for strip in self.strips:
-            yield compute(named("fetch", _floating, [(strip, self.dtype, self.unit)]), "fetch", LOST)[0]
+            yield compute(named("fetch", _floating, [(strip, self.dtype, self.unit)]), "fetch")[0]
 
     def along(self, axis: int) -> DaskTable:
         if axis == self.axis:
@@ -79,13 +90,6 @@ class DaskTable(BlockedTable):
 
     def wrap(self, per_sample: AnyArray) -> Any:
         return da.from_array(per_sample, chunks=(self.chunks[0],))
-
-    def cone(self, tol: float, checkpoint: str | PathLike[str] | None = None) -> Cone:
-        """The cone of the features, by a tree of merges or by a tree of QR factorizations."""
-        _ = self.survey
-        table = self.oriented()
-        assert isinstance(table, DaskTable)
-        return merged_cone(table, tol, checkpoint) if table.axis == 1 else tall_cone(table, tol)
 
     @property
     def strips(self) -> list[Delayed]:
@@ -108,7 +112,7 @@ class DaskTable(BlockedTable):
         starts = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int).tolist() for sizes in self.chunks]
         cells = [(i, j) for i in range(self.grid.shape[0]) for j in range(self.grid.shape[1])]
         arguments = [(self.grid[i, j], self.flip, (starts[0][i], starts[1][j]), f"block ({i}, {j})") for i, j in cells]
-        found: list[tuple[bool, BlockSurvey]] = compute(named("survey", _survey_of, arguments), "survey", LOST)
+        found: list[tuple[bool, BlockSurvey]] = compute(named("survey", _survey_of, arguments), "survey")
         self.is_sparse = any(is_sparse for is_sparse, _ in found)
         width = self.grid.shape[1]
         return Survey.of([[survey for _, survey in found[a : a + width]] for a in range(0, len(found), width)])

@@ -6,29 +6,31 @@ r"""A table that is only ever seen a block at a time, with the products that the
           \qquad\text{or}\qquad X B = \sum_j X_j B_j, \quad X^T C = \begin{pmatrix} X_1^T C \\ \vdots \end{pmatrix},
 
 so each product is one visit to every block, and only thin matrices move. Whoever holds the blocks (a file, a Dask cluster) says in
-`BlockedTable.visit` how they are visited; everything else is written here once.
+`BlockedTable.visit` how they are visited, and in `BlockedTable.reduce` how results are combined; everything else is written here once.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points
-from conecollapse.blocks.survey import Survey
+from conecollapse._linalg import as_dense, columns_as_points
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.tables.columns import Columns, gram_by_products
+from conecollapse.tables.protocol import Table
+from conecollapse.tables.survey import Survey
 
 Work = Callable[..., Any]  # work(block, piece, shared)
 
 
-class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
-    """A table in blocks: ``X @ B``, ``X.T @ B``, and what a survey of it says.
+class BlockedTable(Table):
+    """A table in blocks: products, and what a survey of it says.
 
     Attributes
     ----------
@@ -41,10 +43,11 @@ class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
     is_sparse : bool
     """
 
-    cone: Callable[..., Any] | None = None  # cone(tol, checkpoint), where the owner of the blocks finds the cone in a way of its own
+    kind = "read in blocks"
 
     def __init__(self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool) -> None:
-        super().__init__(dtype=np.dtype(np.float32 if dtype == np.float32 else np.float64), shape=shape)
+        self.shape = shape
+        self.dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
         self.axis = axis
         self.bounds = bounds
         self.is_sparse = is_sparse
@@ -53,6 +56,14 @@ class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
     @abstractmethod
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
         """``[work(block, piece, shared), ...]`` over the blocks, in order; ``pieces`` has one item for each block."""
+
+    @abstractmethod
+    def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
+        """``work(block, None, shared)`` for the blocks from number ``first`` on, one after the other as they are asked for."""
+
+    @abstractmethod
+    def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
+        """``work(block, None, shared)`` of every block, neighbours combined in pairs until one result is left."""
 
     @abstractmethod
     def along(self, axis: int) -> BlockedTable:
@@ -70,10 +81,6 @@ class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
     def _survey(self) -> Survey:
         """Look at every entry once."""
 
-    def wrap(self, per_sample: AnyArray) -> Any:
-        """An array with an entry for each sample, in the kind that the table's owner expects."""
-        return per_sample
-
     @cached_property
     def survey(self) -> Survey:
         """What one look at every entry says; raises `InvalidInputError` naming block and place of an entry that cannot be used."""
@@ -85,24 +92,37 @@ class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
         return len(self.bounds) - 1
 
     @property
-    def lengths(self) -> FloatArray:
-        """Lengths of the columns."""
+    def column_lengths(self) -> FloatArray:
         return self.survey.lengths / self.unit
 
+    @cached_property
+    def row_lengths(self) -> FloatArray:
+        return np.sqrt(self.row_squares(np.ones(self.shape[1])))
+
     @property
-    def squared_norm(self) -> float:
-        """Sum of the squares of all entries."""
-        return float(np.sum(np.square(self.lengths)))
+    def peak(self) -> float:
+        return self.survey.peak / self.unit
+
+    @property
+    def filled(self) -> BoolArray:
+        return self.survey.filled
 
     def divided(self, unit: float) -> BlockedTable:
         """The table over ``unit``, in float64; a block is converted when it is visited, and nothing is copied here."""
         other = self._copy()
+        for measured in ("row_lengths", "mean_entry"):
+            other.__dict__.pop(measured, None)
         other.unit = self.unit * unit
         other.dtype = np.dtype(np.float64)
         return other
 
     @abstractmethod
     def _copy(self) -> BlockedTable: ...
+
+    def checked(self) -> BlockedTable:
+        """In the blocks from which its cone can be had; looking at the survey checks every entry."""
+        _ = self.survey
+        return self.oriented()
 
     def oriented(self) -> BlockedTable:
         """In the blocks from which its cone can be had: of features where columns must stay whole, of samples where QR shortens them."""
@@ -113,77 +133,57 @@ class BlockedTable(spla.LinearOperator):  # type: ignore[misc]
         """``along``, which has a row for each sample or feature of the blocked axis, in pieces for the blocks."""
         return [along[a:b] for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
 
-    def _matmat(self, B: AnyArray) -> AnyArray:
+    def times(self, B: AnyArray) -> AnyArray:
         B = np.ascontiguousarray(B, self.dtype)
         if self.axis == 0:
             return np.concatenate(self.visit(times, shared=B))
         return self._total(self.visit(times_piece, self.split(B)))
 
-    def _rmatmat(self, C: AnyArray) -> AnyArray:
-        C = np.ascontiguousarray(C, self.dtype)
+    def transposed_times(self, C: Any) -> AnyArray:
+        C = np.ascontiguousarray(as_dense(C), self.dtype)
         if self.axis == 1:
             return np.concatenate(self.visit(transposed_times, shared=C))
         return self._total(self.visit(transposed_times_piece, self.split(C)))
+
+    def row_squares(self, weights: FloatArray) -> FloatArray:
+        """Squared lengths of the rows, with the columns multiplied by ``weights`` first."""
+        if self.axis == 0:
+            return np.concatenate(self.visit(weighted_squares, shared=weights))
+        return np.asarray(sum(self.visit(weighted_squares_piece, self.split(weights))))
+
+    def weighted_gram(self, indices: IntArray, scale: FloatArray) -> FloatArray | None:
+        """The smaller Gram matrix of ``X[:, indices] diag(scale)``, where the blocks lie along the longer side; else None."""
+        if self.shape[0] <= len(indices) and self.axis == 1:
+            weights = np.zeros(self.shape[1])
+            weights[indices] = scale
+            return np.asarray(sum(self.visit(outer_gram, self.split(weights))))
+        if self.shape[0] > len(indices) and self.axis == 0:
+            return np.asarray(sum(self.visit(inner_gram, shared=(indices, scale))))
+        return None
+
+    def gram(self, *, cheaply: bool = True) -> AnyArray | None:
+        K = self.weighted_gram(np.arange(self.shape[1]), np.ones(self.shape[1]))
+        return gram_by_products(self) if K is None and not cheaply else K
 
     def _total(self, parts: list[AnyArray]) -> AnyArray:
         """Parts are added in float64, in order, so that the sum does not depend on who was first."""
         return np.asarray(sum(part.astype(np.float64) for part in parts)).astype(self.dtype)
 
-    def _matvec(self, b: AnyArray) -> AnyArray:
-        return self._matmat(b.reshape(-1, 1)).ravel()
+    def map_columns(self, work: Callable[[Points, Any], Any], indices: IntArray, shared: Any) -> list[Any]:
+        if self.axis == 0:
+            raise InvalidInputError("this needs whole columns, and X is read in blocks of samples.")
+        place = np.searchsorted(indices, self.bounds)
+        pieces = [(work, indices[a:b] - start) for a, b, start in zip(place[:-1], place[1:], self.bounds[:-1], strict=True)]
+        return self.visit(work_on_columns, pieces, shared, stage="columns")
 
-    def _rmatvec(self, b: AnyArray) -> AnyArray:
-        return self._rmatmat(b.reshape(-1, 1)).ravel()
-
-    def columns(self, indices: IntArray, scale: FloatArray) -> Columns:
-        """``X[:, indices] * scale`` as an operator."""
-        return Columns(self, indices, scale)
+    def columns(self, indices: IntArray, scale: FloatArray | None = None) -> Table:
+        return Columns(self, indices, np.ones(len(indices)) if scale is None else scale)
 
 
-class Columns(spla.LinearOperator):  # type: ignore[misc]
-    """``M = X[:, indices] diag(scale)`` of a table in blocks: the weighted rays of stage 2, never formed."""
-
-    def __init__(self, table: BlockedTable, indices: IntArray, scale: FloatArray) -> None:
-        super().__init__(dtype=table.dtype, shape=(table.shape[0], len(indices)))
-        self.table = table
-        self.indices = indices
-        self.scale = scale.astype(np.float64)
-        weights = np.zeros(table.shape[1])
-        weights[indices] = self.scale
-        self.row_lengths: FloatArray = np.sqrt(self._row_squares(weights))
-        self.squared_norm = float(np.sum((self.scale * table.lengths[indices]) ** 2))
-
-    def _row_squares(self, weights: FloatArray) -> FloatArray:
-        table = self.table
-        if table.axis == 0:
-            return np.concatenate(table.visit(weighted_squares, shared=weights))
-        return np.asarray(sum(table.visit(weighted_squares_piece, table.split(weights))))
-
-    def _matmat(self, B: AnyArray) -> AnyArray:
-        spread = np.zeros((self.table.shape[1], B.shape[1]), self.dtype)
-        spread[self.indices] = self.scale[:, None] * B
-        return self.table._matmat(spread)
-
-    def _rmatmat(self, C: AnyArray) -> AnyArray:
-        return (self.scale[:, None] * self.table._rmatmat(C)[self.indices]).astype(self.dtype)
-
-    def _matvec(self, b: AnyArray) -> AnyArray:
-        return self._matmat(b.reshape(-1, 1)).ravel()
-
-    def _rmatvec(self, b: AnyArray) -> AnyArray:
-        return self._rmatmat(b.reshape(-1, 1)).ravel()
-
-    def small_gram(self) -> FloatArray | None:
-        """``M M'`` or ``M' M``, whichever is smaller, where the blocks lie along the longer side; else None."""
-        table = self.table
-        n, c = self.shape
-        if n <= c and table.axis == 1:
-            weights = np.zeros(table.shape[1])
-            weights[self.indices] = self.scale
-            return np.asarray(sum(table.visit(outer_gram, table.split(weights))))
-        if n > c and table.axis == 0:
-            return np.asarray(sum(table.visit(inner_gram, shared=(self.indices, self.scale))))
-        return None
+def work_on_columns(block: Points, piece: tuple[Callable[[Points, Any], Any], IntArray], shared: Any) -> Any:
+    """``work`` on these columns of the block, as rows."""
+    work, columns = piece
+    return work(columns_as_points(block[:, columns]), shared)
 
 
 def times(block: Points, _: Any, B: AnyArray) -> AnyArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
@@ -12,15 +12,17 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import IntArray, Points
-from conecollapse.blocks.sources import Source
-from conecollapse.blocks.survey import Survey, survey_block
-from conecollapse.blocks.table import BlockedTable, Work
+from conecollapse.tables.blocked import BlockedTable, Work
+from conecollapse.tables.sources import Source
+from conecollapse.tables.survey import Survey, survey_block
 
 BLOCK_BYTES = 2**26  # of one block, in float64 and without the zeros of sparse data
 
 
 class FileTable(BlockedTable):
     """A table that is read from its source, a block at a time, whenever a product needs it."""
+
+    kind = "an opened file, read in blocks"
 
     def __init__(self, source: Source, axis: int = 0, block_size: int | None = None) -> None:
         n, m = source.shape
@@ -38,6 +40,22 @@ class FileTable(BlockedTable):
 
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:  # noqa: ARG002
         return [work(self.block(k), None if pieces is None else pieces[k], shared) for k in range(self.n_blocks)]
+
+    def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:  # noqa: ARG002
+        return (work(self.block(k), None, shared) for k in range(first, self.n_blocks))
+
+    def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
+        """Like the digits of a binary counter: two results of equally many blocks become one at once, so that few are held."""
+        digits: list[tuple[int, Any]] = []  # how many blocks, and their result
+        for result in self.visit_from(0, work, shared, stage=stage):
+            count = 1
+            while digits and digits[-1][0] == count:
+                result, count = combine(digits.pop()[1], result), 2 * count
+            digits.append((count, result))
+        result = digits.pop()[1]
+        while digits:
+            result = combine(digits.pop()[1], result)
+        return result
 
     def along(self, axis: int) -> FileTable:
         if axis == self.axis:

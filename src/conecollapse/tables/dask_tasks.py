@@ -37,8 +37,8 @@ def tree(stage: str, function: Callable[[Any, Any], Any], tasks: list[Delayed]) 
     return tasks[0]
 
 
-def compute(tasks: Sequence[Delayed], stage: str, lost: str) -> list[Any]:
-    """Results in order. If the cluster goes away, `ClusterError` says during what, and what was ``lost``."""
+def compute(tasks: Sequence[Delayed], stage: str) -> list[Any]:
+    """Results in order. If the cluster goes away, `ClusterError` says during what."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # they travel with the tasks, so that no death loses them
@@ -49,7 +49,7 @@ def compute(tasks: Sequence[Delayed], stage: str, lost: str) -> list[Any]:
         if not _is_loss(error):
             raise
         what = " ".join(f"{type(error).__name__}: {error}".rstrip(": .").split())
-        raise ClusterError(f"the Dask cluster went away during conecollapse-{stage} ({what}). {lost}") from error
+        raise ClusterError(f"the Dask cluster went away during conecollapse-{stage} ({what}).") from error
 
 
 def persist(tasks: Sequence[Delayed]) -> list[Delayed]:

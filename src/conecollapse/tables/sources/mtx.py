@@ -11,8 +11,8 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._room import LONGEST_NUMBER, check_extent
 from conecollapse._types import Sparse
-from conecollapse.blocks.spill import Entries, Spill
-from conecollapse.blocks.watch import WatchedFile
+from conecollapse.tables.sources.spill import Entries, Spill
+from conecollapse.tables.sources.watch import WatchedFile
 
 PIECE_BYTES = 2**24
 LARGEST_PLACE = 2.0**53  # of whole numbers that float64 holds exactly

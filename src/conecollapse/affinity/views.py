@@ -1,7 +1,7 @@
 r"""Views of a table, the graphs they give, and which graph has r clusters in it.
 
 A *view* is a way of measuring the distance of two samples. Which one suits a table is not known beforehand, but a graph tells whether it
-falls into r clusters: then r eigenvalues of its normalised matrix N are near 1 and the next are not. The *looseness*
+falls into r clusters: then r eigenvalues of its normalised matrix N are near 1 and the next are not. The *eigengap ratio*
 
 .. math:: q = \frac{1 - (\lambda_1 + \dots + \lambda_r)/r}{1 - (\lambda_{r+1} + \dots + \lambda_{2r})/r}
 
@@ -14,17 +14,18 @@ minus the mean row, with unit rows again, which sees shape and not level. Sparse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import unit_rows
+from conecollapse._linalg import root, unit_rows
 from conecollapse._types import AnyArray, FloatArray, Points, Sparse
-from conecollapse.factorization.spectrum import leading_eigenpairs
-from conecollapse.graphs import knn_graph, normalized, tie_small_parts
+from conecollapse.affinity.graphs import knn_graph, normalized, tie_small_parts
+from conecollapse.affinity.spectrum import leading_eigenpairs
+from conecollapse.tables import Table, stored
 
+VIEWS = ("root", "centred", "cosine", "root cosine")
 SPARSE = 0.1  # share of non-zero entries up to which a table counts as sparse: text has less, images have more
 N_NEIGHBORS = 5
 LEAST = 3  # samples below which there is no graph to speak of
@@ -47,7 +48,7 @@ class View:
 
     def of(self, X: Points) -> Points:
         """The samples as this view has them; only "centred" has negative entries."""
-        Y = X if self.name == "cosine" else _root(X)
+        Y = X if self.name == "cosine" else root(X)
         if self.scale is not None:
             Y = Y * self.scale
         if self.name != "centred":
@@ -65,46 +66,51 @@ class Choice:
     N: Sparse
     degrees: FloatArray
     vectors: AnyArray  # leading eigenvectors of N, n_components of them
-    looseness: dict[str, float]  # of each view
+    eigengap_ratios: dict[str, float]  # of each view
     n_tied: int
     is_sparse: bool
 
 
 def choose_view(
-    X: Points, n_components: int, rng: np.random.Generator, *, n_neighbors: int = N_NEIGHBORS, which: int | None = None
+    X: Table, n_components: int, rng: np.random.Generator, *, view: str | int = "auto", n_neighbors: int = N_NEIGHBORS
 ) -> Choice:
-    """The view of X whose graph is least loose for ``n_components`` clusters; with ``which`` the first (0) or second (1), unasked."""
+    """The view of X whose graph has the smallest eigengap ratio for ``n_components`` clusters; or the one named, or its number (0, 1)."""
     if X.shape[0] < LEAST:
+        raise InvalidInputError(f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples = {X.shape[0]}.")
+    is_sparse = bool(X.n_entries <= SPARSE * X.shape[0] * X.shape[1])
+    samples = stored(X, sparse=is_sparse).array
+    choices = [_graph(v, samples, n_components, is_sparse, rng, n_neighbors) for v in _views(samples, is_sparse, view)]
+    ratios = {choice.view.name: choice.eigengap_ratios[choice.view.name] for choice in choices}
+    best = min(choices, key=lambda choice: choice.eigengap_ratios[choice.view.name])
+    return replace(best, eigengap_ratios=ratios)
+
+
+def _views(X: Points, is_sparse: bool, wanted: str | int) -> list[View]:
+    """Both views of such a table, or the one wanted."""
+    if wanted not in ("auto", 0, 1, *VIEWS):
+        raise InvalidInputError(f"view must be auto, {', '.join(VIEWS[:-1])} or {VIEWS[-1]}; got {wanted!r}.")
+    if is_sparse and wanted == "centred":
         raise InvalidInputError(
-            f"affinity='auto' compares neighbourhoods and needs at least {LEAST} samples; got n_samples = {X.shape[0]}."
+            "view='centred' subtracts a mean, which would fill a table that is mostly zeros; use 'auto' or another view."
         )
-    density = X.nnz / np.prod(X.shape) if sp.issparse(X) else np.count_nonzero(X) / X.size
-    is_sparse = bool(density <= SPARSE)
-    X = as_stored(X, is_sparse)
-    views = _views(X, is_sparse)
-    views = views if which is None else views[which : which + 1]
-    choices = [_graph(view, X, n_components, is_sparse, rng, n_neighbors) for view in views]
-    looseness = {choice.view.name: choice.looseness[choice.view.name] for choice in choices}
-    best = min(choices, key=lambda choice: choice.looseness[choice.view.name])
-    return Choice(best.view, best.samples, best.N, best.degrees, best.vectors, looseness, best.n_tied, is_sparse)
+    cosines = [View("cosine"), View("root cosine")]
+    if is_sparse or "cosine" in str(wanted):
+        views = [*cosines, View("root")] if wanted == "root" else cosines
+    else:
+        views = _filled_views(X)
+    if wanted == "auto":
+        return views
+    return [views[wanted]] if isinstance(wanted, int) else [v for v in views if v.name == wanted]
 
 
-def as_stored(X: Points, is_sparse: bool) -> Points:
-    """X sparse or dense as its entries suggest, whatever it came as."""
-    if is_sparse:
-        return X if sp.issparse(X) else sp.csr_array(X)
-    return X.toarray() if sp.issparse(X) else X
-
-
-def _views(X: Points, is_sparse: bool) -> list[View]:
-    if is_sparse:
-        return [View("cosine"), View("root cosine")]
-    root = _root(X)
-    variance = root.var(axis=0, dtype=np.float64)
+def _filled_views(X: Points) -> list[View]:
+    """Of tables that are not mostly zeros."""
+    roots = root(X)
+    variance = roots.var(axis=0, dtype=np.float64)
     total = float(variance.sum())
     by_units = total**2 < FEW_FEATURES * float(np.square(variance).sum())
     scale = (1 / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(X.dtype) if by_units else None
-    unit = unit_rows(root if scale is None else root * scale)[0]
+    unit = unit_rows(roots if scale is None else roots * scale)[0]
     return [View("root", scale), View("centred", scale, unit.mean(axis=0))]
 
 
@@ -117,23 +123,19 @@ def _graph(view: View, X: Points, r: int, is_sparse: bool, rng: np.random.Genera
     N = normalized(G)
     values, vectors = leading_eigenpairs(N, 2 * r, rng)
     degrees = np.asarray(G.sum(axis=1)).ravel()
-    return Choice(view, samples, N, degrees, vectors[:, :r], {view.name: looseness(values, r)}, n_tied, is_sparse)
+    return Choice(view, samples, N, degrees, vectors[:, :r], {view.name: eigengap_ratio(values, r)}, n_tied, is_sparse)
 
 
-def looseness(values: FloatArray, r: int) -> float:
+def eigengap_ratio(values: FloatArray, r: int) -> float:
     """How far the graph is from falling into r clusters; 1 where there is no evidence: too few samples, or 2 r parts.
 
     Examples
     --------
     >>> import numpy as np
-    >>> looseness(np.array([1.0, 1.0, 0.2, 0.0]), 2), round(looseness(np.array([1.0, 0.9, 0.9, 0.8]), 2), 3)
+    >>> eigengap_ratio(np.array([1.0, 1.0, 0.2, 0.0]), 2), round(eigengap_ratio(np.array([1.0, 0.9, 0.9, 0.8]), 2), 3)
     (0.0, 0.333)
     """
     rest = values[r : 2 * r]
     if not len(rest) or 1 - rest.mean() < 1e-9:
         return 1.0
     return float((1 - values[:r].mean()) / (1 - rest.mean()))
-
-
-def _root(X: Points) -> Points:
-    return X.sqrt() if sp.issparse(X) else np.sqrt(X)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from conecollapse._arrays import check_promise, read_header
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, Points
-from conecollapse.blocks.watch import WatchedFile
+from conecollapse.tables.sources.watch import WatchedFile
 
 PIECE_BYTES = 2**24  # read at once where a block lies across the order of the file
 

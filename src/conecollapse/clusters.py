@@ -1,0 +1,45 @@
+"""What labels say about a table: sizes of clusters, and the features that distinguish each from the others."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conecollapse._types import AnyArray, IntArray
+
+NO_CLUSTER = -1  # label of a sample that has nothing of any component
+
+
+class TopFeature(NamedTuple):
+    """A feature of a cluster: its column in X, its name, and its mean in the cluster minus its largest mean in another."""
+
+    column: int
+    name: str
+    lead: float
+
+
+def cluster_sizes(labels: Any, n_clusters: int) -> IntArray:
+    """Samples in each cluster; those without one are not counted."""
+    labels = np.asarray(labels)
+    return np.bincount(labels[labels != NO_CLUSTER], minlength=n_clusters)
+
+
+def largest_elsewhere(profiles: AnyArray, k: int) -> Any:
+    """For each feature its largest mean in a cluster other than k; 0 where there is no other."""
+    others = np.delete(profiles, k, axis=0)
+    return others.max(axis=0) if len(others) else 0
+
+
+def top_features(profiles: AnyArray, names: Any, count: int) -> list[list[TopFeature]]:
+    """For each row of means the features that lead the other rows most, largest lead first."""
+    lists = []
+    for k, profile in enumerate(profiles):
+        lead = profile - largest_elsewhere(profiles, k)
+        lists.append([TopFeature(int(j), str(names[j]), float(lead[j])) for j in np.argsort(-lead, kind="stable")[:count]])
+    return lists
+
+
+def largest_first(labels: IntArray, masses: AnyArray) -> IntArray:
+    """The order of clusters by their number of samples, largest first; equal ones by mass, then as they stand."""
+    return np.lexsort((np.arange(len(masses)), -masses, -cluster_sizes(labels, len(masses))))

@@ -1,0 +1,138 @@
+"""`GraphCCNMF`: clusters of samples from a graph that is chosen from the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from conecollapse._checks import check_positive
+from conecollapse._types import AnyArray, IntArray
+from conecollapse.affinity.kinds import find, known_samples
+from conecollapse.affinity.views import N_NEIGHBORS
+from conecollapse.estimators.nmf import OrthogonalNMF
+from conecollapse.factorization.ccnmf import check_weighting
+from conecollapse.factorization.data import Factorization, squared_error
+from conecollapse.factorization.graph_ccnmf import DAMPING, graph_ccnmf
+from conecollapse.tables import Equations, Table
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GraphCCNMF(OrthogonalNMF):
+    """CC-NMF of samples diffused over a graph of their neighbours: usually the best clustering, and the command's default.
+
+    Two ways of comparing samples (*views*) give two graphs; the one that falls more clearly into r clusters is taken, without any labels.
+    The recipe, step by step, is in `conecollapse.factorization.graph_ccnmf`.
+
+    Parameters
+    ----------
+    view : {"auto", "root", "centred", "cosine", "root cosine"}
+        How samples are compared: by Euclidean distances of square roots, the same after centring unit rows, by cosines, or by cosines
+        of square roots. "auto" takes the better of the first two for dense tables, of the last two for tables with at most 10 % of
+        non-zero entries.
+    n_neighbors : int
+        Neighbours of each sample in the graph.
+    damping : float
+        The share, in (0, 1), that each further step over the graph keeps.
+    weighting : {"mass", "unit"}
+        How much each ray counts, as in `CCNMF`.
+    solver, init, n_init
+        Of stage 2, see `OrthogonalNMF`.
+    n_components, tol, max_iter, random_state
+        As in every factorization, see `BaseNMF`, which also lists further attributes.
+
+    Attributes
+    ----------
+    embedding_ : (n_samples, r) array
+        The orthonormal factor A; `labels_` are the largest entries of its rows.
+    components_ : (r, n_features) array
+        A'X, the features of each cluster.
+    view_ : str
+        The view taken.
+    eigengap_ratios_ : dict
+        For each view tried how far its graph is from falling into r clusters: 0 if it does, near 1 if nothing distinguishes r from 2 r.
+    cone_ : Cone
+        The cone of the points that are diffused: the features of the view where the table is mostly zeros, else one axis for each
+        sample. The diffusion is invertible, so the rays of the diffused points are the images of these.
+    ray_indices_ : (c,) array
+        Which of these points are rays.
+    loadings_ : (r, c) array
+        S, the loadings of the clusters on the diffused, weighted rays.
+
+    Notes
+    -----
+    `predict` and `transform` give a sample that is identical to a training sample that sample's label and row of `embedding_`; a new one
+    is joined to its nearest training samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import GraphCCNMF
+    >>> X = np.kron(np.eye(2), np.ones((6, 3))) + 0.1 * np.random.default_rng(0).random((12, 6))
+    >>> model = GraphCCNMF(2, random_state=0).fit(X)
+    >>> bool((model.labels_ == np.repeat(model.labels_[[0, 11]], 6)).all())
+    True
+    >>> bool((model.predict(X) == model.labels_).all())
+    True
+    """
+
+    affinity: Any = field(default=None, init=False)
+    view: str = "auto"
+    n_neighbors: int = N_NEIGHBORS
+    damping: float = DAMPING
+    weighting: str = "mass"
+
+    @property
+    def _compares_samples(self) -> bool:
+        return True
+
+    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+        self._check_solver()
+        check_weighting(self.weighting)
+        found = graph_ccnmf(
+            table,
+            self.n_components,
+            view=self.view,
+            n_neighbors=self.n_neighbors,
+            damping=check_positive(self.damping, "damping", below=1.0),
+            weighting=self.weighting,
+            solver=self.solver,
+            init=self._start(table),
+            n_init=self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            rng=rng,
+        )
+        self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
+        self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
+        self._placement, self.loadings_ = found.placement, found.S
+        self._known, self._rows = known_samples(table), found.A
+        H = np.asarray((table.T @ found.A).T)
+        return replace(found.stage2, W=found.A, H=H, error=squared_error(table, found.A, H))
+
+    def _encode(self, rows: Table) -> AnyArray:
+        index = find(rows, self._known)
+        codes = np.zeros((len(index), len(self.loadings_)))
+        codes[index >= 0] = self._rows[index[index >= 0]]
+        new = np.flatnonzero(index < 0)
+        if len(new):
+            S = self.loadings_.astype(np.float64)
+            codes[new] = self._codes(Equations(S @ S.T, self._placement.products(rows.rows(new))))
+        return codes
+
+    def _renumber(self, order: IntArray) -> None:
+        self.loadings_, self._rows = self.loadings_[order], self._rows[:, order]
+        placed = self._placement
+        loads = None if placed.loads is None else placed.loads[:, order]
+        self._placement = replace(placed, images=placed.images[:, order], loads=loads)
+
+    def _label_weights(self) -> AnyArray:
+        return self._comparable(self.loadings_)
+
+    def _start(self, table: Table) -> Any:  # noqa: ARG002 - starts are of the diffused rays
+        return "spectral" if isinstance(self.init, str) and self.init == "auto" else self._init_on_graph()
+
+    def _summary(self) -> dict[str, str]:
+        ratios = ", ".join(f"{name} {ratio:.3g}" for name, ratio in self.eigengap_ratios_.items())
+        return {"cone": repr(self.cone_).strip("<>"), "view": f"{self.view_}; eigengap ratios: {ratios}", **super()._summary()}

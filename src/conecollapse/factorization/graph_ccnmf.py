@@ -1,0 +1,202 @@
+r"""CC-NMF of a diffused table, with everything chosen from the data and nothing from labels: `GraphCCNMF`.
+
+1. Identical samples are merged into one, with weight the square root of their number.
+2. Two views give two graphs of shared neighbours; the one with the smaller eigengap ratio for r clusters is taken
+   (`conecollapse.affinity.views`).
+3. The graph is diffused, :math:`P = (I - aN)^{-1}`. Sparse tables: the points of the cone are the columns of P B, B the samples with unit
+   rows, and the rows of P B are brought to unit length. Dense tables: B is the identity, so they are the columns of P.
+4. EM-ONMF of the weighted rays, from k-means on the spectral embedding, several starts, the best objective.
+
+**The cone.** P is invertible, and so is the scaling of rows; an invertible map takes extreme rays to extreme rays. So the rays of P B
+are the images of those of B: the certified cone of the columns of B is all that stage 1 has to find. Where B is the identity, all columns
+are rays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._linalg import unit_columns, unit_rows
+from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.affinity.graphs import DENSE_N, SELF_LOOP, diffused, neighbor_rows
+from conecollapse.affinity.views import N_NEIGHBORS, Choice, choose_view
+from conecollapse.factorization.ccnmf import data_cone, ray_weights, weighted_rays
+from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.inits import spectral_embedding
+from conecollapse.factorization.onmf import prepared
+from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.geometry.cone import Cone
+from conecollapse.tables import CsrTable, DenseTable, DiffusedTable, Table, as_table, stored
+
+DAMPING = 0.6  # share that each step of the diffusion keeps; 0.5 to 0.8 give the same clusters
+ACCURACY = 1e-4  # of the diffusion where it is applied and not formed
+MANY_SAMPLES = 5000  # beyond this, half of the starts do
+LEAST_SAMPLES = 2  # times r: with fewer distinct samples copies are left alone
+
+
+@dataclass(frozen=True)
+class GraphFactorization:
+    """What was chosen, and the factors of the diffused rays."""
+
+    choice: Choice
+    representatives: IntArray  # one sample for each set of identical ones
+    group: IntArray  # (n_samples,) the set of each sample
+    embedding: AnyArray  # (n_representatives, r) in which the starts were made
+    A: AnyArray  # (n_samples, r) orthonormal
+    S: AnyArray  # (r, c) of the weighted rays
+    table: Table  # the weighted, diffused rays of the representatives, (n_representatives, c)
+    cone: Cone  # of the columns of B
+    placement: Placement
+    stage2: Factorization
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where new samples stand among the diffused rays; it keeps the training samples of the view and r numbers for each of them."""
+
+    choice: Choice
+    damping: float
+    n_neighbors: int
+    images: AnyArray  # (n_representatives, r): P B S' of the training samples
+    loads: AnyArray | None  # (n_features, r) for sparse tables: what a sample's own entries add; None where B is the identity
+
+    def products(self, X: Table) -> AnyArray:
+        """Rows of new samples in the diffused table times the loadings: their own entries, and those of their neighbours diffused.
+
+        With its neighbours' edges ``N_new`` a new sample has the row ``b + a N_new P B``.
+        """
+        choice = self.choice
+        samples = choice.view.of(stored(X, sparse=choice.is_sparse).array)
+        k = min(self.n_neighbors, choice.samples.shape[0])
+        near = neighbor_rows(samples, choice.samples, k, metric=choice.view.metric)
+        edges = sp.csr_array(near @ sp.diags_array(1 / np.sqrt(k * np.maximum(choice.degrees, SELF_LOOP))))
+        C = self.damping * np.asarray(edges @ self.images)
+        if self.loads is not None:
+            C = C + np.asarray(unit_rows(samples)[0] @ self.loads)
+        return np.asarray(C, np.float64)
+
+
+def graph_ccnmf(
+    X: Table,
+    n_components: int,
+    *,
+    view: str | int = "auto",
+    n_neighbors: int = N_NEIGHBORS,
+    damping: float = DAMPING,
+    weighting: str = "mass",
+    solver: str = "em",
+    init: Any = "spectral",
+    n_init: int = 10,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    rng: np.random.Generator,
+    cone: Any = data_cone,
+) -> GraphFactorization:
+    """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse tables."""
+    X = as_table(X)
+    representatives, group = distinct_samples(X, n_components)
+    copies = np.bincount(group)
+    choice = choose_view(X.rows(representatives), n_components, rng, view=view, n_neighbors=n_neighbors)
+    row_weights = np.asarray(copies**0.25, np.float64)  # EM on rows scaled by the root of their mass, itself the root of their number
+    diffuse = _diffused_features if choice.is_sparse else _diffused_graph
+    rays = diffuse(choice, row_weights, weighting, damping, cone)
+    embedding = spectral_embedding(rays.table, n_components, rng) if choice.is_sparse else unit_rows(choice.vectors)[0]
+    run = prepared(solver, rays.table, tol=tol, max_iter=max_iter)
+    n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
+    stage2 = best_of_starts(run, rays.table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
+    A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])
+    placement = Placement(choice, damping, n_neighbors, rays.images(stage2.H), rays.loads(stage2.H))
+    return GraphFactorization(choice, representatives, group, embedding, A, stage2.H, rays.table, rays.cone, placement, stage2)
+
+
+@dataclass(frozen=True)
+class _Rays:
+    """The weighted, diffused rays, and how loadings S are carried over to samples."""
+
+    table: Table
+    cone: Cone
+    weights: FloatArray  # (c,) of the columns of B that are rays: d_k / length
+    row_weights: FloatArray
+    n_columns: int  # of B
+
+    def images(self, S: AnyArray) -> AnyArray:
+        """``P B S'`` with the rows as long as the diffusion leaves them."""
+        raise NotImplementedError
+
+    def loads(self, S: AnyArray) -> AnyArray | None:
+        """What a sample's own row of B adds to its product with S."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _FeatureRays(_Rays):
+    table: DiffusedTable
+
+    def images(self, S: AnyArray) -> AnyArray:
+        return self.table.unscaled_times(S.T)
+
+    def loads(self, S: AnyArray) -> AnyArray:
+        loads = np.zeros((self.n_columns, len(S)), np.float32)
+        loads[self.cone.ray_indices] = self.weights[:, None] * S.T
+        return loads
+
+
+@dataclass(frozen=True)
+class _GraphRays(_Rays):
+    def images(self, S: AnyArray) -> AnyArray:
+        return self.table @ S.T / self.row_weights.astype(self.table.dtype)[:, None]
+
+    def loads(self, S: AnyArray) -> None:
+        """A sample's own column is one that only it has."""
+
+
+def _diffused_features(choice: Choice, row_weights: FloatArray, weighting: str, damping: float, make_cone: Any) -> _FeatureRays:
+    """The features of a sparse table, diffused, with rows of unit length."""
+    B = CsrTable(sp.csr_array(unit_rows(choice.samples)[0]))
+    cone = make_cone(B)
+    lengths = B.column_lengths
+    V = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(lengths))
+    d = ray_weights(V, weighting, np.float32)
+    base = weighted_rays(cone, d, np.float32).array
+    table = DiffusedTable(choice.N, damping, base, row_weights=row_weights, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
+    return _FeatureRays(table, cone, d / lengths[cone.ray_indices], row_weights, B.shape[1])
+
+
+def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, damping: float, make_cone: Any) -> _GraphRays:  # noqa: ARG001
+    """The columns of the diffusion, as they are or at unit length: B is the identity, and its cone the orthant."""
+    N = choice.N
+    n = N.shape[0]
+    cone = Cone.from_points(sp.eye_array(n, format="csr"))
+    if n <= DENSE_N:
+        P = diffused(N, damping)
+        weights = np.ones(n) if weighting == "mass" else 1 / np.linalg.norm(P, axis=0)
+        return _GraphRays(DenseTable(P * weights * row_weights[:, None]), cone, weights, row_weights, n)
+    weights = np.ones(n)
+    if weighting != "mass":
+        weights = 1 / DiffusedTable(N, damping, accuracy=ACCURACY, dtype=np.float32).column_lengths
+    base = sp.csr_array(sp.diags_array(weights)).astype(np.float32)
+    table = DiffusedTable(N, damping, base, row_weights=row_weights, accuracy=ACCURACY, dtype=np.float32)
+    return _GraphRays(table, cone, weights, row_weights, n)
+
+
+def distinct_samples(X: Table, n_components: int) -> tuple[IntArray, IntArray]:
+    """One sample for each set of identical ones, in order, and the set of each sample; all of them when few would be left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distinct_samples(as_table(np.array([[1.0], [2.0], [1.0], [3.0], [4.0]])), 1)
+    (array([0, 1, 3, 4]), array([0, 1, 0, 2, 3]))
+    """
+    n = X.shape[0]
+    first: dict[bytes, int] = {}
+    group = np.array([first.setdefault(row, len(first)) for row in X.row_keys()])
+    if len(first) <= LEAST_SAMPLES * n_components:
+        return np.arange(n), np.arange(n)
+    representatives = np.full(len(first), -1)
+    representatives[group[::-1]] = np.arange(n)[::-1]
+    return representatives, group

@@ -1,0 +1,93 @@
+"""A dense array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._linalg import ratio
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse.tables.in_memory import BLOCK, InMemoryTable, scaled_entries
+from conecollapse.tables.protocol import Quotients
+
+
+class DenseTable(InMemoryTable):
+    """A table that is a NumPy array."""
+
+    kind = "a dense array"
+
+    @property
+    def entries(self) -> AnyArray:
+        return self.array.reshape(-1)
+
+    def times(self, B: AnyArray) -> AnyArray:
+        return np.asarray(self.array @ B)
+
+    def transposed_times(self, C: Any) -> AnyArray:
+        return np.asarray((C.T @ self.array).T if sp.issparse(C) else self.array.T @ C)
+
+    def columns(self, indices: IntArray, scale: FloatArray | None = None) -> DenseTable:
+        picked = self.array[:, indices]
+        return DenseTable(picked if scale is None else (picked * scale).astype(self.dtype, copy=False))
+
+    def points(self) -> AnyArray:
+        return self.array.T
+
+    def gram(self, *, cheaply: bool = True) -> AnyArray:  # noqa: ARG002
+        Y = self.array if self.shape[0] <= self.shape[1] else self.array.T
+        return np.asarray(Y @ Y.T)
+
+    def divided(self, unit: float) -> DenseTable:
+        return DenseTable(scaled_entries(np.ascontiguousarray(self.array, np.float64), unit))
+
+    def quotients(self) -> Quotients:
+        return DenseQuotients(self.array)
+
+    @property
+    def filled(self) -> BoolArray:
+        return np.asarray(self.array.any(axis=1))
+
+    @property
+    def filled_columns(self) -> BoolArray:
+        return np.asarray(self.array.any(axis=0))
+
+    def transposed(self) -> DenseTable:
+        return DenseTable(self.array.T)
+
+    def row_keys(self) -> list[bytes]:
+        return [row.tobytes() for row in np.ascontiguousarray(self.array)]
+
+    def shuffled(self, rng: np.random.Generator) -> DenseTable:
+        return DenseTable(rng.permuted(self.array, axis=0))
+
+
+class DenseQuotients(Quotients):
+    """A block of rows at a time."""
+
+    def __init__(self, X: AnyArray) -> None:
+        self.X = X
+        self.total = float(X.sum(dtype=np.float64))
+        self.step = max(1, BLOCK // X.shape[1])
+
+    def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:
+        out, logs = np.empty_like(W), 0.0
+        for rows, Q in self._blocks(W, H):
+            out[rows] = Q @ H.T
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = self.X[rows] * np.log(Q)
+            logs += float(terms.sum(dtype=np.float64, where=self.X[rows] > 0))
+        return out, logs
+
+    def left(self, W: AnyArray, H: AnyArray) -> AnyArray:
+        out = np.zeros_like(H)
+        for rows, Q in self._blocks(W, H):
+            out += W[rows].T @ Q
+        return out
+
+    def _blocks(self, W: AnyArray, H: AnyArray) -> Iterator[tuple[slice, AnyArray]]:
+        for a in range(0, len(self.X), self.step):
+            rows = slice(a, a + self.step)
+            yield rows, ratio(self.X[rows], W[rows] @ H)

@@ -1,0 +1,243 @@
+r"""`Table`: what is factorized, samples x features, however it is stored.
+
+Everything above this package asks a table for products and a few numbers, and never how it is stored. A kind of storage is one file that
+says how
+
+.. math:: X B, \qquad X^T C, \qquad \text{lengths of rows and columns}
+
+are had; the rest of this class follows from them. What a kind cannot do (an operator has no entries, a file has no neighbours) it
+refuses by an error that says what to do instead.
+
+*Normal equations.* Methods of least squares see X only through `Table.row_equations`: for fixed H the squared error of row i is
+
+.. math:: \|x_i\|^2 - 2\, c_i \cdot w_i + w_i^T G_i w_i , \qquad C = X H^T .
+
+For a table whose entries all count the same, :math:`G_i = H H^T` is one matrix for all rows. A table whose entries have weights (missing
+ones among them) gives an `Equations` of its own, in which rows with the same weights share one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse.linalg as spla
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
+
+
+class Table(ABC):
+    """``X (n_samples, n_features)``: ``X @ B``, ``X.T @ C``, and the numbers about it that the methods need.
+
+    Attributes
+    ----------
+    shape : (n_samples, n_features)
+    dtype : float32 or float64
+    is_sparse : bool
+        Whether most entries are zero and not stored.
+    in_memory : bool
+        Whether `array` is at hand.
+    inverse : CSR array or None
+        The inverse of the table, where it is square and the inverse is known to exist and to be sparse.
+    """
+
+    kind: ClassVar[str] = "a table"  # for messages
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    is_sparse: bool = False
+    in_memory: bool = False
+    inverse: Sparse | None = None
+
+    # what a kind must say
+
+    @abstractmethod
+    def times(self, B: AnyArray) -> AnyArray:
+        """``X B`` for a dense B."""
+
+    @abstractmethod
+    def transposed_times(self, C: Any) -> AnyArray:
+        """``X' C`` for C dense, or sparse with few entries in each row."""
+
+    @property
+    @abstractmethod
+    def row_lengths(self) -> FloatArray:
+        """Length of each sample, in float64."""
+
+    @property
+    @abstractmethod
+    def column_lengths(self) -> FloatArray:
+        """Length of each feature, in float64."""
+
+    # what some kinds can do, and the others refuse
+
+    @property
+    def array(self) -> Points:
+        """The entries, as a dense array or a CSR array in memory."""
+        raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
+
+    @property
+    def peak(self) -> float:
+        """The largest entry."""
+        raise InvalidInputError(f"this needs the entries of X, which is {self.kind}.")
+
+    def rows(self, indices: IntArray) -> Table:
+        """These samples."""
+        raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
+
+    def columns(self, indices: IntArray, scale: FloatArray | None = None) -> Table:
+        """These features, each multiplied by its number in ``scale``."""
+        raise InvalidInputError(f"this needs single columns of X, which is {self.kind}.")
+
+    def points(self) -> Points:
+        """The features as rows of a dense array or a CSR array: the points of the cone."""
+        raise InvalidInputError(f"this needs the columns of X, which is {self.kind}.")
+
+    def map_columns(self, work: Callable[[Points, Any], Any], indices: IntArray, shared: Any) -> list[Any]:
+        """``work(points, shared)`` for these features as rows of arrays: all at once, or those of each block."""
+        return [work(self.points()[indices], shared)]
+
+    def transposed(self) -> Table:
+        """The table with samples and features exchanged."""
+        raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
+
+    def row_keys(self) -> list[bytes]:
+        """For each sample a key that identical samples share."""
+        raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
+
+    def shuffled(self, rng: np.random.Generator) -> Table:
+        """Each feature with its values dealt anew over the samples."""
+        raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
+
+    def gram(self, *, cheaply: bool = True) -> AnyArray | None:
+        """``X X'`` or ``X' X``, whichever is smaller, as a dense array; None where it cannot be had, or not cheaply."""
+        return None
+
+    def quotients(self) -> Quotients:
+        """Products with ``X / (W H)``, for losses that look at single entries."""
+        raise InvalidInputError(f"the Kullback-Leibler loss needs single entries of X, which is {self.kind}; use the Frobenius loss.")
+
+    def divided(self, unit: float) -> Table:
+        """``X / unit`` in float64, where ``unit`` is a power of two."""
+        raise InvalidInputError(f"this needs the entries of X, which is {self.kind}.")
+
+    def checked(self) -> Table:
+        """The table, after a look at its entries that refuses those that cannot be used; arrays are checked before they are tables."""
+        return self
+
+    def wrap(self, per_sample: AnyArray) -> Any:
+        """An array with an entry for each sample, in the kind of array that the table came from."""
+        return per_sample
+
+    # what follows
+
+    def __matmul__(self, B: AnyArray) -> AnyArray:
+        return self.times(B)
+
+    @property
+    def T(self) -> Transposed:
+        """Only for products: ``X.T @ C``."""
+        return Transposed(self)
+
+    @property
+    def squared_norm(self) -> float:
+        """Sum of the squares of the entries, in float64."""
+        return float(np.square(self.column_lengths).sum())
+
+    @cached_property
+    def mean_entry(self) -> float:
+        """Mean over all entries, zeros included."""
+        n, m = self.shape
+        return float(self.times(np.ones((m, 1), self.dtype)).sum(dtype=np.float64)) / (n * m)
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries are not zero, as far as that is known: what a product costs."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def filled(self) -> BoolArray:
+        """Which samples are not all zero."""
+        return self.row_lengths > 0
+
+    @property
+    def filled_columns(self) -> BoolArray:
+        """Which features are not all zero."""
+        return self.column_lengths > 0
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether the entries may carry the rounding of float32."""
+        return bool(self.dtype == np.float32)
+
+    def row_equations(self, H: AnyArray) -> Equations:
+        """The normal equations of every row of W in ``min |X - W H|^2``."""
+        return Equations(H @ H.T, self.times(H.T))
+
+    def column_equations(self, W: AnyArray) -> Equations:
+        """The normal equations of every column of H, as rows."""
+        return Equations(W.T @ W, self.transposed_times(W))
+
+    def operator(self) -> spla.LinearOperator:
+        """For SciPy's iterative methods."""
+        return _Operator(self)
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """``X.T``, for products."""
+
+    table: Table
+
+    def __matmul__(self, C: Any) -> AnyArray:
+        return self.table.transposed_times(C)
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Normal equations of many rows that share one matrix: ``min w G w' - 2 c w'`` over w >= 0 for each row c of C."""
+
+    G: AnyArray  # (r, r)
+    C: AnyArray  # (rows, r)
+
+    def error(self, norm2: float, W: AnyArray, WtW: AnyArray | None = None) -> float:
+        """``|X - W H|^2 = |X|^2 - 2 <C, W> + <W'W, G>``, without a residual matrix; never below zero."""
+        cross = np.einsum("ij,ij->", self.C, W, dtype=np.float64)
+        model = np.einsum("ij,ij->", W.T @ W if WtW is None else WtW, self.G, dtype=np.float64)
+        return max(float(norm2 - 2 * cross + model), 0.0)
+
+
+class Quotients(ABC):
+    """Products with ``Q = X / (W H)``, which is needed only where X > 0."""
+
+    total: float  # sum of X
+
+    @abstractmethod
+    def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:
+        """``Q H'`` and the sum of x log(x / wh)."""
+
+    @abstractmethod
+    def left(self, W: AnyArray, H: AnyArray) -> AnyArray:
+        """``W' Q``."""
+
+
+class _Operator(spla.LinearOperator):  # type: ignore[misc]
+    def __init__(self, table: Table) -> None:
+        super().__init__(dtype=table.dtype, shape=table.shape)
+        self.table = table
+
+    def _matmat(self, B: AnyArray) -> AnyArray:
+        return self.table.times(B)
+
+    def _rmatmat(self, C: AnyArray) -> AnyArray:
+        return self.table.transposed_times(C)
+
+    def _matvec(self, b: AnyArray) -> AnyArray:
+        return self.table.times(b.reshape(-1, 1)).ravel()
+
+    def _rmatvec(self, b: AnyArray) -> AnyArray:
+        return self.table.transposed_times(b.reshape(-1, 1)).ravel()
