@@ -47,7 +47,7 @@ def main() -> None:
         end_to_end(X, RANKS[name], options.repeats)
 
 
-def against_coordinate_descent(X, r: int, repeats: int) -> None:
+def against_coordinate_descent(X, r: int, repeats: int) -> float:
     W, H = initialize(X, r, "random", np.random.default_rng(0))
     peer = NMF(r, init="custom", solver="cd", tol=0, max_iter=CD_ITERATIONS)
     peer.fit_transform(X, W=W.copy(), H=H.copy())
@@ -59,9 +59,10 @@ def against_coordinate_descent(X, r: int, repeats: int) -> None:
     error = np.sqrt(target / squared_norm(X))
     print(f"  to relative error {error:.4f}: HierarchicalNMF {needed} iterations, {ours_time:.2f} s;", end=" ")
     print(f"scikit-learn CD {CD_ITERATIONS} iterations, {peer_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
+    return peer_time / ours_time
 
 
-def against_multiplicative(X, r: int, repeats: int) -> None:
+def against_multiplicative(X, r: int, repeats: int) -> float:
     W, H = initialize(X, r, "random", np.random.default_rng(0))
 
     def peer():
@@ -81,6 +82,7 @@ def against_multiplicative(X, r: int, repeats: int) -> None:
         end=" ",
     )
     print(f"in {ours_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
+    return peer_time / ours_time
 
 
 def clustering_objective(X, A) -> float:
@@ -94,11 +96,12 @@ def clustering_objective(X, A) -> float:
     return squared_norm(X) - float(np.square(scores).sum())
 
 
-def end_to_end(X, r: int, repeats: int) -> None:
+def end_to_end(X, r: int, repeats: int) -> float:
     ours, peer = CCNMF(r, random_state=0), NMF(r, init="nndsvda", random_state=0)
     ours.fit(X)
     ours_time, peer_time = in_turns(lambda: ours.fit(X), lambda: peer.fit_transform(X), repeats)
     print(f"  CCNMF end to end {ours_time:.2f} s, scikit-learn NMF {peer_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
+    return peer_time / ours_time
 
 
 def in_turns(ours, peer, repeats: int) -> tuple[float, float]:
