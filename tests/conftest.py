@@ -40,6 +40,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
+def each(models):
+    """The estimators as parameters of a test; those with other than their default parameters are not in the quick tier."""
+    return [pytest.param(model, id=repr(model), marks=[pytest.mark.slow] if is_slow(model) else []) for model in models]
+
+
+def is_slow(model) -> bool:
+    return "=" in repr(model)
+
+
 DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

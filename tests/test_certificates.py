@@ -211,6 +211,7 @@ def case_of(seed):
 MUTANTS = (st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 2**32 - 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(*MUTANTS)
 def test_mutated_certificates_are_refused_or_harmless(name, draw, seed):

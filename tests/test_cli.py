@@ -270,6 +270,7 @@ class TestDatasets:
 
 
 class TestOthers:
+    @pytest.mark.slow
     @pytest.mark.usefixtures("small_digits")
     def test_the_demo_recovers_verifies_and_compares(self, run):
         code, out, err = run("demo", "--out", "d")
@@ -322,6 +323,7 @@ class TestOthers:
                 progress("cone", 2, 10)
 
 
+@pytest.mark.slow
 def test_the_module_is_a_command_and_completes():
     environment = {"_CONECOLLAPSE_COMPLETE": "complete_bash", "COMP_WORDS": "conecollapse clus", "COMP_CWORD": "1"}
     program = "import sys; sys.argv[0] = 'conecollapse'; from conecollapse.cli import main; main()"

@@ -107,6 +107,7 @@ def test_cones_and_selectors_of_dask_arrays(how):
     Cone.from_table(array(X, how)).verify(array(X, how))  # tall: in two passes over the blocks
 
 
+@pytest.mark.slow
 def test_dask_equals_local_on_genes_and_words():
     genes = load_points("AMLALL").T
     local = CCNMF(3, n_init=3, random_state=0).fit(genes)

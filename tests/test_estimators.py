@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from conftest import each, is_slow
 from factors import clusters
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -78,12 +79,6 @@ def quiet(test):
     return test
 
 
-def is_slow(estimator):
-    """Other solvers, and graphs other than the default one of the command, take most of the time."""
-    other_solver = isinstance(estimator, OrthogonalNMF) and estimator.solver != OrthogonalNMF().solver
-    return other_solver or getattr(estimator, "affinity", None) is not None
-
-
 @quiet
 @parametrize_with_checks([model for model in CHECKED if not is_slow(model)], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
@@ -93,7 +88,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.slow
 @quiet
 @parametrize_with_checks([model for model in CHECKED if is_slow(model)])
-def test_scikit_learn_checks_of_slow_estimators(estimator, check):
+def test_scikit_learn_checks_with_other_parameters(estimator, check):
     check(estimator)
 
 
@@ -122,7 +117,7 @@ def test_every_method_finds_well_separated_clusters(model, data):
 
 
 @quiet
-@pytest.mark.parametrize("model", FACTORIZATIONS, ids=ids(FACTORIZATIONS))
+@pytest.mark.parametrize("model", each(FACTORIZATIONS))
 def test_sparse_and_dense_float32_and_float64(model, data):
     X, y = data
     model = clone(model).set_params(n_components=3, random_state=0, n_init=5)
@@ -137,7 +132,7 @@ def test_sparse_and_dense_float32_and_float64(model, data):
 
 
 @quiet
-@pytest.mark.parametrize("model", FACTORIZATIONS, ids=ids(FACTORIZATIONS))
+@pytest.mark.parametrize("model", each(FACTORIZATIONS))
 @pytest.mark.parametrize("scale", [2.0**-664, 2.0**-40, 2.0**40, 2.0**664])  # exact in binary, so results must be the same
 def test_scaling_the_data_changes_nothing_but_scale(model, data, scale):
     X, _ = data
@@ -154,7 +149,7 @@ def test_scaling_the_data_changes_nothing_but_scale(model, data, scale):
 
 
 @quiet
-@pytest.mark.parametrize("model", FACTORIZATIONS, ids=ids(FACTORIZATIONS))
+@pytest.mark.parametrize("model", each(FACTORIZATIONS))
 def test_hard_tables_give_labels_and_no_nan(model):
     rng = np.random.default_rng(0)
     base = rng.random((12, 7))
@@ -257,7 +252,7 @@ def test_an_unfinished_run_says_so():
 
 
 @quiet
-@pytest.mark.parametrize("model", CHECKED, ids=ids(CHECKED))
+@pytest.mark.parametrize("model", each(CHECKED))
 def test_pickled_and_cloned_models_repeat_themselves(model, data):
     X, _ = data
     model = clone(model)
@@ -574,6 +569,7 @@ def test_outliers_are_scored_and_explained():
     np.testing.assert_allclose(-scores, Cone.from_points(X.to_numpy()).residuals(new.to_numpy()), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_importing_the_package_leaves_scikit_learn_alone():
     import subprocess
     import sys

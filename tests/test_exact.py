@@ -152,6 +152,7 @@ PROBLEMS = (SEEDS.map(integer_problem),)
 BADLY_SCALED = (SEEDS.map(lambda seed: integer_problem(seed, spread=20)),)
 
 
+@pytest.mark.slow
 @given(*PROBLEMS)
 def test_nnls_reaches_the_exact_optimum(problem):
     check_nnls(*problem)

@@ -166,6 +166,7 @@ def test_the_command_reproduces_and_redraws(tmp_path):
     assert (tmp_path / "scoreboard.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -234,6 +234,7 @@ def with_header(text, version=b"\x01\x00", length=None):
     return b"\x93NUMPY" + version + size.to_bytes(2 if version == b"\x01\x00" else 4, "little") + content + np.ones((3, 4)).tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.one_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import each
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 
@@ -104,7 +105,7 @@ def extreme_tables():
 
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("model", [*MODELS, *CONES], ids=repr)
+@pytest.mark.parametrize("model", each([*MODELS, *CONES]))
 def test_every_number_of_an_estimator_is_finite_for_data_of_any_range(model, store):
     for name, X in extreme_tables().items():
         with np.errstate(over="ignore", under="ignore"):
@@ -239,7 +240,7 @@ def test_the_same_whole_numbers_give_the_same_clusters_in_any_type_and_order(mod
     np.testing.assert_array_equal(clone(model).fit(sp.csc_array(X.astype(np.float32))).labels_, stored.labels_)
 
 
-@pytest.mark.parametrize("model", [CCNMF(), OrthogonalNMF(), GraphCCNMF()], ids=repr)
+@pytest.mark.parametrize("model", each([CCNMF(), OrthogonalNMF(), GraphCCNMF()]))
 def test_sparse_and_dense_storage_of_the_same_numbers_give_the_same_clusters(model):
     for name, X in whole_numbers().items():
         model = clone(model).set_params(n_components=5, random_state=0)
@@ -298,7 +299,7 @@ ON_SAMPLES = [
 
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("model", ON_SAMPLES, ids=repr)
+@pytest.mark.parametrize("model", each(ON_SAMPLES))
 def test_samples_of_zeros_get_no_cluster(model, store):
     rng = np.random.default_rng(0)
     filled = np.kron(np.eye(3), np.ones((12, 8))) * rng.integers(1, 9, size=(36, 24)) + (rng.random((36, 24)) < 0.05)

@@ -280,6 +280,7 @@ def test_the_scale_of_a_tall_table_does_not_matter(scale):
         Cone.from_samples([np.zeros((5, 3))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-6])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_tol_ill_conditioned_points_are_certified_at(gap, dtype):
