@@ -42,11 +42,12 @@ def pytest_collection_modifyitems(items):
 
 def each(models):
     """The estimators as parameters of a test; those with other than their default parameters are not in the quick tier."""
-    return [pytest.param(model, id=repr(model), marks=[pytest.mark.slow] if is_slow(model) else []) for model in models]
+    return [pytest.param(model, id=repr(model), marks=[pytest.mark.slow] if "=" in repr(model) else []) for model in models]
 
 
-def is_slow(model) -> bool:
-    return "=" in repr(model)
+def seeds(n: int, quick: int = 5):
+    """``range(n)`` as parameters of a test, of which the first few are in the quick tier."""
+    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(n)]
 
 
 DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -52,5 +52,5 @@ def test_a_missing_dataset_is_skipped(suite, module, monkeypatch, tmp_path):
     module = suite(module)
     monkeypatch.setattr(sys.modules["common"], "DATA", tmp_path)
     kind = next(kind for kind in vars(module).values() if inspect.isclass(kind) and kind.__module__ == module.__name__)
-    with pytest.raises(NotImplementedError, match="MED is not on this machine"):
-        kind().setup("MED")  # asv takes this exception for a benchmark that does not apply
+    with pytest.raises(NotImplementedError, match="AMLALL is not on this machine"):
+        kind().setup("AMLALL")  # asv takes this exception for a benchmark that does not apply

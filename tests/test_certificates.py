@@ -244,6 +244,7 @@ def through_file(cone, file):
     return Cone.load(file)
 
 
+@pytest.mark.slow
 def test_every_byte_of_a_file_may_change(tmp_path):
     """Archives check their own sums; with these made right again, every change is refused or true."""
     file, rng = tmp_path / "cone.npz", np.random.default_rng(0)
@@ -553,6 +554,7 @@ def test_a_follower_proves_no_ray():
         forged.verify(P)
 
 
+@pytest.mark.slow
 def test_the_distance_is_about_rays_and_not_about_points_that_need_them():
     """A ray may be near the others and still be needed by another point; the verdict counts such rays and says so."""
     rng = np.random.default_rng(0)

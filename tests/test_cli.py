@@ -287,6 +287,7 @@ class TestOthers:
     def test_the_demo_says_where_it_cannot_write(self, run):
         assert "cannot" in fails(run, "demo", "--out", "/proc/nowhere")
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("small_digits")
     def test_bench(self, run):
         code, out, _ = run("bench")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cones import brute_force, planted, unit
+from conftest import seeds
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -193,7 +194,7 @@ def test_twins_near_the_tolerance_are_settled_and_certified(gap):
     cone.verify(P)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_small_lattices_with_entries_of_the_size_of_the_tolerance(seed):
     rng = np.random.default_rng(seed)
     P = rng.integers(0, 3, (8, 4)) * (rng.random((8, 4)) < 0.5) + rng.choice([0, 0, 5e-9, 1e-8, 1.2e-8], (8, 4))
@@ -368,7 +369,7 @@ def near_families(rng):
     return np.vstack([P, near, B, flat])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 @pytest.mark.parametrize("tol", [1e-10, 1e-8])
 def test_what_the_door_lets_in_can_be_proven(seed, tol):
     """No tolerance is accepted at which a cone is refused by its own verify; where rounding hides too much, a larger one is stated."""

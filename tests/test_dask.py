@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import load_points
+from conftest import load_points, seeds
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -78,7 +78,7 @@ def cluster():
         yield client
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_dask_equals_local(seed):
     """Same rays and, for the same start, same labels, however the array is chunked."""
     X = problem(seed)

@@ -246,6 +246,7 @@ def test_importing_costs_no_pooch():
     assert run.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry)
 def test_the_shared_copies(name, monkeypatch):
     if not (DATA / f"{name}.npz").is_file():

@@ -108,6 +108,7 @@ def test_spa_and_xray_stop_when_nothing_is_left():
     assert sorted(xray(P, 3)) == [0, 2]
 
 
+@pytest.mark.slow
 def test_recovery_against_noise_as_an_order():
     """Noise costs every method something, and the mass-weighted epsilon-cone the least."""
     table = recovery(noises=(0.0, 0.3, 0.6), n_trials=10, seed=0)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from conftest import each, is_slow
+from conftest import each
 from factors import clusters
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -56,6 +56,7 @@ FACTORIZATIONS = [
     HierarchicalNMF(affinity=affinity.Diffusion(3)),
 ]
 CHECKED = [*FACTORIZATIONS, ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate")]
+QUICK = [CCNMF(), HierarchicalNMF(), ConeCollapse()]
 QUIET = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning"),
@@ -80,20 +81,16 @@ def quiet(test):
 
 
 @quiet
-@parametrize_with_checks([model for model in CHECKED if not is_slow(model)], expected_failed_checks=expected_failures)
+@parametrize_with_checks(QUICK, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @quiet
-@parametrize_with_checks([model for model in CHECKED if is_slow(model)])
-def test_scikit_learn_checks_with_other_parameters(estimator, check):
+@parametrize_with_checks([model for model in CHECKED if repr(model) not in map(repr, QUICK)])
+def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
-
-
-def ids(models):
-    return [repr(model) for model in models]
 
 
 @pytest.fixture
@@ -102,7 +99,7 @@ def data():
 
 
 @quiet
-@pytest.mark.parametrize("model", FACTORIZATIONS, ids=ids(FACTORIZATIONS))
+@pytest.mark.parametrize("model", FACTORIZATIONS, ids=repr)
 def test_every_method_finds_well_separated_clusters(model, data):
     X, y = data
     model = clone(model).set_params(n_components=3, random_state=0, n_init=5)
@@ -440,7 +437,7 @@ def test_sparse_nmf_means_the_same_at_any_scale():
 
 
 @quiet
-@pytest.mark.parametrize("model", FACTORIZATIONS, ids=ids(FACTORIZATIONS))
+@pytest.mark.parametrize("model", each(FACTORIZATIONS))
 def test_zero_samples_have_zero_encodings_and_no_cluster(model):
     X, _ = clusters(np.random.default_rng(0))
     X[3] = 0.0

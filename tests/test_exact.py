@@ -88,6 +88,7 @@ def test_every_way_to_the_cone_has_exactly_the_rays_of_the_oracle(P, shifts, cut
         cone.verify(points)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(*COLLAPSES)
 def test_cone_collapse_has_exactly_the_rays_of_the_oracle(P, eta):

@@ -61,6 +61,7 @@ def test_shared_neighbours_by_hand():
     assert n_parts(sp.csr_array(G)) == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**31), damping=st.sampled_from([0.1, 0.5, 0.8, 0.95]))
 def test_diffusion_applied_is_diffusion_formed(seed, damping):

@@ -96,6 +96,7 @@ def test_gzipped_bombs(name, tmp_path, monkeypatch):
     assert peak < 30 * MB
 
 
+@pytest.mark.slow
 def test_a_gzipped_bomb_of_six_gigabytes(tmp_path):
     path = write_bomb(tmp_path / "t.csv.gz", b"0,0,0,0,0,0,0\n", 6_100_000_000)
     sentence, peak = refusal(read_table, path)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cones import planted
+from conftest import seeds
 
 from conecollapse import CertificateError, Cone, ConeFileError
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_merging_the_cones_of_parts_gives_the_cone_of_the_whole(seed):
     rng = np.random.default_rng(seed)
     P = planted(rng, int(rng.integers(2, 12)), int(rng.integers(2, 20)), int(rng.integers(5, 60)))

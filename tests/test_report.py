@@ -52,6 +52,7 @@ def open_report(open_page, tmp_path):
     return opened
 
 
+@pytest.mark.slow
 def test_the_page_says_what_was_found(digits_run):
     text = page(digits_run)
     sizes = np.bincount(digits_run.labels)

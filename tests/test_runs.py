@@ -397,6 +397,7 @@ class TestVerify:
             with pytest.raises((RunFolderError, ConeFileError, CertificateError), match=r"^[^\n]+$"):
                 verify(saved)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["factors.npz", "certificate.npz", "run.json", "labels.csv", "rays.csv", "../data/genes.csv"])
     def test_flipped_bytes_are_refused_or_change_nothing_that_verify_checks(self, name, saved):
         path = saved / name
@@ -482,6 +483,7 @@ class TestTampered:
         assert "gives other numbers here than it gave in the run" in str(verify(saved))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "dtype"), [(1e200, np.float64), (1e-200, np.float64), (1e30, np.float32)])
 def test_values_of_any_scale_end_in_finite_numbers_and_a_report(scale, dtype, tmp_path):
     from conecollapse.report import write_report

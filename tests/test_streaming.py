@@ -9,6 +9,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from cones import planted
+from conftest import seeds
 
 from conecollapse import (
     CCNMF,
@@ -29,7 +30,7 @@ def cuts(rng, n, pieces):
     return np.sort(rng.choice(np.arange(1, n), size=min(pieces, n) - 1, replace=False))
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_merged_rays_equal_direct_rays_exactly_however_points_are_split(seed):
     """rays(A u B u ...) = rays(rays(A) u rays(B) u ...), with duplicates, zero points, blocks of one point and sparse blocks."""
     rng = np.random.default_rng(seed)
@@ -130,6 +131,7 @@ def table_files(folder, X):
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning:anndata")
 @pytest.mark.parametrize("shape", [(30, 70), (90, 20)])
 def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_path, monkeypatch):
@@ -233,7 +235,7 @@ def test_nan_in_a_file_is_named_with_its_block():
         CCNMF(2).fit(open_table(X, block_size=10))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_the_cone_of_a_tall_table_is_that_of_its_triangle(seed):
     """Same rays as without the reduction, and a certificate about the table itself, checked in other blocks than it was made from."""
     rng = np.random.default_rng(seed)
