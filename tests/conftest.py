@@ -41,8 +41,9 @@ def pytest_collection_modifyitems(items):
 
 
 def each(models):
-    """The estimators as parameters of a test; those with other than their default parameters are not in the quick tier."""
-    return [pytest.param(model, id=repr(model), marks=[pytest.mark.slow] if "=" in repr(model) else []) for model in models]
+    """The estimators as parameters of a test; `GraphCCNMF` and those with other than default parameters are not in the quick tier."""
+    slow = [type(model).__name__ == "GraphCCNMF" or "=" in repr(model) for model in models]
+    return [pytest.param(model, id=repr(model), marks=[pytest.mark.slow] * late) for model, late in zip(models, slow, strict=True)]
 
 
 def seeds(n: int, quick: int = 5):
