@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypedDict, TypeVar
 
 import numpy as np
 
 from conecollapse._types import FloatArray, Progress
 
 Callback = Callable[[int, float], object] | None  # called as callback(n_iter, objective); a true answer stops the run
+
+
+class Stopping(TypedDict, total=False):
+    """When a run ends, and whom it tells how it goes: the keywords that every method passes on to `iterate`, which says what they mean."""
+
+    tol: float
+    max_iter: int
+    callback: Callback
+    progress: Progress
 
 
 class State(Protocol):
@@ -26,6 +35,7 @@ class State(Protocol):
 
 
 S = TypeVar("S", bound=State)
+TOL, MAX_ITER = 1e-5, 500  # by default
 
 
 @dataclass(frozen=True)
@@ -47,9 +57,9 @@ def iterate(
     step: Callable[[S], S],
     start: S,
     *,
-    tol: float,
-    max_iter: int,
     rounding: float,
+    tol: float = TOL,
+    max_iter: int = MAX_ITER,
     settled: Callable[[S], bool] | None = None,
     callback: Callback = None,
     progress: Progress = None,
@@ -62,11 +72,11 @@ def iterate(
     step : callable
         From one state to the next.
     start : state
+    rounding : float
+        What rounding may do to the objective: for a squared error, a few units in the last place of the squared norm of the data.
     tol : float
         Relative change of the objective that ends the run. Zero runs to the limit of arithmetic or of ``max_iter``.
     max_iter : int
-    rounding : float
-        What rounding may do to the objective: for a squared error, a few units in the last place of the squared norm of the data.
     settled : callable, optional
         For methods whose objective does not fall at every step: takes the place of the rule on the objective.
     callback : callable, optional

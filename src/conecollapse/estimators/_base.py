@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix, check_count
 from conecollapse._errors import InvalidInputError
+from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.affinity import Precomputed, Source, resolve
@@ -23,6 +25,7 @@ from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
+from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import Equations, Table
 
 EMPTY_SAMPLES = f"kept in place, with zero encodings and the label {NO_CLUSTER}, which means no cluster"
@@ -222,7 +225,15 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return codes, ~filled
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+        """The best of ``n_init`` runs of the method."""
+        return best_of_starts(self._method(table), table, self.n_components, self._start(table), self.n_init, rng)
+
+    def _method(self, table: Table) -> Callable[[Table, AnyArray, AnyArray], Factorization]:
+        """The pure function ``method(X, W, H)`` with its arguments, which are checked here."""
         raise NotImplementedError
+
+    def _stopping(self) -> Stopping:
+        return {"tol": self.tol, "max_iter": self.max_iter}
 
     def _encode(self, rows: Table) -> AnyArray:
         """The codes over H of rows of the table that is factorized."""

@@ -97,21 +97,10 @@ class CCNMF(OrthogonalNMF):
         return cls(n_components, cone=cone, random_state=random_state, **options)
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        self._check_solver()
+        options = self._stage2(table, rng)
         cone = self._find_cone(table)
         try:
-            found = ccnmf(
-                table,
-                self.n_components,
-                cone=cone,
-                weighting=self.weighting,
-                solver=self.solver,
-                init=self._start(table),
-                n_init=self.n_init,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                rng=rng,
-            )
+            found = ccnmf(table, self.n_components, cone=cone, weighting=self.weighting, **options)
         except ClusterError as error:
             error.cone = cone
             error.add_note("Stage 1 was finished: its cone is the `cone` of this error, and CCNMF(..., cone=error.cone) goes on from it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from conecollapse.tables import Table
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
 
 
+@dataclass(eq=False, repr=False)
 class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """The extreme rays of the cone of features (or of samples), exactly or nearly, with a certificate.
 
@@ -69,24 +71,14 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
     array([ 0.   , -0.707])
     """
 
-    def __init__(
-        self,
-        method: str = "certified",
-        *,
-        cone_tol: float = 1e-8,
-        eta: float = 0.25,
-        max_residual: float = 0.05,
-        max_rays: int | None = None,
-        weighting: str = "unit",
-        points: str = "features",
-    ) -> None:
-        self.method = method
-        self.cone_tol = cone_tol
-        self.eta = eta
-        self.max_residual = max_residual
-        self.max_rays = max_rays
-        self.weighting = weighting
-        self.points = points
+    method: str = "certified"
+    _: KW_ONLY
+    cone_tol: float = 1e-8
+    eta: float = 0.25
+    max_residual: float = 0.05
+    max_rays: int | None = None
+    weighting: str = "unit"
+    points: str = "features"
 
     def fit(self, X: Any, y: Any = None) -> ConeCollapse:  # noqa: ARG002
         """Find the rays of ``X`` (n_samples, n_features)."""

@@ -88,22 +88,10 @@ class GraphCCNMF(OrthogonalNMF):
         return True
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        self._check_solver()
         check_weighting(self.weighting)
-        found = graph_ccnmf(
-            table,
-            self.n_components,
-            view=self.view,
-            n_neighbors=self.n_neighbors,
-            damping=check_positive(self.damping, "damping", below=1.0),
-            weighting=self.weighting,
-            solver=self.solver,
-            init=self._start(table),
-            n_init=self.n_init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            rng=rng,
-        )
+        damping = check_positive(self.damping, "damping", below=1.0)
+        graph: dict[str, Any] = {"view": self.view, "n_neighbors": self.n_neighbors, "damping": damping, "weighting": self.weighting}
+        found = graph_ccnmf(table, self.n_components, **graph, **self._stage2(table, rng))
         self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
         self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
         self._placement, self.loadings_ = found.placement, found.S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,8 +21,9 @@ from conecollapse.factorization.mu import LOSSES, encode_divergence, mu
 from conecollapse.factorization.onmf import SOLVERS, prepared
 from conecollapse.factorization.onmf.multiplicative import RULES
 from conecollapse.factorization.pnmf import pnmf
-from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import Equations, Table
+
+Method = Callable[[Table, AnyArray, AnyArray], Factorization]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -34,8 +36,8 @@ class MultiplicativeNMF(BaseNMF):
     Parameters
     ----------
     loss : {"frobenius", "kullback-leibler"}
-    n_components, affinity, init, n_init, tol, max_iter, random_state
-        As in every factorization, see `BaseNMF`, which also lists the attributes.
+    n_components, affinity, ...
+        As in `BaseNMF`, which also lists the attributes.
 
     Examples
     --------
@@ -49,11 +51,10 @@ class MultiplicativeNMF(BaseNMF):
 
     loss: str = "frobenius"
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+    def _method(self, table: Table) -> Method:  # noqa: ARG002
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
-        run = partial(mu, loss=self.loss, tol=self.tol, max_iter=self.max_iter)
-        return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
+        return partial(mu, loss=self.loss, **self._stopping())
 
     def _encode(self, rows: Table) -> AnyArray:
         return encode_divergence(rows, self._H) if self.loss == "kullback-leibler" else super()._encode(rows)
@@ -63,10 +64,7 @@ class MultiplicativeNMF(BaseNMF):
 class AlternatingNMF(BaseNMF):
     """NMF by alternating non-negative least squares with block principal pivoting (Kim & Park 2008).
 
-    Parameters
-    ----------
-    n_components, affinity, init, n_init, tol, max_iter, random_state
-        As in every factorization, see `BaseNMF`, which also lists the attributes.
+    Parameters and attributes are those of every factorization, see `BaseNMF`.
 
     Examples
     --------
@@ -77,32 +75,28 @@ class AlternatingNMF(BaseNMF):
     True
     """
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        run = partial(anls, tol=self.tol, max_iter=self.max_iter)
-        return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
+    def _method(self, table: Table) -> Method:  # noqa: ARG002
+        return partial(anls, **self._stopping())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HierarchicalNMF(BaseNMF):
     """NMF by hierarchical alternating least squares, accelerated: the fastest of the family, and the default choice for plain NMF.
 
-    Parameters
-    ----------
-    n_components, affinity, init, n_init, tol, max_iter, random_state
-        As in every factorization, see `BaseNMF`, which also lists the attributes.
+    Parameters and attributes are those of every factorization, see `BaseNMF`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from conecollapse import HierarchicalNMF
-    >>> X = np.outer([1.0, 2.0, 3.0], [1.0, 0.0, 2.0]) + np.outer([3.0, 1.0, 0.0], [0.0, 2.0, 1.0])
-    >>> bool(HierarchicalNMF(2, random_state=0).fit(X).reconstruction_err_ < 1e-2)
-    True
+    >>> X = np.repeat([[1.0, 3.0, 0.0, 0.0], [0.0, 0.0, 2.0, 2.0]], [4, 2], axis=0)
+    >>> model = HierarchicalNMF(2, random_state=0).fit(X)
+    >>> bool(model.relative_err_ < 1e-3), model.labels_.tolist()
+    (True, [0, 0, 0, 0, 1, 1])
     """
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        run = partial(hals, tol=self.tol, max_iter=self.max_iter)
-        return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
+    def _method(self, table: Table) -> Method:  # noqa: ARG002
+        return partial(hals, **self._stopping())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -117,8 +111,8 @@ class SparseNMF(BaseNMF):
         Weight of the squared L1 norm of each encoding; the same for data of any scale.
     eta : float, optional
         Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it.
-    n_components, affinity, init, n_init, tol, max_iter, random_state
-        As in every factorization, see `BaseNMF`, which also lists the attributes.
+    n_components, affinity, ...
+        As in `BaseNMF`, which also lists the attributes.
 
     Examples
     --------
@@ -135,7 +129,7 @@ class SparseNMF(BaseNMF):
 
     _encodings_scale = True
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+    def _method(self, table: Table) -> Method:
         alpha = 0.0 if self.alpha == 0 else check_positive(self.alpha, "alpha")
         if self.eta is None:
             eta = table.peak**2 if alpha else 0.0
@@ -145,8 +139,7 @@ class SparseNMF(BaseNMF):
             raise InvalidInputError("eta without alpha has no minimum: H would shrink and W grow for ever. Set alpha > 0 or eta=0.")
         if alpha and eta:  # the unit of the table is that of W, so eta is in squares of it
             eta = eta if self.eta is None else eta / self._unit / self._unit
-        run = partial(anls, alpha=alpha, eta=eta, tol=self.tol, max_iter=self.max_iter)
-        return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
+        return partial(anls, alpha=alpha, eta=eta, **self._stopping())
 
     def _encode(self, rows: Table) -> AnyArray:
         equations = rows.row_equations(self._H)
@@ -160,10 +153,7 @@ class ProjectiveNMF(BaseNMF):
     ``embedding_`` is G and ``components_`` is G'X; `transform` encodes over G'X by least squares, so for the training samples it differs
     from G in scale, and its largest entries name another cluster for a few of them (see `docs/factorizations`).
 
-    Parameters
-    ----------
-    n_components, affinity, init, n_init, tol, max_iter, random_state
-        As in every factorization, see `BaseNMF`, which also lists the attributes.
+    Parameters and attributes are those of every factorization, see `BaseNMF`.
 
     Examples
     --------
@@ -184,9 +174,8 @@ class ProjectiveNMF(BaseNMF):
     def _label_weights(self) -> AnyArray:
         return np.ones(len(self._H))
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        run = partial(pnmf, tol=self.tol, max_iter=self.max_iter)
-        return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
+    def _method(self, table: Table) -> Method:  # noqa: ARG002
+        return partial(pnmf, **self._stopping())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -204,8 +193,8 @@ class OrthogonalNMF(BaseNMF):
         Choi 2008.
     init, n_init
         By default ten starts from k-means on the spectral embedding.
-    n_components, affinity, tol, max_iter, random_state
-        As in every factorization, see `BaseNMF`, which also lists the attributes.
+    n_components, affinity, ...
+        As in `BaseNMF`, which also lists the attributes.
 
     Examples
     --------
@@ -224,10 +213,14 @@ class OrthogonalNMF(BaseNMF):
     _is_orthogonal = True
     _needs_every_sample = True
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+    def _method(self, table: Table) -> Method:
         self._check_solver()
-        run = prepared(self.solver, table, tol=self.tol, max_iter=self.max_iter)
-        return best_of_starts(run, table, self.n_components, self._start(table), self.n_init, rng)
+        return prepared(self.solver, table, **self._stopping())
+
+    def _stage2(self, table: Table, rng: np.random.Generator) -> dict[str, Any]:
+        """The arguments of an orthogonal NMF of rays."""
+        self._check_solver()
+        return {"solver": self.solver, "init": self._start(table), "n_init": self.n_init, "rng": rng, **self._stopping()}
 
     @property
     def _embedding_encodes(self) -> bool:

@@ -21,6 +21,7 @@ from conecollapse.factorization.graph_ccnmf import graph_ccnmf
 from conecollapse.factorization.inits import kmeans_labels
 from conecollapse.tables import Table
 
+TOL, MAX_ITER = 1e-6, 100  # of stage 2
 RAY_COUNTS = (50, 100, 400, 1000)
 NEIGHBORS, DAMPINGS, VIEW_RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "eigengap ratio": "auto"}
 
@@ -38,7 +39,7 @@ class Variant:
 
     def fit_predict(self, X: Points) -> IntArray:
         rng = np.random.default_rng(self.seed)
-        found = graph_ccnmf(X, self.n_components, rng=rng, **self.arguments)
+        found = graph_ccnmf(X, self.n_components, rng=rng, tol=TOL, max_iter=MAX_ITER, **self.arguments)
         self.view_ = found.choice.view.name
         if self.start_only:
             masses = np.sqrt(np.bincount(found.group))

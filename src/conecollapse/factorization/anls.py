@@ -15,12 +15,13 @@ Both penalties only change the Gram matrices: :math:`H H^T + \alpha 1 1^T` in th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
-from conecollapse._iterate import Callback, iterate
+from conecollapse._iterate import Stopping, iterate
 from conecollapse._nnls.gram import solve_gram
-from conecollapse._types import AnyArray, FloatArray, Progress
+from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.tables import Equations, Table, as_table
 
@@ -40,10 +41,7 @@ def anls(
     *,
     alpha: float = 0.0,
     eta: float = 0.0,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    callback: Callback = None,
-    progress: Progress = None,
+    **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start H by exact alternating solves; ``alpha`` and ``eta`` are the penalties of sparse NMF.
 
@@ -68,9 +66,7 @@ def anls(
         return _State(W, H, error, error + penalties)
 
     start = measure(W, H, X.column_equations(W))
-    trace = iterate(
-        step, start, tol=tol, max_iter=max_iter, rounding=rounding_of(X, norm2), callback=callback, progress=progress, stage="ANLS"
-    )
+    trace = iterate(step, start, rounding=rounding_of(X, norm2), stage="ANLS", **stopping)
     return Factorization.of(trace.state.W, trace.state.H, trace.state.objective, trace, norm2, trace.state.error)
 
 

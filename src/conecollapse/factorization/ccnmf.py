@@ -34,14 +34,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
-from conecollapse._iterate import Callback
+from conecollapse._iterate import Stopping
 from conecollapse._linalg import columns_as_points, row_lengths, scaled_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import ApproximateCertificate
@@ -81,12 +81,9 @@ def ccnmf(
     solver: str = "em",
     init: Any = "spectral",
     n_init: int = 10,
-    tol: float = 1e-5,
-    max_iter: int = 500,
     rng: np.random.Generator | None = None,
     embedding: AnyArray | None = None,
-    callback: Callback = None,
-    progress: Progress = None,
+    **stopping: Unpack[Stopping],
 ) -> ConeFactorization:
     """CC-NMF of checked data; ``cone`` is `data_cone(X)` by default.
 
@@ -94,14 +91,14 @@ def ccnmf(
     """
     check_weighting(weighting)
     X = as_table(X)
-    cone = data_cone(X, progress=progress) if cone is None else cone
+    cone = data_cone(X, progress=stopping.get("progress")) if cone is None else cone
     every, indices = X.column_lengths, cone.ray_indices
     V, lengths = encoded(X, cone, every), every[indices]
     d = ray_weights(V, weighting, X.dtype)
     rays = weighted_rays(cone, d, X.dtype) if X.in_memory else X.columns(indices, d / lengths)
     _warn_of_orthant(cone)
     _check_reach(rays, n_components)
-    run = prepared(solver, rays, tol=tol, max_iter=max_iter, callback=callback, progress=progress)
+    run = prepared(solver, rays, **stopping)
     stage2 = best_of_starts(run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding)
     A = stage2.W
     S = stage2.H / d.astype(X.dtype)

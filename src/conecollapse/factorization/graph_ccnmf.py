@@ -15,11 +15,12 @@ are rays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._iterate import Stopping
 from conecollapse._linalg import unit_columns, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.affinity.graphs import DENSE_N, SELF_LOOP, diffused, neighbor_rows
@@ -91,10 +92,9 @@ def graph_ccnmf(
     solver: str = "em",
     init: Any = "spectral",
     n_init: int = 10,
-    tol: float = 1e-6,
-    max_iter: int = 100,
     rng: np.random.Generator,
     cone: Any = data_cone,
+    **stopping: Unpack[Stopping],
 ) -> GraphFactorization:
     """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse tables."""
     X = as_table(X)
@@ -105,7 +105,7 @@ def graph_ccnmf(
     diffuse = _diffused_features if choice.is_sparse else _diffused_graph
     rays = diffuse(choice, row_weights, weighting, damping, cone)
     embedding = spectral_embedding(rays.table, n_components, rng) if choice.is_sparse else unit_rows(choice.vectors)[0]
-    run = prepared(solver, rays.table, tol=tol, max_iter=max_iter)
+    run = prepared(solver, rays.table, **stopping)
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
     stage2 = best_of_starts(run, rays.table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
     A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])

@@ -18,14 +18,15 @@ With one sweep and no extrapolation this is scikit-learn's coordinate descent.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
-from conecollapse._iterate import Callback, iterate
+from conecollapse._iterate import Stopping, iterate
 from conecollapse._kernels import kernel
 from conecollapse._linalg import row_lengths
 from conecollapse._threads import for_ranges
-from conecollapse._types import AnyArray, Progress
+from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.tables import Equations, Table, as_table
 
@@ -52,10 +53,7 @@ def hals(
     *,
     sweeps: int | None = None,
     extrapolate: bool = True,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    callback: Callback = None,
-    progress: Progress = None,
+    **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by accelerated HALS; ``sweeps=1, extrapolate=False`` is plain coordinate descent."""
     X = as_table(X)
@@ -86,7 +84,7 @@ def hals(
     Ht = np.ascontiguousarray(H.T)
     objective = X.row_equations(Ht.T).error(norm2, W)
     start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
-    trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="HALS")
+    trace = iterate(step, start, rounding=rounding, stage="HALS", **stopping)
     W, Ht = _balanced(trace.state.W, trace.state.Ht)
     return Factorization.of(W, np.ascontiguousarray(Ht.T), trace.state.objective, trace, norm2)
 

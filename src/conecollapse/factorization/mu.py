@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
-from conecollapse._iterate import Callback, iterate
+from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import TINY, ratio
-from conecollapse._types import AnyArray, Progress
+from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error, squared_error_from
 from conecollapse.tables import Table, as_table
 
@@ -41,15 +42,12 @@ def mu(
     H: AnyArray,
     *,
     loss: str = "frobenius",
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    callback: Callback = None,
-    progress: Progress = None,
+    **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by multiplicative updates; ``loss`` is "frobenius" or "kullback-leibler"."""
     X = as_table(X)
     step, start, rounding, scale = _LOSSES[loss](X, W, H)
-    trace = iterate(step, start, tol=tol, max_iter=max_iter, rounding=rounding, callback=callback, progress=progress, stage="MU")
+    trace = iterate(step, start, rounding=rounding, stage="MU", **stopping)
     state = trace.state
     error = None if loss == "frobenius" else squared_error(X, state.W, state.H)
     return Factorization.of(state.W, state.H, state.objective, trace, scale, error)

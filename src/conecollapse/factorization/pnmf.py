@@ -13,12 +13,13 @@ Oja 2010). Here p = 1 is tried first and taken when the objective falls; else p 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
-from conecollapse._iterate import Callback, iterate
+from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import ratio
-from conecollapse._types import AnyArray, Progress
+from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.tables import Table, as_table
 
@@ -34,11 +35,7 @@ def pnmf(
     X: Table,
     W: AnyArray,
     H: AnyArray | None = None,  # noqa: ARG001 - every method takes a start (W, H); here W alone is one
-    *,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    callback: Callback = None,
-    progress: Progress = None,
+    **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ G G' X`` from the start ``G = W``; returned as W = G and H = G'X."""
     X = as_table(X)
@@ -59,12 +56,9 @@ def pnmf(
     trace = iterate(
         step,
         measure(_well_scaled(X, W)),
-        tol=tol,
-        max_iter=max_iter,
         rounding=rounding_of(X, norm2),
-        callback=callback,
-        progress=progress,
         stage="PNMF",
+        **stopping,
     )
     G = trace.state.G
     return Factorization.of(G, (X.T @ G).T, trace.state.objective, trace, norm2)

@@ -48,20 +48,14 @@ def best_of_starts(
 
 
 def starts(
-    X: Table,
-    n_components: int,
-    init: Any,
-    n_init: int,
-    rng: np.random.Generator,
-    embedding: AnyArray | None = None,
-    weights: AnyArray | None = None,
+    X: Table, r: int, init: Any, n_init: int, rng: np.random.Generator, embedding: AnyArray | None, weights: AnyArray | None
 ) -> Iterator[tuple[AnyArray, AnyArray]]:
     """The starts one after the other; the spectral embedding is computed once for all of them."""
     if isinstance(init, str) and init == "spectral":
-        E = spectral_embedding(X, n_components, rng) if embedding is None else embedding
+        E = spectral_embedding(X, r, rng) if embedding is None else embedding
         for _ in range(n_init):
-            yield from_labels(X, kmeans_labels(E, n_components, rng, weights), n_components)
+            yield from_labels(X, kmeans_labels(E, r, rng, weights), r)
         return
     is_repeatable = not isinstance(init, str) or init in REPEATABLE
     for _ in range(1 if is_repeatable else n_init):
-        yield initialize(X, n_components, init, rng)
+        yield initialize(X, r, init, rng)

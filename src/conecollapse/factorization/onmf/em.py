@@ -19,13 +19,14 @@ coefficient zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._iterate import Callback, iterate
+from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import unit_columns
-from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
+from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.tables import Table, as_table
 
@@ -47,11 +48,8 @@ def em(
     W: AnyArray,
     H: AnyArray | None = None,  # noqa: ARG001 - every method takes a start (W, H); here the argmax of W is one
     *,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    callback: Callback = None,
-    progress: Progress = None,
     gram: AnyArray | None = None,
+    **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ A S`` with exactly disjoint supports, from the clusters that the largest entry in each row of W says.
 
@@ -83,12 +81,9 @@ def em(
     trace = iterate(
         lambda s: measure(s.labels, s.scores),
         measure(*first),
-        tol=tol,
-        max_iter=max_iter,
         rounding=rounding_of(X, norm2),
-        callback=callback,
-        progress=progress,
         stage="EM-ONMF",
+        **stopping,
     )
     state = trace.state
     for _ in range(SETTLING):

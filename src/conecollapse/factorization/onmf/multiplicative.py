@@ -23,12 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
-from conecollapse._iterate import Callback, iterate
+from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import ratio, unit_columns
-from conecollapse._types import AnyArray, Progress
+from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error_from
 from conecollapse.tables import Table, as_table
 
@@ -69,10 +70,7 @@ def multiplicative(
     H: AnyArray,
     *,
     rule: str = "mu",
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    callback: Callback = None,
-    progress: Progress = None,
+    **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ A S`` from the start A = W, S = H, by the ``rule`` named in the table above."""
     X = as_table(X)
@@ -87,11 +85,8 @@ def multiplicative(
     trace = iterate(
         lambda s: settle_S(unit_columns(update(s.A, s.S, X @ s.S.T)), s.S),
         settle_S(unit_columns(W), H),
-        tol=tol,
-        max_iter=max_iter,
         rounding=rounding_of(X, norm2),
-        callback=callback,
-        progress=progress,
         stage=f"ONMF ({rule})",
+        **stopping,
     )
     return Factorization.of(trace.state.A, trace.state.S, trace.state.objective, trace, norm2)

@@ -19,11 +19,12 @@ A on the manifold, where negative entries still help the fit; the final objectiv
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
-from conecollapse._iterate import Callback, iterate
-from conecollapse._types import AnyArray, Progress
+from conecollapse._iterate import TOL, Stopping, iterate
+from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.onmf.em import disjoint_factors
 from conecollapse.tables import Table, as_table
@@ -48,16 +49,13 @@ def onp_mf(
     X: Table,
     W: AnyArray,
     H: AnyArray | None = None,  # noqa: ARG001 - every method takes a start (W, H); here the polar factor of W is one
-    *,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    callback: Callback = None,
-    progress: Progress = None,
+    **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ A S`` with exactly disjoint supports, from the orthonormal matrix nearest to W; ``tol`` bounds A's negative part."""
     X = as_table(X)
     norm2 = X.squared_norm
     unit = _spectral_norm(X)
+    tol = stopping.get("tol", TOL)
 
     def measure(A: AnyArray, multipliers: AnyArray, rho: float, n_steps: int) -> _State:
         St = np.maximum(X.T @ A, 0)
@@ -75,13 +73,10 @@ def onp_mf(
     trace = iterate(
         step,
         measure(A, np.zeros_like(A), RHO, 0),
-        tol=tol,
-        max_iter=max_iter,
         rounding=rounding_of(X, norm2),
         settled=lambda s: bool(np.linalg.norm(np.minimum(s.A, 0)) ** 2 <= tol * s.A.shape[1]),
-        callback=callback,
-        progress=progress,
         stage="ONP-MF",
+        **stopping,
     )
     labels = trace.state.A.argmax(axis=1)
     scores = np.where(X.row_lengths > 0, np.maximum(trace.state.A[np.arange(len(labels)), labels], 0), 0).astype(A.dtype)
