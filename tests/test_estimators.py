@@ -597,3 +597,77 @@ def test_as_many_rays_as_clusters_in_a_sparse_table():
     found = graph_ccnmf(sp.csr_array(X), 4, cone=few, rng=rng)
     assert found.cone.n_rays == 4
     assert len(np.unique(found.A.argmax(axis=1))) == 4
+
+
+ENCODING = [
+    model for model in FACTORIZATIONS if not isinstance(model, ProjectiveNMF) and getattr(model, "solver", "em") in ("em", "onp-mf")
+]
+
+
+@quiet
+@pytest.mark.parametrize("model", ENCODING, ids=repr)
+def test_training_samples_keep_their_clusters_and_encodings(model, data):
+    X, _ = data
+    model = clone(model).set_params(n_components=3, random_state=0)
+    if isinstance(model, CCNMF) and model.max_rays:
+        model.set_params(max_rays=20)
+    embedding = model.fit_transform(X)
+    np.testing.assert_array_equal(embedding, model.embedding_)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    np.testing.assert_allclose(model.transform(X), embedding, atol=1e-2 * embedding.max())
+
+
+@quiet
+@pytest.mark.parametrize("model", FACTORIZATIONS, ids=repr)
+def test_clusters_are_numbered_by_size_and_labels_are_weighted_encodings(model):
+    X, _ = clusters(np.random.default_rng(1), sizes=(8, 30, 17))
+    model = clone(model).set_params(n_components=3, random_state=0, n_init=3)
+    if isinstance(model, CCNMF) and model.max_rays:
+        model.set_params(max_rays=20)
+    labels = model.fit(X).labels_
+    sizes = np.bincount(labels, minlength=3)
+    assert (np.diff(sizes) <= 0).all()
+    np.testing.assert_array_equal((model.embedding_ * model.label_weights_).argmax(axis=1), labels)
+    np.testing.assert_allclose(model.profiles_, [X[labels == k].mean(axis=0) if (labels == k).any() else 0 * X[0] for k in range(3)])
+
+
+@quiet
+def test_parameters_of_an_affinity_can_be_searched(data):
+    X, _ = data
+    search = GridSearchCV(HierarchicalNMF(3, affinity=affinity.KNN(), random_state=0), {"affinity__n_neighbors": [3, 8]}, cv=2).fit(X)
+    assert search.best_params_["affinity__n_neighbors"] in (3, 8)
+    assert "n_neighbors" not in HierarchicalNMF().get_params()
+
+
+@pytest.mark.parametrize(("word", "same"), [("knn", affinity.KNN()), ("diffusion", affinity.Diffusion())])
+def test_words_are_shorthands_for_affinities(word, same, data):
+    X, _ = data
+    one, other = (CCNMF(3, affinity=a, random_state=0).fit(X) for a in (word, same))
+    np.testing.assert_array_equal(one.embedding_, other.embedding_)
+
+
+def test_the_word_auto_points_to_the_estimator():
+    with pytest.raises(InvalidInputError, match=r"got 'auto'. The recipe that chooses a graph by itself is GraphCCNMF"):
+        CCNMF(2, affinity="auto").fit(np.ones((4, 3)))
+
+
+def test_the_view_can_be_named(data):
+    X, y = data
+    for view in ("root", "centred", "cosine", "root cosine"):
+        model = GraphCCNMF(3, view=view, random_state=0).fit(X)
+        assert (model.view_, list(model.eigengap_ratios_)) == (view, [view])
+        assert adjusted_rand_score(y, model.labels_) > 0.9
+    with pytest.raises(InvalidInputError, match="view must be auto, root, centred, cosine or root cosine; got 'best'"):
+        GraphCCNMF(3, view="best").fit(X)
+    with pytest.raises(InvalidInputError, match="view='centred' subtracts a mean"):
+        GraphCCNMF(2, view="centred").fit(np.eye(20))
+
+
+def test_cone_of_a_diffusion_is_a_cone_however_many_samples(monkeypatch, data):
+    X, _ = data
+    formed = CCNMF(3, affinity="diffusion", random_state=0).fit(X)
+    monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 10)
+    applied = CCNMF(3, affinity="diffusion", random_state=0).fit(X)
+    np.testing.assert_array_equal(applied.cone_.ray_indices, formed.cone_.ray_indices)
+    M = formed._source.table.array
+    assert applied.cone_.verify(M.T).n_rays == formed.cone_.verify(M.T).n_rays == len(X)

@@ -183,8 +183,9 @@ class OrthogonalNMF(BaseNMF):
     """Orthogonal NMF: ``X ~ A S`` with orthonormal columns of A >= 0, which makes it a clustering of the samples.
 
     ``embedding_`` is A and ``components_`` is S; ``orthogonality_`` is ``max |A'A - I|``, zero to rounding for the solvers "em" and
-    "onp-mf", whose columns have disjoint supports: there `transform` gives each sample its one cluster. The multiplicative solvers only
-    tend to it, "stiefel" least of all; their `transform` is least squares over S.
+    "onp-mf", whose columns have disjoint supports: there `transform` gives each sample its one cluster, and for the training samples A
+    itself up to what ``tol`` leaves open. The multiplicative solvers only tend to it, "stiefel" least of all; their `transform` is least
+    squares over S.
 
     Parameters
     ----------

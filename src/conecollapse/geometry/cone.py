@@ -21,7 +21,7 @@ from conecollapse._checks import (
     row_labels,
 )
 from conecollapse._errors import CertificateError, InvalidInputError
-from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
+from conecollapse._linalg import as_dense, combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress, Sparse
@@ -370,7 +370,7 @@ class Cone:
     def project(self, Y: Any) -> FloatArray:
         """The point of the cone nearest to each row of ``Y``, as dense rows."""
         projected = self.coefficients(Y, sparse=True) @ self.rays
-        return projected.toarray() if sp.issparse(projected) else projected
+        return as_dense(projected)
 
     def residuals(self, Y: Any) -> FloatArray:
         """Distance of each row of ``Y`` from the cone, relative to the row's length (0 for zero rows)."""

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import pair_distances, residuals
+from conecollapse._linalg import as_dense, pair_distances, residuals
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified import certify
@@ -28,7 +28,7 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
         U = sp.csr_array(sp.vstack([rays_a, rays_b]))
         U.sort_indices()
     else:
-        U = np.vstack([part.toarray() if sp.issparse(part) else part for part in (rays_a, rays_b)])
+        U = np.vstack([as_dense(part) for part in (rays_a, rays_b)])
     tol = max(a.tol, b.tol)
     while True:
         merged, kept = _merged_at(U, a, b, tol)

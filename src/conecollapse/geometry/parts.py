@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import unit_rows
+from conecollapse._linalg import as_dense, unit_rows
 from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.certificates import Certificate, plain
 from conecollapse.geometry.certified import certify
@@ -90,4 +90,4 @@ def warn_if_too_coarse(dtype: Any, tol: float) -> None:
 
 
 def _dense_stack(parts: list[Points]) -> FloatArray:
-    return np.vstack([part.toarray() if sp.issparse(part) else part for part in parts])
+    return np.vstack([as_dense(part) for part in parts])

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from conecollapse._checks import check_callable
 from conecollapse._errors import CheckpointError, ClusterError, InvalidInputError
-from conecollapse._linalg import columns_as_points, unit_rows
+from conecollapse._linalg import as_dense, columns_as_points, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.cone_file import read_cone, write_cone
@@ -256,7 +256,7 @@ def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterat
             raise InvalidInputError(f"block {k} has {checked.shape[1]} features, the ones before had {width}.")
         width = checked.shape[1]
         rows.append(checked.shape[0])
-        yield checked.toarray() if sp.issparse(checked) else checked
+        yield as_dense(checked)
 
 
 def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None) -> Part:
