@@ -75,6 +75,7 @@ def ways(P, shifts, cut):
         yield "merged", Cone.from_points(first, TOL).merge(Cone.from_points(sp.csr_array(second), TOL)), X
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:P is float32")
 @given(*CONES)
 @example(np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [2, 0, 0], [0, 0, 0], [0, 0, 3], [1, 1, 1]]), [0, 40, -40], 3)
