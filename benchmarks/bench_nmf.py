@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conecollapse import CCNMF, HierarchicalNMF, OrthogonalNMF
 from conecollapse.factorization import em, hals, initialize, multiplicative
-from conecollapse.factorization.data import squared_norm
 from conecollapse.factorization.onmf.em import disjoint_factors
+from conecollapse.tables import as_table
 
 RANKS = {"ORL": 40, "REUTERS": 65, "MED": 31, "AMLALL": 3}
 CD_ITERATIONS, MU_ITERATIONS = 60, 100
@@ -56,7 +56,7 @@ def against_coordinate_descent(X, r: int, repeats: int) -> float:
     ours = HierarchicalNMF(r, init=(W, H), tol=0, max_iter=needed)
     assert ours.fit(X).reconstruction_err_ ** 2 <= target * (1 + 1e-9)
     ours_time, peer_time = in_turns(lambda: ours.fit(X), lambda: peer.fit_transform(X, W=W.copy(), H=H.copy()), repeats)
-    error = np.sqrt(target / squared_norm(X))
+    error = np.sqrt(target / as_table(X).squared_norm)
     print(f"  to relative error {error:.4f}: HierarchicalNMF {needed} iterations, {ours_time:.2f} s;", end=" ")
     print(f"scikit-learn CD {CD_ITERATIONS} iterations, {peer_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
     return peer_time / ours_time
@@ -74,7 +74,7 @@ def against_multiplicative(X, r: int, repeats: int) -> float:
     while OrthogonalNMF(r, init="random", n_init=starts, random_state=0).fit(X).reconstruction_err_ ** 2 > target and starts < 64:
         starts *= 2
     ours = OrthogonalNMF(r, init="random", n_init=starts, random_state=0)
-    reached, one, n2 = ours.fit(X).reconstruction_err_ ** 2, em(X, W, H).objective, squared_norm(X)
+    reached, one, n2 = ours.fit(X).reconstruction_err_ ** 2, em(X, W, H).objective, as_table(X).squared_norm
     ours_time, peer_time = in_turns(lambda: ours.fit(X), peer, repeats)
     print(f"  objective / |X|^2: MU-ONMF {target / n2:.4f} as a clustering ({slow.objective / n2:.4f} with overlapping columns)", end=" ")
     print(
@@ -93,7 +93,7 @@ def clustering_objective(X, A) -> float:
         _, S = disjoint_factors(X, labels, scores, r)
         lengths = np.linalg.norm(S, axis=1, keepdims=True)
         scores = np.asarray(X @ (S / np.maximum(lengths, 1e-300)).T)[np.arange(len(labels)), labels]
-    return squared_norm(X) - float(np.square(scores).sum())
+    return as_table(X).squared_norm - float(np.square(scores).sum())
 
 
 def end_to_end(X, r: int, repeats: int) -> float:
