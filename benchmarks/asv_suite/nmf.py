@@ -49,6 +49,8 @@ class Factorizations:
         if made is None:
             raise NotImplementedError(f"{problem} is not on this machine; set CONECOLLAPSE_DATA")
         self.X, self.rank = made
+        for fit in (self.time_ccnmf, self.time_hierarchical, self.time_orthogonal):
+            fit(problem)  # compiles the kernels
 
     def time_ccnmf(self, _problem: str) -> None:
         CCNMF(self.rank, random_state=0).fit(self.X)
