@@ -130,7 +130,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
     rng = np.random.default_rng(6)
     A, B = rng.random((25, 9)), rng.random((25, 300))
     whole = nnls(A, B)[0]
-    monkeypatch.setattr("conecollapse._nnls.BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("conecollapse._nnls.RHS_BLOCK_ENTRIES", 100)
     monkeypatch.setattr("conecollapse._nnls.SMALL_WORK", 0)
     np.testing.assert_allclose(nnls(A, B)[0], whole, atol=1e-12)
 
@@ -160,8 +160,8 @@ def test_the_backup_rule_ends_cycles(n, seed, monkeypatch):
     y = G @ result.X[0] - c[0]
     assert (y >= -1e-12).all()
     assert abs(y @ result.X[0]) < 1e-12
-    monkeypatch.setattr(bpp, "PATIENCE", 10**9)
-    monkeypatch.setattr(bpp, "_exchange", bpp._exchange.py_func)  # the compiled rule has PATIENCE built in
+    monkeypatch.setattr(bpp, "BACKUP_PATIENCE", 10**9)
+    monkeypatch.setattr(bpp, "_exchange", bpp._exchange.py_func)  # the compiled rule has BACKUP_PATIENCE built in
     assert not bpp.block_pivoting(G, c, np.ones(1), max_iter=500).solved.any()
 
 

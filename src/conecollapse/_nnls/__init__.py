@@ -20,7 +20,7 @@ from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.bpp import block_pivoting, grouped_correction
 from conecollapse._nnls.careful import solve_carefully
-from conecollapse._nnls.kernels import LIMIT, OPTIMAL
+from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.local import local_active_set, solve_small
 from conecollapse._nnls.problem import Measured, Problem, safe_units
 from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal
@@ -28,12 +28,12 @@ from conecollapse._threads import for_ranges, limit_threads, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
-TALL, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
+TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 BLAS_THREADS_PAY = 10**6  # entries of A below which waking BLAS threads costs more than they save
-LARGEST_GRAM = 8192  # columns up to which the Gram matrix is formed: 512 MiB
+GRAM_COLUMNS = 8192  # columns up to which the Gram matrix is formed: 512 MiB
 TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
 FEW_COLUMNS = 600  # up to here an active set prices every column itself
-BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
+RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
 DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
 KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined
@@ -148,7 +148,7 @@ def nnls(
                 return solution
     elif plain and A.size * b.size <= SMALL_WORK * A.shape[0]:
         x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
-        if ending == LIMIT:
+        if ending == STEP_LIMIT:
             raise ConvergenceError(_LIMIT_TEXT)
         if ending == OPTIMAL:
             return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
@@ -161,15 +161,14 @@ _LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it 
 
 def _is_plain(A: Any, b: Any) -> bool:
     """Float64 arrays of matching shapes: the common case, which can do without the cost of the general one."""
-    return (
-        type(A) is np.ndarray and type(b) is np.ndarray and A.ndim == 2 and A.dtype == b.dtype == np.float64
-        and (b.ndim == 1 or b.ndim == 2) and A.shape[0] == b.shape[0] and A.size * b.size > 0
-        and A.flags.c_contiguous and b.flags.c_contiguous
-    )  # fmt: skip
+    if type(A) is not np.ndarray or type(b) is not np.ndarray or not A.dtype == b.dtype == np.float64:
+        return False
+    fits = A.ndim == 2 and 1 <= b.ndim <= 2 and A.shape[0] == b.shape[0] and A.size * b.size > 0
+    return bool(fits and A.flags.c_contiguous and b.flags.c_contiguous)
 
 
 def _is_tall(shape: tuple[int, ...]) -> bool:
-    return TALL_COLUMNS <= shape[1] <= shape[0] / TALL and shape[0] * shape[1] > TALL_SIZE
+    return TALL_COLUMNS <= shape[1] <= shape[0] / TALL_RATIO and shape[0] * shape[1] > TALL_SIZE
 
 
 def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[FloatArray, float] | None:
@@ -199,7 +198,7 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
     problem = Problem.of(A)
     solve, used = _prepare(problem, method)
     X = np.zeros((n, k), dtype)
-    step = max(1, BLOCK_ENTRIES // max(A.shape))
+    step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
     blocks = [slice(a, min(a + step, k)) for a in range(0, k, step)]
     parts: list[Any] = [None] * len(blocks)
 
@@ -338,7 +337,7 @@ def _settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | N
 def _prepare(problem: Problem, method: str) -> tuple[Solver, str]:
     """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been done once."""
     m, n = problem.A.shape
-    if n <= LARGEST_GRAM and (method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n)):
+    if n <= GRAM_COLUMNS and (method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n)):
         G = problem.A.T @ problem.A
         G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
         rcond, sigma = _conditioning(G)

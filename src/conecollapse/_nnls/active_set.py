@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conecollapse._nnls.kernels import INSIDE, LIMIT
-from conecollapse._nnls.local import INSIDE_AT, N_BUCKETS, PRICE_STOP
+from conecollapse._nnls.kernels import STEP_LIMIT, WITHIN_TOL
+from conecollapse._nnls.local import N_BUCKETS, PLAIN_STOP, PRICE_STOP, RESIDUAL_STOP
 from conecollapse._nnls.slots import Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 
-WORKSPACE = 128 * 2**20  # bytes of factorizations held at once
+SOLVE_WORKSPACE = 128 * 2**20  # bytes of factorizations held at once
 
 
 @dataclass
@@ -56,8 +56,8 @@ def active_set(
     n_rhs, dim = X.shape
     limit = 3 * max(len(Z), 1) if max_steps is None else max_steps
     capacity = max(1, min(dim, len(Z)))
-    n_slots = int(np.clip(WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512))
-    slots = Slots(Z, min(n_slots, max(n_rhs, 1)), capacity)
+    n_slots = int(np.clip(SOLVE_WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512))
+    slots = Slots.over(Z, min(n_slots, max(n_rhs, 1)), capacity)
     out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.zeros(n_rhs, bool), np.ones(n_rhs))
     with serial_blas():
         for a in range(0, n_rhs, n_slots):
@@ -72,7 +72,7 @@ def active_set(
             out.residual[rows] = slots.r[:count]
             out.n_steps[rows] = slots.steps[:count]
             out.sigma[rows] = slots.independence(count)
-            out.converged[rows] = slots.ending[:count] != LIMIT
+            out.converged[rows] = slots.ending[:count] != STEP_LIMIT
     return out
 
 
@@ -87,8 +87,9 @@ def _solve_block(
     active = np.arange(len(X))
     slots.load(active, X)
     if start is not None:
-        slots.advance(active, *_padded(start), 0.0, PRICE_STOP, INSIDE_AT, limit)
-    ids = np.arange(len(slots.Z))
+        slots.advance(active, *_padded(start), PLAIN_STOP, limit)
+    Z = slots.columns.Z
+    ids = np.arange(len(Z))
     while len(active):
         r = slots.r[active]
 
@@ -99,12 +100,12 @@ def _solve_block(
                 prices[np.arange(len(prices)), barred[here[rows]]] = -np.inf
 
         least = PRICE_STOP * np.sqrt(np.einsum("ij,ij->i", r, r))
-        cand, n_cand, _ = price(r, slots.Z, ids, least, N_BUCKETS, bar)
+        lists = price(r, Z, ids, least, N_BUCKETS, bar)
         before = slots.steps[active]
-        slots.advance(active, cand, n_cand, 0.0, PRICE_STOP, INSIDE_AT, limit)
+        slots.advance(active, lists.ids, lists.lengths, PLAIN_STOP, limit)
         stalled = slots.steps[active] == before  # no candidate could enter: the prices left are rounding
-        slots.ending[active[slots.steps[active] >= limit]] = LIMIT
-        done = stalled | (slots.ending[active] == INSIDE) | (slots.ending[active] == LIMIT)
+        slots.ending[active[slots.steps[active] >= limit]] = STEP_LIMIT
+        done = stalled | (slots.ending[active] == WITHIN_TOL) | (slots.ending[active] == STEP_LIMIT)
         active = active[~done]
 
 
@@ -138,7 +139,7 @@ def active_set_sparse(
             prices[S] = -np.inf
             top = np.argpartition(-prices, min(N_BUCKETS, len(prices) - 1))[:N_BUCKETS]
             top = top[prices[top] > PRICE_STOP * np.linalg.norm(r)]
-            if not len(top) or np.linalg.norm(r) <= INSIDE_AT * np.linalg.norm(X[b]):
+            if not len(top) or np.linalg.norm(r) <= RESIDUAL_STOP * np.linalg.norm(X[b]):
                 break
             pool = np.concatenate([S, top])
             left = None if max_steps is None else max_steps + len(S) - int(out.n_steps[b])  # the columns it has are put back first

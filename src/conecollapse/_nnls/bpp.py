@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg.lapack as lapack
@@ -21,10 +22,10 @@ from conecollapse._kernels import kernel
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
-PATIENCE = 3  # exchanges without progress before the backup rule (p in the paper)
-SMALL = 96  # passive variables up to which our own Cholesky kernel beats calling LAPACK for each group
+BACKUP_PATIENCE = 3  # exchanges without progress before the backup rule (p in the paper)
+SMALL_CHOLESKY = 96  # passive variables up to which our own Cholesky kernel beats calling LAPACK for each group
 DUAL_ZERO = 1e-13  # duals above minus this share of |b| count as non-negative
-PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
+DEPENDENT_PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
 
 
 @dataclass
@@ -37,47 +38,73 @@ class BppResult:
     n_iter: IntArray
 
 
+class NormalEquations(NamedTuple):
+    """``G x = c`` for each row c of ``C``: all that the method knows of A and b."""
+
+    G: FloatArray  # (n, n): A'A
+    C: FloatArray  # (n_rhs, n): A'b in rows
+
+
+class Iterate(NamedTuple):
+    """The current sets and variables, one row for each right-hand side."""
+
+    passive: BoolArray  # (n_rhs, n)
+    X: FloatArray  # (n_rhs, n): primal variables, zero where not passive
+    Y: FloatArray  # (n_rhs, n): dual variables G x - c, zero where passive
+
+
+class Groups(NamedTuple):
+    """Right-hand sides with equal passive sets, one group after the other."""
+
+    rows: IntArray  # group g consists of rows[bounds[g]:bounds[g + 1]]
+    bounds: IntArray
+    largest: int  # number of variables in the largest passive set
+
+
 def block_pivoting(
     G: FloatArray, C: FloatArray, b_norms: FloatArray, *, start: BoolArray | None = None, max_iter: int | None = None
 ) -> BppResult:
     """Solve for each row c of ``C``; ``start`` gives passive sets to begin with, ``b_norms`` scale the zero of the duals."""
     n_rhs, n = C.shape
     limit = 5 * n + 100 if max_iter is None else max_iter
-    passive = np.zeros((n_rhs, n), bool) if start is None else start.copy()
-    X, Y = np.zeros((n_rhs, n)), -C
-    patience = np.full(n_rhs, PATIENCE)
+    equations = NormalEquations(G, C)
+    iterate = Iterate(np.zeros((n_rhs, n), bool) if start is None else start.copy(), np.zeros((n_rhs, n)), -C)
+    patience = np.full(n_rhs, BACKUP_PATIENCE)
     fewest = np.full(n_rhs, n + 1)
     n_iter = np.zeros(n_rhs, np.int64)
     solved = np.zeros(n_rhs, bool)
     zero = DUAL_ZERO * b_norms
     rows = np.arange(n_rhs)
     if start is not None:
-        rows = rows[solve_groups(G, C, passive, rows, X, Y)]
+        rows = rows[solve_groups(equations, iterate, rows)]
     while len(rows):
-        offenders = _exchange(X, Y, passive, rows, zero, patience, fewest, limit - n_iter[rows])
+        offenders = _exchange(iterate, rows, zero, patience, fewest, limit - n_iter[rows])
         solved[rows[offenders == 0]] = True
         rows = rows[(offenders > 0) & (n_iter[rows] < limit)]
         n_iter[rows] += 1
-        rows = rows[solve_groups(G, C, passive, rows, X, Y)]
-    return BppResult(X, passive, solved, n_iter)
+        rows = rows[solve_groups(equations, iterate, rows)]
+    return BppResult(iterate.X, iterate.passive, solved, n_iter)
 
 
-def solve_groups(G: FloatArray, C: FloatArray, passive: BoolArray, rows: IntArray, X: FloatArray, Y: FloatArray) -> BoolArray:
+def solve_groups(equations: NormalEquations, iterate: Iterate, rows: IntArray) -> BoolArray:
     """Set ``X`` and ``Y`` of ``rows`` from their passive sets, one factorization for each distinct set; False where it fails."""
-    ok = np.ones(len(rows), bool)
     if not len(rows):
-        return ok
-    order, bounds = group_equal(passive[rows])
-    largest = int(passive[rows].sum(axis=1).max())
-    if largest > SMALL:
-        for a, b in itertools.pairwise(bounds):
-            ok[order[a:b]] = _solve_group(G, C, np.flatnonzero(passive[rows[order[a]]]), rows[order[a:b]], X, Y)
-        return ok
+        return np.ones(0, bool)
+    sets = iterate.passive[rows]
+    order, bounds = group_equal(sets)
+    groups = Groups(rows[order], bounds, int(sets.sum(axis=1).max()))
+    is_solved = np.ones(len(bounds) - 1, bool)
+    if groups.largest > SMALL_CHOLESKY:
+        for g, (a, b) in enumerate(itertools.pairwise(bounds)):
+            is_solved[g] = _solve_group(equations, iterate, groups.rows[a:b])
+    else:
 
-    def work(start: int, stop: int) -> None:
-        _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, largest, X, Y, ok)
+        def work(start: int, stop: int) -> None:
+            _solve_small_groups(equations, iterate, groups, is_solved, start, stop)
 
-    for_ranges(work, len(bounds) - 1, smallest=max(1, 20_000 // (1 + G.shape[0] * largest)))
+        for_ranges(work, len(is_solved), smallest=max(1, 20_000 // (1 + equations.G.shape[0] * groups.largest)))
+    ok = np.empty(len(rows), bool)
+    ok[order] = np.repeat(is_solved, np.diff(bounds))
     return ok
 
 
@@ -94,12 +121,15 @@ def group_equal(sets: BoolArray) -> tuple[IntArray, IntArray]:
     return order, np.concatenate([[0], changes, [len(sets)]])
 
 
-def _solve_group(G: FloatArray, C: FloatArray, F: IntArray, rows: IntArray, X: FloatArray, Y: FloatArray) -> bool:
+def _solve_group(equations: NormalEquations, iterate: Iterate, rows: IntArray) -> bool:
+    """`solve_groups` for ``rows`` that share one passive set, by LAPACK."""
+    (G, C), (passive, X, Y) = equations, iterate
+    F = np.flatnonzero(passive[rows[0]])
     X[rows] = 0.0
     if len(F):
         GF = G[:, F]
         factor, info = lapack.dpotrf(GF[F], lower=1)
-        if info != 0 or (np.diag(factor) ** 2 <= PIVOT * np.diag(G)[F]).any():
+        if info != 0 or (np.diag(factor) ** 2 <= DEPENDENT_PIVOT * np.diag(G)[F]).any():
             return False
         x, _ = lapack.dpotrs(factor, C[np.ix_(rows, F)].T, lower=1)
         X[np.ix_(rows, F)] = x.T
@@ -111,59 +141,71 @@ def _solve_group(G: FloatArray, C: FloatArray, F: IntArray, rows: IntArray, X: F
 
 
 @kernel
-def _solve_small_groups(G, C, passive, rows, order, bounds, start, stop, largest, X, Y, ok):  # type: ignore[no-untyped-def]
-    n = G.shape[0]
-    F = np.empty(largest, np.int64)
-    L = np.empty((largest, largest))
-    z = np.empty(largest)
+def _solve_small_groups(equations, iterate, groups, is_solved, start, stop):  # type: ignore[no-untyped-def]
+    """`solve_groups` for the groups ``start`` to ``stop``, each by a Cholesky factorization of our own."""
+    G, bounds = equations.G, groups.bounds
+    F = np.empty(groups.largest, np.int64)
+    L = np.empty((groups.largest, groups.largest))
+    z = np.empty(groups.largest)
     for g in range(start, stop):
+        first = groups.rows[bounds[g]]
         k = 0
-        for j in range(n):
-            if passive[rows[order[bounds[g]]], j]:
+        for j in range(len(G)):
+            if iterate.passive[first, j]:
                 F[k] = j
                 k += 1
-        fine = True
-        for a in range(k):
-            for b in range(a + 1):
-                s = G[F[a], F[b]]
-                for t in range(b):
-                    s -= L[a, t] * L[b, t]
-                if a > b:
-                    L[a, b] = s / L[b, b]
-                elif s > PIVOT * G[F[a], F[a]]:
-                    L[a, a] = np.sqrt(s)
-                else:
-                    fine = False
-                    L[a, a] = 1.0
-        for q in range(bounds[g], bounds[g + 1]):
-            ok[order[q]] = fine
-            if not fine:
-                continue
-            i = rows[order[q]]
-            for a in range(k):
-                s = C[i, F[a]]
-                for t in range(a):
-                    s -= L[a, t] * z[t]
-                z[a] = s / L[a, a]
-            for a in range(k - 1, -1, -1):
-                s = z[a]
-                for t in range(a + 1, k):
-                    s -= L[t, a] * z[t]
-                z[a] = s / L[a, a]
-            for j in range(n):
-                X[i, j] = 0.0
-                s = -C[i, j]
-                for a in range(k):
-                    s += G[j, F[a]] * z[a]
-                Y[i, j] = s
-            for a in range(k):
-                X[i, F[a]] = z[a]
-                Y[i, F[a]] = 0.0
+        is_solved[g] = _factorize(G, F, k, L)
+        if is_solved[g]:
+            for q in range(bounds[g], bounds[g + 1]):
+                _substitute(equations, iterate, groups.rows[q], F, k, L, z)
 
 
 @kernel
-def _exchange(X, Y, passive, rows, zero, patience, fewest, left):  # type: ignore[no-untyped-def]
+def _factorize(G, F, k, L):  # type: ignore[no-untyped-def]
+    """``G_FF = L L'`` for the first ``k`` entries of ``F``; False if these columns are dependent."""
+    for a in range(k):
+        for b in range(a + 1):
+            s = G[F[a], F[b]]
+            for t in range(b):
+                s -= L[a, t] * L[b, t]
+            if a > b:
+                L[a, b] = s / L[b, b]
+            elif s > DEPENDENT_PIVOT * G[F[a], F[a]]:
+                L[a, a] = np.sqrt(s)
+            else:
+                return False
+    return True
+
+
+@kernel
+def _substitute(equations, iterate, i, F, k, L, z):  # type: ignore[no-untyped-def]
+    """Row ``i`` of ``X`` and ``Y`` by substitution with the factor ``L`` of its passive set; ``z`` is scratch."""
+    G, C, X, Y = equations.G, equations.C, iterate.X, iterate.Y
+    for a in range(k):
+        s = C[i, F[a]]
+        for t in range(a):
+            s -= L[a, t] * z[t]
+        z[a] = s / L[a, a]
+    for a in range(k - 1, -1, -1):
+        s = z[a]
+        for t in range(a + 1, k):
+            s -= L[t, a] * z[t]
+        z[a] = s / L[a, a]
+    for j in range(len(G)):
+        X[i, j] = 0.0
+        s = -C[i, j]
+        for a in range(k):
+            s += G[j, F[a]] * z[a]
+        Y[i, j] = s
+    for a in range(k):
+        X[i, F[a]] = z[a]
+        Y[i, F[a]] = 0.0
+
+
+@kernel
+def _exchange(iterate, rows, zero, patience, fewest, left):  # type: ignore[no-untyped-def]
     """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the backup rule."""
+    passive, X, Y = iterate.passive, iterate.X, iterate.Y
     n = X.shape[1]
     offenders = np.zeros(len(rows), np.int64)
     for q in range(len(rows)):
@@ -180,7 +222,7 @@ def _exchange(X, Y, passive, rows, zero, patience, fewest, left):  # type: ignor
         block = True
         if count < fewest[i]:
             fewest[i] = count
-            patience[i] = PATIENCE
+            patience[i] = BACKUP_PATIENCE
         elif patience[i] > 0:
             patience[i] -= 1
         else:
@@ -196,5 +238,5 @@ def _exchange(X, Y, passive, rows, zero, patience, fewest, left):  # type: ignor
 def grouped_correction(G: FloatArray, D: FloatArray, passive: BoolArray, rows: IntArray) -> AnyArray:
     """``G_FF^-1 d_F`` for each of ``rows``: the step of iterative refinement from explicit gradients ``D``."""
     step = np.zeros_like(D)
-    solve_groups(G, D, passive, rows, step, np.zeros_like(D))
+    solve_groups(NormalEquations(G, D), Iterate(passive, step, np.zeros_like(D)), rows)
     return step

@@ -18,14 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._nnls.proof import EPS
 from conecollapse._nnls.twofold import add, axpy, divide, dot, multiply, rotate, square_root
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray, IntArray
 
-DEPENDENT = 1e-27  # a column whose part outside the passive span is smaller, as a share of its length, adds nothing
-PRICE_STOP = 1e-27  # prices below this share of |a_j| |r| are rounding
-INSIDE = 1e-25  # a residual below this share of |b| is rounding
-EPS = float(np.finfo(np.float64).eps)
+TWOFOLD_DEPENDENT = 1e-27  # a column whose part outside the passive span is smaller, as a share of its length, adds nothing
+TWOFOLD_PRICE_STOP = 1e-27  # prices below this share of |a_j| |r| are rounding
+TWOFOLD_RESIDUAL_STOP = 1e-25  # a residual below this share of |b| is rounding
 DOUBT = 1e-20  # a price above this share, of a column that cannot enter, leaves the optimum open
 
 
@@ -57,34 +57,40 @@ def solve_carefully(A: FloatArray, Bt: FloatArray, X: FloatArray, max_steps: Int
     return Careful(np.ldexp(out.X, b_shift[:, None] - shift), rnorm, optimum, before, out.n_steps)
 
 
-class State(NamedTuple):
-    """The passive columns ``S`` with coefficients ``h``, their basis ``Q`` and triangle ``R``, ``qb = Q b`` and the residual ``r``."""
+class TwofoldState(NamedTuple):
+    """`kernels.State` with values in pairs, rounded part and remainder; the first ``k`` entries of each field but ``r`` are in use."""
 
-    S: IntArray
-    h: FloatArray
-    Q: FloatArray
-    R: FloatArray
-    qb: FloatArray
-    r: FloatArray
-    z: FloatArray  # for a solution of the triangle
-    column: FloatArray  # for a column with zeros for its low parts
+    S: IntArray  # (capacity,): the passive columns, in the order of the factorization
+    h: FloatArray  # (capacity, 2): their coefficients
+    Q: FloatArray  # (capacity, 2, m): an orthonormal basis of their span, in rows
+    R: FloatArray  # (capacity, capacity, 2): the upper triangle that gives them from Q
+    qb: FloatArray  # (capacity, 2): Q b
+    r: FloatArray  # (2, m): the residual
+    ls: FloatArray  # (capacity, 2): scratch, for the least-squares coefficients of the passive columns
+    column: FloatArray  # (2, m): scratch, for a column, whose remainders are zero
 
 
 @kernel(error_model="numpy")
 def _solve_rows(Z, B, H, max_steps, out, first, last):  # type: ignore[no-untyped-def]
     n, m = Z.shape
     cap = max(min(m, n), 1)
-    s = State(
-        np.empty(cap, np.int64), np.zeros((cap, 2)), np.zeros((cap, 2, m)), np.zeros((cap, cap, 2)), np.zeros((cap, 2)),
-        np.zeros((2, m)), np.zeros((cap, 2)), np.zeros((2, m)),
-    )  # fmt: skip
+    s = TwofoldState(
+        S=np.empty(cap, np.int64),
+        h=np.zeros((cap, 2)),
+        Q=np.zeros((cap, 2, m)),
+        R=np.zeros((cap, cap, 2)),
+        qb=np.zeros((cap, 2)),
+        r=np.zeros((2, m)),
+        ls=np.zeros((cap, 2)),
+        column=np.zeros((2, m)),
+    )
     b = np.zeros((2, m))
     for i in range(first, last):
         _copy(B[i], b[0])
         out.rnorm_before[i] = _residual_norm(Z, b, H[i], s)
         k, known, out.n_steps[i] = _descend(Z, b, H[i], s, max_steps[i], out.rnorm_before[i])
         optimum = np.sqrt(dot(s.r, s.r)[0])
-        out.optimum[i] = optimum if known and optimum > INSIDE * np.sqrt(dot(b, b)[0]) else 0.0
+        out.optimum[i] = optimum if known and optimum > TWOFOLD_RESIDUAL_STOP * np.sqrt(dot(b, b)[0]) else 0.0
         for a in range(k):
             out.X[i, s.S[a]] = max(s.h[a, 0], 0.0)
         out.rnorm[i] = _residual_norm(Z, b, out.X[i], s)
@@ -122,10 +128,10 @@ def _descend(Z, b, start, s, max_steps, before):  # type: ignore[no-untyped-def]
     dead = np.zeros(n, np.bool_)
     norm = _refresh(Z, b, s, k)
     lowest = norm
-    inside = INSIDE * np.sqrt(dot(b, b)[0])
+    negligible = TWOFOLD_RESIDUAL_STOP * np.sqrt(dot(b, b)[0])
     for step in range(max_steps):
         length = np.sqrt(norm[0])
-        if length <= inside or k == len(s.S):
+        if length <= negligible or k == len(s.S):
             return k, True, step
         total = 0.0
         for a in range(k):
@@ -134,7 +140,7 @@ def _descend(Z, b, start, s, max_steps, before):  # type: ignore[no-untyped-def]
             return k, False, step
         while True:
             at, price, doubt = _price(Z, s, k, dead)
-            if price <= PRICE_STOP * length:
+            if price <= TWOFOLD_PRICE_STOP * length:
                 return k, doubt <= DOUBT * length, step
             dead[at] = True
             if _append(Z, at, s, k):
@@ -214,7 +220,7 @@ def _append(Z, j, s, k):  # type: ignore[no-untyped-def]
             s.R[a, k, 0], s.R[a, k, 1] = add(s.R[a, k, 0], s.R[a, k, 1], c, dc)
     c, dc = dot(v, v)
     rho, drho = square_root(c, dc)
-    if rho <= DEPENDENT:
+    if rho <= TWOFOLD_DEPENDENT:
         return False
     for t in range(v.shape[1]):
         v[0, t], v[1, t] = divide(v[0, t], v[1, t], rho, drho)
@@ -231,33 +237,33 @@ def _solve_triangle(s, k):  # type: ignore[no-untyped-def]
     for a in range(k - 1, -1, -1):
         c, dc = s.qb[a, 0], s.qb[a, 1]
         for e in range(a + 1, k):
-            p, dp = multiply(s.R[a, e, 0], s.R[a, e, 1], s.z[e, 0], s.z[e, 1])
+            p, dp = multiply(s.R[a, e, 0], s.R[a, e, 1], s.ls[e, 0], s.ls[e, 1])
             c, dc = add(c, dc, -p, -dp)
-        s.z[a, 0], s.z[a, 1] = divide(c, dc, s.R[a, a, 0], s.R[a, a, 1])
+        s.ls[a, 0], s.ls[a, 1] = divide(c, dc, s.R[a, a, 0], s.R[a, a, 1])
 
 
 @kernel(error_model="numpy")
 def _restore(s, k):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares ``z``, dropping columns that reach zero."""
+    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients, dropping columns that reach zero."""
     while k > 0:
         _solve_triangle(s, k)
         alpha, first = 1.0, -1
         for a in range(k):
-            if s.z[a, 0] <= 0.0:
-                step = s.h[a, 0] / (s.h[a, 0] - s.z[a, 0]) if s.h[a, 0] > s.z[a, 0] else 0.0
+            if s.ls[a, 0] <= 0.0:
+                step = s.h[a, 0] / (s.h[a, 0] - s.ls[a, 0]) if s.h[a, 0] > s.ls[a, 0] else 0.0
                 if first < 0 or step < alpha:
                     alpha, first = step, a
         if first < 0:
             for a in range(k):
-                s.h[a, 0], s.h[a, 1] = s.z[a, 0], s.z[a, 1]
+                s.h[a, 0], s.h[a, 1] = s.ls[a, 0], s.ls[a, 1]
             return k
         for a in range(k):
-            d, dd = add(s.z[a, 0], s.z[a, 1], -s.h[a, 0], -s.h[a, 1])
+            d, dd = add(s.ls[a, 0], s.ls[a, 1], -s.h[a, 0], -s.h[a, 1])
             p, dp = multiply(alpha, 0.0, d, dd)
             s.h[a, 0], s.h[a, 1] = add(s.h[a, 0], s.h[a, 1], p, dp)
         s.h[first, 0] = s.h[first, 1] = 0.0
         for a in range(k - 1, -1, -1):
-            if s.h[a, 0] <= 0.0 and s.z[a, 0] <= 0.0:
+            if s.h[a, 0] <= 0.0 and s.ls[a, 0] <= 0.0:
                 _remove(s, k, a)
                 k -= 1
     return k

@@ -4,10 +4,11 @@ For one right-hand side ``x`` and columns ``z_j`` (rows of ``Z``) the state of :
 
     minimise |x - sum_a h_a z_{S_a}|   subject to   h >= 0
 
-is the passive list ``S`` of length ``k``, its coefficients ``h``, an orthonormal basis ``Q`` (rows) of the passive
+is a `State`: the passive list ``S`` of length ``k``, its coefficients ``h``, an orthonormal basis ``Q`` (rows) of the passive
 columns, the triangular ``R`` with ``z_{S_b} = sum_{a <= b} R[a, b] Q[a]``, the vector ``qx = Q x`` and the residual
 ``r``. ``R`` is the Cholesky factor of the passive Gram matrix: it is updated, never recomputed. Keeping ``Q`` beside it
-avoids squaring the condition number, which decides cases near the tolerance.
+avoids squaring the condition number, which decides cases near the tolerance. ``k`` changes with every step, and a kernel cannot
+assign to a field of a tuple, so ``k`` is passed beside the state and returned.
 
 A column enters by Gram-Schmidt, repeated where cancellation asks for it, and leaves by Givens rotations. A column that
 depends on the passive ones to within ``DEPENDENT`` never enters, so the factorization cannot break down whatever the rank
@@ -16,19 +17,70 @@ of the problem.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._types import BoolArray, FloatArray, IntArray
 
 DEPENDENT = 1e-11  # a unit column whose part outside the passive span is smaller adds nothing that float64 can resolve
 ORTHOGONAL = 0.7  # a pass of Gram-Schmidt that keeps this share of the length has left an orthogonal vector
 INDEPENDENT = 1e-5  # a determinant of unit columns above which it bounds their smallest singular value well enough
 LEAST_POWER = np.exp(-0.5)  # the infimum of ((k - 1) / k)^((k - 1) / 2)
-SMALL_RESIDUAL = 1e-3  # below this relative size the residual is made orthogonal to the passive columns once more
+CLEANED_BELOW = 1e-3  # a residual below this share of |x| is made orthogonal to the passive columns once more
 
-LIMIT, OPTIMAL, INSIDE = 0, 1, 2  # how a solve ended: step limit, KKT point, residual below the tolerance
+STEP_LIMIT, OPTIMAL, WITHIN_TOL = 0, 1, 2  # how a solve ended: step limit, KKT point, residual below the tolerance
 
 _FAST = {"reassoc", "contract", "nsz"}
+
+
+class Columns(NamedTuple):
+    """The columns that a solve may use."""
+
+    Z: FloatArray  # (n, m): column z_j is row j, of unit length or zero
+    weight: FloatArray  # (n,): candidates are compared by price times weight
+
+
+class State(NamedTuple):
+    """The active set of one right-hand side ``x``; the first ``k`` entries of each field but ``r`` are in use."""
+
+    S: IntArray  # (capacity,): the passive columns, in the order of the factorization
+    h: FloatArray  # (capacity,): their coefficients
+    Q: FloatArray  # (capacity, m): an orthonormal basis of their span, in rows
+    R: FloatArray  # (capacity, capacity): the upper triangle that gives them from Q
+    qx: FloatArray  # (capacity,): Q x
+    r: FloatArray  # (m,): the residual x - sum h z
+    ls: FloatArray  # (capacity,): scratch, for the least-squares coefficients of the passive columns
+
+
+class Candidates(NamedTuple):
+    """Columns among which a descent chooses."""
+
+    column: IntArray
+    dead: BoolArray  # passive, or tried without success since the residual was last smaller than ever before
+
+
+class Stopping(NamedTuple):
+    """When a descent ends, apart from the limit on its steps. All three are relative."""
+
+    price: float  # prices up to this share of |r| are rounding
+    own_price: float  # candidates priced below this share of r . x, the point's own price, are ignored: 0 for a plain solve
+    residual: float  # a residual up to this share of |x| counts as zero
+
+
+@kernel
+def new_state(capacity, dim):  # type: ignore[no-untyped-def]
+    """Room for ``capacity`` passive columns of length ``dim``."""
+    return State(
+        S=np.empty(capacity, np.int64),
+        h=np.empty(capacity),
+        Q=np.empty((capacity, dim)),
+        R=np.empty((capacity, capacity)),
+        qx=np.empty(capacity),
+        r=np.empty(dim),
+        ls=np.empty(capacity),
+    )
 
 
 @kernel(fastmath=_FAST)
@@ -58,19 +110,20 @@ def project_out_two(p, q, v):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def remove_column(Q, R, qx, S, h, k, t):  # type: ignore[no-untyped-def]
+def remove_column(state, k, t):  # type: ignore[no-untyped-def]
     """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations."""
+    S, h, Q, R, qx = state.S, state.h, state.Q, state.R, state.qx
     for b in range(t, k - 1):
         S[b] = S[b + 1]
         h[b] = h[b + 1]
         for a in range(b + 2):
             R[a, b] = R[a, b + 1]
     for b in range(t, k - 1):
-        x, y = R[b, b], R[b + 1, b]
-        norm = np.hypot(x, y)
+        kept, removed = R[b, b], R[b + 1, b]
+        norm = np.hypot(kept, removed)
         if norm == 0.0:
             continue
-        c, s = x / norm, y / norm
+        c, s = kept / norm, removed / norm
         R[b, b] = norm
         R[b + 1, b] = 0.0
         for d in range(b + 1, k - 1):
@@ -92,8 +145,9 @@ def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
-    """Try to put ``z`` last among the passive columns; False if it depends on them or leads nowhere."""
+def append_column(z, state, k):  # type: ignore[no-untyped-def]
+    """Try to put ``z`` last among the passive columns; False if it depends on them or does not reduce the residual."""
+    Q, R = state.Q, state.R
     v = Q[k]
     for t in range(z.shape[0]):
         v[t] = z[t]
@@ -118,29 +172,30 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
         return False
     for t in range(v.shape[0]):
         v[t] /= rho
-    along = dot(v, r)  # = v . x, since v is orthogonal to the passive columns, but accurate relative to |r| rather than |x|
+    along = dot(v, state.r)  # = v . x, since v is orthogonal to the passive columns, but accurate relative to |r| rather than |x|
     if along <= 0.0:
         return False
     R[k, k] = rho
-    qx[k] = along
+    state.qx[k] = along
     return True
 
 
 @kernel
-def solve_triangle(R, qx, k, z):  # type: ignore[no-untyped-def]
+def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
+    """``R v = c`` in the first ``k`` rows."""
     for a in range(k - 1, -1, -1):
-        s = qx[a]
+        s = c[a]
         for b in range(a + 1, k):
-            s -= R[a, b] * z[b]
-        z[a] = s / R[a, a]
+            s -= R[a, b] * v[b]
+        v[a] = s / R[a, a]
 
 
 @kernel
-def smallest_singular_value(R, k, u, z):  # type: ignore[no-untyped-def]
+def smallest_singular_value(R, k, u, v):  # type: ignore[no-untyped-def]
     """A lower bound for, or an estimate of, the smallest singular value of the triangle, whose columns have unit length.
 
     It is at least ``det R ((k - 1) / k)^((k - 1) / 2)`` (Hong & Pan 1992), which is enough for a few independent columns. Otherwise it is
-    estimated by inverse iteration, from a start that makes the solution grow.
+    estimated by inverse iteration, from a start that makes the solution grow. ``u`` and ``v`` are scratch.
     """
     size = 1.0
     for a in range(k):
@@ -150,54 +205,56 @@ def smallest_singular_value(R, k, u, z):  # type: ignore[no-untyped-def]
     size = 1.0
     for turn in range(3):
         for b in range(k):
-            u[b] = 0.0 if turn == 0 else z[b] / size
+            u[b] = 0.0 if turn == 0 else v[b] / size
         for a in range(k):  # R' u = signs, then R' u = the direction so far
             if turn == 0:
                 u[a] += 1.0 if u[a] >= 0.0 else -1.0
             u[a] /= R[a, a]
             for b in range(a + 1, k):
                 u[b] -= R[a, b] * u[a]
-        solve_triangle(R, u, k, z)
-        size = np.sqrt(dot(z[:k], z[:k]))
+        solve_triangle(R, u, k, v)
+        size = np.sqrt(dot(v[:k], v[:k]))
     return np.sqrt(dot(u[:k], u[:k])) / size
 
 
 @kernel
-def restore_feasibility(Q, R, qx, S, h, k, z):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares ``z``, dropping columns that reach zero."""
+def restore_feasibility(state, k):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients, dropping columns that reach zero."""
+    h, ls = state.h, state.ls
     while k > 0:
-        solve_triangle(R, qx, k, z)
+        solve_triangle(state.R, state.qx, k, ls)
         alpha = 1.0
         first = -1
         for a in range(k):
-            if z[a] <= 0.0:
-                step = h[a] / (h[a] - z[a]) if h[a] > z[a] else 0.0
+            if ls[a] <= 0.0:
+                step = h[a] / (h[a] - ls[a]) if h[a] > ls[a] else 0.0
                 if first < 0 or step < alpha:
                     alpha = step
                     first = a
         if first < 0:
             for a in range(k):
-                h[a] = z[a]
+                h[a] = ls[a]
             return k
         for a in range(k):
-            h[a] += alpha * (z[a] - h[a])
+            h[a] += alpha * (ls[a] - h[a])
         h[first] = 0.0
         for a in range(k - 1, -1, -1):
-            if h[a] <= 0.0 and z[a] <= 0.0:
-                remove_column(Q, R, qx, S, h, k, a)
+            if h[a] <= 0.0 and ls[a] <= 0.0:
+                remove_column(state, k, a)
                 k -= 1
     return k
 
 
 @kernel
-def refresh_residual(Z, x, x_norm, Q, S, h, k, r):  # type: ignore[no-untyped-def]
+def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
     """``r = x - sum h z`` from scratch; a small one is cleaned against ``Q`` so that it is accurate relative to itself."""
+    Q, r = state.Q, state.r
     for t in range(x.shape[0]):
         r[t] = x[t]
     for a in range(k):
-        axpy(-h[a], Z[S[a]], r)
+        axpy(-state.h[a], Z[state.S[a]], r)
     norm = np.sqrt(dot(r, r))
-    if norm < SMALL_RESIDUAL * x_norm:
+    if norm < CLEANED_BELOW * x_norm:
         for a in range(k):
             axpy(-dot(Q[a], r), Q[a], r)
         norm = np.sqrt(dot(r, r))
@@ -205,67 +262,69 @@ def refresh_residual(Z, x, x_norm, Q, S, h, k, r):  # type: ignore[no-untyped-de
 
 
 @kernel
-def best_candidate(Z, weight, r, cand, dead, n_cand, least):  # type: ignore[no-untyped-def]
-    """The candidate with the highest weighted price among those priced above ``least``, or -1."""
+def best_candidate(columns, r, candidates, least):  # type: ignore[no-untyped-def]
+    """The place of the candidate with the highest weighted price among those priced above ``least``, or -1."""
     best, at = 0.0, -1
-    for q in range(n_cand):
-        if not dead[q]:
-            price = dot(r, Z[cand[q]])
-            if price > least and price * weight[cand[q]] > best:
-                best, at = price * weight[cand[q]], q
+    for q in range(len(candidates.column)):
+        if not candidates.dead[q]:
+            j = candidates.column[q]
+            price = dot(r, columns.Z[j])
+            if price > least and price * columns.weight[j] > best:
+                best, at = price * columns.weight[j], q
     return at
 
 
 @kernel
-def revive(dead, cand, n_cand, S, k):  # type: ignore[no-untyped-def]
-    """All candidates may be priced again, but for the passive ones, whose price is zero."""
-    for q in range(n_cand):
-        dead[q] = False
+def revive(candidates, S, k):  # type: ignore[no-untyped-def]
+    """All candidates may be priced again, except the passive ones, whose price is zero."""
+    for q in range(len(candidates.column)):
+        candidates.dead[q] = False
         for a in range(k):
-            if S[a] == cand[q]:
-                dead[q] = True
+            if S[a] == candidates.column[q]:
+                candidates.dead[q] = True
                 break
 
 
 @kernel
-def descend(Z, weight, x, cand, n_cand, S, h, k, Q, R, qx, r, z, dead, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
+def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state given.
 
     Each step appends the candidate with the highest price ``r . z_j``, times its weight, and restores feasibility. A column that brings no
     descent is dead until the residual is next smaller than ever before, so that between two such moments no column is tried
     twice, and no passive set returns: the loop is finite.
 
-    It ends as OPTIMAL when no candidate is priced above ``stop |r|`` nor above ``share`` times the point's own price
-    ``r . x`` (0 for a plain solve; 1 to stop once the point itself is the best priced), as INSIDE when ``|r| <= inside``.
-    Returns ``k``, the ending and the number of steps.
+    It ends as WITHIN_TOL when ``|r| <= stopping.residual |x|``, and as OPTIMAL when the state is full or when no candidate's price exceeds
+    both ``stopping.price |r|`` and ``stopping.own_price`` times the point's own price ``r . x`` (1 to stop once the point itself has the
+    highest price). Returns ``k``, the ending and the number of steps.
     """
+    Z, Q, r = columns.Z, state.Q, state.r
     x_norm = np.sqrt(dot(x, x))
     norm = np.sqrt(dot(r, r))
     lowest = norm
-    revive(dead, cand, n_cand, S, k)
+    revive(candidates, state.S, k)
     for step in range(max_steps):
-        if norm <= inside:
-            return k, INSIDE, step
-        least = max(stop * norm, share * dot(r, x))
+        if norm <= stopping.residual * x_norm:
+            return k, WITHIN_TOL, step
+        least = max(stopping.price * norm, stopping.own_price * dot(r, x))
         while True:
-            at = best_candidate(Z, weight, r, cand, dead, n_cand, least)
+            at = best_candidate(columns, r, candidates, least)
             if at < 0 or k == Q.shape[0]:
                 return k, OPTIMAL, step
-            dead[at] = True
-            if append_column(Z[cand[at]], r, Q, R, qx, k):
+            candidates.dead[at] = True
+            if append_column(Z[candidates.column[at]], state, k):
                 break
-        S[k] = cand[at]
-        h[k] = 0.0
+        state.S[k] = candidates.column[at]
+        state.h[k] = 0.0
         grown = k + 1
-        k = restore_feasibility(Q, R, qx, S, h, grown, z)
+        k = restore_feasibility(state, grown)
         norm_new = 0.0
         if k == grown:  # nothing was dropped: the residual only loses its part along the new direction
             axpy(-dot(Q[k - 1], r), Q[k - 1], r)
             norm_new = np.sqrt(dot(r, r))
-        if norm_new < SMALL_RESIDUAL * x_norm:
-            norm_new = refresh_residual(Z, x, x_norm, Q, S, h, k, r)
+        if norm_new < CLEANED_BELOW * x_norm:
+            norm_new = refresh_residual(Z, x, x_norm, state, k)
         if norm_new < lowest * (1.0 - 1e-15):
             lowest = norm_new
-            revive(dead, cand, n_cand, S, k)
+            revive(candidates, state.S, k)
         norm = norm_new
-    return k, LIMIT, max_steps
+    return k, STEP_LIMIT, max_steps

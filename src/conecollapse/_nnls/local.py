@@ -1,21 +1,44 @@
-"""Active sets that price every column themselves: for few columns, and for one problem without any Python in between."""
+"""Active sets that price every column themselves: for few columns, and for a small problem as a single call of a kernel."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import LIMIT, OPTIMAL, axpy, descend, dot, smallest_singular_value
+from conecollapse._nnls.kernels import (
+    OPTIMAL,
+    STEP_LIMIT,
+    Candidates,
+    Columns,
+    Stopping,
+    axpy,
+    descend,
+    dot,
+    new_state,
+    smallest_singular_value,
+)
 from conecollapse._nnls.proof import OPTIMAL_WITHIN, ZERO_RESIDUAL, least_residual
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
-INVALID = -1  # something is not finite, or too small or large to square: the caller takes care
+INVALID = -1  # something is not finite, or too small or large to square: the caller must solve it another way
 UNPROVEN = -2  # a solution is not shown to be optimal
 PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
-MANY = 256  # columns from which on a short list of them is worked on between full pricings
-N_BUCKETS = 64
-INSIDE_AT = 1e-15  # a residual below this share of |x| is rounding
+RESIDUAL_STOP = 1e-15  # a residual below this share of |x| is rounding
+PLAIN_STOP = Stopping(price=PRICE_STOP, own_price=0.0, residual=RESIDUAL_STOP)  # ends at the optimum
+SHORT_LIST_FROM = 256  # with more columns than this, a solve works on a short list of them between two pricings of all
+N_BUCKETS = 64  # length of a short list
+
+
+class Solutions(NamedTuple):
+    """One row, or entry, for each right-hand side."""
+
+    H: FloatArray  # coefficients of all columns
+    sigma: FloatArray  # estimates of the smallest singular values of the columns in use
+    steps: IntArray
+    ending: IntArray
 
 
 def local_active_set(
@@ -28,62 +51,61 @@ def local_active_set(
     columns as given, and where the solution is not unique it leads to the same one.
     """
     k, n = len(X), len(Z)
-    H, sigma, steps, ending = np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    out = Solutions(np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64))
     guess = np.empty((0, n), bool) if start is None else start
 
     def work(first: int, last: int) -> None:
-        solve_rows(Z, weight, X, H, sigma, steps, ending, guess, max_steps or 3 * n, first, last)
+        run_active_sets(Columns(Z, weight), X, guess, max_steps or 3 * n, out, first, last)
 
     for_ranges(work, k, smallest=max(1, 20_000 // n**2))
-    return H, steps, ending != LIMIT, sigma
+    return out.H, out.steps, out.ending != STEP_LIMIT, out.sigma
 
 
 @kernel
-def solve_rows(Z, weight, X, H, sigma, steps, ending, start, max_steps, first, last):  # type: ignore[no-untyped-def]
-    """Coefficients ``H`` of rows ``first`` to ``last`` of ``X`` over the rows of ``Z``, and how independent those in use are: ``sigma``.
+def run_active_sets(columns, X, start, max_steps, out, first, last):  # type: ignore[no-untyped-def]
+    """An active set for each of the rows ``first`` to ``last`` of ``X``; ``out``, of all rows, receives what it finds.
 
-    ``start`` marks columns to try first, in as many rows as ``X`` has, or none.
+    ``start`` marks columns to try first, in as many rows as ``X`` has; if it has no rows, no start is given.
     """
-    n, m = Z.shape
-    capacity = max(min(m, n), 1)
-    S, h, qx, z = np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity)
-    Q, R = np.empty((capacity, m)), np.empty((capacity, capacity))
-    r = np.empty(m)
+    n, m = columns.Z.shape
+    state = new_state(max(min(m, n), 1), m)
     cand = np.empty(n, np.int64)
     dead = np.empty(n, np.bool_)
     for i in range(first, last):
         x = X[i]
         for t in range(m):
-            r[t] = x[t]
-        inside = INSIDE_AT * np.sqrt(dot(x, x))
+            state.r[t] = x[t]
         k = np.int64(0)
         warm = len(start) > 0
         while True:  # over the warm start, then over all columns or, if they are many, over short lists of them
             count = np.int64(0)
-            if not warm and n > MANY:
-                count = thin_candidates(Z, weight, r, cand)
+            if not warm and n > SHORT_LIST_FROM:
+                count = short_list(columns, state.r, cand)
             else:
                 for j in range(n):
                     if not warm or start[i, j]:
                         cand[count] = j
                         count += 1
-            k, ending[i], more = descend(
-                Z, weight, x, cand, count, S, h, k, Q, R, qx, r, z, dead, 0.0, PRICE_STOP, inside, max_steps - steps[i]
-            )  # fmt: skip
-            steps[i] += more
-            if not warm and (n <= MANY or more == 0 or ending[i] != OPTIMAL):
+            candidates = Candidates(cand[:count], dead[:count])
+            k, out.ending[i], more = descend(columns, x, candidates, state, k, PLAIN_STOP, max_steps - out.steps[i])
+            out.steps[i] += more
+            if not warm and (n <= SHORT_LIST_FROM or more == 0 or out.ending[i] != OPTIMAL):
                 break
             warm = False
-        sigma[i] = smallest_singular_value(R, k, qx, z)
+        out.sigma[i] = smallest_singular_value(state.R, k, state.qx, state.ls)
         for j in range(n):
-            H[i, j] = 0.0
+            out.H[i, j] = 0.0
         for a in range(k):
-            H[i, S[a]] = h[a]
+            out.H[i, state.S[a]] = state.h[a]
 
 
 @kernel
-def thin_candidates(Z, weight, r, cand):  # type: ignore[no-untyped-def]
-    """The best priced column of each of N_BUCKETS interleaved buckets: few, varied, and small enough to stay in cache."""
+def short_list(columns, r, cand):  # type: ignore[no-untyped-def]
+    """Write the column with the highest price of each of N_BUCKETS interleaved buckets to ``cand``; how many there are.
+
+    They are varied, and few enough to stay in cache.
+    """
+    Z, weight = columns.Z, columns.weight
     best, at = np.zeros(N_BUCKETS), np.empty(N_BUCKETS, np.int64)
     for j in range(len(Z)):
         price = dot(r, Z[j]) * weight[j]
@@ -99,8 +121,8 @@ def thin_candidates(Z, weight, r, cand):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def unit_columns(A, Z, norms):  # type: ignore[no-untyped-def]
-    """The columns of ``A`` as unit rows of ``Z``, and their norms; False if something is not finite."""
+def columns_to_unit_rows(A, Z, norms):  # type: ignore[no-untyped-def]
+    """Write the columns of ``A`` to the rows of ``Z``, scaled to unit length, and their norms; False if something is not finite."""
     m, n = A.shape
     for i in range(m):
         for j in range(n):
@@ -134,37 +156,38 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
     """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms, and the worst ending."""
     m, n = A.shape
     k = B.shape[1]
-    x, rnorm = np.zeros((n, k)), np.zeros(k)
+    solution, rnorm = np.zeros((n, k)), np.zeros(k)
     Z, norms = np.empty((n, m)), np.empty(n)
-    X = np.empty((k, m))
-    fine = unit_columns(A, Z, norms)
+    Bt = np.empty((k, m))
+    fine = columns_to_unit_rows(A, Z, norms)
     total = 0.0
     for c in range(k):
         for i in range(m):
-            X[c, i] = B[i, c]
-        size = dot(X[c], X[c])
+            Bt[c, i] = B[i, c]
+        size = dot(Bt[c], Bt[c])
         total += size
         if size < 1e-280:  # zero, or so small that squares are lost: not for here
             for i in range(m):
-                fine = fine and X[c, i] == 0.0
+                fine = fine and Bt[c, i] == 0.0
     if not (fine and np.isfinite(total)):
-        return x, rnorm, INVALID
-    H, sigma, steps, ending = np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64)
+        return solution, rnorm, INVALID
+    out = Solutions(np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64))
     g = np.empty(n)
-    solve_rows(Z, norms, X, H, sigma, steps, ending, np.empty((0, n), np.bool_), max_steps, 0, k)
+    run_active_sets(Columns(Z, norms), Bt, np.empty((0, n), np.bool_), max_steps, out, 0, k)
     for c in range(k):
-        if ending[c] == LIMIT:
-            return x, rnorm, LIMIT
-        b_norm = np.sqrt(dot(X[c], X[c]))
+        if out.ending[c] == STEP_LIMIT:
+            return solution, rnorm, STEP_LIMIT
+        h, r = out.H[c], Bt[c]  # the right-hand side becomes the residual
+        b_norm = np.sqrt(dot(r, r))
         for j in range(n):
-            if H[c, j] > 0.0:
-                x[j, c] = H[c, j] / norms[j]
-                axpy(-H[c, j], Z[j], X[c])
-        length = np.sqrt(dot(X[c], X[c]))
-        rnorm[c] = length if length > INSIDE_AT * b_norm else 0.0
-        if not proven(Z, X[c], H[c], sigma[c], b_norm, length, g):
-            return x, rnorm, UNPROVEN
-    return x, rnorm, OPTIMAL
+            if h[j] > 0.0:
+                solution[j, c] = h[j] / norms[j]
+                axpy(-h[j], Z[j], r)
+        length = np.sqrt(dot(r, r))
+        rnorm[c] = length if length > RESIDUAL_STOP * b_norm else 0.0
+        if not proven(Z, r, h, out.sigma[c], b_norm, length, g):
+            return solution, rnorm, UNPROVEN
+    return solution, rnorm, OPTIMAL
 
 
 @kernel

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.local import INSIDE_AT
+from conecollapse._nnls.local import RESIDUAL_STOP
 from conecollapse._nnls.proof import is_optimal, least_residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
-SAFE = 1e-100, 1e100  # lengths whose squares lose nothing
+SAFE_LENGTHS = 1e-100, 1e100  # lengths whose squares lose nothing
 
 
 class Measured(NamedTuple):
@@ -45,7 +45,7 @@ class Problem:
     def of(cls, A: Points) -> Problem:
         A = A.astype(np.float64, copy=False)
         norms = _column_norms(A)
-        if ((norms > SAFE[0]) & (norms < SAFE[1])).all():
+        if ((norms > SAFE_LENGTHS[0]) & (norms < SAFE_LENGTHS[1])).all():
             return cls(A, norms, 1 / norms, np.ones(len(norms)))
         units = power_of_two(np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel())
         A = (A @ sp.diags_array(1 / units)).tocsr() if sp.issparse(A) else A / units
@@ -86,7 +86,7 @@ class Problem:
             optimal = is_optimal(rnorm + rounding, least, size)
             if optimal.all():
                 break
-        rnorm[rnorm <= INSIDE_AT * size] = 0.0  # less than what rounding leaves of b: not a residual
+        rnorm[rnorm <= RESIDUAL_STOP * size] = 0.0  # less than what rounding leaves of b: not a residual
         return Measured(rnorm, np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny), least, optimal, gradient)
 
 
@@ -95,7 +95,7 @@ def safe_units(Bt: FloatArray) -> FloatArray:
     units = np.ones(len(Bt))
     with np.errstate(over="ignore"):
         sizes = row_norms(Bt)
-    risky = np.flatnonzero(~((sizes > SAFE[0]) & (sizes < SAFE[1])))
+    risky = np.flatnonzero(~((sizes > SAFE_LENGTHS[0]) & (sizes < SAFE_LENGTHS[1])))
     if len(risky):
         units[risky] = power_of_two(np.abs(Bt[risky]).max(axis=1))
         Bt[risky] /= units[risky, None]

@@ -2,39 +2,55 @@
 
 Finding the column that violates optimality most (*pricing*) is the costly part of an active set when columns are many.
 BLAS does it tens of times faster for a block of right-hand sides than a kernel does for one. `Slots` therefore holds the
-states of a block of right-hand sides; its owner lets `price` make one product for all of them and thin each row of it to a
-short and varied list, and `advance` lets every slot descend over its list, in threads.
+states of a block of right-hand sides. Its owner calls `price`, which makes one product for all of them and reduces each row of it
+to a short and varied list of candidates, and `Slots.advance`, which lets every slot descend over its list, in threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import descend, dot, smallest_singular_value
+from conecollapse._nnls.kernels import Candidates, Columns, State, Stopping, descend, smallest_singular_value
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
 
-class Slots:
-    """States of ``n_slots`` active sets over the rows of ``Z``, each with at most ``capacity`` passive columns."""
+class Slots(NamedTuple):
+    """States of many active sets over the same columns: one right-hand side, or none, in each slot."""
 
-    def __init__(self, Z: FloatArray, n_slots: int, capacity: int) -> None:
+    columns: Columns
+    x: FloatArray  # (n_slots, m): right-hand sides
+    k: IntArray  # (n_slots,): how many columns are passive
+    S: IntArray  # this and the next five: the fields of `State`, one row for each slot
+    h: FloatArray
+    Q: FloatArray
+    R: FloatArray
+    qx: FloatArray
+    r: FloatArray
+    ending: IntArray  # (n_slots,): how the last descent ended
+    steps: IntArray  # (n_slots,): columns appended since the right-hand side was loaded
+
+    @classmethod
+    def over(cls, Z: FloatArray, n_slots: int, capacity: int) -> Slots:
+        """``n_slots`` empty slots over the rows of ``Z``, each for at most ``capacity`` passive columns."""
         dim = Z.shape[1]
-        self.Z = Z
-        self.weight = np.ones(len(Z))
-        self.S = np.zeros((n_slots, capacity), np.int64)
-        self.h = np.zeros((n_slots, capacity))
-        self.k = np.zeros(n_slots, np.int64)
-        self.Q = np.zeros((n_slots, capacity, dim))
-        self.R = np.zeros((n_slots, capacity, capacity))
-        self.qx = np.zeros((n_slots, capacity))
-        self.x = np.zeros((n_slots, dim))
-        self.r = np.zeros((n_slots, dim))
-        self.ending = np.zeros(n_slots, np.int64)
-        self.steps = np.zeros(n_slots, np.int64)
+        return cls(
+            columns=Columns(Z, np.ones(len(Z))),
+            x=np.zeros((n_slots, dim)),
+            k=np.zeros(n_slots, np.int64),
+            S=np.zeros((n_slots, capacity), np.int64),
+            h=np.zeros((n_slots, capacity)),
+            Q=np.zeros((n_slots, capacity, dim)),
+            R=np.zeros((n_slots, capacity, capacity)),
+            qx=np.zeros((n_slots, capacity)),
+            r=np.zeros((n_slots, dim)),
+            ending=np.zeros(n_slots, np.int64),
+            steps=np.zeros(n_slots, np.int64),
+        )
 
     def load(self, slots: IntArray, x: FloatArray) -> None:
         """Start new right-hand sides, the rows of ``x``, in ``slots``, from the empty passive set."""
@@ -43,14 +59,14 @@ class Slots:
         self.x[slots] = x
         self.r[slots] = x
 
-    def advance(self, slots: IntArray, cand: IntArray, n_cand: IntArray, share: float, stop: float, inside: float, max_steps: int) -> None:
-        """Let each of ``slots`` descend over its row of ``cand``; ``inside`` is relative to the right-hand side."""
+    def advance(self, slots: IntArray, lists: IntArray, lengths: IntArray, stopping: Stopping, max_steps: int) -> None:
+        """Let each of ``slots`` descend over its row of ``lists``, of which the first ``lengths`` entries count.
+
+        ``max_steps`` limits the steps since a right-hand side was loaded.
+        """
 
         def work(start: int, end: int) -> None:
-            _advance(
-                self.Z, self.weight, self.x, slots[start:end], cand[start:end], n_cand[start:end], self.S, self.h, self.k, self.Q,
-                self.R, self.qx, self.r, self.ending, self.steps, share, stop, inside, max_steps,
-            )  # fmt: skip
+            _advance(self, slots[start:end], lists[start:end], lengths[start:end], stopping, max_steps)
 
         for_ranges(work, len(slots), smallest=4)
 
@@ -68,60 +84,67 @@ class Slots:
 
 @kernel
 def _independence(R, k, sigma):  # type: ignore[no-untyped-def]
-    u, z = np.empty(R.shape[1]), np.empty(R.shape[1])
+    u, v = np.empty(R.shape[1]), np.empty(R.shape[1])
     for s in range(len(sigma)):
-        sigma[s] = smallest_singular_value(R[s], k[s], u, z)
+        sigma[s] = smallest_singular_value(R[s], k[s], u, v)
 
 
 @kernel
-def _advance(Z, weight, X, slots, cand, n_cand, S, h, k, Q, R, qx, r, ending, steps, share, stop, inside, max_steps):  # type: ignore[no-untyped-def]
-    z = np.empty(S.shape[1])
-    dead = np.empty(max(cand.shape[1], 1), np.bool_)
-    for b in range(len(slots)):
-        s = slots[b]
-        x = X[s]
-        inner, left = inside * np.sqrt(dot(x, x)), max_steps - steps[s]
-        k[s], ending[s], n = descend(
-            Z, weight, x, cand[b], n_cand[b], S[s], h[s], k[s], Q[s], R[s], qx[s], r[s], z, dead, share, stop, inner, left
-        )  # fmt: skip
+def _advance(every, slots, lists, lengths, stopping, max_steps):  # type: ignore[no-untyped-def]
+    """`Slots.advance` in one thread; ``every`` are all the slots."""
+    k, steps = every.k, every.steps
+    ls = np.empty(every.S.shape[1])
+    dead = np.empty(lists.shape[1], np.bool_)
+    for i in range(len(slots)):
+        s = slots[i]
+        state = State(every.S[s], every.h[s], every.Q[s], every.R[s], every.qx[s], every.r[s], ls)
+        candidates = Candidates(lists[i, : lengths[i]], dead[: lengths[i]])
+        k[s], every.ending[s], n = descend(every.columns, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s])
         steps[s] += n
 
 
+class ShortLists(NamedTuple):
+    """Candidates for each row of residuals."""
+
+    ids: IntArray  # (rows, at least one more than the longest list): the owner may add a candidate
+    lengths: IntArray  # (rows,)
+    best: FloatArray  # (rows,): the highest price of all columns, also of those that are in no list
+
+
 def price(
-    R: AnyArray,
+    residuals: AnyArray,
     columns: AnyArray,
     ids: IntArray,
     least: FloatArray,
     n_buckets: int,
     bar: Callable[[AnyArray, slice], None] | None = None,
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Price the rows of ``columns``, which stand for ``ids``, by each row of ``R``, and thin the prices to short lists.
+) -> ShortLists:
+    """Price the rows of ``columns``, whose numbers are ``ids``, by each row of ``residuals``, and make a short list for each.
 
-    A list takes the best column of every bucket, of those above ``least``; column t is in bucket ``t mod n_buckets``. Bucket maxima
-    instead of the highest prices keep the list varied: the highest tend to be near copies of each other. ``bar(prices, rows)`` may
-    lower the prices of ``rows`` first. For use under `serial_blas`: rows are spread over our threads.
-
-    Returns the lists of ids, how many there are in each, and each row's best price of all.
+    A list holds the column with the highest price of every bucket, if that is above ``least``; column t is in bucket ``t mod n_buckets``.
+    Taking the maximum of each bucket instead of the highest prices keeps the list varied: the columns with the highest prices tend to be
+    almost equal. ``bar(prices, rows)`` may lower the prices of ``rows`` first. For use under `serial_blas`: rows are spread over our
+    threads.
     """
-    rows = len(R)
+    rows = len(residuals)
     n_buckets = max(1, min(n_buckets, len(columns)))
-    cand = np.zeros((rows, n_buckets + 1), np.int64)  # one place more, for a candidate that the owner may add
-    n_cand = np.zeros(rows, np.int64)
-    best = np.full(rows, -np.inf)
+    lists = ShortLists(np.zeros((rows, n_buckets + 1), np.int64), np.zeros(rows, np.int64), np.full(rows, -np.inf))
 
     def work(start: int, stop: int) -> None:
-        prices = R[start:stop] @ columns.T
+        prices = residuals[start:stop] @ columns.T
         if bar is not None:
             bar(prices, slice(start, stop))
-        _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, start)
+        _bucket_maxima(prices, ids, least, n_buckets, lists, start)
 
     if len(columns):
         for_ranges(work, rows, smallest=max(16, 100_000 // columns.size))
-    return cand, n_cand, best
+    return lists
 
 
 @kernel
-def _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, first):  # type: ignore[no-untyped-def]
+def _bucket_maxima(prices, ids, least, n_buckets, lists, first):  # type: ignore[no-untyped-def]
+    """Fill the rows of ``lists`` from ``first`` on, one for each row of ``prices``."""
+    best = lists.best
     columns = prices.shape[1]
     whole = columns // n_buckets * n_buckets
     top = np.empty(n_buckets, prices.dtype)
@@ -148,6 +171,6 @@ def _bucket_maxima(prices, ids, least, n_buckets, cand, n_cand, best, first):  #
             if top[q] > best[i]:
                 best[i] = top[q]
             if top[q] > least[i]:
-                cand[i, count] = ids[at[q]]
+                lists.ids[i, count] = ids[at[q]]
                 count += 1
-        n_cand[i] = count
+        lists.lengths[i] = count

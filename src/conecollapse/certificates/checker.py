@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from conecollapse._errors import CertificateError
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import form
-from conecollapse.certificates.claims import DIGITS, ApproximateCertificate, Certificate, Verdict, plain
+from conecollapse.certificates.claims import TOL_PRECISION, ApproximateCertificate, Certificate, Verdict, plain
 from conecollapse.certificates.witnesses import EPS, Support, Values, Witnesses, pieces, row_lengths
 
 ROOM = 0.01  # a witness may fall short of tol by this share, so that rounding leaves no gap between "within tol" and "proven beyond"
-SAME = 1e-12  # two ways of scaling a point to unit length agree to this
+SCALING_ROUNDING = 1e-12  # two ways of scaling a point to unit length agree to this
 
 
 def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = None) -> Verdict:
@@ -84,7 +84,7 @@ def check_rays(units: Points, rays: Any, points: IntArray) -> None:
 
 def far_off(off: FloatArray, points: IntArray) -> None:
     """Refuse the first ray whose distance from its point is more than rounding."""
-    for k in np.flatnonzero(~(off <= SAME))[:1]:
+    for k in np.flatnonzero(~(off <= SCALING_ROUNDING))[:1]:
         raise CertificateError(f"ray {k} (point {points[k]}): the stored ray is {off[k]:.3g} away from the unit point.")
 
 
@@ -93,7 +93,7 @@ def _check_guarantee(U: Points, lengths: FloatArray, c: ApproximateCertificate, 
     longest = float(lengths.max())
     for k in np.flatnonzero(~(lengths[c.rays] > 0))[:1]:
         raise CertificateError(f"ray {k} (point {c.rays[k]}): it is zero.")
-    if not abs(c.longest - longest) <= SAME * longest:
+    if not abs(c.longest - longest) <= SCALING_ROUNDING * longest:
         raise CertificateError(f"the longest point has length {longest:.6g}, not {c.longest:.6g} as stated.")
     for i in np.flatnonzero((lengths == 0) & (np.diff(c.coefficients.indptr) > 0))[:1]:
         raise CertificateError(f"point {i}: it is zero, but it has coefficients.")
@@ -102,7 +102,7 @@ def _check_guarantee(U: Points, lengths: FloatArray, c: ApproximateCertificate, 
     worst = 0.0
     for rows in pieces(np.arange(c.n_points), c.dim):
         residual = weights[rows] * row_lengths(U[rows] - c.coefficients[rows] @ rays)
-        for a in np.flatnonzero(~(residual <= tol * (1 + DIGITS)))[:1]:
+        for a in np.flatnonzero(~(residual <= tol * (1 + TOL_PRECISION)))[:1]:
             raise CertificateError(f"point {rows[a]}: its residual is {residual[a]:.3g}, more than tol = {tol:.3g}.")
         worst = max(worst, float(residual.max(initial=0.0)))
     return worst
@@ -145,7 +145,7 @@ def coverage(c: Certificate) -> tuple[IntArray, IntArray, IntArray]:
 def judge(distance: FloatArray, points: IntArray, c: Certificate, tol: float, what: str) -> float:
     """Distances of points from ``what`` are within tol, and within what the certificate states; the largest."""
     for limit, stated in ((tol, f"tol = {tol:.3g}"), (c.residual + (c.dim + 2) * EPS, f"the residual {c.residual:.3g} that is stated")):
-        for a in np.flatnonzero(~(distance <= limit * (1 + DIGITS)))[:1]:
+        for a in np.flatnonzero(~(distance <= limit * (1 + TOL_PRECISION)))[:1]:
             raise CertificateError(f"point {points[a]}: it is {distance[a]:.3g} away from {what}, more than {stated}.")
     return float(distance.max(initial=0.0))
 
@@ -196,7 +196,7 @@ def separate(values: Values, rays: IntArray, columns: IntArray, others: IntArray
     distance = (own - values.error) / np.where(values.lengths > 0, values.lengths, np.inf)
     is_own = c.separated[rays] == c.rays[rays]
     # another point must be too far to be generated without the ray, by the rule that coverage is judged by
-    needed = np.where(is_own, tol * (1 - ROOM), tol * (1 + DIGITS))
+    needed = np.where(is_own, tol * (1 - ROOM), tol * (1 + TOL_PRECISION))
     for a in np.flatnonzero(~(distance > needed))[:1]:
         k = rays[a]
         about = "" if is_own[a] else f" (about point {c.separated[k]})"

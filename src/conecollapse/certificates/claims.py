@@ -30,7 +30,7 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.witnesses import KINDS, Witnesses
 
-DIGITS = 1e-6  # residuals are compared with tol to this relative precision
+TOL_PRECISION = 1e-6  # residuals are compared with tol to this relative precision
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def plain(c: Any) -> AnyCertificate:
         return ApproximateCertificate(tol, n_points, dim, rays, c.weighting, longest, coefficients)
     return Certificate(
         tol=tol,
-        residual=form.number("residual", c.residual, 0.0, tol * (1 + DIGITS)),
+        residual=form.number("residual", c.residual, 0.0, tol * (1 + TOL_PRECISION)),
         n_points=n_points,
         dim=dim,
         rays=_increasing(rays),

@@ -32,7 +32,7 @@ SMALLEST_RESIDUAL = 1e-6  # squares of smaller ones are lost in the Gram form; t
 GRAM_DIGITS = 0.999  # what the Gram form may be off by at SMALLEST_RESIDUAL; the guarantee is measured explicitly
 BATCH = 16  # bounds measured again at a time
 UNMOVED = 1e-12  # gradients up to this are rounding: products of unit vectors carry some 1e-16
-ROWS = 1024
+MEASURED_ROWS = 1024  # points whose residuals are measured explicitly at a time
 DENSE_CELLS = 2**25  # rays up to this size are multiplied dense: combinations of many sparse rays are dense anyway
 
 
@@ -159,8 +159,8 @@ def _coefficients(U: Points, rays: Points, share: FloatArray, greedy: Greedy) ->
     reached = 0.0
     dense = rays.shape[0] * rays.shape[1] <= DENSE_CELLS
     K = dense_rows(rays, np.arange(rays.shape[0])) if dense else rays
-    for a in range(0, U.shape[0], ROWS):
-        rows = np.arange(a, min(a + ROWS, U.shape[0]))
+    for a in range(0, U.shape[0], MEASURED_ROWS):
+        rows = np.arange(a, min(a + MEASURED_ROWS, U.shape[0]))
         H: FloatArray = greedy.measure(rows)
         H[share[rows] == 0] = 0.0
         some: list[tuple[IntArray, FloatArray]] = [(np.flatnonzero(h), h[h > 0]) for h in H]

@@ -26,7 +26,7 @@ MOSTLY_FILLED = 0.1  # density above which supports say little about who can rep
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3
-DENSE_LIMIT = 2**27  # entries up to which a mostly filled sparse matrix may be made dense
+DENSE_POINTS = 2**27  # entries up to which a mostly filled sparse matrix may be made dense
 
 __all__ = ["certify", "group"]
 
@@ -74,6 +74,6 @@ def _prove(V: Points, tol: float, rays: IntArray | None, progress: Progress) -> 
     if not sp.issparse(V):
         return prove_dense(V, tol, progress)
     entries = V.shape[0] * V.shape[1]
-    if V.nnz > MOSTLY_FILLED * entries and entries <= DENSE_LIMIT:
+    if V.nnz > MOSTLY_FILLED * entries and entries <= DENSE_POINTS:
         return prove_dense(V.toarray(), tol, progress)
     return prove_sparse(V, tol, progress)

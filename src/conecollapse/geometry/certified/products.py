@@ -11,7 +11,7 @@ import numpy as np
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, Progress
 
-ROWS, COLUMNS = 512, 2048  # a float32 block of 4 MiB: it stays in cache between the product and its maxima
+TILE_ROWS, TILE_COLUMNS = 512, 2048  # a float32 block of 4 MiB: it stays in cache between the product and its maxima
 UNIT_ROUNDOFF_32 = 2.0**-24
 
 
@@ -21,15 +21,15 @@ def largest_products(Zf: AnyArray, norms: FloatArray, progress: Progress = None)
     ``Zf`` are the points rounded to float32, ``norms`` their lengths.
     """
     m, d = Zf.shape
-    stripes = [slice(row, row + ROWS) for row in range(0, m, ROWS)]
+    stripes = [slice(row, row + TILE_ROWS) for row in range(0, m, TILE_ROWS)]
     partial: list[AnyArray] = []
     finished: list[slice] = []
 
     def work(start: int, stop: int) -> None:
         largest = np.full(m, -np.inf, np.float32)
         for rows in stripes[start:stop]:
-            for column in range(rows.start, m, COLUMNS):
-                columns = slice(column, column + COLUMNS)
+            for column in range(rows.start, m, TILE_COLUMNS):
+                columns = slice(column, column + TILE_COLUMNS)
                 block = Zf[rows] @ Zf[columns].T
                 if column == rows.start:
                     np.fill_diagonal(block, -np.inf)

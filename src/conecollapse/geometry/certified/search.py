@@ -15,24 +15,25 @@ Decisions here are provisional: `settle` confirms each in float64 and in the ori
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.kernels import INSIDE
-from conecollapse._nnls.slots import Slots, price
+from conecollapse._nnls.kernels import WITHIN_TOL, Stopping
+from conecollapse._nnls.local import N_BUCKETS
+from conecollapse._nnls.slots import ShortLists, Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
 
-N_BUCKETS = 64
 NEAR = 0.5  # known rays priced above this share of the point's own price are worth appending
 RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not believed
-INSIDE_AT = 1e-10  # relative residual at which a point counts as inside
+SEARCH_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-10)  # ends once the point has the highest price itself, or is inside
 SMALL_CAPACITY = 128
 MAX_ROUNDS = 60
 MAX_STEPS = 10**9
-WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
+SEARCH_WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
 
 UNDECIDED, RAY, REDUNDANT = 0, 1, -1
 
@@ -44,6 +45,17 @@ class Findings:
     status: IntArray
     functional: dict[int, FloatArray] = field(default_factory=dict)
     combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)  # over the lifted points
+
+
+class Pricing(NamedTuple):
+    """The residuals of the active slots and their prices; one row, or entry, for each slot."""
+
+    slot: IntArray
+    r: FloatArray  # residuals, without the constant coordinate
+    rf: AnyArray  # the same in float32
+    own: FloatArray  # price of the slot's point itself
+    blur: FloatArray  # smaller differences of prices are not resolved
+    known: ShortLists  # candidates among the known rays, and the highest price of a known ray
 
 
 def search(frame: Frame, status: IntArray, progress: Progress = None) -> Findings:
@@ -78,8 +90,8 @@ class Search:
         self.known_f[: self.n_known] = self.Zf[known]
         self.known = np.empty(m, np.int64)
         self.known[: self.n_known] = known
-        n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
-        self.slots = Slots(self.Z, min(n_slots, max(len(self.queue), 1)), capacity)
+        n_slots = int(np.clip(SEARCH_WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
+        self.slots = Slots.over(self.Z, min(n_slots, max(len(self.queue), 1)), capacity)
         self.point = np.full(len(self.slots.k), -1, np.int64)
         self.rounds = np.zeros(len(self.slots.k), np.int64)
 
@@ -108,57 +120,59 @@ class Search:
         self.slots.load(at, self.Z[self.point[at]])
 
     def _round(self, active: IntArray) -> None:
-        r = self.slots.r[active]
-        point = self.point[active]
-        rf = r[:, 1:].astype(np.float32)
-        own = np.einsum("ij,ij->i", r[:, 1:], self.Z[point, 1:])
-        blur = RESOLVED * np.sqrt(np.einsum("ij,ij->i", r[:, 1:], r[:, 1:]))
-        constant = LIFT * r[:, 0]
-        least = np.maximum(NEAR * (own + constant), 0.0) - constant
-        known = slice(0, self.n_known)
-        cand, n_cand, best = price(rf, self.known_f[known], self.known[known], least, N_BUCKETS)
-        leads = np.flatnonzero(best < own - blur)
+        priced = self._price_known(active)
+        leads = np.flatnonzero(priced.known.best < priced.own - priced.blur)
         if len(leads):
-            self._price_undecided(leads, active, r, rf, own, best, blur, cand, n_cand)
+            self._price_undecided(leads, priced)
+        lists, lengths, _ = priced.known
         self.rounds[active] += 1
-        decided = self.found.status[point] != UNDECIDED
+        decided = self.found.status[self.point[active]] != UNDECIDED
         full = self.slots.k[active] == self.slots.S.shape[1]
-        give_up = ~decided & (full | (n_cand == 0) | (self.rounds[active] > MAX_ROUNDS))
+        give_up = ~decided & (full | (lengths == 0) | (self.rounds[active] > MAX_ROUNDS))
         self.point[active[decided | give_up]] = -1
         run = np.flatnonzero(~(decided | give_up))
         slots = active[run]
         before = self.slots.steps[slots]
-        self.slots.advance(slots, cand[run], n_cand[run], 1.0, 1e-14, INSIDE_AT, MAX_STEPS)
-        for slot in slots[self.slots.ending[slots] == INSIDE]:
+        self.slots.advance(slots, lists[run], lengths[run], SEARCH_STOP, MAX_STEPS)
+        for slot in slots[self.slots.ending[slots] == WITHIN_TOL]:
             i = int(self.point[slot])
             self.found.status[i] = REDUNDANT
             self.found.combination[i] = self.slots.solution(slot)
             self.point[slot] = -1
         self.rounds[slots[self.slots.steps[slots] == before]] += MAX_ROUNDS // 2  # no candidate could enter: twice is enough
 
-    def _price_undecided(
-        self, leads: IntArray, active: IntArray, r: FloatArray, rf: AnyArray, own: FloatArray, best: FloatArray,
-        blur: FloatArray, cand: IntArray, n_cand: IntArray,
-    ) -> None:  # fmt: skip
-        """Points ahead of every known ray: is each ahead of the undecided too, and if not, who is?"""
-        status = self.found.status
-        undecided = np.flatnonzero(status == UNDECIDED)
+    def _price_known(self, active: IntArray) -> Pricing:
+        """Prices of the known rays, and of the points themselves, by the residuals of the ``active`` slots."""
+        lifted = self.slots.r[active]
+        r = lifted[:, 1:]
+        rf = r.astype(np.float32)
+        own = np.einsum("ij,ij->i", r, self.Z[self.point[active], 1:])
+        blur = RESOLVED * np.sqrt(np.einsum("ij,ij->i", r, r))
+        constant = LIFT * lifted[:, 0]
+        least = np.maximum(NEAR * (own + constant), 0.0) - constant
+        known = slice(0, self.n_known)
+        return Pricing(active, r, rf, own, blur, price(rf, self.known_f[known], self.known[known], least, N_BUCKETS))
+
+    def _price_undecided(self, leads: IntArray, priced: Pricing) -> None:
+        """Points with a higher price than every known ray: is it also higher than that of every undecided point, and if not, of which?"""
+        slot, r, rf, own, blur, (lists, lengths, best) = priced
+        undecided = np.flatnonzero(self.found.status == UNDECIDED)
         prices = rf[leads] @ self.Zf[undecided].T
         here = np.arange(len(leads))
-        prices[here, np.searchsorted(undecided, self.point[active[leads]])] = -np.inf
+        prices[here, np.searchsorted(undecided, self.point[slot[leads]])] = -np.inf
         rival = prices.argmax(1)
         first = prices[here, rival].copy()
         prices[here, rival] = -np.inf
         second = np.maximum(prices.max(1), np.maximum(best[leads], own[leads]))
         for a, row in enumerate(leads):
-            i, j = int(self.point[active[row]]), int(undecided[rival[a]])
+            i, j = int(self.point[slot[row]]), int(undecided[rival[a]])
             if first[a] < own[row] - blur[row]:
-                self._declare(i, r[row, 1:])
+                self._declare(i, r[row])
                 continue
             if first[a] - second[a] > blur[row]:
-                self._declare(j, r[row, 1:])
-            cand[row, n_cand[row]] = j
-            n_cand[row] += 1
+                self._declare(j, r[row])
+            lists[row, lengths[row]] = j
+            lengths[row] += 1
 
     def _declare(self, i: int, functional: FloatArray) -> None:
         if self.found.status[i] != UNDECIDED:

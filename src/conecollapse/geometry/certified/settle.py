@@ -22,11 +22,11 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progress
 
 EPS = float(np.finfo(np.float64).eps)
-INSIDE = 0.999  # a residual must stay below tol by this factor
+BELOW_TOL = 0.999  # a residual must stay below tol by this factor
 SPARE = 0.995  # a weak ray's own proven distance may fall short of tol by half of what a checker grants
 STRICT = 1 + 2e-6  # where it is that of another point, a checker grants nothing and adds a millionth
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
-ROWS = 2**20  # entries of a block of products: 8 MiB, of which every thread has one
+PRODUCT_ENTRIES = 2**20  # entries of a block of products: 8 MiB, of which every thread has one
 
 
 @dataclass
@@ -50,7 +50,7 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     A = A / np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
     G = np.empty_like(A)
     proven = np.zeros(len(A), bool)
-    step = max(1, ROWS // U.shape[0])
+    step = max(1, PRODUCT_ENTRIES // U.shape[0])
 
     def work(first: int, last: int) -> None:
         for a in range(first, last, step):
@@ -130,7 +130,7 @@ def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> di
     for some in _blocks(points, U.shape[1]) if sure.any() else []:
         solved = project(U, dense_rows(U, some), allowed=sure)
         found.update(zip(some.tolist(), zip(solved.passive, solved.values, strict=True), strict=True))
-    return _hold(U, tol * INSIDE, sure, found)
+    return _hold(U, tol * BELOW_TOL, sure, found)
 
 
 def _prove_strong(U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled) -> IntArray:
@@ -145,7 +145,7 @@ def _prove_strong(U: Points, sums: FloatArray, tol: float, doubtful: IntArray, o
 
 def _blocks(points: IntArray, n: int) -> list[IntArray]:
     """``points`` in pieces that take little memory as dense rows."""
-    step = max(1, ROWS // n)
+    step = max(1, PRODUCT_ENTRIES // n)
     return [points[a : a + step] for a in range(0, len(points), step)]
 
 

@@ -16,12 +16,13 @@ of j's coordinates, intersected shortest first.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import INSIDE, descend, dot
+from conecollapse._nnls.kernels import WITHIN_TOL, Candidates, Columns, Stopping, descend, dot, new_state
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import Support
@@ -32,30 +33,41 @@ from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
 LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
 SMALL_ENTRIES = 2**18  # largest problem for an active set, in entries of its dense matrix; larger ones are swept
-INSIDE_SWEPT = 0.02  # share of tol that a sweep's residual must come down to, to count as zero
-ROUNDING = 4 * float(np.finfo(np.float64).eps)
+ZERO_SWEPT = 0.02  # share of tol up to which the residual of a sweep counts as zero
+SUM_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # for each term of a sum
+SUPPORT_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-14)  # ends once the point has the highest price itself, or is inside
 
 
-@dataclass
-class Lists:
-    """Points and posting lists as flat arrays for the kernels."""
+class Lists(NamedTuple):
+    """The points, compressed by rows, and the posting list of each coordinate, that is the same array compressed by columns."""
 
-    ptr: IntArray  # point i has coordinates idx[ptr[i]:ptr[i + 1]], increasing, with values val
+    ptr: IntArray  # point i has the coordinates idx[ptr[i]:ptr[i + 1]], increasing,
     idx: AnyArray
-    val: FloatArray
-    post_ptr: IntArray  # coordinate d belongs to the points post[post_ptr[d]:post_ptr[d + 1]], increasing
+    val: FloatArray  # with these values
+    post_ptr: IntArray  # coordinate d is in the supports of the points post[post_ptr[d]:post_ptr[d + 1]], increasing,
     post: AnyArray
-    post_val: FloatArray
-    sums: FloatArray
-    shape: tuple[int, int]
+    post_val: FloatArray  # where it has these values
+    sums: FloatArray  # (n_points,): sum of the values of each point
+    rounding: float  # bound on the rounding error of a sum over the support of a point
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.ptr) - 1, len(self.post_ptr) - 1
 
     @classmethod
     def of(cls, U: Sparse) -> Lists:
         posting = U.T.tocsr()  # of a CSR with sorted rows: the transpose's rows come out sorted
+        sums = np.asarray(U.sum(axis=1)).ravel()
         return cls(
-            U.indptr.astype(np.int64), U.indices.astype(np.int32), U.data, posting.indptr.astype(np.int64),
-            posting.indices.astype(np.int32), posting.data, np.asarray(U.sum(axis=1)).ravel(), U.shape,
-        )  # fmt: skip
+            ptr=U.indptr.astype(np.int64),
+            idx=U.indices.astype(np.int32),
+            val=U.data,
+            post_ptr=posting.indptr.astype(np.int64),
+            post=posting.indices.astype(np.int32),
+            post_val=posting.data,
+            sums=sums,
+            rounding=float(SUM_ROUNDING * (np.diff(U.indptr).max(initial=0) + 2) * sums.max(initial=0.0)),
+        )
 
 
 @dataclass
@@ -114,26 +126,23 @@ def _private_coordinates(lists: Lists, tol: float) -> tuple[IntArray, FloatArray
     covered = np.zeros(len(lists.idx), np.uint8)
 
     def mark(start: int, stop: int) -> None:
-        _mark_covered(lists.ptr, lists.idx, lists.post_ptr, lists.post, covered, start, stop)
+        _mark_covered(lists, covered, start, stop)
 
     for_ranges(mark, m, smallest=256)
     private = np.full(m, -1, np.int64)
     lift = np.zeros(m)
-    rounding = ROUNDING * (np.diff(lists.ptr).max(initial=0) + 2) * lists.sums.max(initial=0.0)
 
     def choose(start: int, stop: int) -> None:
-        _choose_private(
-            lists.ptr, lists.idx, lists.val, lists.post_ptr, lists.post, lists.post_val, covered, private, lift,
-            CLEAR * tol, rounding, LIFT_MARGIN, LEAST_LIFT, start, stop,
-        )  # fmt: skip
+        _choose_private(lists, covered, CLEAR * tol, private, lift, start, stop)
 
     for_ranges(choose, m, smallest=256)
     return private, lift
 
 
 @kernel
-def _mark_covered(ptr, idx, post_ptr, post, covered, start, stop):  # type: ignore[no-untyped-def]
-    """For every j in range and every i != j whose support contains j's, mark j's coordinates in row i."""
+def _mark_covered(lists, covered, start, stop):  # type: ignore[no-untyped-def]
+    """For every j from ``start`` to ``stop`` and every i != j whose support contains j's, mark j's coordinates in row i."""
+    ptr, idx, post_ptr, post = lists.ptr, lists.idx, lists.post_ptr, lists.post
     longest = 0
     for d in range(len(post_ptr) - 1):
         longest = max(longest, post_ptr[d + 1] - post_ptr[d])
@@ -201,8 +210,10 @@ def _mark_row(idx, a, b, low, high, covered):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _choose_private(ptr, idx, val, post_ptr, post, post_val, covered, private, lift, tol, rounding, margin, least, start, stop):  # type: ignore[no-untyped-def]  # fmt: skip
-    """The uncovered coordinate of each point that fewest others have, and the lift that holds these down."""
+def _choose_private(lists, covered, needed_distance, private, lift, start, stop):  # type: ignore[no-untyped-def]
+    """The uncovered coordinate of each point that the fewest others have, and the lift that makes these negative, if they prove enough."""
+    ptr, idx, val, post_ptr, post, post_val = lists.ptr, lists.idx, lists.val, lists.post_ptr, lists.post, lists.post_val
+    rounding = lists.rounding
     n = len(post_ptr) - 1
     stamp = np.full(n, -1, np.int64)
     for i in range(start, stop):
@@ -215,7 +226,7 @@ def _choose_private(ptr, idx, val, post_ptr, post, post_val, covered, private, l
         if best < 0:
             continue
         d = idx[best]
-        needed = least
+        needed = LEAST_LIFT
         for p in range(post_ptr[d], post_ptr[d + 1]):
             j = post[p]
             if j != i:
@@ -225,27 +236,31 @@ def _choose_private(ptr, idx, val, post_ptr, post, post_val, covered, private, l
                         outside += val[t]
                         if outside >= 8.0 * post_val[p]:
                             break
-                needed = max(needed, (margin * post_val[p] + rounding) / max(outside - rounding, 1e-300))
+                needed = max(needed, (LIFT_MARGIN * post_val[p] + rounding) / max(outside - rounding, 1e-300))
         distance = val[best] / np.sqrt(1.0 + needed * needed * (n - (ptr[i + 1] - ptr[i])))
-        if distance > tol:
+        if distance > needed_distance:
             private[i] = d
             lift[i] = needed
+
+
+class Scratch(NamedTuple):
+    """Room for one small problem after the other; all but ``position`` are zero between two of them."""
+
+    count: AnyArray  # (n_points,): how many coordinates of the support of u_i each point has
+    position: AnyArray  # (dim,): the place of each coordinate in the support of u_i
+    value: FloatArray  # (n_points,): f . u of each point
+    within: FloatArray  # (n_points,): the mass of each point on the support of u_i
 
 
 def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: float) -> Decisions:
     """Decide ``points`` one by one over their contained, ``allowed`` points."""
     m, n = lists.shape
     out = Decisions()
-    rounding = ROUNDING * (np.diff(lists.ptr).max(initial=0) + 2) * lists.sums.max(initial=0.0)
 
     def work(start: int, stop: int) -> None:
-        count, position = np.zeros(m, np.int32), np.zeros(n, np.int32)
-        value, inside = np.zeros(m), np.zeros(m)
+        scratch = Scratch(np.zeros(m, np.int32), np.zeros(n, np.int32), np.zeros(m), np.zeros(m))
         for i in points[start:stop]:
-            solved, S, h, f, lift, distance = _decide(
-                lists.ptr, lists.idx, lists.val, lists.post_ptr, lists.post, lists.post_val, lists.sums, allowed, i,
-                count, position, value, inside, rounding, LIFT_MARGIN, LEAST_LIFT, SMALL_ENTRIES, INSIDE_SWEPT * tol,
-            )  # fmt: skip
+            solved, S, h, f, lift, distance = _decide(lists, allowed, i, scratch, ZERO_SWEPT * tol)
             if not solved:
                 continue
             if distance > CLEAR * tol:
@@ -258,50 +273,24 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
 
 
 @kernel
-def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, position, value, inside, rounding, margin, least, few, zero):  # type: ignore[no-untyped-def]  # fmt: skip
+def _decide(lists, allowed, i, scratch, zero):  # type: ignore[no-untyped-def]
     """One small problem, in slice coordinates ``q = u / sum``.
 
     Returns whether it was solved, the combination (unit coefficients), the functional on the support with its lift, and
     the distance that it proves (0 if none).
     """
-    a, b = ptr[i], ptr[i + 1]
-    df = b - a
-    n_touched = np.int64(0)
-    for t in range(a, b):
-        n_touched += post_ptr[idx[t] + 1] - post_ptr[idx[t]]
-    touched = np.empty(n_touched, np.int64)
-    n_touched = np.int64(0)
-    for t in range(a, b):
-        position[idx[t]] = t - a
-        for p in range(post_ptr[idx[t]], post_ptr[idx[t] + 1]):
-            j = post[p]
-            if count[j] == 0:
-                touched[n_touched] = j
-                n_touched += 1
-            count[j] += 1
-    n_contained = np.int64(0)
-    contained = np.empty(n_touched, np.int64)
-    for q in range(n_touched):
-        j = touched[q]
-        if j != i and count[j] == ptr[j + 1] - ptr[j] and allowed[j]:
-            contained[n_contained] = j
-            n_contained += 1
-    x = np.empty(df)
-    for t in range(df):
-        x[t] = val[a + t] / sums[i]
+    sums = lists.sums
+    a, b = lists.ptr[i], lists.ptr[i + 1]
+    touched = _touched_points(lists, i, scratch)
+    contained = _contained_points(lists, allowed, i, touched, scratch.count)
+    x = lists.val[a:b] / sums[i]
     S, h, f = np.empty(0, np.int64), np.empty(0), np.empty(0)
     lift, distance = 0.0, 0.0
-    if df * (n_contained + 1) <= few:
-        Z = np.zeros((n_contained + 1, df))
-        for q in range(n_contained):
-            j = contained[q]
-            for t in range(ptr[j], ptr[j + 1]):
-                Z[q, position[idx[t]]] = val[t] / sums[j]
-        Z[n_contained] = x
+    if len(x) * (len(contained) + 1) <= SMALL_ENTRIES:
         solved = True
-        S, h, r = _solve_small(Z, x, n_contained)
+        S, h, r = _solve_small(_dense_slice(lists, contained, scratch.position, len(x)), x)
     else:
-        solved, every, r = descend_by_sweeps(ptr, idx, val, sums, contained, n_contained, position, x, zero)
+        solved, every, r = descend_by_sweeps(lists, contained, scratch.position, x, zero)
         S = np.flatnonzero(every)
         h = every[S]
         if np.sqrt(dot(r, r)) <= zero * np.sqrt(dot(x, x)):
@@ -310,56 +299,107 @@ def _decide(ptr, idx, val, post_ptr, post, post_val, sums, allowed, i, count, po
         for q in range(len(S)):
             h[q] *= sums[i] / sums[contained[S[q]]]
             S[q] = contained[S[q]]
-        norm = np.sqrt(dot(r, r))
-        if norm > 0:
-            highest = 0.0
-            for q in range(n_contained):
-                j = contained[q]
-                price = 0.0
-                for t in range(ptr[j], ptr[j + 1]):
-                    price += r[position[idx[t]]] * val[t]
-                price /= sums[j] * norm
-                highest = price if q == 0 else max(highest, price)
-            f = np.empty(df)
-            for t in range(df):
-                f[t] = r[t] / norm - highest
-                for p in range(post_ptr[idx[a + t]], post_ptr[idx[a + t] + 1]):
-                    value[post[p]] += f[t] * post_val[p]
-                    inside[post[p]] += post_val[p]
-            lift = least
-            for q in range(n_touched):
-                j = touched[q]
-                if j != i and value[j] > -rounding and count[j] < ptr[j + 1] - ptr[j]:
-                    outside = max(sums[j] - inside[j] - rounding, 1e-300)
-                    lift = max(lift, (margin * max(value[j], 0.0) + rounding) / outside)
-            # contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
-            shift = 4.0 * rounding * (np.sqrt(dot(f, f)) + lift + 1.0) if n_contained else 0.0
-            for t in range(df):
-                f[t] -= shift
-            own = value[i] - shift * sums[i]
-            distance = own / np.sqrt(dot(f, f) + lift * lift * (len(position) - df))
-    for q in range(n_touched):
+        if np.sqrt(dot(r, r)) > 0:
+            f, lift, distance = _lifted_functional(lists, i, r, touched, contained, scratch)
+    for q in range(len(touched)):
         j = touched[q]
-        count[j] = 0
-        value[j] = 0.0
-        inside[j] = 0.0
+        scratch.count[j] = 0
+        scratch.value[j] = 0.0
+        scratch.within[j] = 0.0
     return solved, S, h, f, lift, distance
 
 
 @kernel
-def _solve_small(Z, x, n_contained):  # type: ignore[no-untyped-def]
-    """Active set for x over the first rows of Z, stopping early once x is its own best functional."""
-    df = len(x)
-    capacity = max(1, min(df, n_contained))
-    S, h, qx, z = np.zeros(capacity, np.int64), np.zeros(capacity), np.zeros(capacity), np.zeros(capacity)
-    Q, R = np.zeros((capacity, df)), np.zeros((capacity, capacity))
-    dead = np.zeros(max(n_contained, 1), np.bool_)
-    r = x.copy()
-    inside = 1e-14 * np.sqrt(dot(x, x))
-    cand, weight, limit = np.arange(n_contained), np.ones(n_contained), 3 * n_contained + 3
-    k, ending, _ = descend(
-        Z, weight, x, cand, n_contained, S, h, np.int64(0), Q, R, qx, r, z, dead, 1.0, 1e-14, inside, limit
-    )  # fmt: skip
-    if ending == INSIDE:
-        r[:] = 0.0
-    return S[:k].copy(), h[:k].copy(), r
+def _touched_points(lists, i, scratch):  # type: ignore[no-untyped-def]
+    """The points that share a coordinate with ``u_i``; ``count`` and ``position`` of `Scratch` are filled."""
+    idx, post_ptr, post = lists.idx, lists.post_ptr, lists.post
+    a, b = lists.ptr[i], lists.ptr[i + 1]
+    most = np.int64(0)
+    for t in range(a, b):
+        most += post_ptr[idx[t] + 1] - post_ptr[idx[t]]
+    touched = np.empty(most, np.int64)
+    n_touched = np.int64(0)
+    for t in range(a, b):
+        scratch.position[idx[t]] = t - a
+        for p in range(post_ptr[idx[t]], post_ptr[idx[t] + 1]):
+            j = post[p]
+            if scratch.count[j] == 0:
+                touched[n_touched] = j
+                n_touched += 1
+            scratch.count[j] += 1
+    return touched[:n_touched]
+
+
+@kernel
+def _contained_points(lists, allowed, i, touched, count):  # type: ignore[no-untyped-def]
+    """The ``allowed`` points whose support lies inside that of ``u_i``."""
+    ptr = lists.ptr
+    contained = np.empty(len(touched), np.int64)
+    n_contained = np.int64(0)
+    for q in range(len(touched)):
+        j = touched[q]
+        if j != i and count[j] == ptr[j + 1] - ptr[j] and allowed[j]:
+            contained[n_contained] = j
+            n_contained += 1
+    return contained[:n_contained]
+
+
+@kernel
+def _dense_slice(lists, contained, position, dim):  # type: ignore[no-untyped-def]
+    """The contained points as dense rows of ``dim`` slice coordinates."""
+    ptr, idx, val, sums = lists.ptr, lists.idx, lists.val, lists.sums
+    Z = np.zeros((len(contained), dim))
+    for q in range(len(contained)):
+        j = contained[q]
+        for t in range(ptr[j], ptr[j + 1]):
+            Z[q, position[idx[t]]] = val[t] / sums[j]
+    return Z
+
+
+@kernel
+def _solve_small(Z, x):  # type: ignore[no-untyped-def]
+    """Active set for ``x`` over the rows of ``Z``, which ends early once ``x`` has the highest price itself: used rows, coefficients, r."""
+    n, m = Z.shape
+    state = new_state(max(1, min(m, n)), m)
+    state.r[:] = x
+    candidates = Candidates(np.arange(n), np.zeros(n, np.bool_))
+    k, ending, _ = descend(Columns(Z, np.ones(n)), x, candidates, state, np.int64(0), SUPPORT_STOP, 3 * n + 3)
+    if ending == WITHIN_TOL:
+        state.r[:] = 0.0
+    return state.S[:k].copy(), state.h[:k].copy(), state.r
+
+
+@kernel
+def _lifted_functional(lists, i, r, touched, contained, scratch):  # type: ignore[no-untyped-def]
+    """The residual ``r`` of ``u_i`` as a functional on its support that is negative on contained points, its lift, and the distance
+    that both prove."""
+    ptr, idx, val, post_ptr, post, post_val = lists.ptr, lists.idx, lists.val, lists.post_ptr, lists.post, lists.post_val
+    sums, rounding, value = lists.sums, lists.rounding, scratch.value
+    a = ptr[i]
+    norm = np.sqrt(dot(r, r))
+    highest = 0.0
+    for q in range(len(contained)):
+        j = contained[q]
+        price = 0.0
+        for t in range(ptr[j], ptr[j + 1]):
+            price += r[scratch.position[idx[t]]] * val[t]
+        price /= sums[j] * norm
+        highest = price if q == 0 else max(highest, price)
+    f = np.empty(len(r))
+    for t in range(len(r)):
+        f[t] = r[t] / norm - highest
+        for p in range(post_ptr[idx[a + t]], post_ptr[idx[a + t] + 1]):
+            value[post[p]] += f[t] * post_val[p]
+            scratch.within[post[p]] += post_val[p]
+    lift = LEAST_LIFT
+    for q in range(len(touched)):
+        j = touched[q]
+        if j != i and value[j] > -rounding and scratch.count[j] < ptr[j + 1] - ptr[j]:
+            outside = max(sums[j] - scratch.within[j] - rounding, 1e-300)
+            lift = max(lift, (LIFT_MARGIN * max(value[j], 0.0) + rounding) / outside)
+    # the values of contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
+    shift = 4.0 * rounding * (np.sqrt(dot(f, f)) + lift + 1.0) if len(contained) else 0.0
+    for t in range(len(r)):
+        f[t] -= shift
+    own = value[i] - shift * sums[i]
+    return f, lift, own / np.sqrt(dot(f, f) + lift * lift * (len(post_ptr) - 1 - len(r)))

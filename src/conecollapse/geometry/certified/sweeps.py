@@ -21,23 +21,25 @@ LEAD = 0.05  # share of |r|^2 by which x must lead for an early end: at the opti
 
 
 @kernel
-def descend_by_sweeps(ptr, idx, val, sums, contained, n_contained, position, x, inside):  # type: ignore[no-untyped-def]
+def descend_by_sweeps(lists, contained, position, x, zero):  # type: ignore[no-untyped-def]
     """Whether it came to an end, coefficients of the contained points (in slice coordinates), and the residual.
 
-    ``position`` maps a coordinate of ``x`` to its place; ``inside`` is the share of ``|x|`` below which the residual counts as zero.
+    ``lists`` are those of `support`, ``position`` maps a coordinate of ``x`` to its place, and ``zero`` is the share of ``|x|`` up to which
+    the residual counts as zero.
     """
+    ptr, idx, val, sums = lists.ptr, lists.idx, lists.val, lists.sums
     r = x.copy()
-    h = np.zeros(n_contained)
-    length2 = np.zeros(n_contained)
-    for q in range(n_contained):
+    h = np.zeros(len(contained))
+    length2 = np.zeros(len(contained))
+    for q in range(len(contained)):
         j = contained[q]
         for t in range(ptr[j], ptr[j + 1]):
             length2[q] += (val[t] / sums[j]) ** 2
-    limit = inside * inside * dot(x, x)
+    limit = zero * zero * dot(x, x)
     for sweep in range(MAX_SWEEPS):
         highest = -np.inf
         look = sweep % LOOK_EVERY == LOOK_EVERY - 1
-        for q in range(n_contained):
+        for q in range(len(contained)):
             j = contained[q]
             g = 0.0
             for t in range(ptr[j], ptr[j + 1]):
