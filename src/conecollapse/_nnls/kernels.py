@@ -145,9 +145,8 @@ def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def append_column(z, state, k):  # type: ignore[no-untyped-def]
+def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     """Try to put ``z`` last among the passive columns; False if it depends on them or does not reduce the residual."""
-    Q, R = state.Q, state.R
     v = Q[k]
     for t in range(z.shape[0]):
         v[t] = z[t]
@@ -172,11 +171,11 @@ def append_column(z, state, k):  # type: ignore[no-untyped-def]
         return False
     for t in range(v.shape[0]):
         v[t] /= rho
-    along = dot(v, state.r)  # = v . x, since v is orthogonal to the passive columns, but accurate relative to |r| rather than |x|
+    along = dot(v, r)  # = v . x, since v is orthogonal to the passive columns, but accurate relative to |r| rather than |x|
     if along <= 0.0:
         return False
     R[k, k] = rho
-    state.qx[k] = along
+    qx[k] = along
     return True
 
 
@@ -220,9 +219,9 @@ def smallest_singular_value(R, k, u, v):  # type: ignore[no-untyped-def]
 @kernel
 def restore_feasibility(state, k):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients, dropping columns that reach zero."""
-    h, ls = state.h, state.ls
+    h, R, qx, ls = state.h, state.R, state.qx, state.ls
     while k > 0:
-        solve_triangle(state.R, state.qx, k, ls)
+        solve_triangle(R, qx, k, ls)
         alpha = 1.0
         first = -1
         for a in range(k):
@@ -248,11 +247,11 @@ def restore_feasibility(state, k):  # type: ignore[no-untyped-def]
 @kernel
 def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
     """``r = x - sum h z`` from scratch; a small one is cleaned against ``Q`` so that it is accurate relative to itself."""
-    Q, r = state.Q, state.r
+    S, h, Q, r = state.S, state.h, state.Q, state.r
     for t in range(x.shape[0]):
         r[t] = x[t]
     for a in range(k):
-        axpy(-state.h[a], Z[state.S[a]], r)
+        axpy(-h[a], Z[S[a]], r)
     norm = np.sqrt(dot(r, r))
     if norm < CLEANED_BELOW * x_norm:
         for a in range(k):
@@ -297,11 +296,11 @@ def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ign
     both ``stopping.price |r|`` and ``stopping.own_price`` times the point's own price ``r . x`` (1 to stop once the point itself has the
     highest price). Returns ``k``, the ending and the number of steps.
     """
-    Z, Q, r = columns.Z, state.Q, state.r
+    Z, S, h, Q, r = columns.Z, state.S, state.h, state.Q, state.r
     x_norm = np.sqrt(dot(x, x))
     norm = np.sqrt(dot(r, r))
     lowest = norm
-    revive(candidates, state.S, k)
+    revive(candidates, S, k)
     for step in range(max_steps):
         if norm <= stopping.residual * x_norm:
             return k, WITHIN_TOL, step
@@ -311,10 +310,10 @@ def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ign
             if at < 0 or k == Q.shape[0]:
                 return k, OPTIMAL, step
             candidates.dead[at] = True
-            if append_column(Z[candidates.column[at]], state, k):
+            if append_column(Z[candidates.column[at]], r, Q, state.R, state.qx, k):
                 break
-        state.S[k] = candidates.column[at]
-        state.h[k] = 0.0
+        S[k] = candidates.column[at]
+        h[k] = 0.0
         grown = k + 1
         k = restore_feasibility(state, grown)
         norm_new = 0.0
@@ -325,6 +324,6 @@ def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ign
             norm_new = refresh_residual(Z, x, x_norm, state, k)
         if norm_new < lowest * (1.0 - 1e-15):
             lowest = norm_new
-            revive(candidates, state.S, k)
+            revive(candidates, S, k)
         norm = norm_new
     return k, STEP_LIMIT, max_steps
