@@ -4,6 +4,6 @@ They are values of the estimators' ``affinity``; "knn", "diffusion" and "precomp
 """
 
 from conecollapse.affinity.graphs import knn_graph
-from conecollapse.affinity.kinds import KNN, Affinity, Diffusion, Precomputed, Source, resolve
+from conecollapse.affinity.kinds import KNN, Affinity, Diffusion, Precomputed, Source
 
-__all__ = ["KNN", "Affinity", "Diffusion", "Precomputed", "Source", "knn_graph", "resolve"]
+__all__ = ["KNN", "Affinity", "Diffusion", "Precomputed", "Source", "knn_graph"]

@@ -17,7 +17,8 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray, BoolArray, IntArray
-from conecollapse.affinity import Precomputed, Source, resolve
+from conecollapse.affinity import Precomputed, Source
+from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
 from conecollapse.estimators._input import check_range, check_table, generator, in_dtype, safe_unit, warn_of_empty, warn_of_samples
 from conecollapse.estimators._summary import SummaryMixin

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Sparse
-from conecollapse.affinity import resolve
+from conecollapse.affinity.kinds import resolve
 from conecollapse.estimators.nmf import OrthogonalNMF
 from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
 from conecollapse.factorization.data import Factorization
