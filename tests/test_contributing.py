@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -108,6 +109,25 @@ def test_what_a_recipe_adds_has_the_style_of_the_rest(name, checkout):
     shutil.copy(ROOT / "pyproject.toml", checkout)
     run(checkout, "-m", "ruff", "check", "--no-cache", *found.files)
     run(checkout, "-m", "ruff", "format", "--no-cache", "--check", *found.files)
+
+
+def test_the_table_of_layers_is_that_of_the_import_contract():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `(\w+)` \|", text[text.index("| layer |") :], flags=re.MULTILINE)
+    for layer in layers:
+        names = {name.strip().removeprefix("conecollapse.") for name in layer.split("|")}
+        assert {table.pop(0) for _ in names} == names
+    assert not table
+    modules = {path.stem for path in (ROOT / "src" / "conecollapse").iterdir()} - {"__init__", "__pycache__", "py"}  # py.typed
+    assert {name for layer in layers for name in re.findall(r"conecollapse\.(\w+)", layer)} == modules
+
+
+@pytest.mark.parametrize("file", ["CONTRIBUTING.md", *(f"docs/contributing/{name}.md" for name in MOST_FILES), "docs/index.md"])
+def test_text_is_wrapped(file):
+    text = re.sub(r"^(`{3,})(?:python|diff)\n.*?^\1", "", (ROOT / file).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert [line for line in text.splitlines() if len(line) > 120] == []
 
 
 def run(folder, *words):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import ClassVar
 
 import matplotlib
 
@@ -18,6 +19,7 @@ import plotly
 import plotly.graph_objects as go
 import plotly.io as pio
 from docutils import nodes
+from docutils.parsers.rst import directives
 from plotly.io.base_renderers import ExternalRenderer
 from sphinx.util.docutils import SphinxDirective
 
@@ -101,9 +103,10 @@ def _plain(shade):
 
 
 class Shown(SphinxDirective):
-    """Code that is run; the page has it, and the figures it shows."""
+    """Code that is run; the page has it, and the figures it shows. With the option ``only-figure`` it has the figures alone."""
 
     has_content = True
+    option_spec: ClassVar = {"only-figure": directives.flag}
 
     def run(self):
         code = "\n".join(self.content)
@@ -112,7 +115,7 @@ class Shown(SphinxDirective):
         figures = [nodes.raw("", markup(figure), format="html") for figure in take()]
         if not figures:
             raise self.error("this block shows no figure; end it with figure.show().")
-        return [nodes.literal_block(code, code, language="python"), *figures]
+        return figures if "only-figure" in self.options else [nodes.literal_block(code, code, language="python"), *figures]
 
 
 def add_scripts(app, pagename, templatename, context, doctree):  # noqa: ARG001 - as Sphinx calls it

@@ -1,0 +1,65 @@
+"""The reference describes every public name once; the page of mathematics has the text of modules that exist."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PUBLIC = ("", ".affinity", ".blocks", ".datasets", ".experiments", ".io", ".metrics", ".plots", ".report", ".runs")
+DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto(?:class|function|data|exception)|function):: ([\w.]+)", re.MULTILINE)
+
+
+def described():
+    """The full name in each directive of the reference, in order."""
+    names = []
+    for page in sorted((DOCS / "api").glob("*.md")):
+        module = ""
+        for kind, name in DIRECTIVE.findall(page.read_text(encoding="utf-8")):
+            if kind == "currentmodule":
+                module = name
+            else:
+                names.append(f"{module}.{name}")
+    return names
+
+
+def public_names():
+    modules = [f"conecollapse{name}" for name in PUBLIC]
+    return [f"{module}.{name}" for module in modules for name in importlib.import_module(module).__all__]
+
+
+def test_every_public_name_is_described_once():
+    assert Counter(described()) == Counter(public_names())
+
+
+def test_no_object_is_described_under_two_names():
+    homes = {}
+    for full in described():
+        module, _, name = full.rpartition(".")
+        found = getattr(importlib.import_module(module), name)
+        if inspect.isclass(found) or inspect.isfunction(found):
+            assert homes.setdefault(found, full) == full
+
+
+def test_what_factorizations_share_is_described_once():
+    text = (DOCS / "api" / "estimators.md").read_text(encoding="utf-8")
+    assert ":inherited-members:" not in text
+    assert text.index("autoclass:: BaseNMF") == text.index("autoclass::")
+
+
+def test_every_module_on_the_page_of_mathematics_has_a_text():
+    names = re.findall(r"^\.\. automodule:: (\S+)", (DOCS / "mathematics.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(names) == len(set(names)) > 20
+    for name in names:
+        assert len(importlib.import_module(name).__doc__.split("\n\n")) > 1, f"{name} begins with one sentence only"
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (DOCS / "api").glob("*.md")))
+def test_every_page_of_the_reference_is_in_its_contents(page):
+    listed = (DOCS / "api" / "index.md").read_text(encoding="utf-8").split()
+    assert page == "index.md" or listed.count(page.removesuffix(".md")) == 1
