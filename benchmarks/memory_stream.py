@@ -65,7 +65,9 @@ def work(path: Path, rank: int, n_init: int, verify: bool) -> None:
     print(f"peak {peak_gib() - before:.2f} GiB above the start", flush=True)
     if verify:
         start = time.perf_counter()
-        print(f"{cone.verify(table)}: {time.perf_counter() - start:.0f} s, peak {peak_gib() - before:.2f} GiB above the start", flush=True)
+        verdict = cone.verify(table)
+        print(f"verify: {time.perf_counter() - start:.0f} s, peak {peak_gib() - before:.2f} GiB above the start", flush=True)
+        print(verdict.sentence("features"), flush=True)
 
 
 def main() -> None:

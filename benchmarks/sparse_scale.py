@@ -72,7 +72,9 @@ def main() -> None:
     print(f"cone: {time.perf_counter() - start:.1f} s, {cone.n_rays} rays, peak {peak_gib():.2f} GiB", flush=True)
     if options.verify:
         start = time.perf_counter()
-        print(f"{cone.verify(P)}: {time.perf_counter() - start:.1f} s, peak {peak_gib():.2f} GiB", flush=True)
+        verdict = cone.verify(P)
+        print(f"verify: {time.perf_counter() - start:.1f} s, peak {peak_gib():.2f} GiB", flush=True)
+        print(verdict.sentence("words"), flush=True)
     start = time.perf_counter()
     model = CCNMF(options.rank, n_init=options.n_init, random_state=0).fit(X)
     print(
