@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from mutants import AREAS, Finder, all_mutants, checks_of, drawn, is_whole, reached_kernels
+from mutants import AREAS, ROOT, TESTS, Finder, all_mutants, checks_of, drawn, is_whole, reached_kernels
 
 
 def changes(source):
@@ -32,7 +32,12 @@ def changes(source):
         ("def f(x) -> int:\n    return x", ["def f(x) -> int:\n    return None"]),
         ("def __repr__(self):\n    return 'a' if self.b < 1 else 'c'", []),
         ("@njit(cache=True)\ndef f():\n    '''1 + 1'''", []),
-        ("LIMIT = 2**20", []),
+        ("LIMIT, BLOCK, FEW = 200 * 2**20, 1024, 3", ["LIMIT, BLOCK, FEW = 200 * 2**20, 1024, 4"]),
+        ("def f():\n    LIMIT = 1024", ["def f():\n    LIMIT = 1025"]),
+        ("with serial() if a < b else nullcontext():\n    x = a", []),
+        ("with opened(a < b):\n    x = a", ["with opened(a >= b):\n    x = a"]),
+        ("x = f'and {n} more' if n > 1 else ''", []),
+        ("x = 'csr' if n > 1 else 'csc'", [f"x = 'csr' if {t} else 'csc'" for t in ("n <= 1", "n >= 1", "n > 0", "not (n > 1)")]),
         ("x: Literal[1] = y", []),
         ("x = f'{a + 1}' + 'b'", []),
     ],
@@ -48,15 +53,25 @@ def test_a_boundary_moves_only_between_whole_numbers():
 
 
 def test_what_is_drawn():
-    mutants = all_mutants()
+    mutants = all_mutants(ROOT)
     assert {m.file.split("/")[0] for m in mutants} == set(AREAS)
     assert len({m.place for m in mutants}) == len(mutants)
     first = drawn(mutants, 50, 1)
     assert first == drawn(mutants, 50, 1) != drawn(mutants, 50, 2)
     assert len({(m.file, m.line) for m in first}) == 50  # at most one change of a line
-    assert all(any(test.startswith("tests/") for test in checks_of(file)) for file in {m.file for m in mutants})
+    assert all(any(test.startswith("tests/") for test in checks_of(ROOT, file)) for file in {m.file for m in mutants})
+
+
+def test_the_map_of_tests_names_files_that_exist():
+    for prefix, patterns in TESTS.items():
+        assert (ROOT / "src" / "conecollapse" / prefix).exists(), prefix
+        for pattern in patterns:
+            name, _, test = pattern.partition("::")
+            found = list((ROOT / "tests").glob(name if test else f"{name}.py"))
+            assert found, pattern
+            assert all(f"def {test}" in file.read_text(encoding="utf-8") for file in found), pattern
 
 
 def test_kernels_that_a_change_can_reach_are_compiled_anew():
-    assert {"_nnls/kernels.py", "_nnls/slots.py", "geometry/certified/support.py"} <= set(reached_kernels("_nnls/kernels.py"))
-    assert reached_kernels("io/names.py") == []
+    assert {"_nnls/kernels.py", "_nnls/slots.py", "geometry/certified/support.py"} <= set(reached_kernels(ROOT, "_nnls/kernels.py"))
+    assert reached_kernels(ROOT, "io/names.py") == []
