@@ -624,3 +624,13 @@ def test_small_integers_in_a_certificate_do_not_wrap_when_cones_merge():
     cone = Cone.from_points(np.vstack([P, P + 0.1]))
     small = forge(cone, leader=cone.certificate.leader.astype(np.uint8))
     assert len(cone.merge(small).zero_points) == 0
+
+
+def test_stored_zeros_among_the_coefficients_are_harmless(case):
+    P, cone = case
+    H = cone.certificate.coefficients
+    lengths = np.where(np.diff(H.indptr) > 0, H.shape[1], 0)  # every ray in every row that has any
+    indices = np.tile(np.arange(H.shape[1]), np.count_nonzero(lengths))
+    filled = sp.csr_array((H.toarray()[lengths > 0].ravel(), indices, np.concatenate([[0], np.cumsum(lengths)])), shape=H.shape)
+    assert (filled.data == 0).any()
+    forge(cone, coefficients=filled).verify(P)

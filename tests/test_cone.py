@@ -395,3 +395,14 @@ def test_where_rounding_hides_a_ray_a_larger_tolerance_is_certified_and_said(mon
         cone = Cone.from_points(P)
     assert cone.tol == pytest.approx(1e-7)
     cone.verify(P)
+
+
+def test_many_points_are_projected_in_blocks(monkeypatch):
+    rng = np.random.default_rng(8)
+    cone = Cone.from_points(planted(rng, 4, 7, 7))
+    Y = rng.standard_normal((23, 4))
+    whole, residuals = cone.project(Y), cone.residuals(Y)
+    monkeypatch.setattr("conecollapse.geometry.cone.BLOCK_ROWS", 3)
+    np.testing.assert_allclose(cone.project(Y), whole, atol=1e-14)
+    np.testing.assert_allclose(cone.residuals(Y), residuals, atol=1e-14)
+    assert cone.coefficients(Y).shape == (23, 7)

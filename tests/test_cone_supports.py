@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from conecollapse import Cone
 from conecollapse.geometry.certified import support
+from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 
 
 @pytest.fixture
@@ -39,3 +40,20 @@ def test_a_point_is_represented_by_the_points_that_its_support_contains(settled)
     assert set(combination[4]) <= {0, 1, 2}
     assert np.flatnonzero(sure).tolist() == cone.ray_indices.tolist() == [0, 1, 2, 5, 6]
     cone.verify(P)
+
+
+def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_contains():
+    """Either the coefficients represent it, or the residual leads from it to no other point."""
+    rng = np.random.default_rng(0)
+    words = (rng.random((30, 12)) < 0.3) * rng.random((30, 12))
+    words = words[words.any(axis=1)]
+    for x, is_inside in ((rng.random(len(words)) @ words, True), (np.where(np.arange(12) % 2, 1.0, 1e-3), False)):
+        lists = support.Lists.of(sp.csr_array(words))
+        x = x / x.sum()
+        slices = words / lists.sums[:, None]
+        is_solved, h, r = descend_by_sweeps(lists, np.arange(len(words)), np.arange(12, dtype=np.int32), x, 1e-6)
+        assert is_solved
+        assert (h >= 0).all()
+        np.testing.assert_allclose(r, x - h @ slices, atol=1e-12)
+        assert is_inside == (np.linalg.norm(r) <= 1e-6 * np.linalg.norm(x))
+        assert is_inside or r @ x > (slices @ r).max()

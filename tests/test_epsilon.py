@@ -123,3 +123,10 @@ def test_spa_cannot_find_more_rays_than_dimensions():
     table = recovery(noises=(0.0,), n_trials=3, seed=0, dim=10, n_rays=20)
     assert table["SPA"][0] <= 0.5
     assert table["epsilon-cone"][0] == table["epsilon-cone, mass"][0] == table["XRAY"][0] == 1.0
+
+
+@pytest.mark.parametrize("find", [spa, xray])
+def test_spa_and_xray_find_no_more_rays_than_asked_for(find):
+    P = planted(np.random.default_rng(5), 6, 6, 20)
+    assert len(find(P, 2)) == 2
+    assert find(P, 2).tolist() == find(P, 4)[:2].tolist()

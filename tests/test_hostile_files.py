@@ -187,6 +187,18 @@ def test_an_hdf5_file_that_claims_more_than_it_holds(door, tmp_path):
     assert peak < 20 * MB  # imports
 
 
+def test_a_sparse_hdf5_file_that_claims_a_huge_table(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "t.h5ad"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", (2, 10**12)
+        for name, values in (("indptr", [0, 1, 2]), ("indices", [0, 1]), ("data", [1.0, 2.0])):
+            group[name] = np.array(values)
+    sentence, _ = refusal(read_table, path)
+    assert "t.h5ad says that it has 2 rows and 1000000000000 columns: " in sentence
+
+
 def test_a_parquet_file_of_one_value_a_billion_times(tmp_path, monkeypatch):
     monkeypatch.setattr("conecollapse._room.FREE_GROWTH", 2**22)
     monkeypatch.setattr("conecollapse._room.MOST_GROWTH", 2)

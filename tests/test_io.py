@@ -18,6 +18,7 @@ from conecollapse import InvalidInputError
 from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
 from conecollapse.io.delimited import read_delimited
+from conecollapse.io.opening import rows_of
 
 X = np.array([[1.0, 0.0, 2.5], [0.25, 3.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1e-3, 7.0]])
 ROWS = ["plain", 'a "quoted", name', "<script>alert(1)</script>", "=1+1"]
@@ -237,6 +238,11 @@ class TestNpz:
         np.savez(tmp_path / "e.npz", X=X, y=y)
         np.testing.assert_array_equal(read_table(tmp_path / "e.npz").X, X)
 
+    def test_labels_that_fit_neither_axis_say_nothing(self, tmp_path):
+        X = np.arange(1.0, 13).reshape(3, 4)
+        np.savez(tmp_path / "t.npz", X=X, y=np.zeros(7))
+        np.testing.assert_array_equal(read_table(tmp_path / "t.npz").X, X)
+
     def test_unreadable_npz_files_are_refused(self, tmp_path):
         path = tmp_path / "x.npz"
         np.savez(path, a=X, b=X)
@@ -397,6 +403,10 @@ class TestFiles:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
         with pytest.raises(InvalidInputError, match=rf"needs the package {package}; .*conecollapse\[{extra}\]"):
             read_table(write(tmp_path / f"t{kind}", "x"))
+
+    @pytest.mark.parametrize("kind", [".txt", ".csv"])
+    def test_lines_are_numbered_from_one_and_empty_lines_count(self, kind, tmp_path):
+        assert list(rows_of(write(tmp_path / f"t{kind}", "a\n\nb\n"), kind)) == [(1, ["a"]), (3, ["b"])]
 
 
 class TestLabels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
 from conecollapse.io import read_table
@@ -39,3 +40,18 @@ def test_places_of_entries_that_are_no_integers_are_refused(part, tmp_path):
     np.savez(tmp_path / "table.npz", format=np.array("csr"), **(arrays | {part: arrays[part].astype(float)}))
     with pytest.raises(InvalidInputError, match=r"table.npz cannot be read \(.*places.* integers\)"):
         read_table(tmp_path / "table.npz")
+
+
+def test_zero_bytes_are_named_with_their_line(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n3,\0\n")
+    with pytest.raises(InvalidInputError, match=r"t.csv is not a text table: it holds zero bytes \(line 3\)\."):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_bad_entry_of_a_sparse_table_is_named_with_its_row_and_column():
+    X = sp.csr_array(np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 0.0], [4.0, 0.0, -5.0]]))
+    with pytest.raises(InvalidInputError, match=r"has 1 negative value, the first in row 3, column 3: -5; "):
+        read_table(X)
+    X.data[X.data < 0] = np.nan
+    with pytest.raises(InvalidInputError, match=r"has a missing value \(NaN\) in row 3, column 3; "):
+        read_table(X)

@@ -14,6 +14,7 @@ from conecollapse import InvalidInputError
 from conecollapse.cli import main
 from conecollapse.io import read_labels, read_table
 from conecollapse.io.delimited import read_delimited
+from conecollapse.io.layout import Layout, layout_of
 from conecollapse.runs import rays, save, verify
 
 
@@ -83,6 +84,10 @@ DECIMALS = "0.5,1.25,3.0\n0.25,0,2.75\n"
 )
 def test_headings_and_names_are_detected(text, rows, columns, tmp_path):
     assert read(tmp_path, text)[0] == (rows, columns)
+
+
+def test_a_single_line_of_numbers_is_data():
+    assert layout_of([["3", "1", "4"]]) == Layout(header=False, names=False)
 
 
 def test_a_heading_of_numbers_is_no_sample_and_an_id_no_feature(tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
 from conecollapse._nnls import bpp
+from conecollapse._nnls.kernels import solve_triangle
 
 METHODS = ["auto", "bpp", "active-set"]
 
@@ -245,3 +246,43 @@ def test_bad_options():
         nnls(np.eye(2), np.ones(2), method="simplex")
     with pytest.raises(ValueError, match=r"x0 has shape \(3,\); expected that of the solution, \(2,\)"):
         nnls(np.eye(2), np.ones(2), x0=np.ones(3))
+    with pytest.raises(ValueError, match="x0 has NaN at row 1, column 0"):
+        nnls(np.eye(2), np.ones(2), x0=np.array([1.0, np.nan]))
+
+
+def test_a_rough_solution_of_pivoting_is_refined_and_not_solved_again(monkeypatch):
+    rng = np.random.default_rng(13)
+    A, B = rng.random((30, 6)), rng.random((30, 4))
+    x, rnorm, _ = nnls(A, B, method="bpp", full_output=True)
+
+    def rough(*args, **options):
+        result = bpp.block_pivoting(*args, **options)
+        result.X *= 1 + 1e-6
+        return result
+
+    def never(*_args):
+        raise AssertionError("the active set was asked")
+
+    monkeypatch.setattr("conecollapse._nnls.block_pivoting", rough)
+    monkeypatch.setattr("conecollapse._nnls._active", never)
+    again, size, info = nnls(A, B, method="bpp", full_output=True)
+    np.testing.assert_allclose(again, x, atol=1e-11)
+    np.testing.assert_allclose(size, rnorm, rtol=1e-11)
+    assert info.kkt_residual.max() < 1e-11
+
+
+def test_what_the_active_set_has_solved_is_not_solved_with_more_digits(monkeypatch):
+    def never(*_args):
+        raise AssertionError("32 digits were asked for")
+
+    monkeypatch.setattr("conecollapse._nnls.solve_carefully", never)
+    A, B, _ = problem("rank deficient", np.random.default_rng(14))
+    _, rnorm, info = nnls(A, B, method="bpp", full_output=True)
+    assert info.converged.all()
+    np.testing.assert_allclose(rnorm, nnls(A, B, method="active-set")[1], rtol=1e-9)
+
+
+def test_a_triangle_is_solved_in_its_first_rows_and_nothing_else_is_written():
+    R, v = np.triu(np.full((5, 5), 2.0)), np.full(5, 7.0)
+    solve_triangle(R, np.array([6.0, 4, 2, 9, 9]), 3, v)
+    np.testing.assert_array_equal(v, [1, 1, 1, 7, 7])

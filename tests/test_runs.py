@@ -147,9 +147,11 @@ class TestCluster:
             ({"n_components": 3, "image_shape": (5, 5)}, "images of 5 x 5 have 25 pixels, but the table has 24 features"),
         ],
     )
-    def test_impossible_arguments_are_refused(self, arguments, message):
+    def test_impossible_arguments_are_refused_before_anything_is_computed(self, arguments, message):
+        stages = []
         with pytest.raises(InvalidInputError, match=message):
-            cluster(read_table(X), **arguments)
+            cluster(read_table(X), progress=lambda *stage: stages.append(stage), **arguments)
+        assert stages == []
 
     def test_ctrl_c_keeps_the_cone(self, monkeypatch, tmp_path):
         def interrupted(*_):
