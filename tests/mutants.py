@@ -426,15 +426,19 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-def baseline(copy: Copy, chosen: list[Mutant]) -> dict[str, float]:
+def baseline(copy: Copy, chosen: list[Mutant], jobs: int) -> dict[str, float]:
     """Seconds of each file of tests without a mutant; this also compiles the kernels. They must pass."""
-    took: dict[str, float] = {}
-    for test in sorted({test for file in {m.file for m in chosen} for test in checks_of(copy.pristine, file)}):
+
+    def seconds(test: str) -> float:
         begin = time.monotonic()
         code, failed = copy.run([test], "slow or not slow", 3600)
         if code != 0:
             raise SystemExit(f"mutants: {test} fails without any mutant: {failed}")
-        took[test] = time.monotonic() - begin
+        return time.monotonic() - begin
+
+    tests = sorted({test for file in {m.file for m in chosen} for test in checks_of(copy.pristine, file)})
+    with ThreadPoolExecutor(jobs) as pool:
+        took = dict(zip(tests, pool.map(seconds, tests), strict=True))
     print(f"mutants: the tests take {sum(took.values()):.0f} s without a mutant", flush=True)
     return took
 
@@ -462,7 +466,7 @@ def main() -> int:
             for m in chosen:
                 print(f"{m.place}  {m.diff(sources[m.file])}")
             return 0
-        took = baseline(Copy(pristine, pristine), chosen)
+        took = baseline(Copy(pristine, pristine), chosen, options.jobs)
         copies: queue.Queue[Copy] = queue.Queue()
         for k in range(options.jobs):
             copies.put(Copy(copied(pristine, Path(folder, f"copy{k}")), pristine))

@@ -67,8 +67,8 @@ def test_bad_epsilon_options():
         ({"max_residual": 1e-9}, "use Cone.from_points"),
         ({"max_rays": 0}, "max_rays must be an integer of at least 1; got 0"),
         ({"max_rays": 2.5}, "max_rays must be an integer of at least 1; got 2.5"),
-        ({"weights": "size"}, "weights must be None or \"mass\"; got 'size'"),
-        ({"weights": np.ones(2)}, 'weights must be None or "mass"'),
+        ({"weighting": "size"}, "weighting must be one of unit, mass; got 'size'"),
+        ({"weighting": np.ones(2)}, "weighting must be one of unit, mass"),
         ({"callback": 3}, "callback must be a function or None; got 3"),
     ]:
         with pytest.raises(InvalidInputError, match=message):
