@@ -57,7 +57,7 @@ def approximate(
         raise InvalidInputError(
             f"max_residual = {max_residual:.3g} is below {SMALLEST_RESIDUAL:g}, what an epsilon-cone resolves; use Cone.from_points."
         )
-    if weighting not in WEIGHTINGS:
+    if not isinstance(weighting, str) or weighting not in WEIGHTINGS:
         raise InvalidInputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}.")
     U, lengths = unit_rows(points)
     if not lengths.any():
