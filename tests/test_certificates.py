@@ -20,6 +20,7 @@ from test_exact import CHECKED
 
 from conecollapse import ApproximateCertificate, Certificate, CertificateError, Cone, ConeFileError
 from conecollapse.certificates import Combination, Metric, Support, Vectors
+from conecollapse.certificates.form import csr
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -634,3 +635,9 @@ def test_stored_zeros_among_the_coefficients_are_harmless(case):
     filled = sp.csr_array((H.toarray()[lengths > 0].ravel(), indices, np.concatenate([[0], np.cumsum(lengths)])), shape=H.shape)
     assert (filled.data == 0).any()
     forge(cone, coefficients=filled).verify(P)
+
+
+def test_columns_beyond_the_range_of_32_bits_keep_their_numbers():
+    wide = 2**31 + 5
+    M = csr("M", np.ones(2), np.array([1, wide - 1]), np.array([0, 2]), (1, wide))
+    assert M.indices.tolist() == [1, wide - 1]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
+from conecollapse.geometry.certified.products import largest_products
 
 
 @pytest.mark.slow
@@ -406,3 +407,10 @@ def test_many_points_are_projected_in_blocks(monkeypatch):
     np.testing.assert_allclose(cone.project(Y), whole, atol=1e-14)
     np.testing.assert_allclose(cone.residuals(Y), residuals, atol=1e-14)
     assert cone.coefficients(Y).shape == (23, 7)
+
+
+def test_the_bound_on_products_of_rounded_points_holds_where_every_rounding_errs_most():
+    z = 1 + 1998 * 2.0**-23 + 0.999 * 2.0**-24  # rounded down by nearly half a unit, and so is the square of what remains
+    largest, error = largest_products(np.array([[z], [z]], np.float32), np.array([z, z]))
+    assert (largest >= z * z).all()
+    assert (largest - 2 * error <= z * z).all()

@@ -284,6 +284,7 @@ class TestDelimited:
             ("a;b\n1;2\n3;4\n", None, ["a", "b"], [[1, 2], [3, 4]]),
             ("a\tb\n1\t2\n3\t4\n", None, ["a", "b"], [[1, 2], [3, 4]]),
             ('"a,b","c ""d"""\n1,2\n\n3,1e-2', None, ["a,b", 'c "d"'], [[1, 2], [3, 0.01]]),
+            ('"a,b,c";"d,e,f,g"\n1;2\n3;4\n', None, ["a,b,c", "d,e,f,g"], [[1, 2], [3, 4]]),  # commas in quotes separate nothing
             ("\ufeffa,b\r\n1,2\r\n3,4\r\n", None, ["a", "b"], [[1, 2], [3, 4]]),
         ],
     )

@@ -122,7 +122,8 @@ def test_warm_start_gives_the_same_answer_in_fewer_steps():
         x, _, cold = nnls(A, B, full_output=True)
         again, _, warm = nnls(A, B, x0=x, full_output=True)
         np.testing.assert_allclose(A @ again, A @ x, atol=1e-10)
-        assert warm.n_iter.sum() <= cold.n_iter.sum()
+        assert warm.n_iter.sum() < cold.n_iter.sum()
+        assert nnls(A, B[:, 0], x0=x[:, 0], full_output=True)[2].n_iter < nnls(A, B[:, 0], full_output=True)[2].n_iter
     wrong = nnls(A, B, x0=np.ones_like(x))[1]  # a useless start only costs time
     np.testing.assert_allclose(wrong, nnls(A, B)[1], rtol=1e-9)
 
@@ -286,3 +287,31 @@ def test_a_triangle_is_solved_in_its_first_rows_and_nothing_else_is_written():
     R, v = np.triu(np.full((5, 5), 2.0)), np.full(5, 7.0)
     solve_triangle(R, np.array([6.0, 4, 2, 9, 9]), 3, v)
     np.testing.assert_array_equal(v, [1, 1, 1, 7, 7])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_warm_start_may_name_columns_that_are_zero(method):
+    A, B, _ = problem("zero columns", np.random.default_rng(15))
+    x, rnorm = nnls(A, B, method=method, x0=np.ones((A.shape[1], B.shape[1])))
+    np.testing.assert_allclose(rnorm, nnls(A, B)[1], rtol=1e-9)
+    assert not x[[1, 3]].any()
+
+
+def test_pivoting_is_chosen_for_tall_matrices_of_full_rank():
+    rng = np.random.default_rng(16)
+    tall, wide = rng.random((60, 5)), rng.random((5, 60))
+    dependent = np.column_stack([tall, tall[:, 0] + tall[:, 1]])
+    for A, method, used in (
+        (tall, "auto", "bpp"), (wide, "auto", "active-set"), (dependent, "auto", "active-set"),
+        (dependent, "bpp", "bpp"), (wide, "bpp", "bpp"), (tall, "active-set", "active-set"),
+    ):  # fmt: skip
+        assert nnls(A, np.ones(len(A)), method=method, full_output=True)[2].method == used
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_right_hand_sides_of_extreme_scale_may_have_zeros(scale):
+    A, b = np.random.default_rng(17).random((6, 3)), np.array([1.0, 0.0, 2.0, 0.0, 1.0, 3.0])
+    x, rnorm = nnls(A, b)
+    big, size = nnls(A, b * scale)
+    np.testing.assert_allclose(big / scale, x, rtol=1e-12)
+    assert size / scale == pytest.approx(rnorm, rel=1e-12)

@@ -194,3 +194,29 @@ def test_solutions_that_no_float_holds_are_said_not_to_be_optimal(A, b):
     x, _, info = nnls(np.float32([[1e-30]]), np.float32([1e30]), full_output=True)
     assert np.isfinite(x).all()
     assert not info.converged.any()
+
+
+@given(st.integers(0, 10**6))
+def test_rotations_and_sums_of_twice_the_precision(seed):
+    """``rotate``, ``dot`` and ``axpy`` are exact to about 30 digits of the largest term."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((4, 5)) * 10.0 ** rng.uniform(-3, 3, (4, 5))
+    pairs = np.stack(twofold_pairs(values, rng.uniform(-0.5, 0.5, (4, 5))), axis=1)  # (4, 2, 5)
+    exact = [[Fraction(high) + Fraction(low) for high, low in zip(*pair, strict=True)] for pair in pairs.tolist()]
+    (c, s, *_), (a, b, *_) = exact[0], exact[1]
+    result = twofold.rotate(*pairs[0, :, 0], *pairs[0, :, 1], *pairs[1, :, 0], *pairs[1, :, 1])
+    for found, wanted in ((result[:2], c * a + s * b), (result[2:], c * b - s * a)):
+        assert abs(sum(map(Fraction, found)) - wanted) <= Fraction(2) ** -98 * (abs(c) + abs(s)) * (abs(a) + abs(b))
+    products = [x * y for x, y in zip(exact[2], exact[3], strict=True)]
+    assert abs(sum(map(Fraction, twofold.dot(pairs[2], pairs[3]))) - sum(products)) <= Fraction(2) ** -98 * sum(map(abs, products))
+    target = pairs[3].copy()
+    twofold.axpy(*pairs[0, :, 2], pairs[2], target)
+    for found, x, y in zip(target.T.tolist(), exact[2], exact[3], strict=True):
+        step = exact[0][2] * x
+        assert abs(sum(map(Fraction, found)) - (y + step)) <= Fraction(2) ** -98 * (abs(y) + abs(step))
+
+
+def twofold_pairs(values, share):
+    """Numbers of twice the precision: ``values`` and a share of the distance to the next float64."""
+    pairs = np.frompyfunc(lambda a, b: twofold.two_sum(a, b), 2, 1)(values, share * np.spacing(values))
+    return np.array([[pair[0] for pair in row] for row in pairs]), np.array([[pair[1] for pair in row] for row in pairs])
