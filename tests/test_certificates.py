@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from certificate_cases import NAMES, cases, dense_points, is_true, parts, sparse_points, spoil, with_part
-from cones import planted
+from cones import planted, unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
@@ -641,3 +641,12 @@ def test_columns_beyond_the_range_of_32_bits_keep_their_numbers():
     wide = 2**31 + 5
     M = csr("M", np.ones(2), np.array([1, wide - 1]), np.array([0, 2]), (1, wide))
     assert M.indices.tolist() == [1, wide - 1]
+
+
+def test_witnesses_about_rays_only_are_checked(case):
+    P, cone = case
+    everyone, c = np.arange(cone.n_rays), cone.certificate
+    G = -0.1 - unit(P[c.rays].toarray() if sp.issparse(P) else P[c.rays])
+    forged = forge(cone, rays_only=np.ones(cone.n_rays, bool), separated=c.rays, witnesses=(Vectors(everyone, G),))
+    with pytest.raises(CertificateError, match=r"ray 0 .* its witness proves a distance of -.* only"):
+        forged.verify(P)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conecollapse import NotOptimalWarning, nnls
-from conecollapse._nnls import twofold
+from conecollapse._nnls import careful, twofold
 from conecollapse._nnls.kernels import smallest_singular_value
 from conecollapse._nnls.problem import Problem
 from conecollapse._nnls.proof import SAFETY, ZERO_RESIDUAL
@@ -220,3 +220,11 @@ def twofold_pairs(values, share):
     """Numbers of twice the precision: ``values`` and a share of the distance to the next float64."""
     pairs = np.frompyfunc(lambda a, b: twofold.two_sum(a, b), 2, 1)(values, share * np.spacing(values))
     return np.array([[pair[0] for pair in row] for row in pairs]), np.array([[pair[1] for pair in row] for row in pairs])
+
+
+def test_a_triangle_of_twice_the_precision_is_solved_in_its_first_rows_and_nothing_else_is_written():
+    shapes = [(5, 2), (5, 2, 1), (5, 5, 2), (5, 2), (2, 1), (5, 2), (2, 1)]
+    state = careful.TwofoldState(np.zeros(5, np.int64), *(np.zeros(shape) for shape in shapes))
+    state.R[:, :, 0], state.qb[:, 0], state.ls[:] = np.triu(np.full((5, 5), 2.0)), [6, 4, 2, 9, 9], 7.0
+    careful._solve_triangle(state, 3)
+    np.testing.assert_array_equal(state.ls, [[1, 0], [1, 0], [1, 0], [7, 7], [7, 7]])

@@ -23,6 +23,8 @@ from conecollapse import (
     MultiplicativeNMF,
 )
 from conecollapse.blocks import open_table
+from conecollapse.geometry import streaming
+from conecollapse.geometry.parts import merge
 from conecollapse.tables import BlockedTable
 
 
@@ -358,3 +360,17 @@ def test_sizes_that_no_machine_could_index_are_refused(tmp_path, size):
     (tmp_path / "b.mtx").write_text(f"%%MatrixMarket matrix coordinate real general\n{size}\n1 1 5\n")
     with pytest.raises(InvalidInputError, match="says that it has"):
         open_table(tmp_path / "b.mtx")
+
+
+def test_a_point_takes_part_in_few_merges(monkeypatch):
+    """Of n blocks, merged two by two, each is in log n merges."""
+    merged = []
+
+    def counting(a, b):
+        merged.append(a.n_points + b.n_points)
+        return merge(a, b)
+
+    monkeypatch.setattr(streaming, "merge", counting)
+    P = np.random.default_rng(0).random((16, 5))
+    np.testing.assert_array_equal(Cone.from_blocks(P[k : k + 1] for k in range(16)).ray_indices, Cone.from_points(P).ray_indices)
+    assert sum(size for size in merged if size > 1) == 16 * 4
