@@ -142,64 +142,53 @@ def _solve_group(equations: NormalEquations, iterate: Iterate, rows: IntArray) -
 
 @kernel
 def _solve_small_groups(equations, iterate, groups, is_solved, start, stop):  # type: ignore[no-untyped-def]
-    """`solve_groups` for the groups ``start`` to ``stop``, each by a Cholesky factorization of our own."""
-    G, bounds = equations.G, groups.bounds
+    """`solve_groups` for the groups ``start`` to ``stop``, each by a Cholesky factorization ``G_FF = L L'`` of our own."""
+    G, C, X, Y = equations.G, equations.C, iterate.X, iterate.Y
+    rows, bounds = groups.rows, groups.bounds
     F = np.empty(groups.largest, np.int64)
     L = np.empty((groups.largest, groups.largest))
     z = np.empty(groups.largest)
     for g in range(start, stop):
-        first = groups.rows[bounds[g]]
         k = 0
         for j in range(len(G)):
-            if iterate.passive[first, j]:
+            if iterate.passive[rows[bounds[g]], j]:
                 F[k] = j
                 k += 1
-        is_solved[g] = _factorize(G, F, k, L)
-        if is_solved[g]:
-            for q in range(bounds[g], bounds[g + 1]):
-                _substitute(equations, iterate, groups.rows[q], F, k, L, z)
-
-
-@kernel
-def _factorize(G, F, k, L):  # type: ignore[no-untyped-def]
-    """``G_FF = L L'`` for the first ``k`` entries of ``F``; False if these columns are dependent."""
-    for a in range(k):
-        for b in range(a + 1):
-            s = G[F[a], F[b]]
-            for t in range(b):
-                s -= L[a, t] * L[b, t]
-            if a > b:
-                L[a, b] = s / L[b, b]
-            elif s > DEPENDENT_PIVOT * G[F[a], F[a]]:
-                L[a, a] = np.sqrt(s)
-            else:
-                return False
-    return True
-
-
-@kernel
-def _substitute(equations, iterate, i, F, k, L, z):  # type: ignore[no-untyped-def]
-    """Row ``i`` of ``X`` and ``Y`` by substitution with the factor ``L`` of its passive set; ``z`` is scratch."""
-    G, C, X, Y = equations.G, equations.C, iterate.X, iterate.Y
-    for a in range(k):
-        s = C[i, F[a]]
-        for t in range(a):
-            s -= L[a, t] * z[t]
-        z[a] = s / L[a, a]
-    for a in range(k - 1, -1, -1):
-        s = z[a]
-        for t in range(a + 1, k):
-            s -= L[t, a] * z[t]
-        z[a] = s / L[a, a]
-    for j in range(len(G)):
-        X[i, j] = 0.0
-        s = -C[i, j]
         for a in range(k):
-            s += G[j, F[a]] * z[a]
-        Y[i, j] = s
-    for a in range(k):
-        X[i, F[a]] = z[a]
-        Y[i, F[a]] = 0.0
+            for b in range(a + 1):
+                s = G[F[a], F[b]]
+                for t in range(b):
+                    s -= L[a, t] * L[b, t]
+                if a > b:
+                    L[a, b] = s / L[b, b]
+                elif s > DEPENDENT_PIVOT * G[F[a], F[a]]:
+                    L[a, a] = np.sqrt(s)
+                else:
+                    is_solved[g] = False
+                    L[a, a] = 1.0
+        if not is_solved[g]:
+            continue
+        for q in range(bounds[g], bounds[g + 1]):
+            i = rows[q]
+            for a in range(k):
+                s = C[i, F[a]]
+                for t in range(a):
+                    s -= L[a, t] * z[t]
+                z[a] = s / L[a, a]
+            for a in range(k - 1, -1, -1):
+                s = z[a]
+                for t in range(a + 1, k):
+                    s -= L[t, a] * z[t]
+                z[a] = s / L[a, a]
+            for j in range(len(G)):
+                X[i, j] = 0.0
+                s = -C[i, j]
+                for a in range(k):
+                    s += G[j, F[a]] * z[a]
+                Y[i, j] = s
+            for a in range(k):
+                X[i, F[a]] = z[a]
+                Y[i, F[a]] = 0.0
 
 
 @kernel

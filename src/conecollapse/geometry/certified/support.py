@@ -279,27 +279,22 @@ def _decide(lists, allowed, i, scratch, zero):  # type: ignore[no-untyped-def]
     Returns whether it was solved, the combination (unit coefficients), the functional on the support with its lift, and
     the distance that it proves (0 if none).
     """
-    sums = lists.sums
-    a, b = lists.ptr[i], lists.ptr[i + 1]
-    touched = _touched_points(lists, i, scratch)
-    contained = _contained_points(lists, allowed, i, touched, scratch.count)
-    x = lists.val[a:b] / sums[i]
-    S, h, f = np.empty(0, np.int64), np.empty(0), np.empty(0)
-    lift, distance = 0.0, 0.0
+    sums, first = lists.sums, lists.ptr[i]
+    touched, contained = _near_points(lists, allowed, i, scratch)
+    x = np.empty(lists.ptr[i + 1] - first)
+    for t in range(len(x)):
+        x[t] = lists.val[first + t] / sums[i]
+    solved = True
     if len(x) * (len(contained) + 1) <= SMALL_ENTRIES:
-        solved = True
-        S, h, r = _solve_small(_dense_slice(lists, contained, scratch.position, len(x)), x)
+        S, h, r = _solve_small(lists, contained, scratch.position, x)
     else:
-        solved, every, r = descend_by_sweeps(lists, contained, scratch.position, x, zero)
-        S = np.flatnonzero(every)
-        h = every[S]
-        if np.sqrt(dot(r, r)) <= zero * np.sqrt(dot(x, x)):
-            r[:] = 0.0
+        solved, S, h, r = descend_by_sweeps(lists, contained, scratch.position, x, zero)
+    f, lift, distance = np.empty(0), 0.0, 0.0
     if solved:
         for q in range(len(S)):
             h[q] *= sums[i] / sums[contained[S[q]]]
             S[q] = contained[S[q]]
-        if np.sqrt(dot(r, r)) > 0:
+        if np.sqrt(dot(r, r)) > 0.0:
             f, lift, distance = _lifted_functional(lists, i, r, touched, contained, scratch)
     for q in range(len(touched)):
         j = touched[q]
@@ -310,14 +305,17 @@ def _decide(lists, allowed, i, scratch, zero):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _touched_points(lists, i, scratch):  # type: ignore[no-untyped-def]
-    """The points that share a coordinate with ``u_i``; ``count`` and ``position`` of `Scratch` are filled."""
-    idx, post_ptr, post = lists.idx, lists.post_ptr, lists.post
-    a, b = lists.ptr[i], lists.ptr[i + 1]
-    most = np.int64(0)
+def _near_points(lists, allowed, i, scratch):  # type: ignore[no-untyped-def]
+    """The points that share a coordinate with ``u_i``, and those ``allowed`` whose support lies inside that of ``u_i``.
+
+    ``count`` and ``position`` of the scratch are filled.
+    """
+    ptr, idx, post_ptr, post = lists.ptr, lists.idx, lists.post_ptr, lists.post
+    a, b = ptr[i], ptr[i + 1]
+    n_touched = np.int64(0)
     for t in range(a, b):
-        most += post_ptr[idx[t] + 1] - post_ptr[idx[t]]
-    touched = np.empty(most, np.int64)
+        n_touched += post_ptr[idx[t] + 1] - post_ptr[idx[t]]
+    touched = np.empty(n_touched, np.int64)
     n_touched = np.int64(0)
     for t in range(a, b):
         scratch.position[idx[t]] = t - a
@@ -327,46 +325,38 @@ def _touched_points(lists, i, scratch):  # type: ignore[no-untyped-def]
                 touched[n_touched] = j
                 n_touched += 1
             scratch.count[j] += 1
-    return touched[:n_touched]
-
-
-@kernel
-def _contained_points(lists, allowed, i, touched, count):  # type: ignore[no-untyped-def]
-    """The ``allowed`` points whose support lies inside that of ``u_i``."""
-    ptr = lists.ptr
-    contained = np.empty(len(touched), np.int64)
+    contained = np.empty(n_touched, np.int64)
     n_contained = np.int64(0)
-    for q in range(len(touched)):
+    for q in range(n_touched):
         j = touched[q]
-        if j != i and count[j] == ptr[j + 1] - ptr[j] and allowed[j]:
+        if j != i and scratch.count[j] == ptr[j + 1] - ptr[j] and allowed[j]:
             contained[n_contained] = j
             n_contained += 1
-    return contained[:n_contained]
+    return touched[:n_touched], contained[:n_contained]
 
 
 @kernel
-def _dense_slice(lists, contained, position, dim):  # type: ignore[no-untyped-def]
-    """The contained points as dense rows of ``dim`` slice coordinates."""
+def _solve_small(lists, contained, position, x):  # type: ignore[no-untyped-def]
+    """Active set for ``x`` over the contained points: the places of those in use, their coefficients, and the residual.
+
+    It ends early once ``x`` has the highest price itself. A residual that counts as zero is set to zero.
+    """
     ptr, idx, val, sums = lists.ptr, lists.idx, lists.val, lists.sums
-    Z = np.zeros((len(contained), dim))
-    for q in range(len(contained)):
+    n, m = len(contained), len(x)
+    Z, weight = np.zeros((n, m)), np.ones(n)
+    candidates = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
+    for q in range(n):
+        candidates.column[q] = q
         j = contained[q]
         for t in range(ptr[j], ptr[j + 1]):
             Z[q, position[idx[t]]] = val[t] / sums[j]
-    return Z
-
-
-@kernel
-def _solve_small(Z, x):  # type: ignore[no-untyped-def]
-    """Active set for ``x`` over the rows of ``Z``, which ends early once ``x`` has the highest price itself: used rows, coefficients, r."""
-    n, m = Z.shape
     state = new_state(max(1, min(m, n)), m)
-    state.r[:] = x
-    candidates = Candidates(np.arange(n), np.zeros(n, np.bool_))
-    k, ending, _ = descend(Columns(Z, np.ones(n)), x, candidates, state, np.int64(0), SUPPORT_STOP, 3 * n + 3)
+    for t in range(m):
+        state.r[t] = x[t]
+    k, ending, _ = descend(Columns(Z, weight), x, candidates, state, np.int64(0), SUPPORT_STOP, 3 * n + 3)
     if ending == WITHIN_TOL:
         state.r[:] = 0.0
-    return state.S[:k].copy(), state.h[:k].copy(), state.r
+    return state.S[:k], state.h[:k], state.r
 
 
 @kernel
