@@ -105,8 +105,8 @@ for residual in (0.2, 0.3, 0.4):
 # Why?
 # ----
 # The *witness* of a picture is the difference between the picture and its nearest point in the cone. Its bright pixels are the reason for
-# the score: there the picture is brighter than the mixture of trusted digits that fits it best. The first row shows the pictures, the second
-# their witnesses.
+# the score: there the picture is brighter than the mixture of trusted digits that fits it best. The first row shows the pictures, the
+# second their witnesses.
 
 worst = np.vstack([planted[name][distance[name].argmax()] for name in planted])
 witness = detector.witness_samples(worst)
