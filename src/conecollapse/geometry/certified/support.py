@@ -246,7 +246,7 @@ def _choose_private(lists, covered, needed_distance, private, lift, start, stop)
 class Scratch(NamedTuple):
     """Room for one small problem after the other; all but ``position`` are zero between two of them."""
 
-    count: AnyArray  # (n_points,): how many coordinates of the support of u_i each point has
+    n_common: AnyArray  # (n_points,): how many coordinates of the support of u_i each point has
     position: AnyArray  # (dim,): the place of each coordinate in the support of u_i
     value: FloatArray  # (n_points,): f . u of each point
     within: FloatArray  # (n_points,): the mass of each point on the support of u_i
@@ -298,7 +298,7 @@ def _decide(lists, allowed, i, scratch, zero):  # type: ignore[no-untyped-def]
             f, lift, distance = _lifted_functional(lists, i, r, touched, contained, scratch)
     for q in range(len(touched)):
         j = touched[q]
-        scratch.count[j] = 0
+        scratch.n_common[j] = 0
         scratch.value[j] = 0.0
         scratch.within[j] = 0.0
     return solved, S, h, f, lift, distance
@@ -308,7 +308,7 @@ def _decide(lists, allowed, i, scratch, zero):  # type: ignore[no-untyped-def]
 def _near_points(lists, allowed, i, scratch):  # type: ignore[no-untyped-def]
     """The points that share a coordinate with ``u_i``, and those ``allowed`` whose support lies inside that of ``u_i``.
 
-    ``count`` and ``position`` of the scratch are filled.
+    ``n_common`` and ``position`` of the scratch are filled.
     """
     ptr, idx, post_ptr, post = lists.ptr, lists.idx, lists.post_ptr, lists.post
     a, b = ptr[i], ptr[i + 1]
@@ -321,15 +321,15 @@ def _near_points(lists, allowed, i, scratch):  # type: ignore[no-untyped-def]
         scratch.position[idx[t]] = t - a
         for p in range(post_ptr[idx[t]], post_ptr[idx[t] + 1]):
             j = post[p]
-            if scratch.count[j] == 0:
+            if scratch.n_common[j] == 0:
                 touched[n_touched] = j
                 n_touched += 1
-            scratch.count[j] += 1
+            scratch.n_common[j] += 1
     contained = np.empty(n_touched, np.int64)
     n_contained = np.int64(0)
     for q in range(n_touched):
         j = touched[q]
-        if j != i and scratch.count[j] == ptr[j + 1] - ptr[j] and allowed[j]:
+        if j != i and scratch.n_common[j] == ptr[j + 1] - ptr[j] and allowed[j]:
             contained[n_contained] = j
             n_contained += 1
     return touched[:n_touched], contained[:n_contained]
@@ -384,7 +384,7 @@ def _lifted_functional(lists, i, r, touched, contained, scratch):  # type: ignor
     lift = LEAST_LIFT
     for q in range(len(touched)):
         j = touched[q]
-        if j != i and value[j] > -rounding and scratch.count[j] < ptr[j + 1] - ptr[j]:
+        if j != i and value[j] > -rounding and scratch.n_common[j] < ptr[j + 1] - ptr[j]:
             outside = max(sums[j] - scratch.within[j] - rounding, 1e-300)
             lift = max(lift, (LIFT_MARGIN * max(value[j], 0.0) + rounding) / outside)
     # the values of contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
