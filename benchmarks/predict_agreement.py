@@ -1,6 +1,6 @@
 """How often `predict` of the training samples differs from `labels_`, method by method, in percent of the samples.
 
-``python benchmarks/predict_agreement.py [DATASET ...]``; by default DIGITS and those of the paper's small sets that are on this machine.
+``python benchmarks/predict_agreement.py [DATASET ...]``; by default those of the paper's small sets that are on this machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from conecollapse import (
 )
 from conecollapse.datasets import load
 
-DEFAULT = ("DIGITS", "AMLALL", "DUKE", "KHAN", "MED", "ORL", "WEBKB4")
+DEFAULT = ("AMLALL", "KHAN", "DUKE", "MED")
 MODELS = {
     "MultiplicativeNMF": MultiplicativeNMF(),
     "MultiplicativeNMF, Kullback-Leibler": MultiplicativeNMF(loss="kullback-leibler", max_iter=100),

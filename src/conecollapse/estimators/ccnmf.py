@@ -52,7 +52,7 @@ class CCNMF(OrthogonalNMF):
     Attributes
     ----------
     embedding_ : (n_samples, r) array
-        A; `labels_` are the largest entries of its rows.
+        A; `labels_` are the largest entries of its rows. `predict` of the training samples differs from them as in `OrthogonalNMF`.
     components_ : (r, n_features) array
         S V: the paper's W, transposed. On a graph its columns are samples; `top_features` and ``profiles_`` speak of features.
     cone_ : Cone
