@@ -1,4 +1,4 @@
-"""Scores of a clustering against known classes. All ignore the names of clusters and classes; labels score, they never choose."""
+"""Scores of a clustering against known classes. The names of clusters and classes do not matter; true labels are used only for scoring."""
 
 from __future__ import annotations
 

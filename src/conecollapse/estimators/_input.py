@@ -1,4 +1,4 @@
-"""What an estimator is given, as a checked table, with a word about rows and columns that hold nothing."""
+"""The input of an estimator as a checked table, with warnings about rows and columns that are all zero."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class CCNMF(OrthogonalNMF):
     Parameters
     ----------
     weighting : {"mass", "unit"}
-        How much each ray counts in stage 2: by the data it carries, or all the same, as in the paper.
+        How much each ray counts in stage 2: by the data it carries, or equally, as in the paper.
     cone : {"certified", "paper"} or Cone
         The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower. Or the cone of the
         features, found before: to go on after an interruption, or to try several ranks.

@@ -34,13 +34,13 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
         merged, kept = _merged_at(U, a, b, tol)
         if merged.residual <= merged.tol:
             return merged, kept
-        tol = merged.residual  # fewer rays can be told apart at it; with the same ones the residual is the same, and we are done
+        tol = merged.residual  # fewer rays are distinct at it; with the same ones the residual is the same, and we are done
         if tol >= 1:
             raise InvalidInputError("the tolerances of these cones are too coarse to merge them; make both with a smaller tol.")
 
 
 def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float) -> tuple[Certificate, IntArray]:
-    """The merged certificate when the stacked rays ``U`` are told apart at ``tol``, with a bound on all residuals, and the rays kept."""
+    """The merged certificate when the stacked rays ``U`` are distinguished at ``tol``, with a bound on all residuals, and the rays kept."""
     inner = certify(U, np.ones(U.shape[0]), tol)
     kept = inner.rays
     old = np.concatenate([a.rays, a.n_points + b.rays])
