@@ -91,7 +91,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     max_iter: int = 500
     random_state: Any = None
 
-    _is_orthogonal = False  # whether `orthogonality_` is reported, and W is the method's own
+    _is_orthogonal = False  # whether `orthogonality_` is reported, and W stays as the method left it
     _needs_every_sample = False  # whether each component must have a sample of its own
     _encodings_scale = False  # whether W scales with the data, rather than H
 
@@ -244,7 +244,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _numbered(self, result: Factorization, table: Table) -> Factorization:
         """The factors with W as `transform` has it, and components numbered by the sizes of their clusters."""
         self._H = result.H
-        if not self._is_orthogonal:
+        if self._embedding_encodes and not self._is_orthogonal:
             W = self._encode(table)
             result = replace(result, W=W, error=squared_error(table, W, result.H))
         weights = self._label_weights()
