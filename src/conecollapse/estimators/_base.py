@@ -23,7 +23,7 @@ from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest
 from conecollapse.estimators._input import check_range, check_table, generator, in_dtype, safe_unit, warn_of_empty, warn_of_samples
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.data import Factorization, squared_error
+from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
 from conecollapse.factorization.restarts import best_of_starts
@@ -238,15 +238,19 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _encode(self, rows: Table) -> AnyArray:
         """The codes over H of rows of the table that is factorized."""
-        equations = rows.row_equations(self._H)
-        return solve_rows(equations.G, equations.C)
+        return self._codes(rows.row_equations(self._H))
+
+    def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
+        """The codes from their normal equations; the sets of positive entries of ``start`` are tried first."""
+        return solve_rows(equations.G, equations.C, start)
 
     def _numbered(self, result: Factorization, table: Table) -> Factorization:
         """The factors with W as `transform` has it, and components numbered by the sizes of their clusters."""
         self._H = result.H
         if self._embedding_encodes and not self._is_orthogonal:
-            W = self._encode(table)
-            result = replace(result, W=W, error=squared_error(table, W, result.H))
+            equations = table.row_equations(result.H)
+            W = self._codes(equations, result.W > 0)
+            result = replace(result, W=W, error=equations.error(table.squared_norm, W))
         weights = self._label_weights()
         order = largest_first(self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H))
         self._H = result.H[order]

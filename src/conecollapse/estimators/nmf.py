@@ -146,9 +146,8 @@ class SparseNMF(BaseNMF):
             eta = eta if self.eta is None else eta / self._unit / self._unit
         return partial(anls, alpha=alpha, eta=eta, **self._stopping())
 
-    def _encode(self, rows: Table) -> AnyArray:
-        equations = rows.row_equations(self._H)
-        return solve_rows(equations.G + self.alpha, equations.C)
+    def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
+        return solve_rows(equations.G + self.alpha, equations.C, start)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -238,12 +237,9 @@ class OrthogonalNMF(BaseNMF):
         if self.solver not in SOLVERS:
             raise InvalidInputError(f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}.")
 
-    def _encode(self, rows: Table) -> AnyArray:
-        return self._codes(rows.row_equations(self._H))
-
-    def _codes(self, equations: Equations) -> AnyArray:
+    def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
         """One cluster for each row where supports are disjoint; else least squares."""
-        return solve_rows(equations.G, equations.C) if self.solver in RULES else one_cluster_codes(equations)
+        return super()._codes(equations, start) if self.solver in RULES else one_cluster_codes(equations)
 
     def _label_weights(self) -> AnyArray:
         return self._comparable(self._H)
