@@ -288,7 +288,10 @@ def _decide(lists, allowed, i, scratch, zero):  # type: ignore[no-untyped-def]
     if len(x) * (len(contained) + 1) <= SMALL_ENTRIES:
         S, h, r = _solve_small(lists, contained, scratch.position, x)
     else:
-        solved, S, h, r = descend_by_sweeps(lists, contained, scratch.position, x, zero)
+        solved, every, r = descend_by_sweeps(lists, contained, scratch.position, x, zero)
+        S, h = _positive(every)
+        if np.sqrt(dot(r, r)) <= zero * np.sqrt(dot(x, x)):
+            r[:] = 0.0
     f, lift, distance = np.empty(0), 0.0, 0.0
     if solved:
         for q in range(len(S)):
@@ -302,6 +305,18 @@ def _decide(lists, allowed, i, scratch, zero):  # type: ignore[no-untyped-def]
         scratch.value[j] = 0.0
         scratch.within[j] = 0.0
     return solved, S, h, f, lift, distance
+
+
+@kernel
+def _positive(every):  # type: ignore[no-untyped-def]
+    """The places of the positive coefficients, and these coefficients."""
+    S, h, k = np.empty(len(every), np.int64), np.empty(len(every)), np.int64(0)
+    for q in range(len(every)):
+        if every[q] > 0.0:
+            S[k] = q
+            h[k] = every[q]
+            k += 1
+    return S[:k], h[:k]
 
 
 @kernel

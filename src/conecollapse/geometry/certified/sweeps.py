@@ -22,10 +22,10 @@ LEAD = 0.05  # share of |r|^2 by which x must lead for an early end: at the opti
 
 @kernel
 def descend_by_sweeps(lists, contained, position, x, zero):  # type: ignore[no-untyped-def]
-    """Whether it came to an end, the places of the contained points in use, their coefficients (in slice coordinates), and the residual.
+    """Whether it came to an end, coefficients of the contained points (in slice coordinates), and the residual.
 
     ``lists`` are those of `support`, ``position`` maps a coordinate of ``x`` to its place, and ``zero`` is the share of ``|x|`` up to which
-    the residual counts as zero, and is set to zero.
+    the residual counts as zero.
     """
     ptr, idx, val, sums = lists.ptr, lists.idx, lists.val, lists.sums
     r = x.copy()
@@ -36,7 +36,6 @@ def descend_by_sweeps(lists, contained, position, x, zero):  # type: ignore[no-u
         for t in range(ptr[j], ptr[j + 1]):
             length2[q] += (val[t] / sums[j]) ** 2
     limit = zero * zero * dot(x, x)
-    ended = False
     for sweep in range(MAX_SWEEPS):
         highest = -np.inf
         look = sweep % LOOK_EVERY == LOOK_EVERY - 1
@@ -58,14 +57,5 @@ def descend_by_sweeps(lists, contained, position, x, zero):  # type: ignore[no-u
         if look:
             norm2 = dot(r, r)
             if norm2 <= limit or dot(r, x) - highest > LEAD * norm2:
-                ended = True
-                break
-    if np.sqrt(dot(r, r)) <= zero * np.sqrt(dot(x, x)):
-        r[:] = 0.0
-    S, k = np.empty(len(h), np.int64), np.int64(0)
-    for q in range(len(h)):
-        if h[q] > 0.0:
-            S[k] = q
-            h[k] = h[q]
-            k += 1
-    return ended, S[:k], h[:k], r
+                return True, h, r
+    return False, h, r
