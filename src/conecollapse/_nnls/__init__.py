@@ -293,7 +293,7 @@ def _check_start(x0: Any, n: int, k: int, flat: bool) -> BoolArray:
 
 
 class Outcome(NamedTuple):
-    """Coefficients of unit columns for each right-hand side, and what came of them."""
+    """Coefficients of unit columns for each right-hand side, and how the solve went."""
 
     H: FloatArray
     n_iter: IntArray
@@ -302,7 +302,7 @@ class Outcome(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What is known of the solutions of a block of right-hand sides."""
+    """What is known about the solutions of a block of right-hand sides."""
 
     rnorm: FloatArray
     kkt: FloatArray

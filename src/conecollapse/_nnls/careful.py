@@ -6,7 +6,7 @@ other by 2e-12, and yet 5e11 times their sum is (0, 1). With 32 digits (`twofold
 factorization of the passive columns, decides all of this up to a condition of about 1e25. It starts from the passive set that float64 has
 found. Columns and right-hand side are scaled by powers of two only, which changes no digit: the problem solved is the one that was given.
 
-The residual y of the end is orthogonal to the passive columns, and ``a_j . y`` is at most zero for the others. So no ``x >= 0`` has a
+The final residual y is orthogonal to the passive columns, and ``a_j . y`` is at most zero for the others. So no ``x >= 0`` has a
 smaller residual than ``|y|``, because ``|b - A x| |y| >= (b - A x) . y >= b . y = |y|^2``. What is returned is x rounded to float64,
 its residual norm, and ``|y|``: the caller sees how much larger rounding x alone has made the residual.
 """

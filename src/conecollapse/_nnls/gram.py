@@ -1,6 +1,6 @@
 """Non-negative least squares from products alone: ``min |A x - b|, x >= 0`` given only ``G = A'A`` and ``c = A'b``.
 
-This is the form that alternating methods ask for: many right-hand sides, few unknowns, and data that need not be dense, or at hand.
+Alternating methods need this form: they have many right-hand sides, few unknowns, and data that may be sparse or not in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A least-squares problem seen with unit columns, and what can be measured of its solutions with A itself."""
+"""A least-squares problem with columns scaled to unit length, and measurements of its solutions with A itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAFE_LENGTHS = 1e-100, 1e100  # lengths whose squares lose nothing
 
 
 class Measured(NamedTuple):
-    """What the residual of each row says of it."""
+    """What is measured of each row of coefficients."""
 
     rnorm: FloatArray
     kkt: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|
@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """``A`` seen with unit columns: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""
+    """``A`` with columns scaled to unit length: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""
 
     A: Points  # float64; columns whose squares would be lost are divided by ``units``, powers of two
     norms: FloatArray  # lengths of the columns as given

@@ -66,9 +66,9 @@ def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: 
 
 
 @kernel
-def least_residuals(G, H, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
+def least_residuals(gradients, H, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
     """`least_residual` for each row of gradients and coefficients."""
     least, rounding = np.empty(len(H)), np.empty(len(H))
     for i in range(len(H)):
-        least[i], rounding[i] = least_residual(G[i], H[i], hold_all, sigma[i], reach, dim, b_norm[i], r_norm[i])
+        least[i], rounding[i] = least_residual(gradients[i], H[i], hold_all, sigma[i], reach, dim, b_norm[i], r_norm[i])
     return least, rounding

@@ -22,7 +22,7 @@ from conecollapse.geometry.certified.given import prove_given
 from conecollapse.geometry.certified.proof import Proof, single_ray
 from conecollapse.geometry.certified.support import prove_sparse
 
-MOSTLY_FILLED = 0.1  # density above which supports say little about who can represent whom
+MOSTLY_FILLED = 0.1  # density above which supports say little about which points can represent which
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3

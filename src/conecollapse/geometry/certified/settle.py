@@ -2,9 +2,9 @@
 
 Most rays are confirmed by one product of their functionals with the points, most redundant points by the residual of
 their combination. What fails either test is *doubtful*: it is near the tolerance, or rounding spoiled it. Doubtful points
-are taken one after the other, each with the points that lean on it: if the points still alive represent all of these, it
-is deleted; otherwise it stays, and the residual that could not be removed is its witness. Since the living only
-become fewer, a witness found early still holds at the end.
+are taken one after the other, each with the points whose combinations use it: if the other points that are not yet deleted represent
+all of these, it is deleted; otherwise it stays, and the residual that could not be removed is its witness. Since points are only
+ever deleted, a witness found early still holds at the end.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def settle(
     out = Settled(~redundant, {}, {}, good)
     doubtful = np.flatnonzero(~sure & ~redundant)
     left = _prove_strong(U, sums, tol, doubtful, out)
-    leaning: dict[int, set[int]] = defaultdict(set)  # who has which point in its combination, or had
+    leaning: dict[int, set[int]] = defaultdict(set)  # the points whose combinations use a point, or once did
     for done, i in enumerate(left, start=1):
         _delete_or_keep(U, sums, tol, int(i), out, leaning)
         if progress is not None:
@@ -155,7 +155,7 @@ def project(U: Points, targets: FloatArray, **restriction: Any) -> ActiveSetResu
 
 
 def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settled, leaning: dict[int, set[int]]) -> None:
-    """Delete doubtful point i if the living represent it and all points ``leaning`` on it; else keep it, with a witness."""
+    """Delete doubtful point i if the other points represent it and all points ``leaning`` on it; else keep it, with a witness."""
     needy = np.array([i, *sorted(j for j in leaning[i] if i in out.combination[j][0])])
     others = out.alive.copy()
     others[i] = False

@@ -4,8 +4,9 @@ An active set for such a point would hold a dense factorization of thousands of 
 
 .. math:: h_j \\leftarrow \\max\\Big(0,\\ h_j + \\frac{r \\cdot q_j}{\\|q_j\\|^2}\\Big), \\qquad r = x - \\sum_j h_j q_j ,
 
-costs one pass over the entries for each sweep, and it need not converge: as soon as the residual leads from ``x`` to no other point, that
-is ``r . x > max_j r . q_j``, it is a functional that proves ``x`` a ray, and as soon as it is small enough ``x`` is inside.
+costs one pass over the entries for each sweep, and it need not converge: as soon as the residual has a larger
+product with ``x`` than with any other point, ``r . x > max_j r . q_j``, it is a functional that proves ``x`` a ray, and as soon as it is
+small enough ``x`` is inside.
 """
 
 from __future__ import annotations
