@@ -90,6 +90,12 @@ def test_a_single_line_of_numbers_is_data():
     assert layout_of([["3", "1", "4"]]) == Layout(header=False, names=False)
 
 
+def test_a_line_of_which_half_is_text_after_the_first_cell_is_a_heading():
+    below = [["1", "2", "3", "4", "5"], ["5", "0", "2", "7", "1"]]
+    assert layout_of([["7", "a", "b", "3", "4"], *below]).header
+    assert not layout_of([["7", "a", "2", "3", "4"], *below]).header
+
+
 def test_a_heading_of_numbers_is_no_sample_and_an_id_no_feature(tmp_path):
     table = read_table(write(tmp_path / "t.csv", "sample,2001,2002,2003\na,5,0,2\nb,1,1,7\n"))
     assert table.X.tolist() == [[5, 0, 2], [1, 1, 7]]

@@ -8,6 +8,7 @@ import errno
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -129,6 +130,20 @@ class TestCluster:
         assert run.rank.rank == run.model.n_components == 3
         assert results(run)["rank_reason"].startswith("the largest mean adjusted Rand index")
         assert run.parameters["n_components"] == "auto"
+
+    def test_auto_tries_two_to_ten_clusters_and_no_more_than_a_subsample_could_hold(self, monkeypatch):
+        tried = []
+
+        def chosen(_, candidates, **_options):
+            tried.append(list(candidates))
+            return SimpleNamespace(rank=2)
+
+        monkeypatch.setattr("conecollapse.runs.clustering.select_rank", chosen)
+        for n in (15, 5):
+            cluster(read_table(X[:n]), "auto", method="features")
+        assert tried == [list(range(2, 11)), [2, 3, 4]]
+        with pytest.raises(InvalidInputError, match="needs at least 3 samples, but there are 2"):
+            cluster(read_table(X[:2]), "auto")
 
     def test_sparse_float32_and_other_affinities(self):
         for table, method in ((sp.csr_array(X), "graph"), (X.astype(np.float32), "features"), (X, "knn")):
