@@ -67,6 +67,7 @@ TESTS = {
 }
 LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]  # slow; the first runs where TESTS names it
 SECONDS, TIMES = 90, 4  # a mutant's tests may take this long, and this many times what they take without it
+STILL = 300  # seconds without a test that ends, compilation included: the code is in a loop
 NO_TESTS = 5  # pytest's exit code where nothing was selected
 MEMORY = 16 * 2**30  # bytes of address space: a mutant that asks for more fails instead of filling the machine
 
@@ -368,16 +369,23 @@ class Copy:
             "OPENBLAS_NUM_THREADS": "1",
             "TMPDIR": str(self.tree),
         }
-        process = subprocess.Popen(
-            command, cwd=self.tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            start_new_session=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
-        )  # fmt: skip
-        try:
-            output = process.communicate(timeout=seconds)[0].decode(errors="replace")
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return None, ""
+        with tempfile.TemporaryFile(dir=self.tree) as log:
+            process = subprocess.Popen(
+                command, cwd=self.tree, env=environment, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                start_new_session=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+            )  # fmt: skip
+            begun = moved = time.monotonic()
+            size = 0
+            while process.poll() is None:
+                time.sleep(0.1)
+                now, written = time.monotonic(), os.fstat(log.fileno()).st_size
+                size, moved = written, now if written > size else moved
+                if now - begun > seconds or now - moved > STILL:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    return None, ""
+            log.seek(0)
+            output = log.read().decode(errors="replace")
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
         code = 0 if process.returncode == NO_TESTS else process.returncode
         return code, failed.group(1) if failed else output.strip()[-200:]
