@@ -19,7 +19,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import conecollapse.datasets
-from conecollapse import GraphCCNMF
+from conecollapse import Cone, GraphCCNMF
 from conecollapse.cli import main
 from conecollapse.datasets import load
 
@@ -345,3 +345,25 @@ def test_every_example_of_the_page_runs(run):
         assert line.startswith("$ conecollapse ")
         code, _, err = run(*shlex.split(line)[2:])
         assert code == 0, f"{line}: {err}"
+
+
+def test_a_run_whose_one_ray_claims_to_generate_everything_is_refused(tmp_path, run):
+    """A folder forged in all its parts: certificate, list of rays, indices and numbers agree, and one ray stands for 24 features."""
+    X = np.random.default_rng(0).random((30, 24))
+    np.save(tmp_path / "x.npy", X)
+    folder = tmp_path / "rays"
+    assert run("rays", str(tmp_path / "x.npy"), "--features-in", "columns", "--out", str(folder))[0] == 0
+    U = (X / np.linalg.norm(X, axis=0)).T
+    first = Cone.from_points(X.T[:1]).certificate
+    coefficients = sp.csr_array((U[1:] @ U[0], np.zeros(23, int), np.arange(25).clip(1) - 1), shape=(24, 1))
+    claims = {"n_points": 24, "leader": np.arange(24), "rays_only": np.array([True]), "coefficients": coefficients}
+    arrays = dict(np.load(folder / "factors.npz"))
+    Cone(U[:1], replace(first, **claims), ray_names=arrays["feature_names"][:1]).save(folder / "certificate.npz")
+    np.savez(folder / "factors.npz", **(arrays | {"ray_indices": np.array([0])}))
+    lines = (folder / "rays.csv").read_text(encoding="utf-8").splitlines()
+    (folder / "rays.csv").write_text("\n".join(lines[:2]) + "\n", encoding="utf-8")
+    facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    facts["results"]["n_rays"] = 1
+    (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    message = fails(run, "verify", str(folder))
+    assert "away from its combination of rays, more than tol = 1e-08" in message

@@ -5,9 +5,12 @@ Each statement is a function of what it quantifies over, so that `make fuzz` run
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,3 +167,14 @@ def test_nnls_reaches_the_exact_optimum(problem):
 def test_nnls_of_badly_scaled_rows_and_columns_is_optimal_or_says_that_it_is_not(problem):
     """A residual of 1e-12 of |b| counts as zero."""
     check_nnls(*problem, within=1.01, negligible=1e-12)
+
+
+@pytest.mark.slow
+def test_the_fuzzer_explores_and_says_how_to_replay():
+    """Its profile draws anew in each run, unlike that of the tests, and its seed is printed."""
+    assert settings.get_profile("repo").derandomize
+    assert not settings.get_profile("fuzz").derandomize
+    command = [sys.executable, str(Path(__file__).with_name("fuzz.py")), "--minutes", "0", "--seed", "7", "--family", "nnls"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert out.startswith("fuzz: seed 7\n")
+    assert out.rstrip().endswith("0 disagreements, seed 7")
