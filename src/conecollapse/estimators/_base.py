@@ -102,7 +102,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         affinity = resolve(self.affinity)
         self._joins_neighbours = self._compares_samples or (affinity is not None and affinity.is_graph)
         if self._joins_neighbours and not X.in_memory:
-            raise InvalidInputError(f"a graph of samples needs the whole table in memory, and X is {X.kind}; CCNMF() takes it as it is.")
+            raise InvalidInputError(f"a graph of samples needs the whole table in memory, and X is {X.kind}.")
         self._check_parameters(X, int((~empty).sum()))
         self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, X.is_rounded
         self._unit = safe_unit(X)

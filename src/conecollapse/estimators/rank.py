@@ -19,7 +19,7 @@ from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.estimators._input import generator, warn_of_empty
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table, as_table, recognised
 
 METHODS = ("stability", "consensus", "residual")
 SHARE = 0.8  # of the samples in each subsample of "stability"
@@ -82,7 +82,8 @@ def select_rank(
     >>> select_rank(X, [2, 3, 4, 5], random_state=0).rank
     3
     """
-    table = as_table(as_points(X, "X", needs="NMF needs X >= 0"))
+    known = recognised(X)
+    table = as_table(as_points(X if known is None else known.array, "X", needs="NMF needs X >= 0"))
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     if not isinstance(candidates, Iterable):

@@ -44,7 +44,9 @@ def _of_dask(X: Any) -> Table | None:
     return table_of(X)
 
 
-KINDS: tuple[Callable[[Any], Table | None], ...] = (_of_dask,)  # each makes a table of what it knows, else None
+KINDS: tuple[Callable[[Any], Table | None], ...] = (  # each makes a table of what it knows, else None
+    _of_dask,
+)
 
 
 def recognised(X: Any) -> Table | None:

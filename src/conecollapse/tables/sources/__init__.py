@@ -10,4 +10,8 @@ from conecollapse.tables.sources.mtx import MtxSource
 
 __all__ = ["READERS", "ArraySource", "Source"]
 
-READERS: dict[str, Any] = {".npy": NpySource, ".mtx": MtxSource, ".h5ad": H5adSource}
+READERS: dict[str, Any] = {
+    ".npy": NpySource,
+    ".mtx": MtxSource,
+    ".h5ad": H5adSource,
+}
