@@ -33,6 +33,7 @@ from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
 LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
 SMALL_ENTRIES = 2**18  # largest problem for an active set, in entries of its dense matrix; larger ones are swept
+AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
 ZERO_SWEPT = 0.02  # share of tol up to which the residual of a sweep counts as zero
 SUM_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # for each term of a sum
 SUPPORT_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-14)  # ends once the point has the highest price itself, or is inside
@@ -259,17 +260,23 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
 
     def work(start: int, stop: int) -> None:
         scratch = Scratch(np.zeros(m, np.int32), np.zeros(n, np.int32), np.zeros(m), np.zeros(m))
-        for i in points[start:stop]:
-            solved, S, h, f, lift, distance = _decide(lists, allowed, i, scratch, ZERO_SWEPT * tol)
-            if not solved:
-                continue
-            if distance > CLEAR * tol:
-                out.functional[int(i)] = (lists.idx[lists.ptr[i] : lists.ptr[i + 1]], f, lift)
-            elif len(S):
-                out.combination[int(i)] = (S, h)
+        for a in range(start, stop, AT_ONCE):
+            some = points[a : min(a + AT_ONCE, stop)]
+            decided = _decide_each(lists, allowed, some, scratch, ZERO_SWEPT * tol)
+            for i, (solved, S, h, f, lift, distance) in zip(some, decided, strict=True):
+                if solved and distance > CLEAR * tol:
+                    out.functional[int(i)] = (lists.idx[lists.ptr[i] : lists.ptr[i + 1]], f, lift)
+                elif solved and len(S):
+                    out.combination[int(i)] = (S, h)
 
     for_ranges(work, len(points), smallest=16)
     return out
+
+
+@kernel
+def _decide_each(lists, allowed, points, scratch, zero):  # type: ignore[no-untyped-def]
+    """`_decide` for each of ``points``."""
+    return [_decide(lists, allowed, i, scratch, zero) for i in points]
 
 
 @kernel
