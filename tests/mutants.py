@@ -51,6 +51,10 @@ TESTS = {
     "geometry/certified": ["test_cone_*", "test_exact*", "test_cone*", "test_merge*"],
     "geometry/certified/sweeps.py": ["test_cone_*", "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps"],
     "geometry/collapse.py": ["test_collapse*", "test_exact*"],
+    "geometry/cone.py": [
+        *("test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"),
+        "test_dask.py::test_cones_and_selectors_of_dask_arrays",
+    ],
     "geometry/cone_file.py": ["test_merge*", "test_certificates*", "test_streaming*"],
     "geometry/epsilon.py": ["test_epsilon*", "test_cone*", "test_merge*"],
     "geometry/invertible.py": ["test_estimators.py::test_diffusion_of_many_samples_is_applied_and_never_formed"],

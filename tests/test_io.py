@@ -158,6 +158,10 @@ class TestFrames:
     def test_duplicate_names_are_fine(self):
         assert read_table(FRAME.set_axis(["a", "a", "a"], axis=1)).feature_names.tolist() == ["a", "a", "a"]
 
+    def test_a_frame_without_columns_says_so(self):
+        with pytest.raises(InvalidInputError, match="has no columns of numbers"):
+            read_table(pd.DataFrame(index=ROWS))
+
     def test_a_column_of_text_is_named(self):
         frame = FRAME.assign(kind=["1", "x", "y", "z"])
         with pytest.raises(InvalidInputError, match=r"has 'x' where a number belongs, in row 2 .* column 4 \('kind'\)"):
@@ -188,6 +192,14 @@ class TestFrames:
         assert "obs" in table.why
         with pytest.raises(InvalidInputError, match="has no X"):
             read_table(empty)
+
+    def test_names_that_occur_twice_in_an_h5ad_file_are_fine(self, tmp_path):
+        anndata = pytest.importorskip("anndata")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = anndata.AnnData(X.astype(np.float32), obs=pd.DataFrame(index=["a"] * len(ROWS)), var=pd.DataFrame(index=COLUMNS))
+            data.write_h5ad(tmp_path / "t.h5ad")
+        assert read_table(tmp_path / "t.h5ad").sample_names.tolist() == ["a"] * len(ROWS)
 
 
 class TestTypes:
