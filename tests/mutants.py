@@ -53,6 +53,7 @@ TESTS = {
     "geometry/collapse.py": ["test_collapse*", "test_exact*"],
     "geometry/cone.py": [
         *("test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"),
+        "test_certificates*",
         "test_dask.py::test_cones_and_selectors_of_dask_arrays",
     ],
     "geometry/cone_file.py": ["test_merge*", "test_certificates*", "test_streaming*"],
