@@ -315,3 +315,10 @@ def test_right_hand_sides_of_extreme_scale_may_have_zeros(scale):
     big, size = nnls(A, b * scale)
     np.testing.assert_allclose(big / scale, x, rtol=1e-12)
     assert size / scale == pytest.approx(rnorm, rel=1e-12)
+
+
+def test_duals_of_zero_ask_for_no_exchange():
+    result = bpp.block_pivoting(np.eye(3), np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0]]), np.ones(2))
+    assert result.solved.all()
+    assert result.n_iter.tolist() == [1, 0]
+    np.testing.assert_array_equal(result.X, [[1, 0, 2], [0, 0, 0]])
