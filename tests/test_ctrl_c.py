@@ -33,6 +33,11 @@ sys.meta_path.insert(0, Finder)
 LAST = "conecollapse.runs.saving"  # imported when the command has begun
 
 
+def heed_ctrl_c():
+    """A process that was started in the background may ignore Ctrl-C, and hands that down."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def command(tmp_path):
     """Runs `conecollapse rays` after some code, which Python runs when it starts; exit code, stdout and stderr."""
@@ -43,7 +48,7 @@ def command(tmp_path):
         (tmp_path / "sitecustomize.py").write_text(before)
         arguments = [sys.executable, "-m", "conecollapse.cli", "rays", "table.npy", "--out", "out"]
         environment = os.environ | {"PYTHONPATH": path}
-        done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, preexec_fn=heed_ctrl_c)
         return done.returncode, done.stdout, done.stderr
 
     return run

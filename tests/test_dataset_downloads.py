@@ -84,7 +84,7 @@ def expect(name, checksum):
 
 
 def test_a_download_is_kept_and_recorded(site):
-    with pytest.warns(UserWarning, match=r"no checksum of 14cancer.xtrain, .* is known; .* its SHA-256 is recorded from now on"):
+    with pytest.warns(UserWarning, match=r"no checksum of 14cancer.xtrain, .* is known; .* its SHA-256 is recorded for later checks"):
         first = load("CANCER")
     assert first.source.startswith("downloaded from http://127.0.0.1")
     assert kept() == [f"CANCER/{name}" for name in ("14cancer.xtest", "14cancer.xtrain", "14cancer.ytest", "14cancer.ytrain", "SHA256SUMS")]
@@ -182,7 +182,9 @@ def test_a_killed_download_leaves_no_data(site, monkeypatch):
 def test_a_cache_that_cannot_be_written_to(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("CONECOLLAPSE_CACHE", str(tmp_path / "file"))
-    with pytest.raises(DatasetError, match=r"the cache folder '.*file' cannot be written to \(.*\); let CONECOLLAPSE_CACHE name a folder"):
+    with pytest.raises(
+        DatasetError, match=r"the cache folder '.*file' cannot be written to \(.*\); set CONECOLLAPSE_CACHE to another folder"
+    ):
         load("CITESEER")
     monkeypatch.setenv("CONECOLLAPSE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
