@@ -27,7 +27,7 @@ def memberships(model: Any, X: Any) -> FloatArray:
 
     A sample without an encoding belongs to the cluster of its label, or to all clusters equally where it has none.
     """
-    scores = np.asarray(model.transform(X), np.float64) * model._label_weights()
+    scores = np.asarray(model.transform(X), np.float64) * model.label_weights_
     sums = scores.sum(axis=1, keepdims=True)
     own = np.full_like(scores, 1 / scores.shape[1])
     if len(model.labels_) == len(scores):
