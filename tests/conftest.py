@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, settings
+from kernel_caches import drop_stale_kernels
 from setup_browser import find
 
 PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -17,18 +18,8 @@ settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK
 settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
 
-def _drop_stale_kernels() -> None:
-    """numba's cache follows a kernel's own file, not the files it imports kernels from: drop it all when any source is newer."""
-    root = Path(__file__).parents[1]
-    source, oldest = root / "src", root / ".venv-oldest" / "kernels"  # the second is the cache of make test-oldest
-    cached = [file for folder in (source, oldest) for kind in ("nbi", "nbc") for file in folder.rglob(f"*.{kind}")]
-    if cached and max(f.stat().st_mtime for f in source.rglob("*.py")) > min(f.stat().st_mtime for f in cached):
-        for file in cached:
-            file.unlink(missing_ok=True)
-
-
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    _drop_stale_kernels()
+    drop_stale_kernels(Path(__file__).parents[1])
 
 SLOW = {"browser", "cluster", "site"}  # fixtures that start other programs: the tests that use them are not in the quick tier
 

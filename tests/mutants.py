@@ -32,13 +32,14 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kernel_caches import PACKAGE, caches, reached_kernels
+
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = Path("src/conecollapse")
 AREAS = ("certificates", "_nnls", "geometry", "io", "runs")
 # Which tests are about which file: the longest prefix counts. Patterns of files, or one test; fast and telling ones first.
 TESTS = {
@@ -338,24 +339,6 @@ def checks_of(tree: Path, file: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def reached_kernels(tree: Path, file: str) -> list[str]:
-    """Files with kernels that import from ``file``, directly or not: numba has built its code and its constants into them."""
-    package = tree / PACKAGE
-    sources = {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
-    importers = defaultdict(set)
-    for name, source in sources.items():
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("conecollapse"):
-                module = "/".join(node.module.split(".")[1:])
-                for target in (f"{module}.py", f"{module}/__init__.py"):
-                    importers[target].add(name)
-    reached, new = {file}, {file}
-    while new:
-        new = {name for target in new for name in importers[target]} - reached
-        reached |= new
-    return sorted(name for name in reached if "@kernel" in sources[name])
-
-
 class Copy:
     """A copy of the repository in which one file at a time is changed."""
 
@@ -424,13 +407,6 @@ class Copy:
         self.drop(kernels)
         for file in caches(self.pristine, kernels):
             shutil.copy2(file, self.tree / file.relative_to(self.pristine))
-
-
-def caches(tree: Path, kernels: Iterable[str]) -> Iterator[Path]:
-    """numba's files for the kernels of these source files."""
-    for name in kernels:
-        path = tree / PACKAGE / name
-        yield from (path.parent / "__pycache__").glob(f"{path.stem}.*.nb[ic]")
 
 
 def copied(source: Path, target: Path) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 import pytest
-from mutants import AREAS, ROOT, TESTS, Finder, all_mutants, checks_of, drawn, is_whole, reached_kernels
+from kernel_caches import reached_kernels
+from mutants import AREAS, ROOT, TESTS, Finder, all_mutants, checks_of, drawn, is_whole
 
 
 def changes(source):
