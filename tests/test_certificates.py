@@ -300,7 +300,7 @@ def test_a_dropped_ray_is_refused(case):
         families.append(dataclasses.replace(some, of=some.of - (some.of > k)))
     certificate = dataclasses.replace(
         c, rays=c.rays[keep], rays_only=c.rays_only[keep], separated=c.separated[keep], witnesses=tuple(families),
-        coefficients=c.coefficients.tocsc()[:, keep].tocsr(),
+        coefficients=c.coefficients.tocsc()[:, keep].tocsr(), open=c.open[keep],
     )  # fmt: skip
     with pytest.raises(CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"):
         Cone(cone.rays[keep], certificate).verify(P)
@@ -454,6 +454,7 @@ def forged_rays(P, witnesses, tol=1e-8):
         "leader": everyone,
         "rays_only": np.zeros(m, bool),
         "coefficients": sp.csr_array((m, m)),
+        "open": np.zeros(m, bool),
     }
     return Cone(sp.csr_array(U) if sp.issparse(P) else U, dataclasses.replace(c, witnesses=(witnesses,), residual=0.0, **parts))
 
@@ -530,6 +531,7 @@ def weak_forgery(P, leader, represented, rays_only, separated, G):
         np.array(rays_only),
         np.array(separated),
         (Vectors(np.arange(c), G),),
+        np.zeros(c, bool),
     )
     return Cone((P / np.linalg.norm(P, axis=1, keepdims=True))[:c].copy(), cone)
 

@@ -16,9 +16,9 @@ def settled(monkeypatch):
     """The rays and combinations that were found when the rest is left to `settle`."""
     seen = []
 
-    def spy(U, sums, tol, sure, combination, progress):
+    def spy(U, sums, tol, sure, combination, *rest):
         seen.append((sure.copy(), {i: sorted(S.tolist()) for i, (S, _) in combination.items()}))
-        return settle(U, sums, tol, sure, combination, progress)
+        return settle(U, sums, tol, sure, combination, *rest)
 
     settle = support.settle
     monkeypatch.setattr(support, "settle", spy)

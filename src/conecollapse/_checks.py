@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, IntArray, Points, Sparse
+from conecollapse._types import AnyArray, Effort, IntArray, Points, Sparse
 
 SMALLEST_TOL = 1e-10  # a proof may lose 1 % of tol to rounding, and some n^1.5 roundoffs are lost in n dimensions
 LARGEST_ENTRY = 1e300
@@ -128,6 +128,13 @@ def check_tol(tol: Any) -> float:
             f"tol = {number:.3g} is below {SMALLEST_TOL:g}, the least that can be proven in float64; pass that or more."
         )
     return number
+
+
+def check_effort(effort: Any) -> Effort:
+    """How much work goes into a cone: "exact" or "quick"."""
+    if isinstance(effort, str) and effort in ("exact", "quick"):
+        return "exact" if effort == "exact" else "quick"
+    raise InvalidInputError(f'`effort` must be "exact" or "quick"; got {effort!r}.')
 
 
 def check_count(value: Any, name: str) -> int:

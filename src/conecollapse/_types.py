@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ Sparse: TypeAlias = Any  # a CSR array
 Points: TypeAlias = Any  # a dense array or a CSR array, one point in each row
 
 Progress: TypeAlias = Callable[[str, int, int], None] | None  # called as progress(stage, done, total)
+Effort: TypeAlias = Literal["exact", "quick"]  # "quick" leaves points open that are not decided soon
 
 
 class TableSizes:

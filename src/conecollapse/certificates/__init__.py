@@ -1,7 +1,7 @@
 """What a cone claims (`claims`), the vectors that prove it (`witnesses`), and the proof (`checker`, `blocked`)."""
 
 from conecollapse.certificates.blocked import check_blocks
-from conecollapse.certificates.checker import check
+from conecollapse.certificates.checker import check, check_cover
 from conecollapse.certificates.claims import AnyCertificate, ApproximateCertificate, Certificate, Verdict, plain, vectors
 from conecollapse.certificates.witnesses import KINDS, Combination, Metric, SparseVectors, Support, Vectors, Witnesses
 
@@ -19,6 +19,7 @@ __all__ = [
     "Witnesses",
     "check",
     "check_blocks",
+    "check_cover",
     "plain",
     "vectors",
 ]

@@ -74,8 +74,9 @@ class _Sums:
         self.to_leader, self.to_rays = np.zeros(len(self.members)), np.zeros(len(self.represented))
         self.through_leader = np.zeros(len(self.followers))
         self.off = np.zeros(len(c.rays))
-        self.of = np.concatenate([family.of for family in c.witnesses])
-        self.W = unit_peak(np.concatenate([family.W for family in c.witnesses if isinstance(family, Combination)]))
+        self.of = np.concatenate([np.zeros(0, np.int64), *(family.of for family in c.witnesses)])
+        weights = [family.W for family in c.witnesses if isinstance(family, Combination)]
+        self.W = unit_peak(np.concatenate([np.zeros((0, c.n_points)), *weights]))
         self.products, self.squares = np.zeros((len(self.of), c.n_points)), np.zeros(len(self.of))
         self.seen = 0
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from conecollapse._errors import CertificateError
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import form
-from conecollapse.certificates.claims import TOL_PRECISION, ApproximateCertificate, Certificate, Verdict, plain
+from conecollapse.certificates.claims import TOL_PRECISION, AnyCertificate, ApproximateCertificate, Certificate, Verdict, plain
 from conecollapse.certificates.witnesses import EPS, Support, Values, Witnesses, pieces, row_lengths
 
 ROOM = 0.01  # a witness may fall short of tol by this share, so that rounding leaves no gap between "within tol" and "proven beyond"
@@ -25,11 +25,7 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
     """
     c = plain(certificate)
     tol = c.tol if tol is None else tol
-    if P.shape != (c.n_points, c.dim):
-        raise CertificateError(
-            f"the certificate is about {c.n_points} points in dimension {c.dim}, but P has shape {P.shape}; "
-            "pass the points that the cone was made from."
-        )
+    _check_shape(P, c)
     if isinstance(c, Certificate) and any(isinstance(family, Support) for family in c.witnesses):
         P = sp.csr_array(P)
     with np.errstate(all="ignore"):  # what overflows becomes infinite or no number, and is refused as such
@@ -41,15 +37,35 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
             return Verdict(c.n_points, len(c.rays), tol, worst, None, weighting=c.weighting)
         check_structure(c, lengths)
         worst = _check_coverage(U, c, tol)
-        smallest = min(_check_family(U, c, family, tol) for family in c.witnesses)
+        smallest = min((_check_family(U, c, family, tol) for family in c.witnesses), default=np.inf)
     return verdict(c, tol, worst, smallest)
 
 
+def check_cover(P: Points, rays: Points | None, certificate: Certificate) -> float:
+    """As `check`, for all claims but those of the witnesses: these are the points, and the rays generate them. The largest residual."""
+    _check_shape(P, certificate)
+    with np.errstate(all="ignore"):
+        U, lengths = _unit_rows(P)
+        if rays is not None:
+            check_rays(U[certificate.rays], rays, certificate.rays)
+        check_structure(certificate, lengths)
+        return _check_coverage(U, certificate, certificate.tol)
+
+
+def _check_shape(P: Points, c: AnyCertificate) -> None:
+    if P.shape != (c.n_points, c.dim):
+        raise CertificateError(
+            f"the certificate is about {c.n_points} points in dimension {c.dim}, but P has shape {P.shape}; "
+            "pass the points that the cone was made from."
+        )
+
+
 def verdict(c: Certificate, tol: float, worst: float, smallest: float) -> Verdict:
-    """Of an exact cone. The distance is about the rays that are separated themselves."""
+    """Of a cone of numerical tolerance. The distance is about the rays that are separated themselves."""
     is_needed = c.separated != c.rays
     weak = int((c.rays_only & ~is_needed).sum())
-    return Verdict(c.n_points, len(c.rays), tol, worst, None if is_needed.all() else smallest, weak, int(is_needed.sum()))
+    distance = None if (is_needed | c.open).all() else smallest
+    return Verdict(c.n_points, len(c.rays), tol, worst, distance, weak, int(is_needed.sum()), int(c.open.sum()))
 
 
 def _unit_rows(P: Points) -> tuple[Points, FloatArray]:

@@ -6,7 +6,8 @@ Let :math:`u_i` be the points scaled to unit length. A certificate for the rays 
 - for every leader that is not a ray, coefficients :math:`h \ge 0` with :math:`\|u_i - \sum_k h_k u_k\| \le tol` over the rays: *the rays
   generate every point*. The other points of a group share the combination of their leader, so they may lie up to ``2 tol`` from theirs;
 - for every ray a witness (see `conecollapse.certificates.witnesses`) that separates it from all other leaders by more than ``tol``:
-  *no ray can be left out*.
+  *no ray can be left out*;
+- or, in place of a witness, the word that the ray is *open*: it is kept as a generator, and nothing is claimed about whether it is needed.
 
 Near the tolerance a weaker claim replaces the last one. If i and its twin j are each within ``tol`` of the other's cone, one of
 them must stay although neither is ``tol`` away from all other points. Such a ray i (``rays_only``) comes with a leader j (often
@@ -46,7 +47,8 @@ class Certificate:
     coefficients: Sparse  # (n_points, c); rows of leaders that are not rays, the others are empty
     rays_only: BoolArray  # (c,) the witness separates from the cone of the other rays, not of all other points
     separated: IntArray  # (c,) the point that the witness separates: the ray itself, unless rays_only
-    witnesses: tuple[Witnesses, ...]  # families that together have one witness for each ray
+    witnesses: tuple[Witnesses, ...]  # families that together have one witness for each ray that is not open
+    open: BoolArray  # (c,) kept as a generator without proof that it is needed
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Verdict:
     smallest_distance: float | None  # proven lower bound on a ray's distance from the cone of the others; None: not claimed
     n_rays_only: int = 0  # rays that are proven clear of the other rays, but not of all other points
     n_needed: int = 0  # rays without which another point is not generated; `smallest_distance` is not about these
+    n_open: int = 0  # rays that nothing is claimed about but that they are kept; `smallest_distance` is not about these
     weighting: str = "unit"
 
     def __str__(self) -> str:
@@ -89,11 +92,19 @@ class Verdict:
         unit = "" if self.weighting == "unit" else f" of the longest of the {points}"
         rays = "1 ray generates" if self.n_rays == 1 else f"{self.n_rays} rays generate"
         proven = f"{rays} all {self.n_points} {points} to within {self.largest_residual:.3g}{unit} (tol = {self.tol:.3g})"
+        if not self.n_open:
+            return f"{proven}{self._apart(points)}."
+        count = "1 of the rays is" if self.n_open == 1 else f"{self.n_open} of the rays are"
+        return f"{proven}{self._apart(points)}. {count} open: not proven to be needed."
+
+    def _apart(self, points: str) -> str:
+        """What is proven about the distances between the rays."""
         if self.smallest_distance is None or self.n_rays == 1:
-            return proven + "."
+            return ""
         weak = f" ({self.n_rays_only} of them: of the other rays)" if self.n_rays_only else ""
         needed = f", but for {self.n_needed} without which another of the {points} would not be generated" if self.n_needed else ""
-        return f"{proven}, and each is at least {self.smallest_distance:.3g} away from the cone of the others{weak}{needed}."
+        each = "each" if not self.n_open else f"each of {self.n_rays - self.n_open}"
+        return f", and {each} is at least {self.smallest_distance:.3g} away from the cone of the others{weak}{needed}"
 
 
 def plain(c: Any) -> AnyCertificate:
@@ -117,6 +128,10 @@ def plain(c: Any) -> AnyCertificate:
             form.refuse("weighting", f'it must be "unit" or "mass", not {c.weighting!r}')
         longest = form.number("longest", c.longest, 0.0, float(np.finfo(np.float64).max))
         return ApproximateCertificate(tol, n_points, dim, rays, c.weighting, longest, coefficients)
+    is_open = form.flags("open", c.open, len(rays))
+    rays_only = form.flags("rays_only", c.rays_only, len(rays))
+    for k in np.flatnonzero(is_open & rays_only)[:1]:
+        form.refuse("open", f"ray {k} is open, so that it has no witness, but 'rays_only' speaks of one")
     return Certificate(
         tol=tol,
         residual=form.number("residual", c.residual, 0.0, tol * (1 + TOL_PRECISION)),
@@ -125,9 +140,10 @@ def plain(c: Any) -> AnyCertificate:
         rays=_increasing(rays),
         leader=form.indices("leader", c.leader, n_points, -1, n_points),
         coefficients=coefficients,
-        rays_only=form.flags("rays_only", c.rays_only, len(rays)),
+        rays_only=rays_only,
         separated=form.indices("separated", c.separated, len(rays), 0, n_points),
-        witnesses=_families(c.witnesses, len(rays), n_points, dim),
+        witnesses=_families(c.witnesses, is_open, n_points, dim),
+        open=is_open,
     )
 
 
@@ -137,13 +153,16 @@ def _increasing(rays: IntArray) -> IntArray:
     return rays
 
 
-def _families(given: Any, n_rays: int, n_points: int, dim: int) -> tuple[Witnesses, ...]:
+def _families(given: Any, is_open: BoolArray, n_points: int, dim: int) -> tuple[Witnesses, ...]:
     if type(given) is not tuple or any(type(family) not in KINDS for family in given):
         form.refuse("witnesses", "they must be a tuple of families of witnesses")
+    n_rays = len(is_open)
     families: tuple[Witnesses, ...] = tuple(type(family).plain(family, n_rays, n_points, dim) for family in given)
     counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *(family.of for family in families)]), minlength=n_rays)
-    for k in np.flatnonzero(counts != 1)[:1]:
-        form.refuse("witnesses", f"ray {k} has {counts[k]} of them; each ray needs exactly one")
+    for k in np.flatnonzero(is_open & (counts > 0))[:1]:
+        form.refuse("witnesses", f"ray {k} has {counts[k]} of them, but it is open; an open ray has none")
+    for k in np.flatnonzero(~is_open & (counts != 1))[:1]:
+        form.refuse("witnesses", f"ray {k} has {counts[k]} of them; each ray needs exactly one, unless it is open")
     return families
 
 

@@ -14,6 +14,7 @@ from conecollapse._checks import (
     as_points,
     check_callable,
     check_columns,
+    check_effort,
     check_finite,
     check_positive,
     check_size,
@@ -24,8 +25,8 @@ from conecollapse._errors import CertificateError, InvalidInputError
 from conecollapse._linalg import as_dense, combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads, serial_blas
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Progress, Sparse
-from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks
+from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, IntArray, Points, Progress, Sparse
+from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks, check_cover, plain
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
@@ -78,7 +79,9 @@ class Cone:
         self.history = history
 
     @classmethod
-    def from_points(cls, P: Any, tol: float = 1e-8, *, n_jobs: int | None = None, progress: Progress = None) -> Cone:
+    def from_points(
+        cls, P: Any, tol: float = 1e-8, effort: Effort = "exact", *, n_jobs: int | None = None, progress: Progress = None
+    ) -> Cone:
         r"""The exact cone of the rows of ``P``, with a certificate.
 
         Rows are scaled to unit length and rows within ``tol`` of each other form one group. A group is an extreme ray when
@@ -96,6 +99,9 @@ class Cone:
             Numerical tolerance on distances between unit points. Near it the definition can contradict itself (two twins,
             each within ``tol`` of the other's cone); such rays are kept one by one and claim less, see
             `conecollapse.certificates`. Points that were rounded to float32 need about 1e-6; a warning says so.
+        effort : {"exact", "quick"}
+            "quick" spends about two products of the points with their transpose. What is not decided by then stays *open*: kept among the
+            rays, so that the cone is the same, without proof that it is needed (`open_points`). `prove` goes on from there.
         n_jobs : int, optional
             Threads to use; all available ones by default.
         progress : callable, optional
@@ -104,7 +110,7 @@ class Cone:
         Returns
         -------
         Cone
-            `verify` proves that its rays generate all points to within ``tol`` and that none can be left out.
+            `verify` proves that its rays generate all points to within ``tol`` and that none but the open ones can be left out.
 
         Examples
         --------
@@ -117,7 +123,7 @@ class Cone:
         >>> cone.contains([[3, 1], [1, -1]])
         array([ True, False])
         """
-        tol = check_tol(tol)
+        tol, effort = check_tol(tol), check_effort(effort)
         check_callable(progress, "progress")
         if (table := as_blocked(P)) is not None:
             return cls._of(part_of_table(table.transposed(), tol))
@@ -125,7 +131,7 @@ class Cone:
         warn_if_too_coarse(points.dtype, tol)
         with limit_threads(n_jobs):
             U, lengths = unit_rows(points)
-            certificate = certify(U, lengths, tol, progress=progress)
+            certificate = certify(U, lengths, tol, progress=progress, effort=effort)
         return cls(U[certificate.rays], certificate, ray_names=row_labels(P, certificate.rays))
 
     @classmethod
@@ -310,8 +316,14 @@ class Cone:
         return self.certificate.rays
 
     @property
+    def open_points(self) -> IntArray:
+        """Rays that are *open*: points that were kept because it was not decided whether the others generate them; see `prove`."""
+        certificate = self.certificate
+        return self.ray_indices[certificate.open] if isinstance(certificate, Certificate) else self.ray_indices[:0]
+
+    @property
     def n_rays(self) -> int:
-        """Number of rays, c."""
+        """Number of rays, c, open ones included."""
         return len(self.certificate.rays)
 
     @property
@@ -400,6 +412,43 @@ class Cone:
         mine, theirs = (Part(cone.n_points, cone.rays, cone._exact("merge"), cone.ray_names) for cone in (self, other))
         return Cone._of(merge(mine, theirs))
 
+    def prove(self, P: Any, *, n_jobs: int | None = None, progress: Progress = None) -> Cone:
+        """The same cone without open points: each is proven to be a ray, or left out with a combination of rays that replaces it.
+
+        What is proven about the other points is kept, not searched for again. The result is as exact as that of `from_points`.
+
+        Parameters
+        ----------
+        P : (n_points, dim) array, sparse array or data frame
+            The points that the cone was made from.
+        n_jobs, progress
+            As in `from_points`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from conecollapse import Cone
+        >>> P = np.random.default_rng(0).random((2000, 10))
+        >>> quick = Cone.from_points(P, effort="quick")
+        >>> cone = quick.prove(P)
+        >>> len(quick.open_points) > len(cone.open_points) == 0
+        True
+        >>> cone.ray_indices.tolist() == Cone.from_points(P).ray_indices.tolist()
+        True
+        """
+        check_callable(progress, "progress")
+        certificate = plain(self._exact("prove"))
+        assert isinstance(certificate, Certificate)
+        points = as_points(P)
+        check_cover(points, self._rays, certificate)
+        self._check_names(row_labels(P, self.ray_indices))
+        if not certificate.open.any():
+            return self
+        with limit_threads(n_jobs):
+            U, lengths = unit_rows(points)
+            proven = certify(U, lengths, certificate.tol, progress=progress, known=certificate)
+        return Cone(U[proven.rays], proven, ray_names=self._names_of(proven.rays, P))
+
     def verify(self, P: Any, tol: float | None = None) -> Verdict:
         """Check every claim about ``P`` without any solver; raises `CertificateError` naming the first that fails.
 
@@ -444,7 +493,8 @@ class Cone:
 
     def __repr__(self) -> str:
         kind = "approximate " if isinstance(self.certificate, ApproximateCertificate) else ""
-        return f"<{kind}Cone: {self.n_rays} rays of {self.n_points} points in dimension {self.dim}, tol={self.tol:.3g}>"
+        is_open = f" ({len(self.open_points)} open)" if len(self.open_points) else ""
+        return f"<{kind}Cone: {self.n_rays} rays{is_open} of {self.n_points} points in dimension {self.dim}, tol={self.tol:.3g}>"
 
     def _check_names(self, names: AnyArray | None) -> None:
         """The rays are called as the points are, where both have names."""
@@ -456,6 +506,13 @@ class Cone:
             raise CertificateError(
                 f"ray {k} (point {self.ray_indices[k]}): it is called {str(self.ray_names[k])!r}, but {str(names[k])!r} in P."
             )
+
+    def _names_of(self, rays: IntArray, P: Any) -> AnyArray | None:
+        """Labels of these points, by ``P`` or by this cone."""
+        names = row_labels(P, rays)
+        if names is None and self.ray_names is not None and np.isin(rays, self.ray_indices).all():
+            names = self.ray_names[np.searchsorted(self.ray_indices, rays)]
+        return names
 
     def _exact(self, what: str) -> Certificate:
         if not isinstance(self.certificate, Certificate):

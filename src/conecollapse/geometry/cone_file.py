@@ -20,7 +20,7 @@ from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points
 from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertificate, Certificate, Witnesses, form, plain
 
-FORMAT = "conecollapse-cone-2"
+FORMAT = "conecollapse-cone-3"
 FAMILY = "conecollapse-cone-"
 _SCALARS = {"tol": float, "residual": float, "longest": float, "n_points": int, "dim": int, "weighting": str}
 

@@ -34,5 +34,6 @@ def part_of_invertible(inverse: Sparse, tol: float) -> Part:
         rays_only=np.zeros(n, bool),
         separated=everyone,
         witnesses=(witnesses,),
+        open=np.zeros(n, bool),
     )
     return Part(n, None, certificate)

@@ -9,20 +9,23 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, pair_distances, residuals
-from conecollapse._types import IntArray, Points
+from conecollapse._types import Effort, IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified import certify
 
 ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a residual that is measured in another order
 
 
-def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certificate) -> tuple[Certificate, IntArray]:
+def merge_certificates(
+    rays_a: Points, a: Certificate, rays_b: Points, b: Certificate, effort: Effort = "exact"
+) -> tuple[Certificate, IntArray]:
     """Certificate about the points of ``a`` followed by those of ``b``, and which of the stacked rays it keeps.
 
     The rays alone are certified first. A point with coefficients ``h`` over its own cone's rays then has ``h C`` over the merged
     ones, where the rows of ``C`` express each old ray by the new: unit vectors for those that stayed. Residuals add up, so near the
     tolerance the merged cone may guarantee only a larger one. That one becomes its ``tol``, and the rays must be clear of each other by it:
-    they are certified again.
+    they are certified again. The rays of the result are proven against each other, open or not before; with ``effort="quick"`` some may
+    be left open.
     """
     if sp.issparse(rays_a) and sp.issparse(rays_b):
         U = sp.csr_array(sp.vstack([rays_a, rays_b]))
@@ -31,7 +34,7 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
         U = np.vstack([as_dense(part) for part in (rays_a, rays_b)])
     tol = max(a.tol, b.tol)
     while True:
-        merged, kept = _merged_at(U, a, b, tol)
+        merged, kept = _merged_at(U, a, b, tol, effort)
         if merged.residual <= merged.tol:
             return merged, kept
         tol = merged.residual  # fewer rays are distinct at it; with the same ones the residual is the same, and we are done
@@ -39,9 +42,9 @@ def merge_certificates(rays_a: Points, a: Certificate, rays_b: Points, b: Certif
             raise InvalidInputError("the tolerances of these cones are too coarse to merge them; make both with a smaller tol.")
 
 
-def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float) -> tuple[Certificate, IntArray]:
+def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float, effort: Effort) -> tuple[Certificate, IntArray]:
     """The merged certificate when the stacked rays ``U`` are distinguished at ``tol``, with a bound on all residuals, and the rays kept."""
-    inner = certify(U, np.ones(U.shape[0]), tol)
+    inner = certify(U, np.ones(U.shape[0]), tol, effort=effort)
     kept = inner.rays
     old = np.concatenate([a.rays, a.n_points + b.rays])
 
@@ -72,7 +75,7 @@ def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float) -> tuple[C
         n_points=len(leader),
         rays=rays,
         leader=leader,
-        rays_only=np.ones(len(rays), bool),
+        rays_only=~inner.open,
         separated=old[inner.separated],
         coefficients=H,
     )

@@ -15,17 +15,18 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import dense_rows, merge_colinear, take_rows
 from conecollapse._threads import serial_blas
-from conecollapse._types import FloatArray, IntArray, Points, Progress
+from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.given import prove_given
-from conecollapse.geometry.certified.proof import Proof, single_ray
+from conecollapse.geometry.certified.proof import Known, Proof, single_ray
 from conecollapse.geometry.certified.support import prove_sparse
 
 MOSTLY_FILLED = 0.1  # density above which supports say little about which points can represent which
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3
+SMALL_WORK = 2**25  # multiplications of one product up to which the exact cone costs next to nothing
 DENSE_POINTS = 2**27  # entries up to which a mostly filled sparse matrix may be made dense
 
 __all__ = ["certify", "group"]
@@ -41,20 +42,36 @@ def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, IntArra
     return leader, np.flatnonzero(leader == np.arange(U.shape[0]))
 
 
-def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = None, progress: Progress = None) -> Certificate:
+def certify(
+    U: Points,
+    lengths: FloatArray,
+    tol: float,
+    rays: IntArray | None = None,
+    progress: Progress = None,
+    *,
+    effort: Effort = "exact",
+    known: Certificate | None = None,
+) -> Certificate:
     """Certificate of the cone of the unit rows ``U`` (``lengths`` 0 marks zero points).
 
     With ``rays`` the claim to prove is given: these points, leaders of their groups, are the rays. Otherwise they are found. Where
     rounding spoils the proof of a ray near ``tol``, the cone is certified at a larger tolerance, with a warning.
+
+    With ``effort="quick"`` at most about two products are spent, and what is not decided then is left open; points so few that they
+    cost next to nothing are decided all the same. A certificate that is ``known`` about the same points at ``tol`` is gone on from.
     """
     wanted = tol
     while True:
-        leader, leaders = group(U, lengths, tol)
+        leader, leaders = group(U, lengths, tol) if known is None else (known.leader, known_leaders(known))
         V = take_rows(U, leaders)
         with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
-            proof = _prove(V, tol, None if rays is None else np.intersect1d(leaders, rays, return_indices=True)[1], progress)
+            if rays is not None and len(leaders) > 1:
+                proof = prove_given(V, np.intersect1d(leaders, rays, return_indices=True)[1], tol)
+            else:
+                proof = _prove(V, tol, progress, effort, None if known is None else Known.from_certificate(known, leaders))
         if proof.is_proven:
             break
+        known = None  # its claims are at the smaller tolerance
         tol *= COARSER
         if tol > COARSEST:
             raise InvalidInputError("the points are too ill conditioned: rounding hides whether some of them are rays.")
@@ -66,14 +83,21 @@ def certify(U: Points, lengths: FloatArray, tol: float, rays: IntArray | None = 
     return proof.certificate(U, leaders, leader, tol)
 
 
-def _prove(V: Points, tol: float, rays: IntArray | None, progress: Progress) -> Proof:
+def known_leaders(c: Certificate) -> IntArray:
+    """The leaders that a certificate names."""
+    return np.flatnonzero(c.leader == np.arange(c.n_points))
+
+
+def _prove(V: Points, tol: float, progress: Progress, effort: Effort, known: Known | None) -> Proof:
     if V.shape[0] == 1:
         return single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
-    if rays is not None:
-        return prove_given(V, rays, tol)
+    entries = V.nnz if sp.issparse(V) else V.shape[0] * V.shape[1]
+    if V.shape[0] * entries <= SMALL_WORK:
+        effort = "exact"
+    if known is not None and not known.sure.any():
+        known = None
     if not sp.issparse(V):
-        return prove_dense(V, tol, progress)
-    entries = V.shape[0] * V.shape[1]
-    if V.nnz > MOSTLY_FILLED * entries and entries <= DENSE_POINTS:
-        return prove_dense(V.toarray(), tol, progress)
-    return prove_sparse(V, tol, progress)
+        return prove_dense(V, tol, progress, effort=effort, known=known)
+    if entries > MOSTLY_FILLED * V.shape[0] * V.shape[1] and V.shape[0] * V.shape[1] <= DENSE_POINTS:
+        return prove_dense(V.toarray(), tol, progress, effort=effort, known=known)
+    return prove_sparse(V, tol, progress, effort=effort, known=known)

@@ -9,24 +9,38 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._threads import for_ranges
-from conecollapse._types import BoolArray, FloatArray, Progress
+from conecollapse._types import BoolArray, Effort, FloatArray, Progress
 from conecollapse.certificates import Metric
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import largest_products
-from conecollapse.geometry.certified.proof import Proof
-from conecollapse.geometry.certified.search import RAY, UNDECIDED, search
+from conecollapse.geometry.certified.proof import Known, Proof
+from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.geometry.certified.settle import CLEAR, EPS, confirm, settle
 
 HIGH_DIMENSION = 200
 POWER_LOW, POWER_HIGH = 0.35, 0.5  # fully whitened products prove most; milder scaling keeps active sets shorter
 
 
-def prove_dense(U: FloatArray, tol: float, progress: Progress = None) -> Proof:
-    """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations."""
+def prove_dense(U: FloatArray, tol: float, progress: Progress = None, *, effort: Effort = "exact", known: Known | None = None) -> Proof:
+    """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations.
+
+    With ``effort="quick"`` what the product does not prove is left open. What is ``known`` is not proven again.
+    """
     n = U.shape[1]
     frame = Frame.of(U, POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
-    lead, by_product, offset = _lead_in_own_direction(frame, U, tol, progress)
-    found = search(frame, np.where(lead, RAY, UNDECIDED), progress)
+    if known is None:
+        lead, by_product, offset = _lead_in_own_direction(frame, U, tol, progress)
+        led = np.flatnonzero(by_product)
+        families: tuple[Metric, ...] = (Metric(led, frame.T, frame.centre, offset[led]),)
+        status = np.where(lead, RAY, UNDECIDED)
+    else:
+        lead = by_product = known.sure
+        families = ()
+        status = np.where(lead, RAY, np.where(known.undecided, UNDECIDED, REDUNDANT))
+    if effort == "quick":
+        settled = settle(U, frame.sums, tol, by_product, {} if known is None else known.combination, progress, effort)
+        return Proof.of_settled(settled, {}, n, *families, known=known)
+    found = search(frame, status, progress)
     functional = found.functional | {int(i): frame.Z[i] for i in np.flatnonzero(lead & ~by_product)}
 
     claimed = np.array(sorted(functional), np.int64)
@@ -34,12 +48,12 @@ def prove_dense(U: FloatArray, tol: float, progress: Progress = None) -> Proof:
     G, proven = confirm(A, claimed, U, frame.sums, tol)
     sure = by_product.copy()
     sure[claimed[proven]] = True
-    combination = {i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in found.combination.items()}
+    combination = {} if known is None else dict(known.combination)
+    combination |= {i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in found.combination.items()}
     settled = settle(U, frame.sums, tol, sure, combination, progress)
 
     witness = dict(zip(claimed[proven].tolist(), G[proven], strict=True))
-    led = np.flatnonzero(by_product)
-    return Proof.of_settled(settled, witness, n, Metric(led, frame.T, frame.centre, offset[led]))
+    return Proof.of_settled(settled, witness, n, *families, known=known)
 
 
 def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Progress) -> tuple[BoolArray, BoolArray, FloatArray]:

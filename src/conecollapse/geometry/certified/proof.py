@@ -14,6 +14,41 @@ from conecollapse.geometry.certified.settle import Settled
 
 
 @dataclass(frozen=True)
+class Known:
+    """What a certificate has proven about the leaders, which are numbered 0, 1, ... here.
+
+    Rays that are clear of the other rays only are not among it: another ray may come to light.
+    """
+
+    sure: BoolArray  # proven to be rays, whatever the others are
+    combination: dict[int, tuple[IntArray, FloatArray]]  # of leaders that are no rays; some may lean on points that are not sure
+    families: tuple[Witnesses, ...]  # the witnesses of the sure rays
+
+    @classmethod
+    def from_certificate(cls, c: Certificate, leaders: IntArray) -> Known:
+        """What ``c`` proves, if its leaders are these."""
+        rays, H = np.searchsorted(leaders, c.rays), c.coefficients
+        sure = np.zeros(len(leaders), bool)
+        is_sure = ~c.open & ~c.rays_only
+        sure[rays[is_sure]] = True
+        rows = np.flatnonzero(np.diff(H.indptr))
+        parts = ((rays[H.indices[a:b]], H.data[a:b]) for a, b in zip(H.indptr[rows], H.indptr[rows + 1], strict=True))
+        kept = (family.take(np.flatnonzero(is_sure[family.of])) for family in c.witnesses)
+        return cls(
+            sure=sure,
+            combination=dict(zip(np.searchsorted(leaders, rows).tolist(), parts, strict=True)),
+            families=tuple(replace(family, of=rays[family.of]) for family in kept),
+        )
+
+    @property
+    def undecided(self) -> BoolArray:
+        """Leaders that are neither sure nor combinations of those that are."""
+        decided = self.sure.copy()
+        decided[[i for i, (S, _) in self.combination.items() if self.sure[S].all()]] = True
+        return ~decided
+
+
+@dataclass(frozen=True)
 class Proof:
     """Rays among the leaders, their witnesses as in `Certificate`, and the other leaders' combinations of them."""
 
@@ -24,16 +59,22 @@ class Proof:
     combination: dict[int, tuple[IntArray, FloatArray]]
     dim: int
     is_proven: bool  # no witness was spoiled by rounding
+    open: IntArray  # leaders among the rays that are kept without proof either way
 
     @classmethod
-    def of_settled(cls, settled: Settled, witness: dict[int, FloatArray], dim: int, *families: Witnesses) -> Proof:
+    def of_settled(
+        cls, settled: Settled, witness: dict[int, FloatArray], dim: int, *families: Witnesses, known: Known | None = None
+    ) -> Proof:
         """Proof from settled decisions.
 
         ``families`` say in ``of`` which leaders they are about; the vectors of the other rays are in ``witness`` or among those settled.
+        What is ``known`` from before is added.
         """
         rays = np.flatnonzero(settled.alive)
+        families = families if known is None else (*families, *known.families)
         placed = tuple(replace(family, of=np.searchsorted(rays, family.of)) for family in families if len(family.of))
-        rest = np.setdiff1d(np.arange(len(rays)), np.concatenate([np.zeros(0, np.int64), *(family.of for family in placed)]))
+        without = np.searchsorted(rays, settled.open)
+        rest = np.setdiff1d(np.arange(len(rays)), np.concatenate([without, *(family.of for family in placed)]))
         dense = witness | settled.witness
         if len(rest):
             placed += (Vectors(rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim)),)
@@ -45,6 +86,7 @@ class Proof:
             combination=settled.combination,
             dim=dim,
             is_proven=not settled.unproven,
+            open=settled.open,
         )
 
     def certificate(self, U: Points, leaders: IntArray, leader: IntArray, tol: float) -> Certificate:
@@ -74,6 +116,7 @@ class Proof:
             rays_only=self.rays_only,
             separated=leaders[self.separated],
             witnesses=self.witnesses,
+            open=np.isin(self.rays, self.open),
         )
 
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from conecollapse._linalg import combination_rows, dense_rows, row_norms
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import for_ranges, serial_blas
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progress
+from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
 
 EPS = float(np.finfo(np.float64).eps)
 BELOW_TOL = 0.999  # a residual must stay below tol by this factor
@@ -37,6 +37,7 @@ class Settled:
     witness: dict[int, FloatArray]  # of rays settled here
     weak: dict[int, int]  # weak ray -> the point its witness separates
     combination: dict[int, tuple[IntArray, FloatArray]]  # of redundant points, over rays
+    open: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # rays without proof either way
     unproven: list[int] = field(default_factory=list)  # weak rays whose witness rounding has spoiled: tol is too small for these points
 
 
@@ -94,14 +95,22 @@ def settle(
     sure: BoolArray,
     combination: dict[int, tuple[IntArray, FloatArray]],
     progress: Progress = None,
+    effort: Effort = "exact",
 ) -> Settled:
-    """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that holds to ``tol``."""
+    """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that holds to ``tol``.
+
+    With ``effort="quick"`` it is left open.
+    """
     good = _hold(U, tol / 10, sure, combination)  # the search worked in other coordinates: what is not clear is solved again
-    good |= _inside_sure(U, tol, sure, np.setdiff1d(np.flatnonzero(~sure), list(good)))
+    if effort == "exact":
+        good |= _inside_sure(U, tol, sure, np.setdiff1d(np.flatnonzero(~sure), list(good)))
     redundant = np.zeros(U.shape[0], bool)
     redundant[list(good)] = True
     out = Settled(~redundant, {}, {}, good)
     doubtful = np.flatnonzero(~sure & ~redundant)
+    if effort == "quick":
+        out.open = doubtful
+        return out
     left = _prove_strong(U, sums, tol, doubtful, out)
     leaning: dict[int, set[int]] = defaultdict(set)  # the points whose combinations use a point, or once did
     for done, i in enumerate(left, start=1):

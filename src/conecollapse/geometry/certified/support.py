@@ -24,9 +24,9 @@ import scipy.sparse as sp
 from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import WITHIN_TOL, Candidates, Columns, Stopping, descend, dot, new_state
 from conecollapse._threads import for_ranges
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Sparse
+from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import Support
-from conecollapse.geometry.certified.proof import Proof
+from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.settle import CLEAR, settle
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 
@@ -79,24 +79,34 @@ class Decisions:
     combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
 
 
-def prove_sparse(U: Sparse, tol: float, progress: Progress = None) -> Proof:
-    """Rays of the sparse unit rows ``U`` (sorted indices, no stored zeros, no two rows colinear), with witnesses and combinations."""
+def prove_sparse(U: Sparse, tol: float, progress: Progress = None, *, effort: Effort = "exact", known: Known | None = None) -> Proof:
+    """Rays of the sparse unit rows ``U`` (sorted indices, no stored zeros, no two rows colinear), with witnesses and combinations.
+
+    With ``effort="quick"`` what has no private coordinate is left open. What is ``known`` is not proven again.
+    """
     lists = Lists.of(U)
     m, n = U.shape
-    private, lift = _private_coordinates(lists, tol)
-    sure = private >= 0
+    if known is None:
+        private, lift = _private_coordinates(lists, tol)
+        before, undecided, combination = np.zeros(m, bool), private < 0, {}
+    else:
+        private, lift = np.full(m, -1, np.int64), np.zeros(m)
+        before, undecided, combination = known.sure, known.undecided, dict(known.combination)
+    sure = before | (private >= 0)
     if progress is not None:
         progress("supports", int(sure.sum()), m)
-    small = _small_problems(lists, np.flatnonzero(~sure), np.ones(m, bool), tol)
-    sure[list(small.functional)] = True
-    retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
-    small.combination.update(_small_problems(lists, np.array(retry, np.int64), sure, tol).combination)
-    settled = settle(U, lists.sums, tol, sure, small.combination, progress)
+    small = Decisions()
+    if effort == "exact":
+        small = _small_problems(lists, np.flatnonzero(undecided), np.ones(m, bool), tol)
+        sure[list(small.functional)] = True
+        retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
+        small.combination.update(_small_problems(lists, np.array(retry, np.int64), sure, tol).combination)
+    settled = settle(U, lists.sums, tol, sure, combination | small.combination, progress, effort)
     if progress is not None:
         progress("supports", m, m)
 
-    rays = np.flatnonzero(sure)
-    return Proof.of_settled(settled, {}, n, Support(rays, *_witness_rows(rays, private, lift, small, n)))
+    rays = np.flatnonzero(sure & ~before)
+    return Proof.of_settled(settled, {}, n, Support(rays, *_witness_rows(rays, private, lift, small, n)), known=known)
 
 
 def _witness_rows(rays: IntArray, private: IntArray, lift: FloatArray, small: Decisions, n: int) -> tuple[Sparse, FloatArray]:

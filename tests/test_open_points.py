@@ -1,0 +1,135 @@
+"""Open points: rays that are kept without proof. The cone is the same, and `prove` decides them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from certificate_cases import cases, dense_points, quick, sparse_points, with_twins
+from conftest import seeds
+
+from conecollapse import CertificateError, Cone
+
+MAKERS = {"dense": dense_points, "sparse": sparse_points, "twins": with_twins}
+
+
+@pytest.fixture(params=list(MAKERS))
+def case(request):
+    P = MAKERS[request.param]()
+    cone = quick(P)
+    assert len(cone.open_points)
+    return P, cone
+
+
+def forge(cone, **changes):
+    return Cone(cone._rays, dataclasses.replace(cone.certificate, **changes))
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("kind", list(MAKERS))
+def test_proving_a_quick_cone_gives_the_exact_one(kind, seed):
+    P = MAKERS[kind](seed)
+    cone = quick(P).prove(P)
+    assert len(cone.open_points) == 0
+    assert cone.ray_indices.tolist() == Cone.from_points(P).ray_indices.tolist()
+    assert cone.verify(P).n_open == 0
+
+
+def test_what_is_proven_stays_proven(case):
+    P, cone = case
+    before, after = cone.certificate, cone.prove(P).certificate
+    assert set(before.rays[~before.open]) <= set(after.rays[~after.rays_only])
+
+
+def test_open_points_are_rays_that_the_verdict_counts(case):
+    P, cone = case
+    verdict = cone.verify(P)
+    assert set(cone.open_points) <= set(cone.ray_indices)
+    assert (verdict.n_open, verdict.n_rays) == (len(cone.open_points), cone.n_rays)
+    assert str(verdict).endswith(f"{verdict.n_open} of the rays are open: not proven to be needed.")
+    assert f"{cone.n_rays} rays ({verdict.n_open} open) of" in repr(cone)
+
+
+def test_a_cone_with_open_points_holds_the_same_points(case):
+    P, cone = case
+    exact = Cone.from_points(P)
+    Y = np.random.default_rng(0).random((20, P.shape[1]))
+    assert np.abs(cone.residuals(Y) - exact.residuals(Y)).max() <= 2e-8
+    assert cone.contains(P).all()
+    assert np.abs(cone.coefficients(Y) @ cone.rays - exact.project(Y)).max() <= 1e-7
+    rebuilt = cone.point_coefficients @ cone.rays
+    units = P / np.maximum(np.sqrt(np.asarray((P * P).sum(axis=1))).reshape(-1, 1), 1e-300)
+    assert abs(rebuilt - units).max() <= 2e-8
+
+
+def test_a_cone_with_open_points_comes_back_from_a_file(case, tmp_path):
+    P, cone = case
+    cone.save(tmp_path / "cone.npz")
+    again = Cone.load(tmp_path / "cone.npz")
+    assert again.open_points.tolist() == cone.open_points.tolist()
+    assert again.prove(P).ray_indices.tolist() == Cone.from_points(P).ray_indices.tolist()
+
+
+def test_all_open_is_honest_and_says_so(case):
+    P, cone = case
+    c = cone.certificate
+    nothing = forge(cone, open=np.ones(cone.n_rays, bool), witnesses=(), rays_only=np.zeros(cone.n_rays, bool), separated=c.rays)
+    verdict = nothing.verify(P)
+    assert (verdict.n_open, verdict.smallest_distance) == (cone.n_rays, None)
+    assert nothing.prove(P).verify(P).n_open == 0
+
+
+def test_open_points_that_generate_too_little_are_refused(case):
+    """To call points open excuses no gap in the cover."""
+    P, cone = case
+    c, k = cone.certificate, int(np.flatnonzero(cone.certificate.open)[0])
+    kept = np.arange(cone.n_rays) != k
+    families = []
+    for family in c.witnesses:
+        some = family.take(np.flatnonzero(family.of != k))
+        families.append(dataclasses.replace(some, of=some.of - (some.of > k)))
+    H = sp.csr_array(c.coefficients.tocsc()[:, kept])
+    fewer = {name: getattr(c, name)[kept] for name in ("rays", "open", "rays_only", "separated")}
+    forged = Cone(cone.rays[kept], dataclasses.replace(c, coefficients=H, witnesses=tuple(families), **fewer))
+    with pytest.raises(CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"):
+        forged.verify(P)
+    with pytest.raises(CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"):
+        forged.prove(P)
+
+
+def test_claims_about_open_points_contradict_themselves():
+    cone, P = cases()["quick"]
+    c = cone.certificate
+    with pytest.raises(CertificateError, match=r"ray \d+ has 1 of them, but it is open"):
+        forge(cone, open=np.ones(cone.n_rays, bool)).verify(P)
+    with pytest.raises(CertificateError, match=r"ray \d+ has 0 of them; each ray needs exactly one, unless it is open"):
+        forge(cone, open=np.zeros(cone.n_rays, bool)).verify(P)
+    with pytest.raises(CertificateError, match=r"'open' is not well formed: ray \d+ is open, so that it has no witness, but 'rays_only'"):
+        forge(cone, rays_only=c.open.copy()).verify(P)
+    with pytest.raises(CertificateError, match="'open' is not well formed: it must be a plain array"):
+        forge(cone, open=c.open.astype(int)).verify(P)
+
+
+def test_only_its_own_points_prove_a_cone(case):
+    P, cone = case
+    with pytest.raises(CertificateError, match="but P has shape"):
+        cone.prove(P[:-1])
+    with pytest.raises(CertificateError, match=r"the stored ray is .* away from the unit point"):
+        cone.prove(np.random.default_rng(0).random(P.shape))
+    with pytest.raises(ValueError, match=r'`effort` must be "exact" or "quick"; got \'fast\''):
+        Cone.from_points(P, effort="fast")
+    with pytest.raises(ValueError, match="prove needs an exact cone"):
+        Cone.approximate(P, 0.1).prove(P)
+
+
+def test_names_stay_with_the_rays_that_are_proven():
+    pandas = pytest.importorskip("pandas")
+    P = dense_points()
+    frame = pandas.DataFrame(P, index=[f"p{i}" for i in range(len(P))])
+    cone = quick(P)
+    cone.ray_names = np.asarray(frame.index)[cone.ray_indices]
+    for points in (frame, P):
+        proven = cone.prove(points)
+        assert proven.ray_names.tolist() == [f"p{i}" for i in proven.ray_indices]
