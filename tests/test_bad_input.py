@@ -59,6 +59,8 @@ def test_points_of_another_dimension():
         cone.contains(np.eye(2))
     with pytest.raises(InvalidInputError, match="Y has NaN at row 0, column 0"):
         cone.project([[np.nan, 0, 0]])
+    with pytest.raises(InvalidInputError, match=r"Y has 1e\+301 at row 0, column 1; rescale entries"):
+        cone.contains([[0, 1e301, 0]])
 
 
 def test_bad_epsilon_options():

@@ -19,8 +19,7 @@ from scipy.optimize import nnls
 from test_exact import CHECKED
 
 from conecollapse import ApproximateCertificate, Certificate, CertificateError, Cone, ConeFileError
-from conecollapse.certificates import Combination, Metric, Support, Vectors
-from conecollapse.certificates.form import csr
+from conecollapse.certificates import Combination, Metric, Support, Vectors, check, form
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -424,6 +423,28 @@ def test_malformed_parts_are_named(part, value):
         forge(cone, **{part: value(cone.certificate)}).verify(P)
 
 
+def test_the_point_on_which_a_sparse_witness_is_positive_is_named():
+    """The third point lies in the support of the second, and the witness of the second is positive on it."""
+    P = sp.csr_array([[0.0, 0, 1], [1, 1, 0], [1, 0, 0]])
+    F = sp.csr_array([[0.0, 0, 1], [0.5, 1, 0], [1, 0, 0]])
+    with pytest.raises(CertificateError, match=r"ray 1 \(point 1\): its witness gives .* on point 2"):
+        forged_rays(P, Support(np.arange(3), F, np.full(3, 5.0))).verify(P)
+
+
+def test_what_is_found_in_place_of_an_array_is_described():
+    with pytest.raises(CertificateError, match=r"it must be a plain array of floats of shape \(3\), not list\.$"):
+        form.floats("lift", [1.0, 2.0, 3.0], (3,))
+    with pytest.raises(CertificateError, match=r"not ndarray of int64 and shape \(3,\)\.$"):
+        form.floats("lift", np.arange(3), (3,))
+
+
+def test_repeated_entries_of_sparse_points_are_added_by_the_checker():
+    P = sparse_points()
+    cone = Cone.from_points(P)
+    halves = sp.csr_array((np.repeat(P.data / 2, 2), np.repeat(P.indices, 2), 2 * P.indptr), shape=P.shape)
+    assert check(halves, cone._rays, cone.certificate).n_points == P.shape[0]
+
+
 @pytest.mark.parametrize(
     ("kind", "part", "value"),
     [
@@ -641,7 +662,7 @@ def test_stored_zeros_among_the_coefficients_are_harmless(case):
 
 def test_columns_beyond_the_range_of_32_bits_keep_their_numbers():
     wide = 2**31 + 5
-    M = csr("M", np.ones(2), np.array([1, wide - 1]), np.array([0, 2]), (1, wide))
+    M = form.csr("M", np.ones(2), np.array([1, wide - 1]), np.array([0, 2]), (1, wide))
     assert M.indices.tolist() == [1, wide - 1]
 
 

@@ -379,6 +379,11 @@ class TestVerify:
         with pytest.raises(CertificateError, match=rf"run.json claims {name} = {value}, but"):
             verify(saved)
 
+    def test_a_certificate_about_another_number_of_features_is_refused(self, saved):
+        Cone.from_points(np.vstack([np.eye(24), np.ones(24)])).save(saved / "certificate.npz")
+        with pytest.raises(CertificateError, match=r"certificate.npz is about 25 features, but the run has 24"):
+            verify(saved)
+
     def test_groups_in_the_list_of_rays_are_compared(self, saved):
         lines = (saved / "rays.csv").read_text(encoding="utf-8").splitlines()
         cells = lines[1].split(",")
