@@ -11,6 +11,7 @@ from certificate_cases import cases, dense_points, quick, sparse_points, with_tw
 from conftest import seeds
 
 from conecollapse import CertificateError, Cone
+from conecollapse.blocks import open_table
 
 MAKERS = {"dense": dense_points, "sparse": sparse_points, "twins": with_twins}
 
@@ -133,3 +134,49 @@ def test_names_stay_with_the_rays_that_are_proven():
     for points in (frame, P):
         proven = cone.prove(points)
         assert proven.ray_names.tolist() == [f"p{i}" for i in proven.ray_indices]
+
+
+@pytest.fixture
+def always_quick(monkeypatch):
+    """Quick leaves points open however few there are."""
+    monkeypatch.setattr("conecollapse.geometry.certified.SMALL_WORK", 0)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.usefixtures("always_quick")
+def test_quick_cones_merge_and_stay_open_or_are_decided(kind):
+    P = MAKERS[kind]()
+    half = P.shape[0] // 2
+    parts = [Cone.from_points(some, effort="quick") for some in (P[:half], P[half:])]
+    quick_one = parts[0].merge(parts[1], effort="quick")
+    assert quick_one.verify(P).n_open == len(quick_one.open_points) > 0
+    exact = Cone.from_points(P).ray_indices.tolist()
+    assert parts[0].merge(parts[1]).ray_indices.tolist() == exact
+    streamed = Cone.from_blocks([P[:half], P[half:]], effort="quick")
+    assert streamed.ray_indices.tolist() == quick_one.ray_indices.tolist()
+    assert streamed.prove(P).ray_indices.tolist() == exact
+
+
+@pytest.mark.usefixtures("always_quick")
+def test_quick_cones_of_tables_in_blocks(tmp_path):
+    X = dense_points().T
+    tall = np.vstack([X] * 20)
+    np.save(tmp_path / "tall.npy", tall)
+    table = open_table(tmp_path / "tall.npy", block_size=50)
+    exact = Cone.from_points(tall.T).ray_indices.tolist()
+    for cone in (Cone.from_table(table, effort="quick"), Cone.from_samples(np.split(tall, 4), effort="quick")):
+        assert cone.verify(table).n_open == cone.verify(lambda: np.split(tall, 8)).n_open == len(cone.open_points) > 0
+        assert cone.prove(table).ray_indices.tolist() == cone.prove(tall.T).ray_indices.tolist() == exact
+    with pytest.raises(CertificateError, match=r"but the table has shape \(80, 70\)"):
+        cone.prove(open_table(tall[:80]))
+
+
+def test_where_rounding_spoils_a_witness_a_quick_cone_leaves_the_ray_open():
+    """Exactly, the tolerance would have to grow."""
+    rng = np.random.default_rng(0)
+    X = 1 + 1e-7 * rng.random((200, 5))
+    with pytest.warns(UserWarning, match="rounding hides distances"):
+        assert Cone.from_samples([X], tol=1e-9).tol > 1e-9
+    cone = Cone.from_samples([X], tol=1e-9, effort="quick")
+    assert cone.tol == 1e-9
+    assert cone.verify(lambda: [X]).n_open == len(cone.open_points) > 0

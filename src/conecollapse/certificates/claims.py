@@ -167,8 +167,8 @@ def _families(given: Any, is_open: BoolArray, n_points: int, dim: int) -> tuple[
 
 
 def vectors(c: Certificate, U: FloatArray) -> FloatArray:
-    """The witnesses of all rays as rows, for dense unit points and families that are computed as vectors."""
-    G = np.empty((len(c.rays), c.dim))
+    """The witnesses of all rays as rows, 0 for open ones, for dense unit points and families that are computed as vectors."""
+    G = np.zeros((len(c.rays), c.dim))
     for family in c.witnesses:
         assert not hasattr(family, "lift")
         G[family.of] = family.vectors(U, c.rays[family.of], np.arange(len(family.of)))  # type: ignore[union-attr]

@@ -34,7 +34,7 @@ from conecollapse.geometry.invertible import part_of_invertible
 from conecollapse.geometry.merging import with_rays
 from conecollapse.geometry.parts import Part, merge, warn_if_too_coarse
 from conecollapse.geometry.streaming import part_of_blocks, part_of_samples, part_of_table
-from conecollapse.tables import as_blocked, as_table, recognised
+from conecollapse.tables import BlockedTable, as_blocked, as_table, recognised
 from conecollapse.tables.survey import checked_blocks
 
 BLOCK_ROWS = 1024
@@ -126,7 +126,7 @@ class Cone:
         tol, effort = check_tol(tol), check_effort(effort)
         check_callable(progress, "progress")
         if (table := as_blocked(P)) is not None:
-            return cls._of(part_of_table(table.transposed(), tol))
+            return cls._of(part_of_table(table.transposed(), tol, effort=effort))
         points = as_points(P)
         warn_if_too_coarse(points.dtype, tol)
         with limit_threads(n_jobs):
@@ -186,6 +186,7 @@ class Cone:
         cls,
         blocks: Iterable[Any],
         tol: float = 1e-8,
+        effort: Effort = "exact",
         *,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -197,7 +198,7 @@ class Cone:
         ----------
         blocks : iterable of (points, dim) arrays, sparse arrays or data frames
             For instance a generator, or ``open_table(path).features()``. Points are numbered in the order in which they come.
-        tol : float
+        tol, effort
             As in `from_points`.
         checkpoint : path, optional
             A folder for the cones found so far. A run that was interrupted goes on from there when called again with the same
@@ -219,10 +220,10 @@ class Cone:
         array([0, 1])
         """
         with limit_threads(n_jobs):
-            return cls._of(part_of_blocks(blocks, check_tol(tol), checkpoint, progress))
+            return cls._of(part_of_blocks(blocks, check_tol(tol), checkpoint, progress, check_effort(effort)))
 
     @classmethod
-    def from_samples(cls, blocks: Iterable[Any], tol: float = 1e-8, *, n_jobs: int | None = None) -> Cone:
+    def from_samples(cls, blocks: Iterable[Any], tol: float = 1e-8, effort: Effort = "exact", *, n_jobs: int | None = None) -> Cone:
         """The exact cone of the columns of a table that comes in blocks of rows, for tables with far more rows than columns.
 
         One pass reduces the table to a triangle with the same inner products (see `conecollapse.geometry.tall`); time and memory after
@@ -235,6 +236,8 @@ class Cone:
             Dense. Longer blocks than there are features are best.
         tol : float
             As in `from_points`. Where the points are so ill conditioned that rounding hides it, a larger one is certified, with a warning.
+        effort : {"exact", "quick"}
+            As in `from_points`. With "quick", rays that are so ill conditioned are left open.
         n_jobs : int, optional
             Threads to use.
 
@@ -250,13 +253,14 @@ class Cone:
         True
         """
         with limit_threads(n_jobs):
-            return cls._of(part_of_samples(blocks, check_tol(tol)))
+            return cls._of(part_of_samples(blocks, check_tol(tol), check_effort(effort)))
 
     @classmethod
     def from_table(
         cls,
         X: Any,
         tol: float = 1e-8,
+        effort: Effort = "exact",
         *,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -271,7 +275,7 @@ class Cone:
         ----------
         X : (n_samples, n_features) array, sparse array, data frame, opened table or Dask array
             Its columns are the points.
-        tol : float
+        tol, effort
             As in `from_points`.
         checkpoint : path, optional
             As in `from_blocks`; used where blocks of features are merged.
@@ -280,15 +284,15 @@ class Cone:
         progress : callable, optional
             As in `from_points`; used where the table is in memory.
         """
-        tol = check_tol(tol)
+        tol, effort = check_tol(tol), check_effort(effort)
         blocked = as_blocked(X)
         if blocked is not None:
             with limit_threads(n_jobs):
-                return cls._of(part_of_table(blocked, tol, checkpoint))
+                return cls._of(part_of_table(blocked, tol, checkpoint, effort))
         table = recognised(X) or as_table(as_points(X, "X"))
         if table.inverse is not None:
             return cls._of(part_of_invertible(table.inverse, tol))
-        return cls.from_points(table.points(), tol, n_jobs=n_jobs, progress=progress)
+        return cls.from_points(table.points(), tol, effort, n_jobs=n_jobs, progress=progress)
 
     @classmethod
     def _of(cls, part: Part) -> Cone:
@@ -399,17 +403,19 @@ class Cone:
             distance = distance * lengths / self.certificate.longest
         return distance <= (self.tol if tol is None else check_positive(tol, "tol")) * (1 + 1e-9)
 
-    def merge(self, other: Cone) -> Cone:
+    def merge(self, other: Cone, effort: Effort = "exact") -> Cone:
         """The cone of the points of both: rays(A u B) = rays(rays(A) u rays(B)).
 
         The points of ``other`` are numbered after this cone's, as in ``np.vstack([P_self, P_other])``; `verify` accepts that stack.
-        Since the points are not at hand, the rays of the result claim to be clear of each other rather than of all points.
+        Since the points are not at hand, the rays of the result claim to be clear of each other rather than of all points. That decides
+        what was open before; with ``effort="quick"`` some rays are left open, as in `from_points`.
         """
+        effort = check_effort(effort)
         if not isinstance(other, Cone):
             raise InvalidInputError(f"merge takes another Cone; got {type(other).__name__}.")
         if other.dim != self.dim:
             raise InvalidInputError(f"cones of dimension {self.dim} and {other.dim} cannot be merged; both must live in the same space.")
-        mine, theirs = (Part(cone.n_points, cone.rays, cone._exact("merge"), cone.ray_names) for cone in (self, other))
+        mine, theirs = (Part(cone.n_points, cone.rays, cone._exact("merge"), cone.ray_names, effort) for cone in (self, other))
         return Cone._of(merge(mine, theirs))
 
     def prove(self, P: Any, *, n_jobs: int | None = None, progress: Progress = None) -> Cone:
@@ -420,7 +426,8 @@ class Cone:
         Parameters
         ----------
         P : (n_points, dim) array, sparse array or data frame
-            The points that the cone was made from.
+            The points that the cone was made from; or, as an opened table or a Dask array, the table whose columns they are. The cone of
+            such a table is found anew.
         n_jobs, progress
             As in `from_points`.
 
@@ -439,6 +446,8 @@ class Cone:
         check_callable(progress, "progress")
         certificate = plain(self._exact("prove"))
         assert isinstance(certificate, Certificate)
+        if (table := as_blocked(P)) is not None:
+            return self._proven_in_blocks(table, n_jobs)
         points = as_points(P)
         check_cover(points, self._rays, certificate)
         self._check_names(row_labels(P, self.ray_indices))
@@ -448,6 +457,17 @@ class Cone:
             U, lengths = unit_rows(points)
             proven = certify(U, lengths, certificate.tol, progress=progress, known=certificate)
         return Cone(U[proven.rays], proven, ray_names=self._names_of(proven.rays, P))
+
+    def _proven_in_blocks(self, table: BlockedTable, n_jobs: int | None) -> Cone:
+        if table.shape != (self.dim, self.n_points):
+            raise CertificateError(
+                f"the certificate is about {self.n_points} points in dimension {self.dim}, but the table has shape {table.shape}; "
+                "pass the table that the cone was made from, which has its points as columns."
+            )
+        if not len(self.open_points):
+            return self
+        with limit_threads(n_jobs):
+            return Cone._of(part_of_table(table, self.tol))
 
     def verify(self, P: Any, tol: float | None = None) -> Verdict:
         """Check every claim about ``P`` without any solver; raises `CertificateError` naming the first that fails.

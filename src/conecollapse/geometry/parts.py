@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, unit_rows
-from conecollapse._types import AnyArray, FloatArray, Points
+from conecollapse._types import AnyArray, Effort, FloatArray, Points
 from conecollapse.certificates import Certificate, plain
 from conecollapse.geometry.certified import certify
 from conecollapse.geometry.merging import merge_certificates
@@ -28,6 +28,7 @@ class Part:
     rays: Points | None = None  # unit rows; None also where they are too many to hold
     certificate: Certificate | None = None
     names: AnyArray | None = None  # of the rays
+    effort: Effort = "exact"  # that its merges are made with
 
     def whole(self) -> tuple[Points | None, Certificate, AnyArray | None]:
         """Rays, certificate and names; refused where all points are zero."""
@@ -36,13 +37,13 @@ class Part:
         return self.rays, self.certificate, self.names
 
 
-def part_of(points: Points, tol: float, names: AnyArray | None = None) -> Part:
+def part_of(points: Points, tol: float, names: AnyArray | None = None, effort: Effort = "exact") -> Part:
     """The part of checked points; ``names`` are theirs."""
     U, lengths = unit_rows(points)
     if not lengths.any():
-        return Part(len(lengths))
-    certificate = certify(U, lengths, tol)
-    return Part(len(lengths), U[certificate.rays], certificate, None if names is None else names[certificate.rays])
+        return Part(len(lengths), effort=effort)
+    certificate = certify(U, lengths, tol, effort=effort)
+    return Part(len(lengths), U[certificate.rays], certificate, None if names is None else names[certificate.rays], effort)
 
 
 def merge(a: Part, b: Part) -> Part:
@@ -52,10 +53,11 @@ def merge(a: Part, b: Part) -> Part:
     mine, theirs = plain(a.certificate), plain(b.certificate)
     assert isinstance(mine, Certificate)
     assert isinstance(theirs, Certificate)
-    certificate, kept = merge_certificates(a.rays, mine, b.rays, theirs)
+    effort: Effort = "quick" if "quick" in (a.effort, b.effort) else "exact"
+    certificate, kept = merge_certificates(a.rays, mine, b.rays, theirs, effort)
     stack = sp.vstack if sp.issparse(a.rays) and sp.issparse(b.rays) else _dense_stack
     names = None if a.names is None or b.names is None else np.concatenate([a.names, b.names])[kept]
-    return Part(a.n_points + b.n_points, stack([a.rays, b.rays])[kept], certificate, names)
+    return Part(a.n_points + b.n_points, stack([a.rays, b.rays])[kept], certificate, names, effort)
 
 
 def _beside_zeros(a: Part, b: Part) -> Part:
@@ -64,7 +66,7 @@ def _beside_zeros(a: Part, b: Part) -> Part:
     part, before, after = (a, 0, b.n_points) if b.certificate is None else (b, a.n_points, 0)
     c = part.certificate
     if c is None:
-        return Part(n_points)
+        return Part(n_points, effort=part.effort)
     H = c.coefficients
     indptr = np.concatenate([np.zeros(before, H.indptr.dtype), H.indptr, np.full(after, H.indptr[-1])])
     certificate = replace(
@@ -75,7 +77,7 @@ def _beside_zeros(a: Part, b: Part) -> Part:
         separated=c.separated + before,
         coefficients=sp.csr_array((H.data, H.indices, indptr), shape=(n_points, H.shape[1])),
     )
-    return Part(n_points, part.rays, certificate, part.names)
+    return Part(n_points, part.rays, certificate, part.names, part.effort)
 
 
 def warn_if_too_coarse(dtype: Any, tol: float) -> None:

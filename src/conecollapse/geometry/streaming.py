@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from conecollapse._checks import check_callable
 from conecollapse._errors import CheckpointError, ClusterError, InvalidInputError
 from conecollapse._linalg import as_dense, columns_as_points, unit_rows
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
+from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.parts import Part, merge, part_of, warn_if_too_coarse
@@ -149,7 +149,9 @@ class MergeStack:
         self._carry()
 
 
-def part_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike[str] | None, progress: Progress) -> Part:
+def part_of_blocks(
+    blocks: Iterable[Any], tol: float, checkpoint: str | PathLike[str] | None, progress: Progress, effort: Effort = "exact"
+) -> Part:
     """See `Cone.from_blocks`."""
     check_callable(progress, "progress")
     stack = MergeStack(tol, checkpoint)
@@ -158,7 +160,7 @@ def part_of_blocks(blocks: Iterable[Any], tol: float, checkpoint: str | PathLike
     for k, first, points, names in _checked(blocks, tol, _skipping(stack, seen)):
         if stack.folder is not None:
             stack.note(k, digest(points))
-        stack.push(k, part_of(points, tol, names))
+        stack.push(k, part_of(points, tol, names, effort))
         if progress is not None:
             progress("blocks", first + points.shape[0], first + points.shape[0])
     if len(seen) < done:
@@ -238,11 +240,11 @@ def _checked(
         raise InvalidInputError("there are no blocks; at least one is needed.")
 
 
-def part_of_samples(blocks: Iterable[Any], tol: float) -> Part:
+def part_of_samples(blocks: Iterable[Any], tol: float, effort: Effort = "exact") -> Part:
     """See `Cone.from_samples`."""
     rows: list[int] = []
     R = triangular_of(_dense_samples(blocks, rows, tol))
-    return Part(R.shape[1], None, tall_certificate(R, sum(rows), tol))
+    return Part(R.shape[1], None, tall_certificate(R, sum(rows), tol, effort))
 
 
 def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterator[AnyArray]:
@@ -259,18 +261,18 @@ def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterat
         yield as_dense(checked)
 
 
-def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None) -> Part:
+def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None, effort: Effort = "exact") -> Part:
     """See `Cone.from_table`."""
     _ = table.survey  # refuses what cannot be used
     table = table.oriented()
     warn_if_too_coarse(table.dtype, tol)
     if table.axis == 0:
         R = table.reduce(_triangular_of, stacked, column_units(table.survey.peaks), stage="qr")
-        return with_held_rays(table, tall_certificate(R, table.shape[0], tol))
+        return with_held_rays(table, tall_certificate(R, table.shape[0], tol, effort))
     if checkpoint is not None:
-        return _resumable(table, tol, checkpoint)
+        return _resumable(table, tol, checkpoint, effort)
     try:
-        return table.reduce(_part_of_columns, merge, tol, stage="rays")
+        return table.reduce(_part_of_columns, merge, (tol, effort), stage="rays")
     except ClusterError as error:
         raise ClusterError(
             error.what,
@@ -279,7 +281,7 @@ def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[st
         ) from error
 
 
-def _resumable(table: BlockedTable, tol: float, checkpoint: str | PathLike[str]) -> Part:
+def _resumable(table: BlockedTable, tol: float, checkpoint: str | PathLike[str], effort: Effort) -> Part:
     """The parts of blocks of features merged here as they come, each merge saved."""
     stack = MergeStack(tol, checkpoint)
     done = stack.n_blocks
@@ -289,7 +291,7 @@ def _resumable(table: BlockedTable, tol: float, checkpoint: str | PathLike[str])
         if stack.digests.get(k, found) != found:
             raise _another(k)
     try:
-        for k, (found, part) in enumerate(table.visit_from(done, _noted_part, tol, stage="rays"), start=done):
+        for k, (found, part) in enumerate(table.visit_from(done, _noted_part, (tol, effort), stage="rays"), start=done):
             stack.note(k, found)
             stack.push(k, part)
     except ClusterError as error:
@@ -315,13 +317,14 @@ def take_columns(block: Points, _: Any, indices: IntArray) -> AnyArray:
     return np.asarray(block[:, indices])
 
 
-def _part_of_columns(block: Points, _: Any, tol: float) -> Part:
-    return part_of(columns_as_points(block), tol)
+def _part_of_columns(block: Points, _: Any, asked: tuple[float, Effort]) -> Part:
+    tol, effort = asked
+    return part_of(columns_as_points(block), tol, effort=effort)
 
 
-def _noted_part(block: Points, _: Any, tol: float) -> tuple[str, Part]:
-    points = columns_as_points(block)
-    return digest(points), part_of(points, tol)
+def _noted_part(block: Points, _: Any, asked: tuple[float, Effort]) -> tuple[str, Part]:
+    points, (tol, effort) = columns_as_points(block), asked
+    return digest(points), part_of(points, tol, effort=effort)
 
 
 def _digest_of(block: Points, _: Any, __: Any) -> str:

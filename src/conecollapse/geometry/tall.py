@@ -23,7 +23,7 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms, unit_rows
-from conecollapse._types import AnyArray, FloatArray
+from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray
 from conecollapse.certificates import Certificate, Combination, vectors
 from conecollapse.geometry.certified import COARSER, COARSEST, certify
 from conecollapse.geometry.certified.settle import CLEAR, EPS
@@ -73,17 +73,22 @@ def in_units(block: AnyArray, units: FloatArray) -> FloatArray:
     return np.asarray(block, np.float64) / np.where(units > 0, units, 1.0)
 
 
-def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> Certificate:
-    """Certificate about the columns of X, from the R of its QR factorization."""
+def tall_certificate(R: FloatArray, n_samples: int, tol: float, effort: Effort = "exact") -> Certificate:
+    """Certificate about the columns of X, from the R of its QR factorization.
+
+    With ``effort="quick"`` rays whose witness rounding has spoiled are left open, like those that were not decided.
+    """
     U, lengths = unit_rows(np.ascontiguousarray(R.T))
     if not lengths.any():
         raise InvalidInputError(f"all {len(lengths)} points are zero; a cone needs at least one point that is not.")
     U = _facing_ones(U)
     wanted = tol
     while True:
-        found = certify(U, lengths, tol)
+        found = certify(U, lengths, tol, effort=effort)
         tol = found.tol
         W, is_proven = _combined(U, found, n_samples)
+        if effort == "quick":
+            return _with_weights(found, n_samples, W, ~is_proven)
         if is_proven.all():
             break
         tol *= COARSER
@@ -95,7 +100,20 @@ def tall_certificate(R: FloatArray, n_samples: int, tol: float) -> Certificate:
             f"the cone is certified at tol = {tol:.0e} instead of {wanted:.0e}.",
             stacklevel=4,
         )
-    return replace(found, dim=n_samples, witnesses=(Combination(np.arange(len(found.rays)), W),))
+    return _with_weights(found, n_samples, W, found.open)
+
+
+def _with_weights(c: Certificate, n_samples: int, W: FloatArray, is_open: BoolArray) -> Certificate:
+    """The certificate with the witnesses ``W`` in place of its own, but for the open rays."""
+    proven = np.flatnonzero(~is_open)
+    return replace(
+        c,
+        dim=n_samples,
+        rays_only=c.rays_only & ~is_open,
+        separated=np.where(is_open, c.rays, c.separated),
+        witnesses=(Combination(proven, W[proven]),),
+        open=is_open,
+    )
 
 
 def _facing_ones(U: FloatArray) -> FloatArray:
@@ -108,7 +126,7 @@ def _facing_ones(U: FloatArray) -> FloatArray:
 
 
 def _combined(U: FloatArray, c: Certificate, n_samples: int) -> tuple[FloatArray, AnyArray]:
-    """Weights of the points that make the witnesses of ``c``, and which of them still prove their rays at ``c.tol``."""
+    """Weights of the points that make the witnesses of ``c``, 0 for open rays, and which of them prove their rays at ``c.tol``."""
     leaders = np.flatnonzero(c.leader == np.arange(c.n_points))
     L = U[leaders]
     P, s, Zt = np.linalg.svd(L, full_matrices=False)
