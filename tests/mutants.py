@@ -58,7 +58,7 @@ TESTS = {
         "test_dask.py::test_cones_and_selectors_of_dask_arrays",
     ],
     "geometry/cone_file.py": ["test_merge*", "test_certificates*", "test_streaming*"],
-    "geometry/epsilon.py": ["test_epsilon*", "test_cone*", "test_merge*"],
+    "geometry/epsilon.py": ["test_epsilon*", "test_bad_input*", "test_cone*", "test_merge*"],
     "geometry/invertible.py": ["test_estimators.py::test_diffusion_of_many_samples_is_applied_and_never_formed"],
     "geometry/merging.py": ["test_merge*", "test_exact*", "test_streaming*"],
     "geometry/parts.py": ["test_streaming*", "test_merge*", "test_estimators.py::test_partial_fit_gives_the_rays_of_the_whole"],

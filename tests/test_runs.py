@@ -384,6 +384,12 @@ class TestVerify:
         with pytest.raises(CertificateError, match=r"certificate.npz is about 25 features, but the run has 24"):
             verify(saved)
 
+    def test_factors_of_other_rays_are_refused(self, saved):
+        arrays = dict(np.load(saved / "factors.npz"))
+        np.savez(saved / "factors.npz", **(arrays | {"ray_indices": arrays["ray_indices"][::-1]}))
+        with pytest.raises(CertificateError, match=r"factors.npz and certificate.npz name different rays"):
+            verify(saved)
+
     def test_groups_in_the_list_of_rays_are_compared(self, saved):
         lines = (saved / "rays.csv").read_text(encoding="utf-8").splitlines()
         cells = lines[1].split(",")
