@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ from setup_oldest import EXTRAS, PYPROJECT, oldest
 import conecollapse
 from conecollapse import _kernels
 from conecollapse._kernels import kernel
+from conecollapse._nnls.kernels import axpy
 
 ROOT = PYPROJECT.parent
 NOBODY = 65534
@@ -75,7 +77,7 @@ def test_kernels_are_kept_in_numbas_folder(module, tmp_path):
     assert len(kept(tmp_path / "kernels")) == 2
     again = module()
     assert again(3) == 6
-    assert sum(again.stats.cache_hits.values()) == 1
+    assert sum(again.dispatcher(from_python=True).stats.cache_hits.values()) == 1
 
 
 @pytest.mark.usefixtures("nothing_said")
@@ -171,6 +173,17 @@ def test_what_changes_must_pass_includes_the_oldest_versions():
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1] == "make test"
     recipes = subprocess.run(["make", "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "make test-oldest needs Python 3.11" in recipes or ".venv-oldest/bin/python -m pytest" in recipes
+
+
+NO_NUMBA = "import sys; from conecollapse import CCNMF, Cone, nnls; assert 'numba' not in sys.modules"
+
+
+def test_numba_is_imported_with_the_first_kernel_that_is_called():
+    subprocess.run([sys.executable, "-c", NO_NUMBA], check=True)
+
+
+def test_a_kernel_is_sent_to_another_process_by_its_name():
+    assert pickle.loads(pickle.dumps(axpy)) is axpy
 
 
 def test_every_kernel_is_made_in_one_place():
