@@ -436,6 +436,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first ones that are drawn, to go on with an interrupted run")
     parser.add_argument("--area", choices=AREAS, action="append", help="draw from these only")
     parser.add_argument("--only", metavar="FILE[:LINE[#K]]", help="every mutant of a file, of a line, or the one that was printed so")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -448,7 +449,7 @@ def main() -> int:
         if options.only:
             chosen = [m for m in mutants if options.only in (m.file, f"{m.file}:{m.line}", m.place)]
         else:
-            chosen = drawn(mutants, options.number, options.seed)
+            chosen = drawn(mutants, options.number, options.seed)[options.skip :]
         sources = {m.file: (pristine / PACKAGE / m.file).read_bytes() for m in chosen}
         print(f"mutants: {len(chosen)} of {len(mutants)}, seed {options.seed}", flush=True)
         if options.list:
