@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
-from conecollapse.io import read_table
+from conecollapse.io import read_labels, read_table
 
 
 def test_a_missing_value_of_a_nullable_column_is_named():
@@ -55,3 +55,9 @@ def test_a_bad_entry_of_a_sparse_table_is_named_with_its_row_and_column():
     X.data[X.data < 0] = np.nan
     with pytest.raises(InvalidInputError, match=r"has a missing value \(NaN\) in row 3, column 3; "):
         read_table(X)
+
+
+def test_an_archive_without_labels_says_what_it_has(tmp_path):
+    np.savez(tmp_path / "labels.npz", classes=np.arange(3), X=np.eye(3))
+    with pytest.raises(InvalidInputError, match=r"labels.npz has no array y to take labels from; it has classes, X\."):
+        read_labels(tmp_path / "labels.npz", None, 3)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
 from conecollapse._nnls import bpp
+from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import solve_triangle
 
 METHODS = ["auto", "bpp", "active-set"]
@@ -322,3 +323,11 @@ def test_duals_of_zero_ask_for_no_exchange():
     assert result.solved.all()
     assert result.n_iter.tolist() == [1, 0]
     np.testing.assert_array_equal(result.X, [[1, 0, 2], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("angle", [1e-6, 1e-9])
+def test_two_columns_at_a_small_angle_are_both_used(angle):
+    Z = np.array([[1.0, 0.0], [1.0, angle]])
+    solved = active_set(Z, np.array([[1.0, angle / 2]]))
+    assert len(solved.passive[0]) == 2
+    assert np.linalg.norm(solved.residual[0]) <= 1e-6 * angle
