@@ -102,7 +102,7 @@ def test_sparse_equals_dense(name, method):
 
 
 def test_a_sparse_matrix_too_large_to_fill(monkeypatch):
-    monkeypatch.setattr("conecollapse._nnls.DENSE_LIMIT", 0)
+    monkeypatch.setattr("conecollapse._nnls.plain.DENSE_LIMIT", 0)
     A = sp.random_array((60, 400), density=0.05, rng=np.random.default_rng(0)).tocsr()
     B = np.random.default_rng(1).random((60, 4))
     np.testing.assert_allclose(nnls(A, B)[1], nnls(A.toarray(), B)[1], rtol=1e-9)
@@ -265,8 +265,8 @@ def test_a_rough_solution_of_pivoting_is_refined_and_not_solved_again(monkeypatc
     def never(*_args):
         raise AssertionError("the active set was asked")
 
-    monkeypatch.setattr("conecollapse._nnls.block_pivoting", rough)
-    monkeypatch.setattr("conecollapse._nnls._active", never)
+    monkeypatch.setattr("conecollapse._nnls.plain.block_pivoting", rough)
+    monkeypatch.setattr("conecollapse._nnls.plain.active", never)
     again, size, info = nnls(A, B, method="bpp", full_output=True)
     np.testing.assert_allclose(again, x, atol=1e-11)
     np.testing.assert_allclose(size, rnorm, rtol=1e-11)
@@ -277,7 +277,7 @@ def test_what_the_active_set_has_solved_is_not_solved_with_more_digits(monkeypat
     def never(*_args):
         raise AssertionError("32 digits were asked for")
 
-    monkeypatch.setattr("conecollapse._nnls.solve_carefully", never)
+    monkeypatch.setattr("conecollapse._nnls.plain.solve_carefully", never)
     A, B, _ = problem("rank deficient", np.random.default_rng(14))
     _, rnorm, info = nnls(A, B, method="bpp", full_output=True)
     assert info.converged.all()

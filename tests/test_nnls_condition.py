@@ -89,7 +89,7 @@ def test_what_is_not_shown_to_be_optimal_says_so():
 
 
 def test_a_sparse_matrix_too_large_to_fill_says_so(monkeypatch):
-    monkeypatch.setattr("conecollapse._nnls.DENSE_LIMIT", 0)
+    monkeypatch.setattr("conecollapse._nnls.plain.DENSE_LIMIT", 0)
     A = sp.csr_array(np.array([[1.0, -1.0], [1e-12, 1e-12]]))
     _, rnorm, info = nnls(A, np.array([0.0, 1.0]), full_output=True)
     assert rnorm == pytest.approx(1.0)

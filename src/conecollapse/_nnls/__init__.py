@@ -6,38 +6,26 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
-from conecollapse._linalg import row_norms
-from conecollapse._nnls.active_set import active_set, active_set_sparse
-from conecollapse._nnls.bpp import block_pivoting, grouped_correction
-from conecollapse._nnls.careful import solve_carefully
+from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
+from conecollapse._nnls.constraints import Constraints, is_plain
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
-from conecollapse._nnls.local import local_active_set, solve_small
-from conecollapse._nnls.problem import Measured, Problem, safe_units
-from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal
+from conecollapse._nnls.local import solve_small
+from conecollapse._nnls.plain import WELL_CONDITIONED, conditioning, pivoting, prepare, settle
+from conecollapse._nnls.problem import Answers, Problem, safe_units
 from conecollapse._threads import for_ranges, limit_threads, serial_blas
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 BLAS_THREADS_PAY = 10**6  # entries of A below which waking BLAS threads costs more than they save
-GRAM_COLUMNS = 8192  # columns up to which the Gram matrix is formed: 512 MiB
-TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
-FEW_COLUMNS = 600  # up to here an active set prices every column itself
 RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
-WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
-DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
-KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined
-KKT_GOOD = 1e-9  # a pivoting solution with a larger KKT residual is solved again by the active set
 METHODS = ("auto", "bpp", "active-set")
 
 __all__ = ["NnlsInfo", "nnls"]
@@ -47,27 +35,38 @@ __all__ = ["NnlsInfo", "nnls"]
 class NnlsInfo:
     """What `nnls` measured. One entry for each right-hand side."""
 
-    kkt_residual: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|
+    kkt_residual: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|; see the notes of `nnls`
     n_iter: IntArray
-    converged: BoolArray  # whether ``rnorm`` is shown to be at most 0.1 % above ``least``, or at most 1e-12 |b|
+    converged: BoolArray  # whether the value is shown to be at most 0.1 % above ``least``, or at most 1e-12 |b|
     method: str  # the method that was used first: "bpp" or "active-set"
-    least: FloatArray  # no x >= 0 has a smaller residual norm; zero where nothing is known
+    least: FloatArray  # no admissible x has a smaller residual norm (with penalties: root of twice the objective); zero where not known
 
 
 def nnls(
     A: Any,
     b: Any,
     *,
+    simplex: bool = False,
+    upper: Any = None,
+    ridge: float = 0.0,
+    l1: float = 0.0,
+    allowed: Any = None,
+    weights: Any = None,
+    x0: Any = None,
     maxiter: int | None = None,
     atol: Any = None,
     method: str = "auto",
-    x0: Any = None,
     full_output: bool = False,
     n_jobs: int | None = None,
 ) -> Any:
     r"""Solve :math:`\min_{x \ge 0} \|A x - b\|_2` for one or many right-hand sides.
 
-    A drop-in for `scipy.optimize.nnls` that also takes a matrix of right-hand sides, sparse matrices, and any rank.
+    A drop-in for `scipy.optimize.nnls` that also takes a matrix of right-hand sides, sparse matrices, any rank, and more than ``x >= 0``: a
+    sum of one, upper bounds, penalties, masks and weights. In full it solves
+
+    .. math:: \min_x \tfrac12 \sum_i w_i (A x - b)_i^2 + \tfrac12 ridge \|x\|^2 + l_1 \sum_j x_j
+              \quad\text{subject to}\quad 0 \le x \le upper,\; x_j = 0 \text{ where not allowed},\;
+              \textstyle\sum_j x_j = 1 \text{ if } simplex.
 
     Parameters
     ----------
@@ -75,6 +74,18 @@ def nnls(
         Any shape and rank.
     b : (m,) or (m, k) array or sparse array
         Right-hand sides in columns, or one as a vector. The solution has the same form.
+    simplex : bool
+        Whether the entries of x must sum to one: ``A x`` is then the point of the convex hull of the columns of A nearest to b.
+    upper : float, (n,) or (n, k) array, optional
+        Upper bounds on x: one for all, one for each column of A, or one for each column and right-hand side. Infinity is no bound.
+    ridge, l1 : float
+        Penalties on the squares and on the sum of x; see the formula.
+    allowed : (n,) or (n, k) array of bool, optional
+        Which columns of A may be used, by all right-hand sides or by each.
+    weights : (m,) or (m, k) array, optional
+        Weights of the rows, or of each entry of b, at least 0. Right-hand sides with the same weights share the work.
+    x0 : (n,) or (n, k) array, optional
+        Warm start: the positive entries are tried as passive variables first.
     maxiter : int, optional
         Limit on the exchanges for each right-hand side; by default 3 n for the active set.
     atol : deprecated
@@ -82,8 +93,6 @@ def nnls(
     method : {"auto", "bpp", "active-set"}
         Block principal pivoting (the paper's Algorithms 2 and 3) is fastest when A is tall and well conditioned; columns on which it
         breaks are solved by the active set. The active set never breaks. "auto" looks at A.
-    x0 : (n,) or (n, k) array, optional
-        Warm start: the positive entries are tried as passive variables first.
     full_output : bool
         Also return an `NnlsInfo`. Right-hand sides that hit ``maxiter``, or whose solution is not shown to be optimal, are then reported in
         its ``converged``, without an error or a warning.
@@ -94,7 +103,8 @@ def nnls(
     -------
     x : (n,) or (n, k) array
     rnorm : float or (k,) array
-        ``|A x - b|`` of each right-hand side, measured with A itself.
+        ``|A x - b|`` of each right-hand side, measured with A itself; with weights the root of ``sum_i w_i (A x - b)_i^2``. Penalties are
+        not in it.
     info : NnlsInfo
         Only with ``full_output=True``.
 
@@ -118,6 +128,12 @@ def nnls(
     solved again with 32 digits. What remains are problems whose optimal x has entries so large that rounding them to float64 makes the
     residual larger: the residual of ``x`` changes by about ``1e-16 |a_j| x_j`` when ``x_j`` is rounded.
 
+    With more than ``x >= 0``, ``g = A' W (b - A x) - ridge x - l1``, less the multiplier of the sum. It must be zero where x is between
+    its bounds, at most zero where x is zero, and at least zero where x is at its upper bound. With ``simplex=True`` columns and right-hand
+    sides are measured from the mean column, and ``kkt_residual`` is in units of twice the longest column times the sum of that and of the
+    length of b. Right-hand sides are solved in blocks: apart from its arguments and results, a call holds a few MiB for each thread and
+    one Gram matrix, or, with weights for each entry, 64 MiB of them.
+
     Examples
     --------
     >>> import numpy as np
@@ -132,6 +148,10 @@ def nnls(
            [1. , 0. ]])
     >>> bool(info.kkt_residual.max() < 1e-12)
     True
+    >>> nnls(A, [0.6, 0.8, 0.2], simplex=True)[0].round(12)  # shares that sum to one
+    array([0.73333333, 0.26666667])
+    >>> nnls(A, [2.0, 1.0, 1.0], upper=[1.2, 0.5], weights=[1, 3, 1])[0].round(12)
+    array([1.2, 0.5])
     """
     if atol is not None:
         warnings.warn("the arguments {'atol'} are ignored and deprecated, as in SciPy.", DeprecationWarning, stacklevel=2)
@@ -139,7 +159,8 @@ def nnls(
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     if maxiter is not None and (isinstance(maxiter, bool) or not isinstance(maxiter, (int, np.integer)) or maxiter < 0):
         raise InvalidInputError(f"maxiter must be a whole number, or None or 0 for the default; got {maxiter!r}.")
-    plain = n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
+    options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
+    plain = is_plain(options) and n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
     if plain and method == "auto" and _is_tall(A.shape):
         if b.ndim == 1:
             with serial_blas() if A.size < BLAS_THREADS_PAY else nullcontext():
@@ -153,7 +174,7 @@ def nnls(
         if ending == OPTIMAL:
             return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
     with limit_threads(n_jobs):
-        return _nnls_checked(A, b, min(maxiter, 2**62) if maxiter else None, method, x0, full_output)
+        return _nnls_checked(A, b, min(maxiter, 2**62) if maxiter else None, method, x0, full_output, options)
 
 
 _LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
@@ -180,25 +201,31 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[Floa
             return None
     norms = np.sqrt(squares)
     G /= norms * norms[:, None]
-    rcond, sigma = _conditioning(G)
+    rcond, sigma = conditioning(G)
     if rcond < WELL_CONDITIONED:
         return None
     problem = Problem(A, norms, 1 / norms, np.ones(len(norms)))
-    outcome = _pivoting(problem, G, sigma)(b[None, :], None, maxiter)
+    outcome = pivoting(problem, G, sigma)(b[None, :], None, maxiter)
     if not outcome.finished[0]:
         raise ConvergenceError(_LIMIT_TEXT)
     return (outcome.H[0] * problem.inverse, float(outcome.measured.rnorm[0])) if outcome.measured.optimal[0] else None
 
 
-def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool) -> Any:
+def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool, options: dict[str, Any]) -> Any:
     A, B, flat = _check_problem(A, b)
     n, k = A.shape[1], B.shape[1]
     start = None if x0 is None else _check_start(x0, n, k, flat)
     dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
-    problem = Problem.of(A)
-    solve, used = _prepare(problem, method)
     X = np.zeros((n, k), dtype)
-    step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
+    if is_plain(options):
+        solve, used = _plain_blocks(A, method, start, maxiter)
+        step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
+    else:
+        if method == "bpp":
+            raise InvalidInputError('method="bpp" solves x >= 0 alone; with bounds, penalties, masks or weights leave method out.')
+        scaled, used = Scaled.of(A, Constraints.checked(options, A.shape[0], n, k)), "active-set"
+        solve = _constrained_blocks(scaled, start, maxiter)
+        step = block_length(scaled, RHS_BLOCK_ENTRIES)
     blocks = [slice(a, min(a + step, k)) for a in range(0, k, step)]
     parts: list[Any] = [None] * len(blocks)
 
@@ -207,16 +234,11 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
             cols = blocks[i]
             block = B[:, cols].toarray() if sp.issparse(B) else B[:, cols]
             Bt = np.array(np.asarray(block).T, np.float64, order="C")  # a copy of our own
-            unit = safe_units(Bt)
-            guess = None if start is None else np.ascontiguousarray(start[:, cols].T)
-            coefficients, answer = _settle(problem, Bt, solve(Bt, guess, maxiter), maxiter)
-            with np.errstate(over="ignore", under="ignore"):
-                solution = (coefficients * unit[:, None] / problem.units).T
-            X[:, cols], is_held = _held(solution, coefficients, dtype)
-            rnorm = answer.rnorm * unit
+            solution, coefficients, answer = solve(Bt, cols)
+            X[:, cols], is_held = _held(solution.T, coefficients, dtype)
             for j in np.flatnonzero(~is_held):
-                rnorm[j] = _distance(A, X[:, cols][:, j], np.asarray(block)[:, j])
-            parts[i] = answer._replace(rnorm=rnorm, least=answer.least * unit, optimal=answer.optimal & is_held)
+                answer.rnorm[j] = _distance(A, X[:, cols][:, j], np.asarray(block)[:, j])
+            parts[i] = answer._replace(optimal=answer.optimal & is_held)
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
         for_ranges(work, len(blocks))
@@ -227,6 +249,35 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
     norm = dtype(answers.rnorm[0]).item() if flat else answers.rnorm.astype(dtype)
     info = NnlsInfo(answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least)
     return (x, norm, info) if full_output else (x, norm)
+
+
+BlockSolver = Callable[[FloatArray, slice], tuple[FloatArray, FloatArray, Answers]]  # solutions, coefficients and what is known of both
+
+
+def _plain_blocks(A: Points, method: str, start: FloatArray | None, maxiter: int | None) -> tuple[BlockSolver, str]:
+    problem = Problem.of(A)
+    solver, used = prepare(problem, method)
+
+    def solve(Bt: FloatArray, cols: slice) -> tuple[FloatArray, FloatArray, Answers]:
+        unit = safe_units(Bt)
+        guess = None if start is None else np.ascontiguousarray(start[:, cols].T > 0)
+        coefficients, answer = settle(problem, Bt, solver(Bt, guess, maxiter), maxiter)
+        with np.errstate(over="ignore", under="ignore"):
+            solution = coefficients * unit[:, None] / problem.units
+        return solution, coefficients, answer._replace(rnorm=answer.rnorm * unit, least=answer.least * unit)
+
+    return solve, used
+
+
+def _constrained_blocks(scaled: Scaled, start: FloatArray | None, maxiter: int | None) -> BlockSolver:
+    shared = Shared.of(scaled)
+
+    def solve(Bt: FloatArray, cols: slice) -> tuple[FloatArray, FloatArray, Answers]:
+        guess = None if start is None else np.ascontiguousarray(np.maximum(start[:, cols].T, 0.0), np.float64)
+        solution, answer = solve_block(scaled, shared, Bt, cols, guess, maxiter)
+        return solution, solution, answer
+
+    return solve
 
 
 def _held(solution: FloatArray, coefficients: FloatArray, dtype: Any) -> tuple[FloatArray, BoolArray]:
@@ -282,131 +333,11 @@ def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
     return A, B.tocsc() if sp.issparse(B) else B, flat
 
 
-def _check_start(x0: Any, n: int, k: int, flat: bool) -> BoolArray:
+def _check_start(x0: Any, n: int, k: int, flat: bool) -> AnyArray:
     start = as_array(x0, "x0")
     if start.ndim == 1:
         start = start[:, None]
     if start.shape != (n, k):
         raise InvalidInputError(f"x0 has shape {np.shape(x0)}; expected that of the solution, {(n,) if flat else (n, k)}.")
     check_finite(start, "x0")
-    return start > 0
-
-
-class Outcome(NamedTuple):
-    """Coefficients of unit columns for each right-hand side, and how the solve went."""
-
-    H: FloatArray
-    n_iter: IntArray
-    finished: BoolArray  # within the limit on iterations
-    measured: Measured
-
-
-class Answers(NamedTuple):
-    """What is known about the solutions of a block of right-hand sides."""
-
-    rnorm: FloatArray
-    kkt: FloatArray
-    least: FloatArray
-    n_iter: IntArray
-    finished: BoolArray
-    optimal: BoolArray
-
-
-Solver = Callable[[FloatArray, "BoolArray | None", "int | None"], Outcome]
-
-
-def _settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | None) -> tuple[FloatArray, Answers]:
-    """Coefficients of the columns of A; where they are not shown to be optimal, from a solve with twice the digits."""
-    H, n_iter, finished, (rnorm, kkt, least, optimal, _) = outcome
-    X, n = H * problem.inverse, H.shape[1]
-    left = np.full(len(Bt), 3 * n) if maxiter is None else maxiter - n_iter
-    rows = np.flatnonzero(finished & ~optimal & (left > 0))
-    if len(rows) and H.shape[1] * Bt.shape[1] <= DENSE_LIMIT:
-        A = problem.A.toarray() if sp.issparse(problem.A) else problem.A
-        careful = solve_carefully(A, Bt[rows], X[rows], left[rows])
-        better = careful.rnorm < (1 - OPTIMAL_WITHIN) * careful.rnorm_before
-        X[rows[better]] = careful.X[better]
-        rnorm[rows] = np.where(better, careful.rnorm, careful.rnorm_before)
-        least[rows] = np.maximum(least[rows], careful.optimum)
-        optimal[rows] = is_optimal(rnorm[rows], least[rows], row_norms(Bt[rows]))
-        kkt[rows] = problem.measure(Bt[rows], X[rows] * problem.lengths, np.ones(len(rows))).kkt
-        n_iter[rows] += careful.n_steps
-    return X, Answers(rnorm, kkt, least, n_iter, finished, optimal)
-
-
-def _prepare(problem: Problem, method: str) -> tuple[Solver, str]:
-    """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been done once."""
-    m, n = problem.A.shape
-    if n <= GRAM_COLUMNS and (method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n)):
-        G = problem.A.T @ problem.A
-        G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
-        rcond, sigma = _conditioning(G)
-        if method == "bpp" or rcond > WELL_CONDITIONED:
-            return _pivoting(problem, G, sigma), "bpp"
-    return _active(problem), "active-set"
-
-
-def _conditioning(G: FloatArray) -> tuple[float, float]:
-    """Estimates of the reciprocal condition of ``G = A'A`` and of the smallest singular value of A; zeros where A has no full rank."""
-    factor, info = lapack.dpotrf(G, lower=1)
-    if info != 0:
-        return 0.0, 0.0
-    size = np.abs(G).sum(axis=0).max()
-    rcond, info = lapack.dpocon(factor, size, uplo="L")
-    return float(rcond), float(np.sqrt(rcond * size))
-
-
-def _pivoting(problem: Problem, G: FloatArray, sigma: float) -> Solver:
-    """Block principal pivoting; what it cannot solve, or not accurately, goes to the active set."""
-    fallback = cache(lambda: _active(problem))
-
-    def measure(Bt: FloatArray, H: FloatArray) -> Measured:
-        return problem.measure(Bt, H, np.full(len(H), sigma), hold_all=True)
-
-    def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
-        result = block_pivoting(G, problem.correlations(Bt), row_norms(Bt), start=start, max_iter=maxiter)
-        H = np.maximum(result.X, 0.0)
-        measured = measure(Bt, H)
-        rough = np.flatnonzero(result.solved & (measured.kkt > KKT_REFINE))
-        if len(rough):  # one refinement with the explicit residual
-            H[rough] += grouped_correction(G, measured.gradient, result.passive, rough)[rough]
-            np.maximum(H, 0.0, out=H)
-            measured.put(rough, measure(Bt[rough], H[rough]))
-        finished = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
-        again = np.flatnonzero(finished & ~(result.solved & measured.optimal & (measured.kkt <= KKT_GOOD)))
-        if len(again):
-            left = None if maxiter is None else maxiter - int(result.n_iter[again].min())
-            H[again], steps, finished[again], others = fallback()(Bt[again], None, left)
-            measured.put(again, others)
-            result.n_iter[again] += steps
-        return Outcome(H, result.n_iter, finished, measured)
-
-    return solve
-
-
-def _active(problem: Problem) -> Solver:
-    """The active set, on the triangular factor of a tall A, on a dense A, or on a sparse one that is too large for that."""
-    m, n = problem.A.shape
-    A = problem.unit()
-    Z, reduce = A.T.tocsr() if sp.issparse(A) else A.T, None
-    if not sp.issparse(A) or m * n <= DENSE_LIMIT:
-        dense = A.toarray() if sp.issparse(A) else A
-        if m > n:  # |A x - b|^2 = |R x - Q'b|^2 + constant
-            reduce, dense = scipy.linalg.qr(dense, mode="economic", check_finite=False)
-        Z = np.ascontiguousarray(dense.T)
-
-    def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
-        targets = Bt if reduce is None else Bt @ reduce
-        if sp.issparse(Z) or n > FEW_COLUMNS:
-            first = None if start is None else [np.flatnonzero(s) for s in start]
-            result = (
-                active_set_sparse(Z, targets, max_steps=maxiter)
-                if sp.issparse(Z)
-                else active_set(Z, targets, start=first, max_steps=maxiter)
-            )
-            H, steps, finished, sigma = result.dense(n), result.n_steps, result.converged, result.sigma
-        else:
-            H, steps, finished, sigma = local_active_set(Z, problem.norms, targets, start, maxiter)
-        return Outcome(H, steps, finished, problem.measure(Bt, H, sigma))
-
-    return solve
+    return start

@@ -32,6 +32,17 @@ class Measured(NamedTuple):
             mine[rows] = theirs
 
 
+class Answers(NamedTuple):
+    """What is known about the solutions of a block of right-hand sides."""
+
+    rnorm: FloatArray
+    kkt: FloatArray
+    least: FloatArray
+    n_iter: IntArray
+    finished: BoolArray
+    optimal: BoolArray
+
+
 @dataclass(frozen=True)
 class Problem:
     """``A`` with columns scaled to unit length: column j is ``A[:, j] * inverse[j]`` (zero columns stay zero)."""

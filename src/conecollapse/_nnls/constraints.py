@@ -1,0 +1,111 @@
+"""What a least-squares problem may be asked for beyond x >= 0, checked at the public door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import as_array, check_finite
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, BoolArray, FloatArray
+
+SUM_ROOM = 1e-12  # upper bounds that sum to one but for rounding leave room for shares
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Bounds, penalties, masks and weights of k problems in n variables; two-dimensional arrays have a column for each, or one for all."""
+
+    simplex: bool
+    upper: FloatArray | None  # (n, k or 1)
+    ridge: float
+    l1: float
+    allowed: BoolArray | None  # (n, k or 1)
+    row_weights: FloatArray | None  # (m,): for all problems
+    weights: FloatArray | None  # (m, k): for each its own
+
+    @classmethod
+    def checked(cls, options: dict[str, Any], m: int, n: int, k: int) -> Constraints:
+        """The options of `nnls` for an (m, n) matrix and k right-hand sides."""
+        simplex, ridge, l1 = options["simplex"], _penalty(options["ridge"], "ridge"), _penalty(options["l1"], "l1")
+        if not isinstance(simplex, (bool, np.bool_)):
+            raise InvalidInputError(f"simplex must be True or False; got {simplex!r}.")
+        if simplex and l1:
+            raise InvalidInputError(f"l1 = {l1:g} has no effect where coefficients sum to one; leave it out, or pass simplex=False.")
+        upper = None if options["upper"] is None else _upper(options["upper"], n, k)
+        allowed = None if options["allowed"] is None else _allowed(options["allowed"], n, k)
+        if simplex:
+            _check_room(upper, allowed, n, k)
+        weights = None if options["weights"] is None else _weights(options["weights"], m, k)
+        row_weights = None
+        if weights is not None and (weights.shape[1] == 1 or (weights == weights[:, :1]).all()):
+            row_weights, weights = weights[:, 0], None
+        return cls(bool(simplex), upper, ridge, l1, allowed, row_weights, weights)
+
+
+def is_plain(options: dict[str, Any]) -> bool:
+    """Whether nothing is asked for beyond x >= 0."""
+    return (
+        options["simplex"] is False
+        and all(options[name] is None for name in ("upper", "allowed", "weights"))
+        and all(type(options[name]) in (int, float) and options[name] == 0 for name in ("ridge", "l1"))
+    )
+
+
+def _penalty(value: Any, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not 0 <= number < np.inf or isinstance(value, (bool, str)):
+        raise InvalidInputError(f"{name} must be a number of at least 0; got {value!r}.")
+    return number
+
+
+def _upper(value: Any, n: int, k: int) -> FloatArray:
+    array = as_array(value, "upper").astype(np.float64)
+    bounds = np.full((n, 1), array) if array.ndim == 0 else _shaped(array, "upper", (n, k), f"a number, ({n},) or ({n}, {k})")
+    for row, column in np.argwhere(~(bounds >= 0))[:1]:
+        raise InvalidInputError(f"upper has {bounds[row, column]:g} at row {row}, column {column}; bounds must be numbers of at least 0.")
+    return bounds
+
+
+def _allowed(value: Any, n: int, k: int) -> BoolArray:
+    array = value.toarray() if sp.issparse(value) else as_array(value, "allowed")
+    if array.dtype != np.bool_:
+        for at in np.argwhere((array != 0) & (array != 1))[:1]:
+            raise InvalidInputError(f"allowed has {array[tuple(at)]:g} at {tuple(map(int, at))}; a mask holds True and False, or 1 and 0.")
+        array = array.astype(bool)
+    return _shaped(array, "allowed", (n, k), f"({n},) or ({n}, {k})")
+
+
+def _weights(value: Any, m: int, k: int) -> FloatArray:
+    array = value.toarray() if sp.issparse(value) else as_array(value, "weights")
+    weights = _shaped(array.astype(np.float64), "weights", (m, k), f"({m},) or ({m}, {k})")
+    check_finite(weights, "weights")
+    for row, column in np.argwhere(weights < 0)[:1]:
+        raise InvalidInputError(f"weights has {weights[row, column]:g} at row {row}, column {column}; weights must be at least 0.")
+    return weights
+
+
+def _shaped(array: AnyArray, name: str, shape: tuple[int, int], expected: str) -> AnyArray:
+    """``array`` with a column for each problem, or one for all."""
+    matrix = array[:, None] if array.ndim == 1 else array
+    if matrix.ndim != 2 or matrix.shape[0] != shape[0] or matrix.shape[1] not in (1, shape[1]):
+        raise InvalidInputError(f"{name} has shape {array.shape}; expected {expected}.")
+    return matrix
+
+
+def _check_room(upper: FloatArray | None, allowed: BoolArray | None, n: int, k: int) -> None:
+    """A sum of one must be possible for each problem."""
+    bounds = np.full((n, 1), np.inf) if upper is None else upper
+    room = np.where(np.ones((n, 1), bool) if allowed is None else allowed, bounds, 0.0).sum(axis=0)
+    for j in np.flatnonzero(room < 1 - SUM_ROOM)[:1]:
+        which = f" of column {j} of b" if len(room) == k > 1 else ""
+        raise InvalidInputError(
+            f"the coefficients{which} cannot sum to one: the upper bounds of its allowed columns sum to {room[j]:g}; "
+            "raise upper, allow more columns, or pass simplex=False."
+        )

@@ -1,0 +1,146 @@
+"""``min |A x - b|, x >= 0`` for blocks of right-hand sides, by the method that fits A, and with more digits where float64 cannot decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.linalg.lapack as lapack
+import scipy.sparse as sp
+
+from conecollapse._linalg import row_norms
+from conecollapse._nnls.active_set import active_set, active_set_sparse
+from conecollapse._nnls.bpp import block_pivoting, grouped_correction
+from conecollapse._nnls.careful import solve_carefully
+from conecollapse._nnls.local import local_active_set
+from conecollapse._nnls.problem import Answers, Measured, Problem
+from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal
+from conecollapse._types import BoolArray, FloatArray, IntArray
+
+GRAM_COLUMNS = 8192  # columns up to which the Gram matrix is formed: 512 MiB
+TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
+FEW_COLUMNS = 600  # up to here an active set prices every column itself
+WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
+DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
+KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined
+KKT_GOOD = 1e-9  # a pivoting solution with a larger KKT residual is solved again by the active set
+
+
+class Outcome(NamedTuple):
+    """Coefficients of unit columns for each right-hand side, and how the solve went."""
+
+    H: FloatArray
+    n_iter: IntArray
+    finished: BoolArray  # within the limit on iterations
+    measured: Measured
+
+
+Solver = Callable[[FloatArray, "BoolArray | None", "int | None"], Outcome]
+
+
+def solve_one(A: FloatArray, b: FloatArray) -> tuple[FloatArray, float, int]:
+    """The solution for one right-hand side, a lower bound for all residual norms, and the steps taken."""
+    problem = Problem.of(A)
+    solve, _ = prepare(problem, "auto")
+    X, answers = settle(problem, b[None, :], solve(b[None, :], None, None), None)
+    return X[0] / problem.units, float(answers.least[0]), int(answers.n_iter[0])
+
+
+def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | None) -> tuple[FloatArray, Answers]:
+    """Coefficients of the columns of A; where they are not shown to be optimal, from a solve with twice the digits."""
+    H, n_iter, finished, (rnorm, kkt, least, optimal, _) = outcome
+    X, n = H * problem.inverse, H.shape[1]
+    left = np.full(len(Bt), 3 * n) if maxiter is None else maxiter - n_iter
+    rows = np.flatnonzero(finished & ~optimal & (left > 0))
+    if len(rows) and H.shape[1] * Bt.shape[1] <= DENSE_LIMIT:
+        A = problem.A.toarray() if sp.issparse(problem.A) else problem.A
+        careful = solve_carefully(A, Bt[rows], X[rows], left[rows])
+        better = careful.rnorm < (1 - OPTIMAL_WITHIN) * careful.rnorm_before
+        X[rows[better]] = careful.X[better]
+        rnorm[rows] = np.where(better, careful.rnorm, careful.rnorm_before)
+        least[rows] = np.maximum(least[rows], careful.optimum)
+        optimal[rows] = is_optimal(rnorm[rows], least[rows], row_norms(Bt[rows]))
+        kkt[rows] = problem.measure(Bt[rows], X[rows] * problem.lengths, np.ones(len(rows))).kkt
+        n_iter[rows] += careful.n_steps
+    return X, Answers(rnorm, kkt, least, n_iter, finished, optimal)
+
+
+def prepare(problem: Problem, method: str) -> tuple[Solver, str]:
+    """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been done once."""
+    m, n = problem.A.shape
+    if n <= GRAM_COLUMNS and (method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n)):
+        G = problem.A.T @ problem.A
+        G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
+        rcond, sigma = conditioning(G)
+        if method == "bpp" or rcond > WELL_CONDITIONED:
+            return pivoting(problem, G, sigma), "bpp"
+    return active(problem), "active-set"
+
+
+def conditioning(G: FloatArray) -> tuple[float, float]:
+    """Estimates of the reciprocal condition of ``G = A'A`` and of the smallest singular value of A; zeros where A has no full rank."""
+    factor, info = lapack.dpotrf(G, lower=1)
+    if info != 0:
+        return 0.0, 0.0
+    size = np.abs(G).sum(axis=0).max()
+    rcond, info = lapack.dpocon(factor, size, uplo="L")
+    return float(rcond), float(np.sqrt(rcond * size))
+
+
+def pivoting(problem: Problem, G: FloatArray, sigma: float) -> Solver:
+    """Block principal pivoting; what it cannot solve, or not accurately, goes to the active set."""
+    fallback = cache(lambda: active(problem))
+
+    def measure(Bt: FloatArray, H: FloatArray) -> Measured:
+        return problem.measure(Bt, H, np.full(len(H), sigma), hold_all=True)
+
+    def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
+        result = block_pivoting(G, problem.correlations(Bt), row_norms(Bt), start=start, max_iter=maxiter)
+        H = np.maximum(result.X, 0.0)
+        measured = measure(Bt, H)
+        rough = np.flatnonzero(result.solved & (measured.kkt > KKT_REFINE))
+        if len(rough):  # one refinement with the explicit residual
+            H[rough] += grouped_correction(G, measured.gradient, result.passive, rough)[rough]
+            np.maximum(H, 0.0, out=H)
+            measured.put(rough, measure(Bt[rough], H[rough]))
+        finished = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
+        again = np.flatnonzero(finished & ~(result.solved & measured.optimal & (measured.kkt <= KKT_GOOD)))
+        if len(again):
+            left = None if maxiter is None else maxiter - int(result.n_iter[again].min())
+            H[again], steps, finished[again], others = fallback()(Bt[again], None, left)
+            measured.put(again, others)
+            result.n_iter[again] += steps
+        return Outcome(H, result.n_iter, finished, measured)
+
+    return solve
+
+
+def active(problem: Problem) -> Solver:
+    """The active set, on the triangular factor of a tall A, on a dense A, or on a sparse one that is too large for that."""
+    m, n = problem.A.shape
+    A = problem.unit()
+    Z, reduce = A.T.tocsr() if sp.issparse(A) else A.T, None
+    if not sp.issparse(A) or m * n <= DENSE_LIMIT:
+        dense = A.toarray() if sp.issparse(A) else A
+        if m > n:  # |A x - b|^2 = |R x - Q'b|^2 + constant
+            reduce, dense = scipy.linalg.qr(dense, mode="economic", check_finite=False)
+        Z = np.ascontiguousarray(dense.T)
+
+    def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
+        targets = Bt if reduce is None else Bt @ reduce
+        if sp.issparse(Z) or n > FEW_COLUMNS:
+            first = None if start is None else [np.flatnonzero(s) for s in start]
+            result = (
+                active_set_sparse(Z, targets, max_steps=maxiter)
+                if sp.issparse(Z)
+                else active_set(Z, targets, start=first, max_steps=maxiter)
+            )
+            H, steps, finished, sigma = result.dense(n), result.n_steps, result.converged, result.sigma
+        else:
+            H, steps, finished, sigma = local_active_set(Z, problem.norms, targets, start, maxiter)
+        return Outcome(H, steps, finished, problem.measure(Bt, H, sigma))
+
+    return solve
