@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ import scipy.sparse as sp
 from certificate_cases import cases, dense_points, quick, sparse_points, with_twins
 from conftest import seeds
 
-from conecollapse import CertificateError, Cone
+from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarning
 from conecollapse.blocks import open_table
+from conecollapse.cli import main
+from conecollapse.geometry.certified.estimate import DENSE_SPEED, SPARSE_SPEED, product_seconds, warn_if_long
+from conecollapse.io import read_table
+from conecollapse.runs import rays, save, verify
 
 MAKERS = {"dense": dense_points, "sparse": sparse_points, "twins": with_twins}
 
@@ -180,3 +185,95 @@ def test_where_rounding_spoils_a_witness_a_quick_cone_leaves_the_ray_open():
     cone = Cone.from_samples([X], tol=1e-9, effort="quick")
     assert cone.tol == 1e-9
     assert cone.verify(lambda: [X]).n_open == len(cone.open_points) > 0
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A file whose features leave rays open when they are looked at quickly."""
+    file = tmp_path / "table.csv"
+    np.savetxt(file, dense_points().T, delimiter=",", header=",".join(f"f{i}" for i in range(70)), comments="")
+    return file
+
+
+@pytest.fixture
+def run(capfd):
+    """Runs the command in this process; its exit code, stdout and stderr."""
+
+    def command(*arguments):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        return left.value.code, *capfd.readouterr()
+
+    return command
+
+
+@pytest.mark.usefixtures("always_quick")
+def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("conecollapse.runs.clustering.LONG", 0.0)
+    out = tmp_path / "out"
+    asked = ["rays", table, "--features-in", "columns", "-o", out]
+    said = run(*asked)[1]
+    assert "27 of 70 features are extreme rays; proven, see certificate.npz. 43 more are open: kept as rays without proof" in said
+    assert "43 of the rays are open: not proven to be needed." in run("verify", out)[1]
+    assert json.loads(run("verify", out, "--json")[1])["verdict"]["n_open"] == 43
+    states = [row.split(",")[-2] for row in (out / "rays.csv").read_text().splitlines()]
+    assert (states[0], states.count("1")) == ("open", 43)
+    assert "39 of 70 features are extreme rays; proven, see certificate.npz.\n" in run(*asked, "--prove")[1]
+    assert "open" not in run("verify", out)[1]
+    code, _, refused = run(*asked, "--prove", "--max-rays", 3)
+    assert code == 1
+    assert "--prove is for the cone of all rays; leave it out, or leave out --max-residual and --max-rays" in refused
+
+
+@pytest.mark.usefixtures("always_quick")
+def test_the_command_proves_what_takes_seconds(run, table, tmp_path):
+    said = run("cluster", table, "-k", 2, "--no-report", "--features-in", "columns", "-o", tmp_path / "out")[1]
+    assert "39 of 70 features are extreme rays; proven, see certificate.npz.\n" in said
+
+
+@pytest.mark.usefixtures("always_quick")
+def test_open_points_that_a_folder_hides_are_found(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("conecollapse.runs.clustering.LONG", 0.0)
+    out = save(rays(read_table(table, features_in="columns")), tmp_path / "out")
+    facts = json.loads((out / "run.json").read_text())
+    assert facts["results"]["n_open"] == 43
+    (out / "run.json").write_text(json.dumps(facts | {"results": facts["results"] | {"n_open": 0}}))
+    with pytest.raises(CertificateError, match=r"claims n_open = 0, but certificate.npz has 43"):
+        verify(out)
+
+
+@pytest.mark.usefixtures("always_quick")
+def test_estimators_are_quick_and_say_so():
+    X = dense_points().T
+    model = CCNMF(2, random_state=0).fit(X)
+    assert len(model.cone_.open_points) == 43
+    assert "(43 open)" in model._repr_html_()
+    assert "43 rays are kept without proof, cone_.prove decides" in model._repr_html_()
+    assert model.cone_.prove(X.T).n_rays == 39
+    assert CCNMF(2, random_state=0, cone=model.cone_.prove(X.T)).fit(X).cone_.n_rays == 39
+    exact = ConeCollapse().fit(X)
+    assert "every ray is proven to be needed" in exact._repr_html_()
+    some = ConeCollapse(effort="quick").fit(X[:, :35]).partial_fit(X[:, 35:])
+    assert (exact.cone_.n_rays, some.cone_.n_rays) == (39, 70)
+    with pytest.raises(ValueError, match="`effort` must be"):
+        ConeCollapse(effort="slow").fit(X)
+
+
+def test_long_work_is_announced_with_a_way_to_ask_for_less(monkeypatch):
+    monkeypatch.setattr("conecollapse.geometry.certified.estimate.EACH", 100.0)
+    with pytest.warns(SlowWarning, match=r"deciding the 43 of 70 points .* about 72 minutes; a quick cone leaves them open, and max_rays="):
+        Cone.from_points(dense_points())
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(11, "11 seconds"), (200, "3 minutes"), (3e4, "8 hours")])
+def test_times_are_said_in_units_that_people_use(seconds, said):
+    with pytest.warns(SlowWarning, match=f"the work may take about {said}; do less."):
+        warn_if_long(seconds, "the work", "do less")
+
+
+def test_a_product_of_sparse_points_is_counted():
+    """The multiplications of ``U U'`` are the squares of the counts of the columns."""
+    U = sp.csr_array(sp.vstack([sp.eye_array(50), sp.eye_array(50)]))
+    assert product_seconds(U) * SPARSE_SPEED == pytest.approx(50 * 2**2)
+    assert product_seconds(U.toarray()) * DENSE_SPEED == pytest.approx(100 * 100 * 50 / 2)

@@ -121,7 +121,7 @@ class TestCluster:
         assert run.kind == "cluster"
         assert set(run.timings) == {"cone", "clusters"}
         assert {"cone", "clusters"} <= set(stages)
-        assert run.parameters == {"n_components": 3, "method": "graph", "random_state": 0}
+        assert run.parameters == {"n_components": 3, "method": "graph", "random_state": 0, "prove": False}
         assert {feature.name for feature in run.top_features(2)[0]} <= set(GENES)
 
     @pytest.mark.slow
@@ -198,10 +198,10 @@ class TestRays:
         P = np.array([[1.0, 2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
         save(rays(read_table(P)), tmp_path / "out")
         heading, *body = rows(tmp_path / "out" / "rays.csv")
-        assert heading == ["ray", "feature", "name", "group_size", "colinear_features", "mass"]
+        assert heading == ["ray", "feature", "name", "group_size", "colinear_features", "open", "mass"]
         assert [row[:5] for row in body] == [["0", "0", "x0", "2", "1"], ["1", "3", "x3", "1", ""]]
         # the middle feature, of length sqrt(2), is the sum of both rays: sigma = 2, and 1 * 2 of it goes to each
-        np.testing.assert_allclose([float(row[5]) for row in body], np.sqrt([1 + 4 + 2, 9 + 2]))
+        np.testing.assert_allclose([float(row[-1]) for row in body], np.sqrt([1 + 4 + 2, 9 + 2]))
 
 
 class TestSave:
@@ -395,7 +395,7 @@ class TestVerify:
         cells = lines[1].split(",")
         cells[3] = "17"
         (saved / "rays.csv").write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n", encoding="utf-8")
-        with pytest.raises(CertificateError, match=r"rays.csv does not list the rays of certificate.npz, with their names and groups"):
+        with pytest.raises(CertificateError, match=r"rays.csv does not list the rays of certificate.npz, with their names, groups"):
             verify(saved)
 
     def test_forged_labels_and_rays(self, saved):
@@ -440,7 +440,7 @@ class TestVerify:
                 assert vouched(saved) == original
 
     @pytest.mark.parametrize(
-        "facts", ["[]", '{"format": "conecollapse-run-2"}', '{"format": "conecollapse-run-1"}', '{"format": 3, "data": 1}']
+        "facts", ["[]", '{"format": "conecollapse-run-1"}', '{"format": "conecollapse-run-2"}', '{"format": 3, "data": 1}']
     )
     def test_facts_of_another_version(self, facts, saved):
         (saved / "run.json").write_text(facts)
@@ -562,7 +562,7 @@ def test_factors_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, na
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 200_000, '{"format": "conecollapse-run-1", "kind": "rays", "preparation": ["normalize", "tfidf"], "data": {}}']
+    "text", ["[" * 200_000, '{"format": "conecollapse-run-2", "kind": "rays", "preparation": ["normalize", "tfidf"], "data": {}}']
 )
 def test_facts_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, text):
     save(rays(read_table(genes)), tmp_path / "out")

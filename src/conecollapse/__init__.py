@@ -32,6 +32,7 @@ from conecollapse._errors import (
     MissingDependencyError,
     NotOptimalWarning,
     RunFolderError,
+    SlowWarning,
 )
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ __all__ = [
     "ProjectiveNMF",
     "RankSelection",
     "RunFolderError",
+    "SlowWarning",
     "SparseNMF",
     "Verdict",
     "collapse",

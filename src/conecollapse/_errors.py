@@ -27,6 +27,10 @@ class NotOptimalWarning(UserWarning):
     """A solution is not shown to be optimal; the message says how far from optimal it may be, and what to do."""
 
 
+class SlowWarning(UserWarning):
+    """Work that begins now will take more than ten seconds; the message says about how long, and how to ask for less."""
+
+
 class ConvergenceError(ConeCollapseError, RuntimeError):
     """An iteration limit was reached before the answer was."""
 

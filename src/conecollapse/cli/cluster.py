@@ -28,6 +28,7 @@ def cluster(
         str, typer.Option(help="What is factorized: graph (chosen from the data), features, knn or diffusion (a plain graph).")
     ] = "graph",
     image_shape: options.ImageShape = None,
+    prove: options.Prove = False,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     report: options.Report = True,
     force: options.Force = False,
@@ -59,6 +60,7 @@ def cluster(
                 target=target,
                 random_state=seed,
                 image_shape=shape,
+                prove=prove,
                 progress=progress,
             )
         except Interrupted as stop:
@@ -108,4 +110,8 @@ def say_cone(found: dict[str, Any]) -> None:
         say(f"{found['n_rays']} rays; no feature is further from their cone than {found['largest_residual']:.3g}, proven.")
         return
     zeros = f", {found['n_zero_features']} hold only zeros" if found["n_zero_features"] else ""
-    say(f"{found['n_rays']} of {found['n_features']} features are extreme rays{zeros}; proven, see certificate.npz.")
+    proven, left = found["n_rays"] - found["n_open"], found["n_open"]
+    rays = f"{proven} of {found['n_features']} features are extreme rays{zeros}; proven, see certificate.npz."
+    if left:
+        rays += f" {left} more {'is' if left == 1 else 'are'} open: kept as rays without proof that they are needed; --prove decides them."
+    say(rays)

@@ -24,6 +24,7 @@ TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weight counts of words by 
 ImageShape = Annotated[str | None, typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, which are kept.")]
+Prove = Annotated[bool, typer.Option("--prove", help="Decide every ray, however long it takes; else only if that is a matter of seconds.")]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
 

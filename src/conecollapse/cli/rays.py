@@ -27,6 +27,7 @@ def rays(
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
     image_shape: options.ImageShape = None,
+    prove: options.Prove = False,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -51,6 +52,7 @@ def rays(
             max_rays=max_rays,
             weighting="mass" if mass else "unit",
             image_shape=shape,
+            prove=prove,
             progress=progress,
         )
         save(run, folder, force=force)

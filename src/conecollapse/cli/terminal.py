@@ -21,7 +21,7 @@ from conecollapse.io.plain import plain
 
 PROGRESS_AFTER = 2.0  # seconds of work before progress is shown
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
-ARGUMENTS = ("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "data", "tol", "force")
+ARGUMENTS = ("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "prove", "data", "tol", "force")
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}  # that set these arguments of the library
 OPTIONS |= {"n_components": "-k", "download": "conecollapse datasets fetch"}
 ARGUMENT = re.compile(rf'\b({"|".join(OPTIONS)})\b(?:=("\w+"|True|False|\.\.\.)|(?= must be\b))')

@@ -8,6 +8,18 @@ from typing import Any
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from conecollapse.certificates import ApproximateCertificate
+from conecollapse.geometry.cone import Cone
+
+
+def cone_line(cone: Cone) -> str:
+    """The cone in one line: its size, and what is proven about its rays."""
+    if isinstance(cone.certificate, ApproximateCertificate):
+        return repr(cone).strip("<>")
+    left = len(cone.open_points)
+    proven = "every ray is proven to be needed" if not left else f"found quickly: {left} rays are kept without proof, cone_.prove decides"
+    return f"{repr(cone).strip('<>')}; {proven}"
+
 
 class SummaryMixin:
     """Adds a short table of results to the HTML representation. Every text is escaped."""

@@ -12,6 +12,7 @@ from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Sparse
 from conecollapse.affinity.kinds import resolve
+from conecollapse.estimators._summary import cone_line
 from conecollapse.estimators.nmf import OrthogonalNMF
 from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
 from conecollapse.factorization.data import Factorization
@@ -35,7 +36,8 @@ class CCNMF(OrthogonalNMF):
         How much each ray counts in stage 2: by the data it carries, or equally, as in the paper.
     cone : {"certified", "paper"} or Cone
         The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower. Or the cone of the
-        features, found before: to go on after an interruption, or to try several ranks.
+        features, found before: to go on after an interruption, to try several ranks, or to have it proven: "certified" is quick, see
+        `Cone.from_points`, and may leave rays open.
     cone_tol : float, optional
         Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32 numbers that are not whole, whose rounding is about 1e-7.
     eta : float
@@ -56,7 +58,8 @@ class CCNMF(OrthogonalNMF):
     components_ : (r, n_features) array
         S V: the paper's W, transposed. On a graph its columns are samples; `top_features` and ``profiles_`` speak of features.
     cone_ : Cone
-        The rays with their certificate; ``cone_.verify(X.T)`` checks it (``X`` being the graph where an affinity is used).
+        The rays with their certificate; ``cone_.verify(X.T)`` checks it (``X`` being the graph where an affinity is used), and
+        ``cone_.prove(X.T)`` decides its `open_points`.
     ray_indices_ : (c,) array
         Which features they are; on a graph, which samples.
     loadings_ : (r, c) array
@@ -171,4 +174,4 @@ class CCNMF(OrthogonalNMF):
         return "spectral" if isinstance(self.init, str) and self.init == "auto" else self._init_on_graph()
 
     def _summary(self) -> dict[str, str]:
-        return {"cone": repr(self.cone_).strip("<>"), **super()._summary()}
+        return {"cone": cone_line(self.cone_), **super()._summary()}

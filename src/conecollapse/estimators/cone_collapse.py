@@ -12,12 +12,12 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import as_matrix, check_count
+from conecollapse._checks import as_matrix, check_count, check_effort
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
-from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
+from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
 from conecollapse.estimators._input import check_table, in_dtype, warn_of_empty
-from conecollapse.estimators._summary import SummaryMixin
+from conecollapse.estimators._summary import SummaryMixin, cone_line
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 from conecollapse.tables import Table
@@ -37,6 +37,8 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
     ----------
     method : {"certified", "paper", "approximate"}
         The exact cone by the fast certified method, by Algorithm 1 of the paper (the same rays), or an epsilon-cone.
+    effort : {"exact", "quick"}
+        Of the certified method: "quick" may keep points as rays without proof that they are needed, see `Cone.from_points`.
     cone_tol : float
         Numerical tolerance of the exact methods.
     eta : float
@@ -73,6 +75,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
 
     method: str = "certified"
     _: KW_ONLY
+    effort: Effort = "exact"
     cone_tol: float = 1e-8
     eta: float = 0.25
     max_residual: float = 0.05
@@ -101,6 +104,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             raise InvalidInputError(f"method must be one of {', '.join(CONES)}; got {self.method!r}.")
         if self.max_rays is not None and self.method != "approximate":
             raise InvalidInputError(f"max_rays = {self.max_rays} is for an epsilon-cone; add method='approximate', or leave it out.")
+        check_effort(self.effort)
         known = getattr(self, "cone_", None)
         labels = X.index if self.points == "samples" and hasattr(X, "iloc") else None
         X, arrived = self._checked_block(X, known)
@@ -109,7 +113,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         return self._take(self._block(table), table.column_lengths, known, arrived, labels)
 
     def _take(self, block: Cone, lengths: FloatArray, known: Cone | None, arrived: Any, labels: Any) -> ConeCollapse:
-        cone = block if known is None else known.merge(block)
+        cone = block if known is None else known.merge(block, self.effort)
         # nothing of the model changes before this line, so a refused block leaves it as it was
         self._take_names(arrived, known)
         before: FloatArray = np.zeros(0) if known is None else self._point_lengths
@@ -154,6 +158,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             max_residual=self.max_residual,
             max_rays=self.max_rays,
             weighting=self.weighting,
+            effort=self.effort,
         )
 
     def _forget(self) -> None:
@@ -264,7 +269,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         first = self.ray_indices_[:10]
         named = names is not None and self.points == "features"
         return {
-            "cone": repr(self.cone_).strip("<>"),
+            "cone": cone_line(self.cone_),
             "rays": ", ".join(str(names[i]) if named and names is not None else str(i) for i in first)
             + (" ..." if self.cone_.n_rays > len(first) else ""),
         }

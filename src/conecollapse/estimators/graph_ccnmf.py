@@ -11,6 +11,7 @@ from conecollapse._checks import check_positive
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.affinity.views import N_NEIGHBORS
+from conecollapse.estimators._summary import cone_line
 from conecollapse.estimators.nmf import OrthogonalNMF
 from conecollapse.factorization.ccnmf import check_weighting
 from conecollapse.factorization.data import Factorization, squared_error
@@ -123,4 +124,4 @@ class GraphCCNMF(OrthogonalNMF):
 
     def _summary(self) -> dict[str, str]:
         ratios = ", ".join(f"{name} {ratio:.3g}" for name, ratio in self.eigengap_ratios_.items())
-        return {"cone": repr(self.cone_).strip("<>"), "view": f"{self.view_}; eigengap ratios: {ratios}", **super()._summary()}
+        return {"cone": cone_line(self.cone_), "view": f"{self.view_}; eigengap ratios: {ratios}", **super()._summary()}

@@ -8,8 +8,9 @@ transpose, so nothing is transposed here: the points of the cone are the columns
 with U the unit rays as columns, V >= 0 the coefficients of the features, A the orthonormal factor. The paper's H is :math:`A^T`, its W
 is :math:`(S V)^T`. The label of sample i is the argmax of row i of A.
 
-**Stage 1** is the cone. V comes with its certificate, except where more rays than samples leave it open: which of many V the search came
-upon would depend on the order of the points, so it is solved for once more, over the rays alone.
+**Stage 1** is the cone, found quickly: what about two products of the features do not decide stays open, that is among the rays. V comes
+with its certificate, except where more rays than samples leave a choice: which of many V the search came upon would depend on the order of
+the points, so it is solved for once more, over the rays alone.
 
 **Stage 2** is an orthogonal NMF of the rays,
 
@@ -43,7 +44,7 @@ from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import columns_as_points, row_lengths, scaled_rows
-from conecollapse._types import AnyArray, FloatArray, IntArray, Progress, Sparse
+from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.onmf import prepared
@@ -145,9 +146,12 @@ def data_cone(
     max_residual: float = 0.05,
     max_rays: int | None = None,
     weighting: Any = "unit",
+    effort: Effort = "quick",
     progress: Progress = None,
 ) -> Cone:
-    """The cone of the columns of X: certified (exact), by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone.
+    """The cone of the columns of X: certified, by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone.
+
+    A factorization needs rays that generate the data, not the proof that none of them can be left out: ``effort="quick"``.
 
     Where the inverse of X is known, no column is a combination of the others: all are rays, and row j of the inverse is a witness for the
     j-th.
@@ -156,7 +160,7 @@ def data_cone(
     if method not in CONES:
         raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
     if method == "certified":
-        return Cone.from_table(X, tol, progress=progress)
+        return Cone.from_table(X, tol, effort, progress=progress)
     points = as_points(X.points(), "X.T")
     if method == "paper":
         return collapse(points, eta=eta, tol=tol)
@@ -166,14 +170,14 @@ def data_cone(
 def encoded(X: Table, cone: Cone, lengths: FloatArray) -> Sparse:
     """V (c, n_features) with ``X = U V``: as certified where it is unique, else from one solve for each feature over the rays."""
     H = sp.csr_array(sp.diags_array(lengths) @ cone.point_coefficients)
-    open_ones = np.flatnonzero(np.diff(H.indptr) > 1)
+    mixed = np.flatnonzero(np.diff(H.indptr) > 1)
     is_unique = cone.n_rays <= X.shape[0] or isinstance(cone.certificate, ApproximateCertificate)
-    if is_unique or not cone.holds_rays or X.is_sparse or not len(open_ones):
+    if is_unique or not cone.holds_rays or X.is_sparse or not len(mixed):
         return sp.csr_array(H.T)
-    rows = sp.vstack(list(X.map_columns(encoded_points, open_ones, cone)))
-    spread = sp.csr_array((np.ones(len(open_ones)), (open_ones, np.arange(len(open_ones)))), shape=(H.shape[0], len(open_ones)))
+    rows = sp.vstack(list(X.map_columns(encoded_points, mixed, cone)))
+    spread = sp.csr_array((np.ones(len(mixed)), (mixed, np.arange(len(mixed)))), shape=(H.shape[0], len(mixed)))
     kept = np.ones(H.shape[0])
-    kept[open_ones] = 0.0
+    kept[mixed] = 0.0
     V = sp.csr_array((sp.diags_array(kept) @ H + spread @ rows).T)
     V.eliminate_zeros()
     return V

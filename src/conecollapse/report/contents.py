@@ -134,6 +134,8 @@ def _sentence(run: Any) -> str:
     rays, points = run.cone.n_rays, m - len(run.cone.zero_points)
     share = "every one of the" if rays == points else f"{rays} of the"
     rest = "none is a mixture of others" if rays == points else "all others are mixtures of these"
+    if len(run.cone.open_points):
+        share, rest = f"{rays} of the", f"all others are mixtures of these, of which {len(run.cone.open_points)} may be mixtures too"
     return (
         f"The {n} samples fall into {len(sizes)} clusters {spread}.{none} "
         f"Of {m} features, {share} {points} that are not empty are extreme: {rest}."
@@ -146,7 +148,7 @@ def _facts(run: Any) -> list[tuple[str, str]]:
         ("samples", f"{n:,}"),
         ("features", f"{m:,}"),
         ("clusters", str(len(run.model.profiles_))),
-        ("extreme rays", f"{run.cone.n_rays:,}"),
+        ("extreme rays", f"{run.cone.n_rays:,}" + (f" ({left:,} open)" if (left := len(run.cone.open_points)) else "")),
     ]
     if run.target is not None:
         facts.append(("purity", f"{purity_score(run.target, run.labels):.3f}"))

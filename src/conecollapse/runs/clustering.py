@@ -12,6 +12,7 @@ from sklearn.base import clone
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import Points, Progress
 from conecollapse.estimators import CCNMF, GraphCCNMF, select_rank
+from conecollapse.geometry.certified.estimate import LONG, rest_seconds
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.runs.run import Interrupted, RaysRun, Run
@@ -36,9 +37,10 @@ def cluster(
     target: Any = None,
     random_state: int | None = 0,
     image_shape: tuple[int, int] | None = None,
+    prove: bool = False,
     progress: Progress = None,
 ) -> Run:
-    """Cluster the samples of ``table`` with `GraphCCNMF`, and find and certify the exact cone of its features.
+    """Cluster the samples of ``table`` with `GraphCCNMF`, and find and certify the cone of its features.
 
     Parameters
     ----------
@@ -55,6 +57,9 @@ def cluster(
         The known class of each sample, used only for scoring.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels; the table's own by default.
+    prove : bool
+        Decide every ray of the cone, however long it takes. By default that is done where it will take at most about ten seconds; else
+        rays may stay open, see `Cone.from_points`.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
@@ -79,7 +84,8 @@ def cluster(
     >>> run.cone.n_rays, run.cone.verify(X.T).n_rays
     (6, 6)
     """
-    asked = {"n_components": n_components, "method": method if isinstance(method, str) else repr(method), "random_state": random_state}
+    called = method if isinstance(method, str) else repr(method)
+    asked = {"n_components": n_components, "method": called, "random_state": random_state, "prove": prove}
     model = _estimator(method).set_params(random_state=random_state)
     classes = _check_target(target, table.n_samples)
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
@@ -90,12 +96,12 @@ def cluster(
             rank = select_rank(table.X, _candidates(table.n_samples), random_state=random_state)
     model.set_params(n_components=n_components if rank is None else rank.rank)
     _check_rank(model.n_components, table)
-    found = exact_cone(table, timings, progress)
+    found = cone_of_features(table, prove, timings, progress)
     try:
         with _timed(timings, "clusters", progress):
             model.fit(table.X)
     except KeyboardInterrupt:
-        rays_only = RaysRun(table, found, shape, {"max_residual": None, "max_rays": None, "weighting": "unit"}, timings)
+        rays_only = RaysRun(table, found, shape, {"max_residual": None, "max_rays": None, "weighting": "unit", "prove": prove}, timings)
         raise Interrupted("interrupted while clustering; the cone was finished.", rays_only) from None
     return Run(table, model, model.labels_, found, classes, shape, asked, timings, rank)
 
@@ -107,17 +113,21 @@ def rays(
     max_rays: int | None = None,
     weighting: Literal["unit", "mass"] = "unit",
     image_shape: tuple[int, int] | None = None,
+    prove: bool = False,
     progress: Progress = None,
 ) -> RaysRun:
-    """The extreme rays of the features of ``table``: exact, or an epsilon-cone when ``max_residual`` or ``max_rays`` is given.
+    """The extreme rays of the features of ``table``, or an epsilon-cone when ``max_residual`` or ``max_rays`` is given.
 
-    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there are that many.
+    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there are that many. ``prove`` is as in
+    `cluster`.
     """
-    asked = {"max_residual": max_residual, "max_rays": max_rays, "weighting": weighting}
+    asked = {"max_residual": max_residual, "max_rays": max_rays, "weighting": weighting, "prove": prove}
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
     timings: dict[str, float] = {}
     if max_residual is None and max_rays is None:
-        return RaysRun(table, exact_cone(table, timings, progress), shape, asked, timings)
+        return RaysRun(table, cone_of_features(table, prove, timings, progress), shape, asked, timings)
+    if prove:
+        raise InvalidInputError("prove=True is for the cone of all rays; leave it out, or leave out max_residual=... and max_rays=...")
 
     def added(n_rays: int, residual: float) -> None:  # noqa: ARG001
         if progress is not None:
@@ -130,11 +140,14 @@ def rays(
     return RaysRun(table, cone, shape, asked, timings)
 
 
-def exact_cone(table: TableFile, timings: dict[str, float], progress: Progress) -> Cone:
-    """The certified cone of the features, with their names."""
+def cone_of_features(table: TableFile, prove: bool, timings: dict[str, float], progress: Progress) -> Cone:
+    """The certified cone of the features, with their names: proven where that is asked for, or takes little time; else quick."""
+    P = points(table.X)
     with _timed(timings, "cone", progress):
         tol = 1e-8 if table.X.dtype == np.float64 else FLOAT32_TOL
-        cone = Cone.from_points(points(table.X), tol=tol, progress=progress)
+        cone = Cone.from_points(P, tol=tol, effort="quick", progress=progress)
+        if prove or rest_seconds(len(cone.open_points), P) <= LONG:
+            cone = cone.prove(P, progress=progress)
     cone.ray_names = table.features[cone.ray_indices]
     return cone
 

@@ -53,6 +53,7 @@ def results(run: Run | RaysRun) -> dict[str, Any]:
         "n_rays": cone.n_rays,
         "n_zero_features": len(cone.zero_points) if exact else None,
         "exact": exact,
+        "n_open": len(cone.open_points),
         "tol": cone.tol,
         "largest_residual": None if exact else cone.tol,
     }

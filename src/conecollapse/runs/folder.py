@@ -22,7 +22,7 @@ from pathlib import Path
 from conecollapse._errors import RunFolderError
 from conecollapse._files import exchange, leftovers, temporary_beside
 
-FORMAT = "conecollapse-run-1"
+FORMAT = "conecollapse-run-2"
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = "labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"
 RUN_FILES = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT})
 READY = "ready"  # in a temporary folder: the run is whole, and its files are being copied into their folder

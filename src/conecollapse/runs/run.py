@@ -15,7 +15,7 @@ from conecollapse.io import TableFile
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A clustering, and the exact cone of the features of the same table.
+    """A clustering, and the cone of the features of the same table.
 
     Attributes
     ----------
@@ -26,13 +26,14 @@ class Run:
     labels : (n_samples,) array of int
         ``model.labels_``.
     cone : Cone
-        ``Cone.from_points(table.X.T)``: exact, certified, of the features whatever the method, with ``ray_names``.
+        ``Cone.from_points(table.X.T)``: certified, of the features whatever the method, with ``ray_names``. Rays may be open where they
+        would take long to decide.
     target : (n_samples,) array of str, or None
         Known classes, used only for scoring.
     image_shape : (height, width) or None
         Of a sample, when the features are pixels.
     parameters : mapping
-        What was asked for: ``n_components`` (an int or "auto"), ``method`` and ``random_state``.
+        What was asked for: ``n_components`` (an int or "auto"), ``method``, ``random_state`` and ``prove``.
     timings : mapping of stage to seconds
         "rank" (when it was chosen), "cone" and "clusters".
     rank : RankSelection or None

@@ -25,6 +25,8 @@ from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 from conecollapse.tables import as_table
 
+RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open"]  # of rays.csv, which `verify` checks; mass follows
+
 
 def save(
     run: Run | RaysRun,
@@ -125,16 +127,17 @@ def _write_labels(path: Path, run: Run) -> None:
 
 
 def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
-    """For each ray its number, its feature by index and name, and how many and which features are colinear with it."""
+    """For each ray its number, its feature by index and name, how many and which features are colinear with it, and whether it is open."""
+    is_open = np.isin(cone.ray_indices, cone.open_points).astype(int)
     groups: list[Any] = cone.groups if isinstance(cone.certificate, Certificate) else [[j] for j in cone.ray_indices]
     for k, (j, group) in enumerate(zip(cone.ray_indices, groups, strict=True)):
-        yield k, int(j), str(names[j]), len(group), " ".join(str(i) for i in group if i != j)
+        yield k, int(j), str(names[j]), len(group), " ".join(str(i) for i in group if i != j), int(is_open[k])
 
 
 def _write_rays(path: Path, run: Run | RaysRun) -> None:
     masses = ray_masses(run.table, run)
     rows = ((*row, repr(float(mass))) for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True))
-    _write_csv(path, ["ray", "feature", "name", "group_size", "colinear_features", "mass"], rows)
+    _write_csv(path, [*RAY_COLUMNS, "mass"], rows)
 
 
 def _write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -25,7 +25,7 @@ from conecollapse.runs.clustering import points
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import prepare
-from conecollapse.runs.saving import ray_rows
+from conecollapse.runs.saving import RAY_COLUMNS, ray_rows
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
     if cone.ray_names is not None and names is not None and (cone.ray_names != names).any():
         raise CertificateError(f"{CERTIFICATE} gives the rays other names than {FACTORS} gives the features.")
     _check_claims(facts, cone)
-    listed = [row[:5] for row in _rows(path / RAYS, ["ray", "feature", "name", "group_size", "colinear_features"])]
+    listed = [row[: len(RAY_COLUMNS)] for row in _rows(path / RAYS, RAY_COLUMNS)]
     if listed != [[str(cell) for cell in row] for row in ray_rows(cone, arrays["feature_names"])]:
-        raise CertificateError(f"{RAYS} does not list the rays of {CERTIFICATE}, with their names and groups.")
+        raise CertificateError(f"{RAYS} does not list the rays of {CERTIFICATE}, with their names, groups and open points.")
     if facts["kind"] == "cluster":
         _check_labels(path, facts, arrays)
     elif (path / LABELS).exists() or "A" in arrays:
@@ -165,6 +165,7 @@ def _check_claims(facts: dict[str, Any], cone: Cone) -> None:
     exact = isinstance(cone.certificate, Certificate)
     found = {
         "exact": exact,
+        "n_open": len(cone.open_points),
         "n_rays": cone.n_rays,
         "tol": cone.tol,
         "n_zero_features": len(cone.zero_points) if exact else None,

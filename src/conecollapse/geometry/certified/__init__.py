@@ -18,6 +18,7 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.certified.dense import prove_dense
+from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
 from conecollapse.geometry.certified.given import prove_given
 from conecollapse.geometry.certified.proof import Known, Proof, single_ray
 from conecollapse.geometry.certified.support import prove_sparse
@@ -91,6 +92,11 @@ def known_leaders(c: Certificate) -> IntArray:
 def _prove(V: Points, tol: float, progress: Progress, effort: Effort, known: Known | None) -> Proof:
     if V.shape[0] == 1:
         return single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
+    warn_if_long(
+        product_seconds(V),
+        f"the product of {V.shape[0]} points in dimension {V.shape[1]} with their transpose",
+        "max_rays=... asks for an epsilon-cone of few rays, which takes less (Cone.approximate)",
+    )
     entries = V.nnz if sp.issparse(V) else V.shape[0] * V.shape[1]
     if V.shape[0] * entries <= SMALL_WORK:
         effort = "exact"

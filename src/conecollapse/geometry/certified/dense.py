@@ -11,6 +11,7 @@ import numpy as np
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, Effort, FloatArray, Progress
 from conecollapse.certificates import Metric
+from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import largest_products
 from conecollapse.geometry.certified.proof import Known, Proof
@@ -40,6 +41,7 @@ def prove_dense(U: FloatArray, tol: float, progress: Progress = None, *, effort:
     if effort == "quick":
         settled = settle(U, frame.sums, tol, by_product, {} if known is None else known.combination, progress, effort)
         return Proof.of_settled(settled, {}, n, *families, known=known)
+    warn_of_rest(int((status == UNDECIDED).sum()), U)
     found = search(frame, status, progress)
     functional = found.functional | {int(i): frame.Z[i] for i in np.flatnonzero(lead & ~by_product)}
 

@@ -26,6 +26,7 @@ from conecollapse._nnls.kernels import WITHIN_TOL, Candidates, Columns, Stopping
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import Support
+from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.settle import CLEAR, settle
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
@@ -97,6 +98,7 @@ def prove_sparse(U: Sparse, tol: float, progress: Progress = None, *, effort: Ef
         progress("supports", int(sure.sum()), m)
     small = Decisions()
     if effort == "exact":
+        warn_of_rest(int(undecided.sum()), U)
         small = _small_problems(lists, np.flatnonzero(undecided), np.ones(m, bool), tol)
         sure[list(small.functional)] = True
         retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
