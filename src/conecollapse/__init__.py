@@ -8,6 +8,7 @@
 - `GraphCCNMF`: clusters of samples over a graph chosen from the data.
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`, `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`):
   factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
+- `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
@@ -45,10 +46,12 @@ if TYPE_CHECKING:
         ConeCollapse,
         GraphCCNMF,
         HierarchicalNMF,
+        MinVolumeNMF,
         MultiplicativeNMF,
         OrthogonalNMF,
         ProjectiveNMF,
         RankSelection,
+        SeparableNMF,
         SparseNMF,
         select_rank,
     )
@@ -69,10 +72,12 @@ _HOMES = {
         "ConeCollapse",
         "GraphCCNMF",
         "HierarchicalNMF",
+        "MinVolumeNMF",
         "MultiplicativeNMF",
         "OrthogonalNMF",
         "ProjectiveNMF",
         "RankSelection",
+        "SeparableNMF",
         "SparseNMF",
         "select_rank",
     ),
@@ -102,6 +107,7 @@ __all__ = [
     "HierarchicalNMF",
     "InvalidInputError",
     "Iteration",
+    "MinVolumeNMF",
     "MissingDependencyError",
     "MultiplicativeNMF",
     "NnlsInfo",
@@ -110,6 +116,7 @@ __all__ = [
     "ProjectiveNMF",
     "RankSelection",
     "RunFolderError",
+    "SeparableNMF",
     "SlowWarning",
     "SparseNMF",
     "Verdict",

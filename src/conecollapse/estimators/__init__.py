@@ -4,6 +4,7 @@ from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators.ccnmf import CCNMF
 from conecollapse.estimators.cone_collapse import ConeCollapse
 from conecollapse.estimators.graph_ccnmf import GraphCCNMF
+from conecollapse.estimators.minvolume import MinVolumeNMF
 from conecollapse.estimators.nmf import (
     AlternatingNMF,
     HierarchicalNMF,
@@ -13,6 +14,7 @@ from conecollapse.estimators.nmf import (
     SparseNMF,
 )
 from conecollapse.estimators.rank import RankSelection, select_rank
+from conecollapse.estimators.separable import SeparableNMF
 
 __all__ = [
     "CCNMF",
@@ -21,10 +23,12 @@ __all__ = [
     "ConeCollapse",
     "GraphCCNMF",
     "HierarchicalNMF",
+    "MinVolumeNMF",
     "MultiplicativeNMF",
     "OrthogonalNMF",
     "ProjectiveNMF",
     "RankSelection",
+    "SeparableNMF",
     "SparseNMF",
     "select_rank",
 ]

@@ -74,18 +74,52 @@ def approximate(
         if residual <= max_residual * GRAM_DIGITS or len(greedy.rays) == limit:
             break
         greedy.add(worst)
+    rays, certificate = _certified(greedy, weighting, float(lengths.max()))
+    return rays, certificate, EpsilonPath(certificate.rays, np.array(greedy.residuals))
+
+
+def over_rays(points: Points, rays: IntArray) -> tuple[Points, ApproximateCertificate]:
+    """The given rows of checked ``points`` as unit rays, and how near their cone comes to each unit point, as a certificate."""
+    U, lengths = unit_rows(points)
+    greedy = Greedy(U, (lengths > 0).astype(np.float64))
+    for i in rays:
+        greedy.add(int(i))
+    return _certified(greedy, "unit", float(lengths.max()))
+
+
+def greedy_rays(points: Points, n_rays: int) -> IntArray:
+    """Up to ``n_rays`` rows: the longest, then each time the one furthest from the cone of those before; distances at their own lengths.
+
+    For points that sum to one this is the algorithm of the theorem on noisy mixtures (`conecollapse.geometry.separable_bound`): such
+    points lie in the convex hull of the pure ones, and a distance from a cone, which is a convex function, is largest at a vertex.
+    """
+    U, lengths = unit_rows(points)
+    share = lengths / max(float(lengths.max()), np.finfo(np.float64).tiny)
+    greedy = Greedy(U, share)
+    greedy.add(int(np.argmax(lengths)))
+    while len(greedy.rays) < n_rays:
+        worst, residual = greedy.furthest()
+        if residual <= SMALLEST_RESIDUAL or worst in greedy.rays:  # all that is left is in the cone
+            break
+        greedy.add(worst)
+    return np.array(greedy.rays)
+
+
+def _certified(greedy: Greedy, weighting: str, longest: float) -> tuple[Points, ApproximateCertificate]:
+    """Unit rays and the certificate of the rays chosen so far."""
+    U = greedy.U
     rays = np.array(greedy.rays)
-    coefficients, reached = _coefficients(U, U[rays], share, greedy)
+    coefficients, reached = _coefficients(U, U[rays], greedy.share, greedy)
     certificate = ApproximateCertificate(
         tol=min(float(reached + (1 + len(rays)) * np.finfo(np.float64).eps), 1.0),  # sums in another order round otherwise
         n_points=U.shape[0],
         dim=U.shape[1],
         rays=rays,
         weighting=weighting,
-        longest=float(lengths.max()),
+        longest=longest,
         coefficients=coefficients,
     )
-    return U[rays], certificate, EpsilonPath(rays, np.array(greedy.residuals))
+    return U[rays], certificate
 
 
 def first_ray(U: Points, share: FloatArray) -> int:
@@ -171,4 +205,4 @@ def _coefficients(U: Points, rays: Points, share: FloatArray, greedy: Greedy) ->
     return combination_rows(parts, rays.shape[0]), reached
 
 
-__all__ = ["EpsilonPath", "Greedy", "approximate", "first_ray"]
+__all__ = ["EpsilonPath", "Greedy", "approximate", "first_ray", "greedy_rays", "over_rays"]

@@ -1,0 +1,161 @@
+"""What `SeparableNMF` and `MinVolumeNMF` share: samples in, components and abundances out. The maths is in `conecollapse.factorization`."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import as_matrix, check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.certificates import Verdict
+from conecollapse.estimators._input import check_range, check_table, in_dtype, safe_unit, warn_of_empty
+from conecollapse.estimators._summary import SummaryMixin
+from conecollapse.factorization.anls import solve_rows
+from conecollapse.factorization.mixtures import shares
+from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.subspace import outlying
+from conecollapse.tables import Table
+
+EMPTY_SAMPLES = "kept in place, with zero abundances"
+
+
+@dataclass(eq=False, repr=False)
+class MixtureNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The interface of the two estimators for mixtures; see them for what the parameters mean."""
+
+    n_components: int = 2
+    _: KW_ONLY
+    outliers: Any = 0.0
+    sum_to_one: bool = False
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Find the components."""
+        raise NotImplementedError
+
+    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
+        """Find the components of ``X`` and return the abundances of its samples, `embedding_`."""
+        abundances: AnyArray = self.fit(X, y).embedding_
+        return abundances
+
+    def transform(self, X: Any) -> AnyArray:
+        """Abundances of samples, known or new: how much of each component, by non-negative least squares; with ``sum_to_one`` as shares."""
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False)
+        W = self._abundances(table.divided(self._unit))
+        return in_dtype(shares(W, self._H) if self.sum_to_one else W, table.dtype)
+
+    def inverse_transform(self, X: Any) -> AnyArray:
+        """Samples from abundances: ``X @ components_``; from shares, samples of another brightness."""
+        check_is_fitted(self)
+        codes = as_matrix(X, "X")
+        if codes.shape[1] != len(self.components_):
+            raise InvalidInputError(f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each component.")
+        return in_dtype(np.asarray(codes.astype(np.float64) @ self.components_), np.result_type(codes, self.components_))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False).divided(self._unit)
+        equations, norm2 = table.row_equations(self._H), table.squared_norm
+        return 1.0 - equations.error(norm2, solve_rows(equations.G, equations.C)) / norm2 if norm2 > 0 else 1.0
+
+    def verify(self, X: Any) -> Verdict:
+        """Check, without a solver, that every sample of the training data ``X`` is as near to the cone of the components as stated."""
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False).divided(self._unit)
+        cone: Cone = self.cone_
+        return cone.verify(self._cone_points(table))
+
+    def _prepared(self, X: Any) -> tuple[Table, BoolArray]:
+        """The checked table in its working unit, and which of its samples are empty."""
+        table = check_table(self, X, reset=True)
+        empty = warn_of_empty(table, EMPTY_SAMPLES, self)
+        if not table.in_memory:
+            name = type(self).__name__
+            raise InvalidInputError(f"{name} needs the whole table in memory, and X is {table.kind}; pass a part of its samples.")
+        r = check_count(self.n_components, "n_components")
+        for count, name in ((table.shape[0], "n_samples"), (table.shape[1], "n_features")):
+            if r > count:
+                raise InvalidInputError(f"n_components = {r}, but X has only {name} = {count}; ask for at most that many.")
+        self._unit, self._dtype = safe_unit(table), table.dtype
+        working = table.divided(self._unit)
+        check_range(table, working, self._unit)
+        return working, empty
+
+    def _left_out(self, points: Points, filled: BoolArray) -> BoolArray:
+        """Points that take no part in the choice of components: those that are zero, and outliers."""
+        away = ~filled
+        away[filled] = outlying(points[filled], self.n_components, self.outliers)
+        left = int((~away).sum())
+        if left < self.n_components:
+            raise InvalidInputError(
+                f"n_components = {self.n_components}, but only {left} of {len(away)} points are neither zero nor outliers; ask for fewer "
+                "components, or lower outliers."
+            )
+        return away
+
+    def _abundances(self, table: Table) -> AnyArray:
+        """Abundances over the components in the working unit."""
+        equations = table.row_equations(self._H)
+        codes = solve_rows(equations.G, equations.C)
+        if not np.isfinite(codes).all():
+            raise InvalidInputError("X is so much larger than the samples of `fit` that its abundances leave the range of floating point.")
+        return codes
+
+    def _set_factors(self, table: Table, H: FloatArray, empty: BoolArray, first: int = 0) -> IntArray:
+        """Components by mass, largest first (after the ``first`` ones), with all that follows from them; their order."""
+        self._H = H
+        W = self._abundances(table)
+        mass = W.sum(axis=0) * H.sum(axis=1)
+        mass[:first] = np.inf
+        order = np.argsort(-mass, kind="stable")
+        W, self._H = np.ascontiguousarray(W[:, order]), np.ascontiguousarray(H[order])
+        W[empty] = 0.0
+        equations, lengths = table.row_equations(self._H), table.row_lengths
+        cross, model = np.einsum("ij,ij->i", equations.C, W), np.einsum("ij,ij->i", W @ equations.G, W)
+        squares = np.maximum(lengths**2 - 2 * cross + model, 0.0)
+        self.residuals_ = np.sqrt(squares) / np.where(lengths > 0, lengths, 1.0)
+        self.embedding_ = in_dtype(shares(W, self._H) if self.sum_to_one else W, self._dtype)
+        self.components_ = in_dtype(self._H * self._unit if self._components_scale else self._H, self._dtype)
+        error = float(np.sqrt(squares.sum()))
+        self.reconstruction_err_ = error * self._unit
+        self.relative_err_ = error / float(np.sqrt(table.squared_norm))
+        return order
+
+    @property
+    def _components_scale(self) -> bool:
+        """Whether the components are in the unit of the data, rather than the abundances."""
+        return True
+
+    def _cone_points(self, table: Table) -> Points:
+        """The points that `cone_` was made from."""
+        raise NotImplementedError
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _summary(self) -> dict[str, str]:
+        return {
+            "relative error": f"{self.relative_err_:.4g}",
+            "largest distance of a sample from the cone": f"{float(self.residuals_.max()):.4g} of its length",
+            "samples left out": str(int(self.outliers_.sum())),
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def stacked(H: FloatArray, points: Points) -> Points:
+    """Components above samples."""
+    return sp.csr_array(sp.vstack([sp.csr_array(H), points])) if sp.issparse(points) else np.vstack([H, points])

@@ -1,0 +1,162 @@
+"""`MinVolumeNMF`: the components of mixtures that need not contain pure samples."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from conecollapse._checks import as_points, check_count, check_positive
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense
+from conecollapse._types import FloatArray, Points
+from conecollapse.estimators._mixture import MixtureNMF, stacked
+from conecollapse.factorization.mixtures import STARTS, VOLUME, Mixture, equally_long, unmix
+from conecollapse.geometry.chosen import chosen_cone
+from conecollapse.tables import Table
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MinVolumeNMF(MixtureNMF):
+    r"""The components of mixtures, as the smallest cone that holds the samples up to noise; no pure samples are needed.
+
+    .. math:: \min_{W, H \ge 0,\ H 1 = 1}\ \|X - W H\|^2 + \lambda \log\det(I + H H^T / \delta)
+
+    over samples that are divided by the root of their length. It starts from samples (the greedy cone, SPA) and is the same in every run.
+
+    Parameters
+    ----------
+    n_components : int
+        How many components; at most the rank of X.
+    volume : "auto" or float
+        What a unit of the logarithm of the volume is worth, in units of the noise: :math:`\lambda` is this number times the sum of the
+        squared singular values r + 1 to 2 r of the scaled samples. "auto" is 0.3. Larger values give a tighter cone.
+    n_starts : int
+        Starts that are tried on a part of the samples, up to five; the one with the smallest objective goes on with all samples.
+    outliers : float or "auto"
+        Share of the samples to leave out because they fit no mixture: those furthest, relative to their length, from the best
+        r-dimensional subspace. "auto" leaves out those that stand out.
+    sum_to_one : bool
+        Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
+        The brightness of a sample is then no part of its abundances.
+    fixed_components : (k, n_features) array, optional
+        Known components, which are held; they come first.
+    tol : float
+        Relative change of the objective in an iteration that ends the run, three times in a row.
+    max_iter : int
+        Most iterations with all samples.
+    verbose : bool
+        Whether to print the objective of every tenth iteration.
+    callback : callable, optional
+        Called as ``callback(n_iter, objective)`` after each iteration with all samples; a true answer ends the run.
+
+    Attributes
+    ----------
+    components_ : (r, n_features) array
+        The components, largest total abundance first (held ones before the others). All have the median length
+        of the samples.
+    embedding_ : (n_samples, r) array
+        Abundances of the samples: the least-squares solution over `components_`.
+    residuals_ : (n_samples,) array
+        Distance of each sample from the cone of the components, as a share of its length.
+    cone_ : Cone
+        The cone of the components: of the points "components, then samples" the first r are its rays, and its certificate says how far the
+        others lie outside. `verify` checks it; ``cone_.residuals`` measures further samples.
+    outliers_ : (n_samples,) array of bool
+        Samples that were left out; zero samples among them.
+    volume_ : float
+        The number that ``volume`` stands for.
+    noise_ : float
+        Share of the squared norm that lies in singular values r + 1 to 2 r: about the noise that moves the components.
+    start_ : str
+        The start that led to the smallest objective.
+    history_ : array
+        The objective with all samples at the start and after every iteration, as a share of ``|X|^2``. It never rises.
+    n_iter_, converged_, status_ : int, bool, str
+        How the run ended, the last as a sentence.
+    reconstruction_err_, relative_err_ : float
+        ``|X - W H|``, and that over ``|X|``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import MinVolumeNMF
+    >>> pure = np.array([[6.0, 3.0, 0.0, 1.0], [0.0, 2.0, 5.0, 3.0]])
+    >>> share = np.linspace(0.1, 0.9, 9)[:, None]  # the purest samples hold 10 % of the other component
+    >>> model = MinVolumeNMF(2).fit(share * pure[0] + (1 - share) * pure[1])
+    >>> cosines = model.components_ @ pure.T / np.outer(*(np.linalg.norm(A, axis=1) for A in (model.components_, pure)))
+    >>> bool(cosines.max(axis=1).min() > 0.99)
+    True
+    """
+
+    volume: Any = "auto"
+    n_starts: int = 2
+    fixed_components: Any = None
+    tol: float = 1e-5
+    max_iter: int = 300
+    verbose: bool = False
+    callback: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> MinVolumeNMF:  # noqa: ARG002
+        """Find the components of ``X`` (n_samples, n_features)."""
+        table, empty = self._prepared(X)
+        points = self._samples(table)
+        self.outliers_ = self._left_out(points, ~empty)
+        found = self._unmixed(points)
+        self.volume_, self.noise_, self.start_ = found.volume, found.noise, found.start
+        self._report(found)
+        kept = table.rows(np.flatnonzero(~self.outliers_))
+        held = 0 if self.fixed_components is None else len(self.fixed_components)
+        self._set_factors(table, equally_long(kept, found.result.H), empty, first=held)
+        self.cone_ = chosen_cone(self._cone_points(table), np.arange(self.n_components))
+        return self
+
+    def _unmixed(self, points: Points) -> Mixture:
+        volume = VOLUME if isinstance(self.volume, str) and self.volume == "auto" else check_positive(self.volume, "volume")
+        starts = min(check_count(self.n_starts, "n_starts"), len(STARTS))
+        if not (isinstance(self.tol, (int, float, np.integer, np.floating)) and 0 <= self.tol < np.inf):
+            raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
+        return unmix(
+            points,
+            self.n_components,
+            volume=volume,
+            n_starts=starts,
+            held=self._held(),
+            left_out=self.outliers_,
+            tol=self.tol,
+            max_iter=check_count(self.max_iter, "max_iter"),
+            callback=self._told,
+        )
+
+    def _told(self, n_iter: int, objective: float) -> object:
+        if self.verbose and n_iter % 10 == 0:
+            print(f"MinVolumeNMF: iteration {n_iter}, objective {objective:.6g}")
+        return self.callback(n_iter, objective) if self.callback is not None else None
+
+    def _held(self) -> FloatArray | None:
+        if self.fixed_components is None:
+            return None
+        held = as_dense(as_points(self.fixed_components, "fixed_components", needs="components must be >= 0")).astype(np.float64)
+        if held.shape[1] != self.n_features_in_ or len(held) > self.n_components or not held.any(axis=1).all():
+            raise InvalidInputError(
+                f"fixed_components has shape {held.shape}; expected at most n_components = {self.n_components} rows, none of them zero, "
+                f"and {self.n_features_in_} columns."
+            )
+        return np.asarray(held)
+
+    def _report(self, found: Mixture) -> None:
+        result = found.result
+        self.history_ = result.history / result.scale
+        self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status
+        if not result.converged and self.tol > 0:
+            warnings.warn(f"MinVolumeNMF {result.status}.", ConvergenceWarning, stacklevel=3)
+
+    @staticmethod
+    def _samples(table: Table) -> Points:
+        return table.array.astype(np.float64, copy=False)
+
+    def _cone_points(self, table: Table) -> Points:
+        return stacked(self._H, self._samples(table))

@@ -1,0 +1,138 @@
+"""`SeparableNMF`: components that are samples, or features, of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense, dense_rows
+from conecollapse._types import FloatArray, Points
+from conecollapse.estimators._input import generator
+from conecollapse.estimators._mixture import MixtureNMF
+from conecollapse.factorization.anls import solve_rows
+from conecollapse.factorization.separable import select
+from conecollapse.geometry.chosen import chosen_cone
+from conecollapse.geometry.separable_bound import Guarantee, guarantee
+from conecollapse.tables import Table
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SeparableNMF(MixtureNMF):
+    """Mixtures of pure samples that are among the samples: finds them, and how much of each is in every sample.
+
+    ``X ~ embedding_ @ components_`` where the components are rows of X (``points="samples"``), such as the purest pixels of a scene. With
+    ``points="features"`` r columns of X, called anchors, generate the others: on a table of word co-occurrences they are anchor words,
+    and the components are topics.
+
+    Parameters
+    ----------
+    n_components : int
+        How many components; at most the rank of X.
+    method : {"auto", "cone", "spa", "snpa", "xray", "vca"}
+        How points are chosen: the greedy cone (each time the point furthest from the cone of those before), successive projection,
+        successive non-negative projection, XRAY, or vertex component analysis (which is random). "auto" tries the cone, SPA, and the
+        samples nearest to the components of `MinVolumeNMF`, and takes what fits all samples best.
+    scaling : {"auto", "raw", "sum", "length"}
+        Whether points are compared as they are, scaled to sum one, or scaled to unit length; "auto" takes what fits all samples best.
+    points : {"samples", "features"}
+        What is chosen.
+    outliers : float or "auto"
+        Share of the points to leave out of the choice because they fit no mixture: those furthest, relative to their length, from the best
+        r-dimensional subspace. "auto" leaves out those that stand out.
+    sum_to_one : bool
+        Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
+        The brightness of a sample is then no part of its abundances.
+    random_state : int, RandomState or None
+        Random seed of ``method="vca"``.
+
+    Attributes
+    ----------
+    ray_indices_ : (r,) array
+        The samples, or features, that were chosen.
+    components_ : (r, n_features) array
+        The chosen samples, largest total abundance first; for features the weights V in ``X ~ X[:, ray_indices_] @ V``.
+    embedding_ : (n_samples, r) array
+        Abundances of the samples, by least squares over `components_`.
+    residuals_ : (n_samples,) array
+        Distance of each sample from the cone of the components, as a share of its length.
+    cone_ : Cone
+        The cone of the chosen points, with a certificate of the largest distance of any point from it; `verify` checks it.
+    guarantee_ : Guarantee
+        What the theorem on noisy mixtures says about these points, or that it says nothing.
+    outliers_ : (n_points,) array of bool
+        Points that were left out of the choice; zero points among them.
+    method_, scaling_ : str
+        What "auto" took.
+    reconstruction_err_, relative_err_ : float
+        ``|X - W H|``, and that over ``|X|``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import SeparableNMF
+    >>> X = np.array([[4.0, 0.0, 0.0], [2.0, 1.0, 0.0], [0.0, 2.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    >>> model = SeparableNMF(3).fit(X)
+    >>> sorted(model.ray_indices_.tolist())
+    [0, 2, 4]
+    >>> bool(model.relative_err_ < 1e-6)
+    True
+    """
+
+    method: str = "auto"
+    scaling: str = "auto"
+    points: str = "samples"
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> SeparableNMF:  # noqa: ARG002
+        """Choose the components among the samples (or features) of ``X`` (n_samples, n_features)."""
+        if self.points not in ("samples", "features"):
+            raise InvalidInputError(f"points must be samples or features; got {self.points!r}.")
+        table, empty = self._prepared(X)
+        points = self._cone_points(table)
+        filled = ~empty if self.points == "samples" else table.filled_columns
+        self.outliers_ = self._left_out(points, filled)
+        places = np.flatnonzero(~self.outliers_)
+        usable = points[places]
+        chosen = select(usable, self.n_components, self.method, self.scaling, generator(self.random_state))
+        self.method_, self.scaling_ = chosen.method, chosen.scaling
+        indices = places[chosen.indices]
+        rays = dense_rows(points, indices).astype(np.float64)
+        H = rays if self.points == "samples" else self._weights(points, rays)
+        order = self._set_factors(table, H, empty)
+        self.ray_indices_ = indices[order]
+        self.cone_ = chosen_cone(points, self.ray_indices_)
+        self.guarantee_ = self._guarantee(usable, rays)
+        return self
+
+    @staticmethod
+    def _weights(points: Points, rays: FloatArray) -> FloatArray:
+        """Coefficients of every point over the chosen ones, as columns."""
+        V = solve_rows(rays @ rays.T, np.asarray(points @ rays.T, np.float64))
+        return np.ascontiguousarray(V.T)
+
+    def _guarantee(self, usable: Points, rays: FloatArray) -> Guarantee:
+        sums = np.asarray(usable.sum(axis=1)).ravel()
+        lengths = self.cone_.residuals(usable) * np.sqrt(np.asarray(as_dense(usable * usable).sum(axis=1)).ravel())
+        applies = self.method_ == "cone" and self.scaling_ == "sum"
+        return guarantee(rays / rays.sum(axis=1, keepdims=True), float((lengths / sums).max()), applies=applies)
+
+    def _cone_points(self, table: Table) -> Points:
+        points = table.array if self.points == "samples" else table.points()
+        return points.astype(np.float64, copy=False)
+
+    @property
+    def _components_scale(self) -> bool:
+        return self.points == "samples"
+
+    def _summary(self) -> dict[str, str]:
+        names = getattr(self, "feature_names_in_", None) if self.points == "features" else None
+        shown = ", ".join(str(i) if names is None else str(names[i]) for i in self.ray_indices_[:10])
+        return {
+            f"chosen {self.points}": shown + (" ..." if len(self.ray_indices_) > 10 else ""),
+            "chosen by": f"{self.method_}, scaling: {self.scaling_}",
+            **super()._summary(),
+            "guarantee": self.guarantee_.sentence,
+        }

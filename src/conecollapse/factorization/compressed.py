@@ -1,0 +1,62 @@
+r"""A table in the coordinates of its leading singular vectors: what a mixture of few components needs of it.
+
+With the p leading right singular vectors as the columns of V, :math:`X \approx Z V^T`, :math:`Z = X V`. For any W and H
+
+.. math:: \|X - W H\|^2 \approx \|X\|^2 - \|Z\|^2 + \|Z V^T - W H\|^2 ,
+
+so that an iteration costs p columns instead of all features. What lies beyond the first r vectors is noise and mismatch of the model;
+`Compressed.noise` is how much of it there is to expect *inside* the r-dimensional subspace, where it moves the components.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import FloatArray, IntArray
+from conecollapse.factorization.inits import singular_vectors
+from conecollapse.tables import Table
+
+EXTRA = 8  # directions beyond 2 r that are kept
+RANK = 1e-6  # singular values below this share of the first are rounding
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """``X ~ Z Vt`` with orthonormal rows of Vt; ``floor`` is the squared error of the best r-dimensional subspace."""
+
+    Z: FloatArray  # (n_samples, p)
+    Vt: FloatArray  # (p, n_features)
+    norm2: float  # |X|^2
+    floor: float  # |X|^2 without its r largest squared singular values
+    noise: float  # the next r squared singular values
+
+    @property
+    def lost(self) -> float:
+        """Squared norm of what the compression leaves out."""
+        return max(self.norm2 - float(np.square(self.Z).sum()), 0.0)
+
+    def rows(self, indices: IntArray) -> Compressed:
+        """A share of the samples, with the noise that falls to them."""
+        share = len(indices) / len(self.Z)
+        Z = self.Z[indices]
+        lost = self.lost * share
+        return Compressed(Z, self.Vt, float(np.square(Z).sum()) + lost, self.floor * share, self.noise * share)
+
+
+def compressed(X: Table, r: int) -> Compressed:
+    """``X`` in its leading singular vectors, or a refusal where its rank is below r."""
+    n, m = X.shape
+    p = min(2 * r + EXTRA, n, m)
+    U, s, Vt = singular_vectors(X, p, np.random.default_rng(0))
+    rank = int((s > RANK * s[0]).sum())
+    if rank < r:
+        what = "all its samples have the same direction" if rank == 1 else f"its samples span only {rank} dimensions"
+        raise InvalidInputError(f"n_components = {r}, but X has rank {rank}: {what}; ask for at most {rank}.")
+    squares = np.square(s.astype(np.float64))
+    norm2 = float(X.squared_norm)
+    floor = max(norm2 - float(squares[:r].sum()), 0.0)
+    Z = np.asarray(U * s, np.float64)
+    return Compressed(np.ascontiguousarray(Z), np.ascontiguousarray(Vt, np.float64), norm2, floor, float(squares[r : 2 * r].sum()))

@@ -1,0 +1,162 @@
+r"""Minimum-volume NMF in its conic form, for mixtures without pure samples.
+
+.. math:: \min_{W \ge 0,\ H \ge 0,\ H 1 = 1}\ \|X - W H\|^2 + \lambda \log\det(I + H H^T / \delta)
+
+The rows of H, the components, sum to one; W is free, so that the brightness of a sample stays in W. Among all factors that fit the data
+about as well, the penalty prefers components that span a small volume: the tightest cone around the samples. The error is that of
+samples divided by the root of their length, as noise whose variance grows with the signal asks for.
+
+*How much volume.* A unit of the logarithm is worth :math:`\lambda = v N`, where N is the sum of the squared singular values r + 1 to 2 r:
+about as much noise as lies inside the r-dimensional subspace of the components, where it moves them
+(`conecollapse.factorization.compressed`). The rest of the noise is orthogonal to every mixture and says nothing about the volume.
+
+*Steps.* W by coordinate descent on its rows. The logarithm is concave in :math:`H H^T`, so its tangent is an upper bound (Fu et al. 2016;
+Leplat, Ang & Gillis 2019); with it H is a quadratic problem over simplices, for which a few accelerated projected gradient steps are taken.
+Both factors are extrapolated, and a step that raises the objective is taken back and done again without, as in
+`conecollapse.factorization.hals`; so the objective never rises. Components can be held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+import numpy as np
+
+from conecollapse._iterate import Stopping, iterate
+from conecollapse._kernels import kernel
+from conecollapse._types import FloatArray
+from conecollapse.factorization.compressed import Compressed
+from conecollapse.factorization.data import ROUNDING, Factorization
+from conecollapse.factorization.hals import BETA, BETA_MOST, GROW, GROW_MOST, SHRINK, sweep
+from conecollapse.tables import Equations
+
+DELTA = 0.01  # of the mean squared length of the first components: volumes below that are not told apart
+INNER = 5  # sweeps over W, and gradient steps for H, in each iteration
+FIRST_SWEEPS = 100  # for the first W
+STILL = 3  # iterations in a row that change the objective by less than tol end the run
+
+
+@dataclass(frozen=True)
+class _State:
+    W: FloatArray
+    H: FloatArray
+    ahead: FloatArray  # H moved on along its last step: where the next step begins
+    beta: float
+    beta_most: float
+    error: float
+    objective: float
+    still: int
+
+
+def minvolume(
+    X: Compressed,
+    H: FloatArray,
+    lam: float,
+    *,
+    W: FloatArray | None = None,
+    n_held: int = 0,
+    delta: float | None = None,
+    **stopping: Unpack[Stopping],
+) -> Factorization:
+    """``X ~ W H`` from the components H >= 0, of which the first ``n_held`` stay as they are; rows of H are scaled to sum one."""
+    H = H / H.sum(axis=1, keepdims=True)
+    tol = stopping.pop("tol", 1e-5)
+    delta = volume_scale(H) if delta is None else delta
+    eye = np.eye(len(H))
+
+    def of_rows(H: FloatArray) -> Equations:
+        return Equations(H @ H.T, X.Z @ (X.Vt @ H.T))
+
+    def volume(G: FloatArray) -> float:
+        return float(np.linalg.slogdet(eye + G / delta)[1])
+
+    def attempt(s: _State, H: FloatArray, beta: float) -> _State:
+        W = sweep(s.W, of_rows(H), INNER)
+        if beta:
+            W = np.maximum(W + beta * (W - s.W), 0.0)
+        WtW, WtX = W.T @ W, (W.T @ X.Z) @ X.Vt
+        Q = WtW + lam * np.linalg.inv(H @ H.T + delta * eye)
+        new = descend(Q, WtX, H, float(np.linalg.eigvalsh(Q)[-1]), INNER, n_held)
+        G = new @ new.T
+        error = max(X.norm2 - 2 * float((WtX * new).sum()) + float((WtW * G).sum()), 0.0)
+        objective = error + lam * volume(G)
+        still = s.still + 1 if s.objective - objective <= tol * s.objective else 0
+        return _State(W, new, new + beta * (new - s.H), s.beta, s.beta_most, error, objective, still)
+
+    def step(s: _State) -> _State:
+        new = attempt(s, s.ahead, s.beta)
+        if new.objective <= s.objective:
+            most = min(1.0, GROW_MOST * s.beta_most)
+            return replace(new, beta=min(most, GROW * s.beta), beta_most=most)
+        plain = attempt(s, s.H, 0.0)
+        if plain.objective > s.objective:  # by rounding, or by a few gradient steps that overshot
+            return replace(s, ahead=s.H, beta=s.beta / SHRINK, still=s.still + 1)
+        return replace(plain, beta=s.beta / SHRINK, beta_most=s.beta)
+
+    if W is None:
+        W = sweep(np.full((len(X.Z), len(H)), 1e-3 * np.sqrt(X.norm2 / len(X.Z))), of_rows(H), FIRST_SWEEPS)
+    error = of_rows(H).error(X.norm2, W)
+    start = _State(W, H, H, BETA, BETA_MOST, error, error + lam * volume(H @ H.T), 0)
+    rounding = ROUNDING * float(np.finfo(np.float64).eps) * X.norm2
+    trace = iterate(step, start, rounding=rounding, settled=lambda s: s.still >= STILL, stage="minimum volume", **stopping)
+    s = trace.state
+    return Factorization.of(s.W, s.H, s.objective, trace, X.norm2, s.error)
+
+
+def volume_scale(H: FloatArray) -> float:
+    """The number delta of components that sum to one."""
+    return DELTA * float(np.square(H / H.sum(axis=1, keepdims=True)).sum(axis=1).mean())
+
+
+@kernel
+def descend(Q, C, H, largest, steps, n_held):  # type: ignore[no-untyped-def]
+    """``steps`` of FISTA on ``tr(H' Q H) / 2 - <C, H>`` over rows of H in the unit simplex; the first ``n_held`` rows stay."""
+    r, m = H.shape
+    x = H.copy()
+    y = H.copy()
+    new = H.copy()
+    t = 1.0
+    for _ in range(steps):
+        for k in range(n_held, r):
+            for j in range(m):
+                new[k, j] = y[k, j] + C[k, j] / largest
+            for i in range(r):
+                q = Q[k, i] / largest
+                for j in range(m):
+                    new[k, j] -= q * y[i, j]
+            _onto_simplex(new[k])
+        u = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
+        beta = (t - 1.0) / u
+        t = u
+        for k in range(n_held, r):
+            for j in range(m):
+                y[k, j] = new[k, j] + beta * (new[k, j] - x[k, j])
+                x[k, j] = new[k, j]
+    return x
+
+
+@kernel
+def _onto_simplex(v):  # type: ignore[no-untyped-def]
+    """The nearest vector that is not negative and sums to one, in place: Michelot's rounds of raising the threshold."""
+    m = len(v)
+    total = 0.0
+    for j in range(m):
+        total += v[j]
+    threshold = (total - 1.0) / m
+    count = m
+    while True:
+        total = 0.0
+        above = 0
+        for j in range(m):
+            if v[j] > threshold:
+                total += v[j]
+                above += 1
+        if above == 0:
+            break
+        threshold = (total - 1.0) / above
+        if above == count:
+            break
+        count = above
+    for j in range(m):
+        v[j] = max(v[j] - threshold, 0.0)
