@@ -2,6 +2,7 @@
 
 - `nnls`: non-negative least squares for any shape and rank, one right-hand side or a million.
 - `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that `Cone.verify` checks.
+- `Hull.from_points`: the vertices of points of any sign, in any dimension, with a certificate.
 - `Cone.approximate`: few rays with a guaranteed largest residual.
 - `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.blocks`: the same for data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     )
     from conecollapse.geometry.collapse import Iteration, collapse
     from conecollapse.geometry.cone import Cone
+    from conecollapse.geometry.hull import Hull, HullVerdict
 
 __version__ = "0.1.0"
 
@@ -65,6 +67,7 @@ _HOMES = {
     "conecollapse.certificates": ("ApproximateCertificate", "Certificate", "Verdict"),
     "conecollapse.geometry.collapse": ("Iteration", "collapse"),
     "conecollapse.geometry.cone": ("Cone",),
+    "conecollapse.geometry.hull": ("Hull", "HullVerdict"),
     "conecollapse.estimators": (
         "CCNMF",
         "AlternatingNMF",
@@ -105,6 +108,8 @@ __all__ = [
     "EmptyDataWarning",
     "GraphCCNMF",
     "HierarchicalNMF",
+    "Hull",
+    "HullVerdict",
     "InvalidInputError",
     "Iteration",
     "MinVolumeNMF",

@@ -17,6 +17,7 @@ from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_b
 from conecollapse._nnls.constraints import Constraints, is_plain
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.local import solve_small
+from conecollapse._nnls.nearest import is_for_lists, solve_lists
 from conecollapse._nnls.plain import WELL_CONDITIONED, conditioning, pivoting, prepare, settle
 from conecollapse._nnls.problem import Answers, Problem, safe_units
 from conecollapse._threads import for_ranges, limit_threads, serial_blas
@@ -270,11 +271,14 @@ def _plain_blocks(A: Points, method: str, start: FloatArray | None, maxiter: int
 
 
 def _constrained_blocks(scaled: Scaled, start: FloatArray | None, maxiter: int | None) -> BlockSolver:
-    shared = Shared.of(scaled)
+    shared = None if is_for_lists(scaled) else Shared.of(scaled)
 
     def solve(Bt: FloatArray, cols: slice) -> tuple[FloatArray, FloatArray, Answers]:
         guess = None if start is None else np.ascontiguousarray(np.maximum(start[:, cols].T, 0.0), np.float64)
-        solution, answer = solve_block(scaled, shared, Bt, cols, guess, maxiter)
+        if shared is None:
+            solution, answer = solve_lists(scaled, Bt, guess, maxiter)
+        else:
+            solution, answer = solve_block(scaled, shared, Bt, cols, guess, maxiter)
         return solution, solution, answer
 
     return solve

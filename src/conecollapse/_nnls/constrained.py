@@ -76,10 +76,6 @@ class Scaled:
         check_size(A, "A")
         A = A.astype(np.float64, copy=False)
         root = None if constraints.row_weights is None else np.sqrt(constraints.row_weights)
-        if A.shape[1] > GRAM_LIMIT:
-            raise InvalidInputError(
-                f"A has {A.shape[1]} columns; with bounds, penalties, masks or weights at most {GRAM_LIMIT} fit into memory."
-            )
         if not constraints.simplex:
             problem = Problem.of(A if root is None else sp.diags_array(root) @ A if sp.issparse(A) else A * root[:, None])
             unit = problem.unit()
@@ -143,6 +139,8 @@ class Shared(NamedTuple):
 
     @classmethod
     def of(cls, scaled: Scaled) -> Shared:
+        if (n := scaled.A.shape[1]) > GRAM_LIMIT:
+            raise InvalidInputError(f"A has {n} columns; with bounds, penalties, masks or weights at most {GRAM_LIMIT} fit into memory.")
         gram = _lifted(_product(scaled.A), scaled)
         np.fill_diagonal(gram, np.diag(gram) + _ridge(scaled))
         if len(gram) > HELD_COLUMNS:

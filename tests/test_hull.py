@@ -1,0 +1,191 @@
+"""Hulls: the vertices are Qhull's, whatever the position, scale and orientation; distances and claims are in the units of the points."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.optimize
+import scipy.spatial
+from conftest import seeds
+
+from conecollapse import CertificateError, Cone, Hull, nnls
+from conecollapse._nnls import nearest
+
+
+def clouds(dim, rng):
+    """Random clouds, among them lattices with many points on faces, repeated points, and clouds that are far away or stretched."""
+    n = int(rng.integers(dim + 2, 40))
+    normal = rng.standard_normal((n, dim))
+    corners = rng.standard_normal((dim + 1, dim))
+    return {
+        "normal": normal,
+        "lattice": rng.integers(-2, 3, (n, dim)).astype(float),
+        "repeated": np.vstack([normal, normal[:5]]),
+        "far away": 1e3 + 1e-3 * normal,
+        "stretched": normal * 10.0 ** -np.arange(dim),
+        "one simplex": np.vstack([corners, rng.dirichlet(np.ones(dim + 1), n) @ corners]),
+    }
+
+
+@pytest.mark.parametrize("seed", seeds(34, quick=2))
+def test_vertices_are_qhulls(seed):
+    rng = np.random.default_rng(seed)
+    for name, X in clouds(2 + seed % 6, rng).items():
+        hull = Hull.from_points(X)
+        expected = scipy.spatial.ConvexHull(X).vertices
+        assert {tuple(x) for x in hull.vertices} == {tuple(x) for x in X[expected]}, name
+        verdict = hull.verify(X)
+        assert verdict.largest_distance <= hull.tol
+        assert verdict.smallest_distance is None or verdict.smallest_distance > hull.tol * hull.dim / (hull.dim + 1) * 0.99
+
+
+def scipys_distance(V, y):
+    """By SciPy's NNLS, from the smallest value of |P h|^2 + (sum h - 1)^2 for P = V - y."""
+    M = np.column_stack([V - y, np.ones(len(V))])
+    h = scipy.optimize.nnls(M.T, np.append(np.zeros(V.shape[1]), 1.0))[0]
+    return np.linalg.norm(h @ V / h.sum() - y)
+
+
+def test_distances_are_those_of_the_nearest_points():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, 4)), 2 * rng.standard_normal((40, 4))
+    hull = Hull.from_points(X)
+    expected = [scipys_distance(X, y) for y in Y]
+    distance, shares = hull.distance(Y), hull.coefficients(Y)
+    np.testing.assert_allclose(distance, expected, atol=1e-10)
+    np.testing.assert_allclose(shares @ hull.vertices, hull.nearest(Y), atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(hull.nearest(Y) - Y, axis=1), distance, atol=1e-12)
+    assert (shares >= 0).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_array_equal(hull.contains(Y), distance == 0)
+    assert (distance[np.abs(distance) < 1e-9] == 0).all()
+    assert hull.contains(X).all()
+    assert hull.contains(Y, tol=float(distance.max())).all()
+
+
+def test_nothing_depends_on_position_scale_and_orientation():
+    rng = np.random.default_rng(1)
+    X, Y = rng.standard_normal((50, 5)), 2 * rng.standard_normal((10, 5))
+    hull = Hull.from_points(X)
+    Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    for scale in (1e-150, 1e-9, 1e9, 1e150):
+        moved = Hull.from_points(scale * (X @ Q + 3))
+        np.testing.assert_array_equal(moved.vertex_indices, hull.vertex_indices)
+        np.testing.assert_allclose(moved.distance(scale * (Y @ Q + 3)) / scale, hull.distance(Y), atol=1e-9)
+        assert moved.tol / scale == pytest.approx(hull.tol)
+
+
+def test_tol_is_a_distance_in_the_units_of_the_points():
+    """A point that sticks out of a face by more than tol is a vertex, by less than d / (d + 1) of it is none."""
+    square = 1000.0 + 10 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    for height, is_vertex in ((1.1, True), (0.6, False)):
+        radius = Hull.from_points(np.vstack([square, [1005, 1000]])).radius
+        X = np.vstack([square, [1005, 1000 - height * 1e-3 * radius]])
+        hull = Hull.from_points(X, tol=1e-3)
+        assert hull.tol == pytest.approx(1e-3 * hull.radius)
+        assert (4 in hull.vertex_indices) == is_vertex
+        hull.verify(X)
+
+
+def test_degenerate_clouds():
+    rng = np.random.default_rng(2)
+    one = Hull.from_points([[1.0, -2.0]] * 3)
+    assert (one.vertex_indices.tolist(), one.groups[0].tolist(), one.radius) == ([0], [0, 1, 2], 0)
+    np.testing.assert_allclose(one.distance([[4, 2], [1, -2]]), [5, 0])
+    assert "1 vertex spans all 3 points" in str(one.verify([[1.0, -2.0]] * 3))
+    line = Hull.from_points(rng.permutation(np.arange(-3.0, 4))[:, None])
+    assert sorted(line.vertices.ravel()) == [-3, 3]
+    np.testing.assert_allclose(line.distance([[5], [-1]]), [2, 0])
+    flat = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 6))  # a plane in six dimensions
+    expected = scipy.spatial.ConvexHull(flat @ np.linalg.svd(flat)[2][:2].T).vertices
+    assert sorted(Hull.from_points(flat).vertex_indices) == sorted(expected)
+
+
+def test_names_and_single_precision():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.standard_normal((20, 3)).astype(np.float32), index=[f"p{i}" for i in range(20)])
+    hull = Hull.from_points(frame)
+    assert hull.vertex_names.tolist() == [f"p{i}" for i in hull.vertex_indices]
+    assert sorted(hull.vertex_indices) == sorted(scipy.spatial.ConvexHull(frame.to_numpy()).vertices)
+    hull.verify(frame)
+
+
+def test_forged_hulls_are_refused():
+    X = np.random.default_rng(4).standard_normal((30, 3))
+    hull = Hull.from_points(X)
+    for forged, message in (
+        (Hull(hull.vertices + 1, hull.cone, hull.centre, hull.radius), "vertices are not the points"),
+        (Hull(hull.vertices, hull.cone, hull.centre, hull.radius / 2), "further than the radius"),
+        (Hull(hull.vertices, hull.cone, hull.centre + 0.1, 9 * hull.radius), "ray 0"),
+    ):
+        with pytest.raises(CertificateError, match=message):
+            forged.verify(X)
+    with pytest.raises(CertificateError, match="dimension 3, but X has 2 columns"):
+        hull.verify(X[:, :2])
+    without = Cone(hull.cone.rays, dataclasses.replace(hull.cone.certificate, tol=1e-3))
+    with pytest.raises(CertificateError):
+        Hull(hull.vertices, without, hull.centre, hull.radius).verify(X[::-1])
+
+
+def test_directions_have_the_rays_of_their_cone():
+    rng = np.random.default_rng(5)
+    P = rng.random((40, 4))
+    P[20:] = rng.random((20, 20)) @ P[:20]
+    rays = Cone.from_points(P).ray_indices
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    for turned, positive in ((P, None), (P @ Q, None), (P @ Q, np.ones(4) @ Q)):
+        hull = Hull.from_directions(turned * 10.0 ** rng.uniform(-3, 3, (40, 1)), positive)
+        np.testing.assert_array_equal(hull.vertex_indices, rays)
+    assert hull.contains(P @ Q).all()
+    with pytest.raises(ValueError, match="do not lie in a pointed cone"):
+        Hull.from_directions(np.vstack([P, -P[:1]]))
+    with pytest.raises(ValueError, match=r"positive gives -.* on row 0"):
+        Hull.from_directions(P, -np.ones(4))
+    with pytest.raises(ValueError, match=r"positive has shape \(3,\); expected \(4,\)"):
+        Hull.from_directions(P, np.ones(3))
+    with pytest.raises(ValueError, match="row 1 of P is zero"):
+        Hull.from_directions([[1, 2], [0, 0]])
+    with pytest.raises(ValueError, match="row 0 of Y has"):
+        hull.distance(-P @ Q)
+
+
+@pytest.mark.parametrize(
+    ("X", "tol", "message"),
+    [
+        ([[1.0, np.nan]], 1e-8, "X has NaN at row 0, column 1"),
+        ([1.0, 2.0], 1e-8, "expected two dimensions"),
+        (np.ones((3, 2)), 0, "tol must be a number above 0"),
+        (np.ones((3, 50)), 1e-10, "tol = 1e-10 is below .*, the least that can be proven in dimension 50"),
+        ([["a"]], 1e-8, "X holds text"),
+    ],
+)
+def test_bad_input(X, tol, message):
+    with pytest.raises(ValueError, match=message):
+        Hull.from_points(X, tol)
+
+
+def test_other_dimensions_are_refused():
+    with pytest.raises(ValueError, match="Y has 3 columns"):
+        Hull.from_points(np.eye(2)).distance(np.ones((1, 3)))
+
+
+def test_short_lists_find_the_nearest_points_of_many(monkeypatch):
+    """With very many columns the nearest points are found over lists of them: the same ones, proven, and warm starts take one round."""
+    rng = np.random.default_rng(6)
+    V = rng.standard_normal((80, 5))
+    Y = np.vstack([2 * rng.standard_normal((20, 5)), rng.dirichlet(np.ones(80), 10) @ V, V[:5], V[:5] * (1 + 1e-9)])
+    expected, distance = nnls(V.T, Y.T, simplex=True)
+    monkeypatch.setattr(nearest, "MANY_COLUMNS", 10)
+    X, rnorm, info = nnls(V.T, Y.T, simplex=True, full_output=True)
+    assert info.converged.all()
+    assert info.kkt_residual.max() < 1e-13
+    assert info.n_iter.max() > 1
+    np.testing.assert_allclose(rnorm, distance, atol=1e-12)
+    np.testing.assert_allclose(V.T @ X, V.T @ expected, atol=1e-11)
+    again, _, warm = nnls(V.T, Y.T, simplex=True, x0=X, full_output=True)
+    np.testing.assert_allclose(again, X, atol=1e-9)
+    assert warm.n_iter.max() == 1
+    assert not nnls(V.T, Y.T, simplex=True, maxiter=1, full_output=True)[2].converged.all()
