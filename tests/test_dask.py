@@ -135,12 +135,12 @@ def test_on_a_cluster_with_named_tasks(cluster):
         X = problem(seed)
         assert_same(CCNMF(3, n_init=1, random_state=0).fit(array(X, how)), CCNMF(3, n_init=1, random_state=0).fit(X))
         seen |= set(cluster.run_on_scheduler(keys))
-    expected = {f"conecollapse-{stage}" for stage in ("survey", "blocks", "rays", "merge", "qr", "products")}
+    expected = {f"conecollapse-{stage}" for stage in ("survey", "blocks", "measure", "round", "tiles", "merge", "qr", "products")}
     assert expected <= seen
 
 
 def test_a_killed_worker_costs_time_and_not_the_result(cluster):
-    """One of two workers is killed when rays of some blocks are found and others are still to come; its nanny brings another."""
+    """One of two workers is killed when some pairs of blocks are compared and others are still to come; its nanny brings another."""
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
     local = CCNMF(3, n_init=2, random_state=0).fit(X)
     pids = cluster.run(os.getpid)
@@ -167,8 +167,8 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster):
 
 
 def rays_by_state(dask_scheduler):
-    """States of the tasks that find rays: "memory" once done, "waiting" or "processing" before."""
-    return {task.state for key, task in dask_scheduler.tasks.items() if str(key).startswith("conecollapse-rays")}
+    """States of the tasks that compare pairs of blocks: "memory" once done, "waiting" or "processing" before."""
+    return {task.state for key, task in dask_scheduler.tasks.items() if str(key).startswith("conecollapse-tiles")}
 
 
 def slowly(block):

@@ -75,6 +75,17 @@ def row_lengths(R: Points) -> FloatArray:
     return lengths
 
 
+def projection(n: int) -> FloatArray:
+    """The fixed random direction along which rows in n dimensions are sorted."""
+    return np.random.default_rng(_PROJECTION_SEED).standard_normal(n)
+
+
+def near_along(n: int, tol: float) -> float:
+    """How far apart unit rows that are within ``tol`` of each other can be along `projection`, rounding included."""
+    w = projection(n)
+    return float(tol * np.linalg.norm(w) + _ROUNDING * np.abs(w).max(initial=0.0) * np.sqrt(n))
+
+
 def merge_colinear(U: Points, tol: float) -> IntArray:
     """For each unit row the index of its group's leader: the smallest index among rows within ``tol`` of that leader.
 
@@ -83,9 +94,8 @@ def merge_colinear(U: Points, tol: float) -> IntArray:
     leaves with them. Rows of one run are near each other only along w, so runs are short unless rows are equal.
     """
     m, n = U.shape
-    w = np.random.default_rng(_PROJECTION_SEED).standard_normal(n)
-    key = U @ w
-    gap = tol * np.linalg.norm(w) + _ROUNDING * np.abs(w).max(initial=0.0) * np.sqrt(n)
+    key = U @ projection(n)
+    gap = near_along(n, tol)
     leader = np.arange(m)
     left = np.argsort(key, kind="stable")
     while True:

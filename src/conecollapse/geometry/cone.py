@@ -268,8 +268,9 @@ class Cone:
     ) -> Cone:
         """The exact cone of the features of a table, which are its columns: an array, an opened file, or a Dask array.
 
-        Of an array it is ``from_points(X.T)``. Tables in blocks that are sparse, or have more features than samples, are merged from
-        blocks of features (`from_blocks`); the others are shortened by QR over blocks of samples (`from_samples`).
+        Of an array it is ``from_points(X.T)``. Tables in blocks that are sparse, or have more features than samples, are decided
+        by comparing blocks of features with each other, or merged if there is a checkpoint (`from_blocks`); the others are shortened by
+        QR over blocks of samples (`from_samples`).
 
         Parameters
         ----------
@@ -278,7 +279,7 @@ class Cone:
         tol, effort
             As in `from_points`.
         checkpoint : path, optional
-            As in `from_blocks`; used where blocks of features are merged.
+            As in `from_blocks`; blocks of features are merged then.
         n_jobs : int, optional
             Threads to use in this process.
         progress : callable, optional

@@ -24,13 +24,13 @@ from conecollapse._errors import CheckpointError, ClusterError, InvalidInputErro
 from conecollapse._linalg import as_dense, columns_as_points, unit_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
+from conecollapse.geometry.blockwise import HELD_RAYS, part_blockwise
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.parts import Part, merge, part_of, warn_if_too_coarse
 from conecollapse.geometry.tall import column_units, in_units, stacked, tall_certificate, triangular, triangular_of
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.survey import check_block
 
-HELD_RAYS = 2**24  # entries up to which a cone in many dimensions holds its rays: 128 MiB
 DIGESTS = "blocks.txt"  # in the folder of a checkpoint: the tolerance, and a hash of each block
 
 
@@ -272,7 +272,8 @@ def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[st
     if checkpoint is not None:
         return _resumable(table, tol, checkpoint, effort)
     try:
-        return table.reduce(_part_of_columns, merge, (tol, effort), stage="rays")
+        part = part_blockwise(table, tol, effort) if table.n_blocks > 1 else None
+        return table.reduce(_part_of_columns, merge, (tol, effort), stage="rays") if part is None else part
     except ClusterError as error:
         raise ClusterError(
             error.what,
@@ -319,16 +320,24 @@ def take_columns(block: Points, _: Any, indices: IntArray) -> AnyArray:
 
 def _part_of_columns(block: Points, _: Any, asked: tuple[float, Effort]) -> Part:
     tol, effort = asked
-    return part_of(columns_as_points(block), tol, effort=effort)
+    return part_of(_clean(block), tol, effort=effort)
 
 
 def _noted_part(block: Points, _: Any, asked: tuple[float, Effort]) -> tuple[str, Part]:
-    points, (tol, effort) = columns_as_points(block), asked
+    points, (tol, effort) = _clean(block), asked
     return digest(points), part_of(points, tol, effort=effort)
 
 
 def _digest_of(block: Points, _: Any, __: Any) -> str:
-    return digest(columns_as_points(block))
+    return digest(_clean(block))
+
+
+def _clean(block: Points) -> Points:
+    """The columns as points; sparse ones without stored zeros, which would count as entries."""
+    points = columns_as_points(block)
+    if sp.issparse(points):
+        points.eliminate_zeros()
+    return points
 
 
 def _triangular_of(block: AnyArray, _: Any, units: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ so each product is one visit to every block, and only thin matrices move. Whoeve
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,36 @@ from conecollapse.tables.protocol import Table
 from conecollapse.tables.survey import Survey
 
 Work = Callable[..., Any]  # work(block, piece, shared)
+Groups = list[Any]  # what `Held.select` and `Held.cross` give: values, or tasks whose values are still with the workers
+
+
+class Held(ABC):
+    """One item for each block, which stays with whoever holds the blocks: in the memory of a cluster, or made again from a file.
+
+    No work sees more than two items at once, and each piece of work can be done again without the others.
+    """
+
+    n_blocks: int
+
+    @abstractmethod
+    def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:
+        """``work(item[k], piece, shared)`` for each ``(k, piece)``."""
+
+    @abstractmethod
+    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str) -> Groups:
+        """``work(item[a], item[b], shared)`` for each pair ``(a, b)``."""
+
+    @abstractmethod
+    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:
+        """``gather(group, [pair(group, item, shared) for every item], shared)`` for each group."""
+
+    @abstractmethod
+    def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
+        """Each group goes round the blocks ``rounds`` times, ``group = work(group, item[k], k, shared)``; groups may begin at any block."""
+
+    @abstractmethod
+    def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
+        """The values of the groups, here; all are made at the same time."""
 
 
 class BlockedTable(Table):
@@ -64,6 +94,10 @@ class BlockedTable(Table):
     @abstractmethod
     def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
         """``work(block, None, shared)`` of every block, neighbours combined in pairs until one result is left."""
+
+    @abstractmethod
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> Held:
+        """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them; ``keep=False`` makes them when needed."""
 
     @abstractmethod
     def along(self, axis: int) -> BlockedTable:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.tables.blocked import BlockedTable, Work
+from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
 from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
 try:
@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("Dask arrays need dask and distributed; pip install 'conecollapse[dask]'.") from error
 
-from conecollapse.tables.dask_tasks import compute, n_workers, named, persist, tree
+from conecollapse.tables.dask_tasks import compute, has_cluster, n_workers, named, persist, tree
 
 
 def table_of(X: Any) -> DaskTable:
@@ -67,10 +67,14 @@ class DaskTable(BlockedTable):
         return compute([tree("merge", combine, self._tasks(stage, work, range(self.n_blocks), shared))], stage)[0]
 
     def _tasks(self, stage: str, work: Work, which: range, shared: Any, pieces: Sequence[Any] | None = None) -> list[Delayed]:
-        common = None if shared is None else delayed(shared, pure=False, traverse=False)  # travels once
+        common = _common(shared)
         strips = self.strips
         arguments = [(work, strips[k], None if pieces is None else pieces[k], common, self.dtype, self.unit) for k in which]
         return named(stage, _work_on, arguments)
+
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> DaskHeld:
+        made = self._tasks(stage, make, range(self.n_blocks), shared, pieces)
+        return DaskHeld(persist(made) if keep else made)
 
     def blocks(self) -> Iterator[Points]:
         for strip in self.strips:
@@ -119,6 +123,52 @@ class DaskTable(BlockedTable):
 
     def _copy(self) -> DaskTable:
         return copy(self)
+
+
+class DaskHeld(Held):
+    """Items as tasks. A cluster keeps them in its memory; without one they are made again for each group, or row of pairs."""
+
+    def __init__(self, items: list[Delayed]) -> None:
+        self.items = items
+        self.n_blocks = len(items)
+
+    def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:
+        common = _common(shared)
+        return self._made([named(stage, work, [(self.items[k], piece, common) for k, piece in which])], stage)
+
+    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str) -> Groups:
+        common = _common(shared)
+        rows = [[pair for pair in which if pair[0] == a] for a in range(self.n_blocks)]
+        tasks = self._made([named(stage, work, [(self.items[a], self.items[b], common) for a, b in row]) for row in rows], stage)
+        found = dict(zip([pair for row in rows for pair in row], tasks, strict=True))
+        return [found[pair] for pair in which]
+
+    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:
+        common = _common(shared)
+        pairs = [named(stage, pair, [(group, item, common) for item in self.items]) for group in groups]
+        gathered = named(f"{stage}-gather", gather, [(group, row, common) for group, row in zip(groups, pairs, strict=True)])
+        return self._made([[task] for task in gathered], stage)
+
+    def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
+        common = _common(shared)
+        groups = list(groups)
+        for step in range(rounds * self.n_blocks):
+            at = [(step + g) % self.n_blocks for g in range(len(groups))]
+            groups = named(stage, work, [(group, self.items[k], k, common) for group, k in zip(groups, at, strict=True)])
+        return self._made([[task] for task in groups], stage)
+
+    def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
+        values = iter(compute([task for some in groups for task in some], stage))
+        return [[next(values) for _ in some] for some in groups]
+
+    @staticmethod
+    def _made(rows: list[list[Delayed]], stage: str) -> Groups:
+        return [task for row in rows for task in (row if has_cluster() else compute(row, stage))]
+
+
+def _common(shared: Any) -> Any:
+    """What all tasks share, as a task of its own, so that it travels once."""
+    return None if shared is None else delayed(shared, pure=False, traverse=False)
 
 
 def _bounds(chunks: Any, axis: int) -> IntArray:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import IntArray, Points
-from conecollapse.tables.blocked import BlockedTable, Work
+from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
 from conecollapse.tables.sources import Source
 from conecollapse.tables.survey import Survey, survey_block
 
@@ -57,6 +57,9 @@ class FileTable(BlockedTable):
             result = combine(digits.pop()[1], result)
         return result
 
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> FileHeld:  # noqa: ARG002
+        return FileHeld(self, lambda k: make(self.block(k), None if pieces is None else pieces[k], shared))
+
     def along(self, axis: int) -> FileTable:
         if axis == self.axis:
             return self
@@ -92,6 +95,44 @@ class FileTable(BlockedTable):
 
     def _copy(self) -> FileTable:
         return copy(self)
+
+
+class FileHeld(Held):
+    """Items that are made from the file whenever they are needed; the last one is remembered."""
+
+    def __init__(self, table: FileTable, make: Callable[[int], Any]) -> None:
+        self.n_blocks = table.n_blocks
+        self.make = make
+        self.last: tuple[int, Any] = (-1, None)
+
+    def item(self, k: int) -> Any:
+        if self.last[0] != k:
+            self.last = (-1, None)  # let it go before the next one is made
+            self.last = (k, self.make(k))
+        return self.last[1]
+
+    def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
+        return [work(self.item(k), piece, shared) for k, piece in which]
+
+    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
+        found = {}
+        for a in sorted({a for a, _ in which}):
+            first = self.item(a)
+            found.update({(a, b): work(first, first if a == b else self.item(b), shared) for c, b in which if c == a})
+        return [found[pair] for pair in which]
+
+    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
+        return [gather(group, [pair(group, self.item(k), shared) for k in range(self.n_blocks)], shared) for group in groups]
+
+    def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
+        groups = list(groups)
+        for _ in range(rounds):
+            for k in range(self.n_blocks):
+                groups = [work(group, self.item(k), k, shared) for group in groups]
+        return groups
+
+    def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:  # noqa: ARG002
+        return [list(some) for some in groups]
 
 
 def _bounds(source: Source, axis: int, block_size: int | None) -> IntArray:

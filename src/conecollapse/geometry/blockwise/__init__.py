@@ -1,0 +1,50 @@
+"""The exact cone of many blocks, without any worker ever holding all rays; see `dense`, `sparse` and the page on scaling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conecollapse._types import Effort
+from conecollapse.certificates import Certificate
+from conecollapse.geometry.blockwise.decided import certificate
+from conecollapse.geometry.blockwise.dense import decide_dense
+from conecollapse.geometry.blockwise.measure import Measured, fetch, leaders, measure_block
+from conecollapse.geometry.blockwise.sparse import decide_sparse
+from conecollapse.geometry.certified import MOSTLY_FILLED, SMALL_WORK
+from conecollapse.geometry.parts import Part
+from conecollapse.tables import BlockedTable
+
+HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
+HIGHEST_DIMENSION = 4096  # of dense points for which a covariance is made
+
+__all__ = ["HELD_RAYS", "part_blockwise"]
+
+
+def part_blockwise(table: BlockedTable, tol: float, effort: Effort = "exact") -> Part | None:
+    """The part of a table in blocks of features.
+
+    None where it must be merged: the dimension is too high, or points lie so near ``tol`` that they have to be decided one after the other.
+    With ``effort="quick"`` only the first product of blocks is spent, and what it does not decide is left open.
+    """
+    as_sparse = table.is_sparse
+    if not as_sparse and table.shape[0] > HIGHEST_DIMENSION:
+        return None
+    measured: Measured = table.reduce(measure_block, Measured.joined, as_sparse, stage="measure")
+    leader, apart = leaders(table, measured, tol)
+    if (leader == np.arange(len(leader))).sum() == 1:
+        return None
+    if as_sparse and table.shape[0] <= HIGHEST_DIMENSION and measured.entries > MOSTLY_FILLED * table.shape[0] * table.shape[1]:
+        as_sparse, measured = False, table.reduce(measure_block, Measured.joined, False, stage="measure")
+    if table.shape[1] * measured.entries <= SMALL_WORK:
+        effort = "exact"
+    decided, family = (decide_sparse if as_sparse else decide_dense)(table, leader, measured, tol, effort)
+    if decided.doubtful and effort == "exact":
+        return None
+    found = certificate(decided, family, leader, table.shape[0], tol, apart)
+    return None if found is None else _with_rays(table, found)
+
+
+def _with_rays(table: BlockedTable, found: Certificate) -> Part:
+    """With the rays themselves, where they are few enough to hold."""
+    few = table.is_sparse or len(found.rays) * table.shape[0] <= HELD_RAYS
+    return Part(found.n_points, fetch(table, found.rays) if few else None, found)

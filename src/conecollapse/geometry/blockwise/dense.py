@@ -1,0 +1,351 @@
+"""Dense points in blocks: the stages of `conecollapse.geometry.certified.dense`, each a product of blocks with blocks.
+
+1. One pass gives the moments, and from them round coordinates that all blocks share. 2. *Tiles*, one for each pair of blocks: the largest
+product of each point with any other proves the points that lead in their own direction. 3. The others are *targets*, in groups. Each
+carries a functional; every block says which of its points exceed the target, and these become the pool over which the target is
+approximated next. A target that no point of any block exceeds is a ray, and one that its pool represents is not. If few points lead in
+their own direction, their rays are the pool to begin with, which decides most targets before any block is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conecollapse._linalg import combination_rows, row_norms
+from conecollapse._nnls.slots import price
+from conecollapse._threads import serial_blas
+from conecollapse._types import AnyArray, Effort, FloatArray, IntArray
+from conecollapse.certificates import Metric
+from conecollapse.geometry.blockwise.decided import Decided
+from conecollapse.geometry.blockwise.measure import Measured, Moments, share, unit_points
+from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, POWER_LOW
+from conecollapse.geometry.certified.frame import LIFT, NULL_VARIANCE, Frame
+from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
+from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
+from conecollapse.geometry.certified.settle import CLEAR, EPS
+from conecollapse.tables import BlockedTable
+from conecollapse.tables.blocked import Groups, Held
+
+NEAR = 0.5  # points priced above this share of the target's own price are worth asking for
+N_CANDIDATES = 64  # points for each target, of all blocks together
+FEWEST_CANDIDATES = 4  # of each block
+SMALLEST_GROUP = 32
+TARGETS_IN_SHARE = 32  # a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
+MAX_EXCHANGES = 24
+PRICES = 2**20  # entries of a block of prices
+CLOSE = 0.1  # share of tol up to which the residual of a combination found in round coordinates is believed
+
+
+class Round(NamedTuple):
+    """Coordinates ``z = (q - centre) T`` that all blocks share, as in `conecollapse.geometry.certified.frame`."""
+
+    centre: FloatArray
+    T: FloatArray
+    scale: FloatArray
+    spread: float
+
+    @classmethod
+    def of(cls, moments: Moments) -> Round:
+        n, m = len(moments.mean), moments.size
+        variance, V = np.linalg.eigh(moments.scatter)
+        keep = variance > NULL_VARIANCE * max(variance[-1], 0.0)
+        variance = variance[keep]
+        scale = (variance / variance[-1:]) ** -(POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
+        scale /= np.sqrt((variance * scale**2).sum() / m)
+        spread = float(np.sqrt(variance.sum() / (variance.sum() + m * moments.mean @ moments.mean)))
+        return cls(moments.mean, V[:, keep] * scale, scale, spread)
+
+    def frame(self, U: FloatArray, sums: FloatArray) -> Frame:
+        """These points in the shared coordinates."""
+        lifted = np.empty((len(U), 1 + len(self.scale)))
+        lifted[:, 0] = LIFT
+        np.matmul(U / sums[:, None] - self.centre, self.T, out=lifted[:, 1:])
+        return Frame(sums, self.centre, self.T, self.scale, self.spread, lifted, lifted[:, 1:].astype(np.float32))
+
+
+class Rounded(NamedTuple):
+    """One block in round coordinates, and of each point ``|z|^2``, ``|T z|^2``, ``T z . centre``, ``T z . 1`` and ``1 . u``."""
+
+    number: int
+    single: AnyArray
+    thin: FloatArray  # (5, points)
+
+
+class Points(NamedTuple):
+    """The leaders of one block."""
+
+    ids: IntArray
+    U: FloatArray
+    sums: FloatArray
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Undecided points with a functional each, the pool over which it was found, and what was decided on the way."""
+
+    points: Points
+    A: FloatArray  # (targets, dim): rows of unit length
+    pool: Points
+    decided: Decided = field(default_factory=Decided)
+
+
+class Rules(NamedTuple):
+    """What every task needs to know."""
+
+    round: Round
+    tol: float
+    n_candidates: int  # of each block
+
+
+def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort) -> tuple[Decided, Metric]:
+    """Decide the leaders of groups: witnesses and combinations, and the metric that proves the rays that lead in their own direction."""
+    assert measured.moments is not None
+    around = Round.of(measured.moments)
+    is_leader = leader == np.arange(len(leader))
+    places = [np.flatnonzero(is_leader[a:b]) for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)]
+    pieces = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
+    leaders = np.flatnonzero(is_leader)
+    by_product, offset = _lead_in_own_direction(table, pieces, around, tol)
+    led = leaders[by_product]
+    metric = Metric(led, around.T, around.centre, offset[by_product])
+
+    points = table.hold(_points, pieces, keep=False, stage="points")
+    rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
+    starts = np.concatenate([[0], np.cumsum([len(rows) for rows in places])])
+    held = share(table)
+    size = max(SMALLEST_GROUP, held // TARGETS_IN_SHARE)
+    which = []
+    for k in range(table.n_blocks):
+        rows = np.flatnonzero(~by_product[starts[k] : starts[k + 1]])
+        which += [(k, some) for some in np.array_split(rows, -(-len(rows) // size))] if len(rows) else []
+    if not which or effort == "quick":
+        return Decided(doubtful=leaders[~by_product].tolist()), metric
+    known = _known(points, by_product, starts) if len(led) <= held else None
+    groups = points.select(_start, which, (rules, known), stage="search")
+    return _exchange(points, groups, rules, size, searched=known is not None), metric
+
+
+def _lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
+    """Which leaders the shared metric proves, and its offsets; see `conecollapse.geometry.certified.dense`."""
+    rounded = table.hold(_rounded, pieces, around, stage="round")
+    n_blocks = table.n_blocks
+    which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
+    tiles, thin = rounded.collect(
+        rounded.tiles(_tile, which, stage="tiles"),
+        rounded.select(_thin, [(k, None) for k in range(n_blocks)], stage="tiles"),
+        stage="tiles",
+    )
+    maxima = [np.full(found.shape[1], -np.inf, np.float32) for found in thin]
+    for (a, b), (first, second) in zip(which, tiles, strict=True):
+        np.maximum(maxima[a], first, out=maxima[a])
+        np.maximum(maxima[b], second, out=maxima[b])
+    largest = np.concatenate(maxima).astype(np.float64)
+    own, stretched, at_centre, at_ones, sums = np.concatenate(thin, axis=1)
+    norms = np.sqrt(own)
+    error = (len(around.scale) + 4) * UNIT_ROUNDOFF_32 * norms * norms.max(initial=0.0)
+    half = (own - largest - error) / 2
+    offset = own - half + at_centre
+    n = len(around.centre)
+    norm2 = stretched - 2 * offset * at_ones + n * offset**2
+    distance = half * sums / np.sqrt(np.maximum(norm2, np.finfo(np.float64).tiny))
+    rounding = 32 * EPS * (n + around.scale.max() / around.scale.min()) / around.spread
+    return (half > error) & (distance > CLEAR * tol + rounding), offset
+
+
+def _rounded(block: AnyArray, piece: tuple[int, int, IntArray], around: Round) -> Rounded:
+    frame = around.frame(*_points(block, piece, None)[1:])
+    Z = frame.Z
+    squares = Z**2
+    thin = [squares.sum(axis=1), squares @ around.scale**2, Z @ (around.T.T @ around.centre), Z @ around.T.sum(axis=0), frame.sums]
+    return Rounded(piece[0], frame.single, np.array(thin))
+
+
+def _thin(block: Rounded, _: Any, __: Any) -> FloatArray:
+    return block.thin
+
+
+def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray]:
+    """The largest product of each point of ``a`` with one of ``b``, and the other way round; no point with itself."""
+    same = a.number == b.number
+    first, second = (np.full(len(block.single), -np.inf, np.float32) for block in (a, b))
+    with serial_blas():
+        for row in range(0, len(first), TILE_ROWS):
+            rows = slice(row, row + TILE_ROWS)
+            for column in range(row if same else 0, len(second), TILE_COLUMNS):
+                columns = slice(column, column + TILE_COLUMNS)
+                tile = a.single[rows] @ b.single[columns].T
+                if same and column == row:
+                    np.fill_diagonal(tile, -np.inf)
+                np.maximum(first[rows], tile.max(1), out=first[rows])
+                np.maximum(second[columns], tile.max(0), out=second[columns])
+    return first, second
+
+
+def _points(block: AnyArray, piece: tuple[int, int, IntArray], _: Any) -> Points:
+    _number, first, rows = piece
+    U = unit_points(block[:, rows], as_sparse=False)[0]
+    return Points(first + rows, U, U.sum(axis=1))
+
+
+def _known(points: Held, by_product: AnyArray, starts: IntArray) -> Points:
+    """The rays that lead in their own direction, all in one place: they are few."""
+    which = [(k, np.flatnonzero(by_product[starts[k] : starts[k + 1]])) for k in range(points.n_blocks)]
+    return _joined(points.collect(points.select(_some, which, stage="known"), stage="known")[0])
+
+
+def _joined(parts: list[Points]) -> Points:
+    return Points(*(np.concatenate(some) for some in zip(*parts, strict=True)))  # type: ignore[arg-type]
+
+
+def _some(points: Points, rows: IntArray, _: Any) -> Points:
+    return Points(points.ids[rows], points.U[rows], points.sums[rows])
+
+
+def _start(points: Points, rows: IntArray, shared: tuple[Rules, Points | None]) -> Targets:
+    """A group of targets: searched over the known rays, if these are few; else with their own directions as functionals."""
+    rules, known = shared
+    targets, nobody = _some(points, rows, None), _some(points, rows[:0], None)
+    if known is not None:
+        return _searched(Targets(targets, targets.U[:0], known), rules)
+    A = (targets.U / targets.sums[:, None] - rules.round.centre) @ rules.round.T @ rules.round.T.T
+    return Targets(targets, A / row_norms(A)[:, None], nobody)
+
+
+def _exchange(points: Held, groups: Groups, rules: Rules, size: int, *, searched: bool) -> Decided:
+    """Ask all blocks about the functionals of all groups until nothing is left, or nothing changes."""
+    decided = Decided()
+    left = -1
+    if searched:  # most targets are decided already, and groups without any need not be asked about
+        groups = _together(_record(points.collect(groups, stage="search")[0], decided), size)
+    for _ in range(MAX_EXCHANGES):
+        if not groups:
+            return decided
+        asked = points.cross(groups, _ask, _decide, rules, stage="price")
+        groups = _together(_record(points.collect(asked, stage="price")[0], decided), size)
+        before, left = left, sum(len(group.A) for group in groups)
+        if left == before:
+            break
+    for group in groups:
+        decided.doubtful.extend(group.points.ids.tolist())
+    return decided
+
+
+def _together(groups: list[Targets], size: int) -> list[Targets]:
+    """Small groups joined, so that few are asked about."""
+    joined: list[Targets] = []
+    for group in groups:
+        last = joined[-1] if joined else None
+        if last is None or len(last.A) + len(group.A) > size:
+            joined.append(group)
+        else:
+            joined[-1] = Targets(_joined([last.points, group.points]), np.vstack([last.A, group.A]), _distinct([last.pool, group.pool]))
+    return joined
+
+
+def _record(groups: list[Targets], decided: Decided) -> list[Targets]:
+    """Write down what the groups decided; those with targets left."""
+    for group in groups:
+        decided.add(group.decided)
+    return [replace(group, decided=Decided()) for group in groups if len(group.A)]
+
+
+class Answer(NamedTuple):
+    """One block's answer to a group: the highest value that each functional has on its points, and points with high values."""
+
+    highest: FloatArray
+    target: IntArray  # this target
+    place: IntArray  # is exceeded by, or near, the point at this place
+    points: Points
+
+
+def _ask(group: Targets, points: Points, rules: Rules) -> Answer:
+    own = np.einsum("ij,ij->i", group.A, group.points.U) / group.points.sums
+    at_centre = group.A @ rules.round.centre
+    is_first = not len(group.pool.ids)  # own directions: what is near them is worth having, later only what exceeds
+    least = np.maximum(NEAR * (own - at_centre), 0.0) + at_centre if is_first else own
+    Q = points.U / points.sums[:, None]
+    at = np.searchsorted(points.ids, group.points.ids)
+    inside = at < len(Q)
+    inside[inside] = points.ids[at[inside]] == group.points.ids[inside]
+    highest, target, place = np.full(len(own), -np.inf), [], []
+    step = max(16, PRICES // max(len(Q), 1))
+    with serial_blas():
+        for a in range(0, len(own), step):
+            rows = slice(a, a + step)
+
+            def bar(prices: FloatArray, some: slice, a: int = a) -> None:
+                mine = np.flatnonzero(inside[a:][some])
+                prices[mine, at[a:][some][mine]] = -np.inf
+
+            found = price(group.A[rows], Q, np.arange(len(Q)), least[rows], rules.n_candidates, bar)
+            highest[rows] = found.best
+            i, j = np.nonzero(np.arange(found.ids.shape[1]) < found.lengths[:, None])
+            target.append(a + i)
+            place.append(found.ids[i, j])
+    used, places = np.unique(np.concatenate(place), return_inverse=True)
+    return Answer(highest, np.concatenate(target), places, _some(points, used, None))
+
+
+def _decide(group: Targets, answers: list[Answer], rules: Rules) -> Targets:
+    """Targets that lead over all blocks are rays; the others are searched again, over a pool with the points that exceed them."""
+    own = np.einsum("ij,ij->i", group.A, group.points.U) / group.points.sums
+    second = np.max([answer.highest for answer in answers], axis=0)
+    G, proven = _shifted(group.A, group.points, own, second, rules.tol)
+    decided = replace(group.decided)
+    decided.witness = decided.witness | dict(zip(group.points.ids[proven].tolist(), G[proven], strict=True))
+    rest = np.flatnonzero(~proven)
+    exceeding = [_some(answer.points, np.unique(answer.place[~proven[answer.target]]), None) for answer in answers]
+    pool = _distinct([group.pool, *exceeding])
+    return _searched(Targets(_some(group.points, rest, None), group.A[rest], pool, decided), rules)
+
+
+def _distinct(parts: list[Points]) -> Points:
+    """All of these points, each once, increasing."""
+    every = _joined(parts)
+    return _some(every, np.unique(every.ids, return_index=True)[1], None)
+
+
+def _shifted(A: FloatArray, points: Points, own: FloatArray, second: FloatArray, tol: float) -> tuple[FloatArray, AnyArray]:
+    """Witnesses ``a - t`` with t between the second largest value and the target's own, and whether they prove more than ``tol``.
+
+    As `conecollapse.geometry.certified.settle.confirm`, for unit functionals whose largest value over all other points is known.
+    """
+    n = A.shape[1]
+    tight = second + 2 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(second))  # sums of unit points are at least 1
+    G, proven = np.empty_like(A), np.zeros(len(A), bool)
+    for t in (np.maximum((own + second) / 2, tight), tight):
+        shifted = A - t[:, None]
+        distance = (own - t) * points.sums / np.maximum(row_norms(shifted), EPS)
+        G[~proven] = shifted[~proven]
+        proven |= distance > CLEAR * tol + 4 * (n + 2) * EPS
+    return G, proven
+
+
+def _searched(group: Targets, rules: Rules) -> Targets:
+    """Search the targets over their pool and each other: new functionals, or combinations."""
+    pool = _some(group.pool, np.flatnonzero(~np.isin(group.pool.ids, group.points.ids)), None)
+    count, targets, decided = len(pool.ids), group.points, replace(group.decided)
+    if not len(targets.ids):
+        return Targets(targets, group.A[:0], _some(pool, np.zeros(0, np.int64), None), decided)
+    every = _joined([pool, targets])
+    frame = rules.round.frame(every.U, every.sums)
+    found = search(frame, np.where(np.arange(len(every.U)) < count, RAY, UNDECIDED))
+    inside = np.flatnonzero(found.status == REDUNDANT)
+    parts = []
+    for i in inside:
+        S, h = found.combination[int(i)]
+        parts.append((S, h * every.sums[i] / every.sums[S]))
+    residual = row_norms(every.U[inside] - combination_rows(parts, len(every.U)) @ every.U)
+    good = residual <= CLOSE * rules.tol
+    for a in np.flatnonzero(good):
+        S, h = parts[a]
+        decided.combination[int(every.ids[inside[a]])] = (every.ids[S], h, float(residual[a]))
+    outside = np.array(sorted(found.functional), np.int64)
+    stuck = np.setdiff1d(np.arange(count, len(every.U)), np.concatenate([inside[good], outside]))
+    decided.doubtful = [*decided.doubtful, *every.ids[stuck].tolist()]
+    A = np.array([found.functional[int(i)] for i in outside]).reshape(-1, frame.Z.shape[1]) @ rules.round.T.T
+    A /= np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
+    return Targets(_some(every, outside, None), A, pool, decided)

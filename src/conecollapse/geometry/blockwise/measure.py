@@ -1,0 +1,145 @@
+"""One pass over the blocks: what is zero, which points are one ray, and the moments from which shared coordinates are made.
+
+Points are compared along one fixed random direction, as in `conecollapse._linalg.merge_colinear`: only points that are near each other
+there can be colinear, and only these leave their blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense, columns_as_points, merge_colinear, near_along, pair_distances, projection, unit_rows
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.tables import BlockedTable
+
+SMALLEST_SHARE = 2**20  # entries: smaller blocks than this, 8 MiB, are not worth keeping apart
+
+
+class Moments(NamedTuple):
+    """Of points ``q``: how many they are, their mean, and the sum of ``(q - mean)(q - mean)'``."""
+
+    size: int
+    mean: FloatArray
+    scatter: FloatArray
+
+    def joined(self, other: Moments) -> Moments:
+        """Of both sets (Chan, Golub & LeVeque 1979): nothing is subtracted that is large."""
+        size = self.size + other.size
+        if not size:
+            return self
+        step = other.mean - self.mean
+        scatter = self.scatter + other.scatter + self.size * other.size / size * np.outer(step, step)
+        return Moments(size, self.mean + step * (other.size / size), scatter)
+
+
+class Measured(NamedTuple):
+    """Of the points of neighbouring blocks."""
+
+    key: FloatArray  # (n_points,) place along the fixed direction
+    filled: BoolArray  # (n_points,) False for zero points
+    moments: Moments | None  # of dense points scaled to sum one
+    holders: IntArray | None  # of sparse points: how many have each coordinate
+    entries: int
+    longest: int  # entries of the longest point
+    heaviest: float  # largest sum of a unit point
+
+    def joined(self, other: Measured) -> Measured:
+        return Measured(
+            np.concatenate([self.key, other.key]),
+            np.concatenate([self.filled, other.filled]),
+            None if self.moments is None or other.moments is None else self.moments.joined(other.moments),
+            None if self.holders is None or other.holders is None else self.holders + other.holders,
+            self.entries + other.entries,
+            max(self.longest, other.longest),
+            max(self.heaviest, other.heaviest),
+        )
+
+
+def unit_points(block: Points, *, as_sparse: bool) -> tuple[Any, FloatArray]:
+    """The columns of a block as unit rows, and their lengths; sparse ones with increasing coordinates."""
+    points = columns_as_points(sp.csr_array(block) if as_sparse else as_dense(block))
+    if as_sparse:
+        points.eliminate_zeros()
+        points.sort_indices()
+    return unit_rows(points)
+
+
+def measure_block(block: Points, _: Any, as_sparse: bool) -> Measured:
+    """Measure one block of columns."""
+    U, lengths = unit_points(block, as_sparse=as_sparse)
+    filled = lengths > 0
+    key = np.asarray(U @ projection(U.shape[1])).ravel()
+    sums = np.asarray(U.sum(axis=1)).ravel()
+    heaviest = float(sums.max(initial=0.0))
+    if as_sparse:
+        holders = np.bincount(U.indices, minlength=U.shape[1]).astype(np.int64)
+        return Measured(key, filled, None, holders, U.nnz, int(np.diff(U.indptr).max(initial=0)), heaviest)
+    Q = U[filled] / sums[filled, None]
+    mean = Q.mean(axis=0) if len(Q) else np.zeros(U.shape[1])
+    Q -= mean
+    return Measured(key, filled, Moments(len(Q), mean, Q.T @ Q), None, U.size, U.shape[1], heaviest)
+
+
+def share(table: BlockedTable) -> int:
+    """Points that may be held in one place beside a block: as many as a block has on average, or as fill `SMALLEST_SHARE`."""
+    n, m = table.shape
+    return max(-(-m // table.n_blocks), SMALLEST_SHARE // n)
+
+
+def leaders(table: BlockedTable, measured: Measured, tol: float) -> tuple[IntArray, float]:
+    """Leader of each point's group of colinear ones, -1 for zero points, as in memory; and the largest distance from a leader.
+
+    Runs of points that are near each other along the fixed direction are compared a share at a time.
+    """
+    leader = np.where(measured.filled, np.arange(len(measured.filled)), -1)
+    if not measured.filled.any():
+        raise InvalidInputError(f"all {len(leader)} points are zero; a cone needs at least one point that is not.")
+    order = np.flatnonzero(measured.filled)[np.argsort(measured.key[measured.filled], kind="stable")]
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(measured.key[order]) > near_along(table.shape[0], tol)]))
+    sizes = np.diff(np.append(starts, len(order)))
+    crowded = sizes > 1
+    runs = [order[a : a + size] for a, size in zip(starts[crowded], sizes[crowded], strict=True)]
+    worst = 0.0
+    for some in _pieces(runs, share(table)):
+        U = fetch(table, some)
+        found = merge_colinear(U, tol)
+        leader[some] = some[found]
+        worst = max(worst, float(pair_distances(U, np.arange(len(some)), found).max()))
+    return leader, worst
+
+
+def _pieces(runs: list[IntArray], size: int) -> list[IntArray]:
+    """Whole runs put together to about ``size`` points, increasing."""
+    pieces: list[list[IntArray]] = []
+    count = size
+    for run in runs:
+        if count >= size:
+            pieces.append([])
+            count = 0
+        pieces[-1].append(run)
+        count += len(run)
+    return [np.sort(np.concatenate(piece)) for piece in pieces]
+
+
+def fetch(table: BlockedTable, points: IntArray) -> Points:
+    """These points, increasing, as unit rows."""
+    return stack(table.visit(_take, by_block(table, points), table.is_sparse, stage="fetch"))
+
+
+def _take(block: Points, columns: IntArray, as_sparse: bool) -> Points:
+    return unit_points(block[:, columns], as_sparse=as_sparse)[0]
+
+
+def stack(parts: list[Points]) -> Points:
+    """Rows below each other."""
+    return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.vstack(parts)
+
+
+def by_block(table: BlockedTable, points: IntArray) -> list[IntArray]:
+    """Increasing numbers of points, as places in their blocks."""
+    place: AnyArray = np.searchsorted(points, table.bounds)
+    return [points[a:b] - first for a, b, first in zip(place[:-1], place[1:], table.bounds[:-1], strict=True)]

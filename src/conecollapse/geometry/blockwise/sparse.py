@@ -1,0 +1,343 @@
+"""Sparse points in blocks, from their supports; see `conecollapse.geometry.certified.support` for the mathematics.
+
+1. *Tiles*, one for each pair of blocks: the rarest coordinate of a point proves it a ray if every other point that has it, in whatever
+block, has mass off the support of the point; the same look tells the lift of that witness. 2. A target that this does not decide can
+only be represented by points whose supports lie inside its own. If these are few they are sent to one place, and the method for points
+in memory decides. If they are too many to hold (a word that nearly every document has), the target goes round the blocks instead
+(`conecollapse.geometry.blockwise.rounds`). 3. The functionals found are lifted over all blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._kernels import kernel
+from conecollapse._linalg import combination_rows, row_norms
+from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
+from conecollapse.certificates import Support
+from conecollapse.geometry.blockwise.decided import Decided
+from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points
+from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
+from conecollapse.geometry.certified.settle import CLEAR
+from conecollapse.geometry.certified.support import LEAST_LIFT, LIFT_MARGIN, SUM_ROUNDING, prove_sparse
+from conecollapse.tables import BlockedTable
+from conecollapse.tables.blocked import Held
+
+ENOUGH_OUTSIDE = 8.0  # mass off the support, in units of the value at the coordinate, beyond which more of it changes nothing
+BISECT_FROM = 32  # entries from which a place is found by bisection
+SMALLEST_GROUP = 16
+
+
+class Rows(NamedTuple):
+    """The leaders of one block, compressed by rows with increasing coordinates, and what the rarest coordinate of each is."""
+
+    number: int
+    ids: IntArray
+    ptr: IntArray
+    idx: AnyArray
+    val: FloatArray
+    rarest: AnyArray  # (points,) places in idx
+    asked_ptr: AnyArray  # coordinate d is the rarest of the points asked[asked_ptr[d]:asked_ptr[d + 1]]
+    asked: AnyArray
+
+    def matrix(self) -> Sparse:
+        return sp.csr_array((self.val, self.idx, self.ptr), shape=(len(self.ids), len(self.asked_ptr) - 1))
+
+
+class Rules(NamedTuple):
+    """What every task needs to know."""
+
+    tol: float
+    rounding: float  # of a sum over the support of a point
+    dim: int
+    most_entries: int  # of the contained points that one block may send about a target
+
+
+@dataclass(frozen=True)
+class Functionals:
+    """Targets with a functional on the support of each, to be lifted over all blocks."""
+
+    ids: IntArray
+    U: Sparse  # the targets
+    F: Sparse
+    decided: Decided = field(default_factory=Decided)
+    wide: list[tuple[int, Sparse]] = field(default_factory=list)  # targets with too many contained points
+
+
+def decide_sparse(table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort) -> tuple[Decided, Support]:
+    """Decide the leaders of groups: combinations, and witnesses on the supports of rays."""
+    rules = Rules(
+        tol,
+        float(SUM_ROUNDING * (measured.longest + 2) * measured.heaviest),
+        table.shape[0],
+        max(measured.entries // table.n_blocks, SMALLEST_SHARE) // table.n_blocks,
+    )
+    is_leader = leader == np.arange(len(leader))
+    places = [np.flatnonzero(is_leader[a:b]) for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)]
+    pieces = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
+    rows = table.hold(_rows, pieces, measured.holders, stage="points")
+    rarest, which = _by_rarest(rows, rules)
+    decided, parts, wide = Decided(), [rarest], []
+    if effort == "quick":
+        return Decided(doubtful=[int(i) for k, rows in which for i in table.bounds[k] + places[k][rows]]), rarest
+    if which:
+        groups = rows.cross(rows.select(_targets, which, stage="contained"), _contained, _decide, rules, stage="contained")
+        for group in rows.collect(rows.cross(groups, _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
+            decided.add(group.decided)
+            parts.append(group.support)
+            wide += group.wide
+    if wide:
+        found, more = travel(rows, wide, rules)
+        decided.add(more)
+        for group in rows.collect(rows.cross(_for_lifts(found, rules), _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
+            decided.add(group.decided)
+            parts.append(group.support)
+    return decided, _joined(parts)
+
+
+def _for_lifts(found: list[Traveller], rules: Rules) -> list[Functionals]:
+    return [Functionals(*functionals(found, rules.dim))] if found else []
+
+
+def _joined(parts: list[Support]) -> Support:
+    """Witnesses of all parts, in the order of their points."""
+    of = np.concatenate([part.of for part in parts])
+    order = np.argsort(of)
+    F = sp.csr_array(sp.vstack([part.F for part in parts]))
+    return Support(of[order], sp.csr_array(F[order]), np.concatenate([part.lift for part in parts])[order])
+
+
+def _rows(block: Any, piece: tuple[int, int, IntArray], holders: IntArray) -> Rows:
+    number, first, rows = piece
+    U = unit_points(block[:, rows], as_sparse=True)[0]
+    ptr, idx = U.indptr.astype(np.int64), U.indices.astype(np.int32)
+    rarest = np.empty(len(rows), np.int64)
+    _find_rarest(ptr, idx, holders, rarest)
+    chosen = idx[rarest]
+    asked_ptr = np.concatenate([[0], np.cumsum(np.bincount(chosen, minlength=U.shape[1]))]).astype(np.int32)
+    return Rows(number, first + rows, ptr, idx, U.data, rarest, asked_ptr, np.argsort(chosen, kind="stable").astype(np.int32))
+
+
+@kernel
+def _find_rarest(ptr, idx, holders, rarest):  # type: ignore[no-untyped-def]
+    """The place of the coordinate of each point that the fewest points have, the first of several."""
+    for i in range(len(rarest)):
+        best = ptr[i]
+        for t in range(ptr[i] + 1, ptr[i + 1]):
+            if holders[idx[t]] < holders[idx[best]]:
+                best = t
+        rarest[i] = best
+
+
+def _by_rarest(rows: Held, rules: Rules) -> tuple[Support, list[tuple[int, IntArray]]]:
+    """Witnesses of the points whose rarest coordinate proves them, and the places of the others, in groups, by block."""
+    n_blocks = rows.n_blocks
+    which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
+    own = rows.select(_own, [(k, None) for k in range(n_blocks)], stage="tiles")
+    tiles, own = rows.collect(rows.tiles(_tile, which, rules, stage="tiles"), own, stage="tiles")
+    lifts = [np.full(len(index), LEAST_LIFT) for index, *_ in own]
+    for (a, b), (first, second) in zip(which, tiles, strict=True):
+        np.maximum(lifts[a], first, out=lifts[a])
+        np.maximum(lifts[b], second, out=lifts[b])
+    index, at, value, size = (np.concatenate(some) for some in zip(*own, strict=True))
+    lift = np.concatenate(lifts)
+    finite = np.where(np.isfinite(lift), lift, 0.0)  # infinite where a point inside the support has the coordinate, too
+    proven = np.isfinite(lift) & (value > CLEAR * rules.tol * np.hypot(1.0, finite * np.sqrt(rules.dim - size)))
+    F = sp.csr_array((np.ones(int(proven.sum())), at[proven], np.arange(int(proven.sum()) + 1)), shape=(int(proven.sum()), rules.dim))
+    left = []
+    starts = np.concatenate([[0], np.cumsum([len(some) for some in lifts])])
+    for k in range(n_blocks):
+        some = np.flatnonzero(~proven[starts[k] : starts[k + 1]])
+        pieces = max(1, min(len(some) // SMALLEST_GROUP, 4))
+        left += [(k, piece) for piece in np.array_split(some, pieces)] if len(some) else []
+    return Support(index[proven], F, lift[proven]), left
+
+
+def _own(rows: Rows, _: Any, __: Any) -> tuple[AnyArray, AnyArray, FloatArray, IntArray]:
+    """Number, rarest coordinate, value there and number of entries of each point."""
+    return rows.ids, rows.idx[rows.rarest], rows.val[rows.rarest], np.diff(rows.ptr)
+
+
+def _tile(a: Rows, b: Rows, rules: Rules) -> tuple[FloatArray, FloatArray]:
+    """The lifts that points of ``a`` need because of points of ``b``, and the other way round; infinite where a point is contained."""
+    first, second = np.zeros(len(a.ids)), np.zeros(len(b.ids))
+    same = a.number == b.number
+    _needed_lifts(a, b, same, rules.rounding, first)
+    if not same:
+        _needed_lifts(b, a, same, rules.rounding, second)
+    return first, second
+
+
+@kernel
+def _needed_lifts(mine, others, same, rounding, needed):  # type: ignore[no-untyped-def]
+    """Raise ``needed`` to the lift that makes the witness of each of ``mine``, 1 at its rarest coordinate, negative on all ``others``."""
+    ptr, idx = mine.ptr, mine.idx
+    for j in range(len(others.ids)):
+        a, b = others.ptr[j], others.ptr[j + 1]
+        for t in range(a, b):
+            d = others.idx[t]
+            for p in range(mine.asked_ptr[d], mine.asked_ptr[d + 1]):
+                i = mine.asked[p]
+                if same and i == j:
+                    continue
+                value, outside = others.val[t], 0.0
+                at, high = ptr[i], ptr[i + 1]
+                for s in range(a, b):
+                    at = _seek(idx, at, high, others.idx[s])
+                    if at == high or idx[at] != others.idx[s]:
+                        outside += others.val[s]
+                        if outside >= ENOUGH_OUTSIDE * value:
+                            break
+                lift = np.inf if outside <= rounding else (LIFT_MARGIN * value + rounding) / (outside - rounding)
+                needed[i] = max(needed[i], lift)
+
+
+@kernel
+def _seek(sorted_list, at, high, wanted):  # type: ignore[no-untyped-def]
+    """First place from ``at`` on whose entry is not below ``wanted``."""
+    while high - at > BISECT_FROM:
+        middle = (at + high) >> 1
+        if sorted_list[middle] < wanted:
+            at = middle + 1
+        else:
+            high = middle
+    while at < high and sorted_list[at] < wanted:
+        at += 1
+    return at
+
+
+def _targets(rows: Rows, places: IntArray, _: Any) -> Functionals:
+    U = sp.csr_array(rows.matrix()[places])
+    return Functionals(rows.ids[places], U, U)
+
+
+class Contained(NamedTuple):
+    """Points of a block whose supports lie inside those of targets; targets with too many are not served."""
+
+    ids: IntArray
+    U: Sparse
+    wide: AnyArray  # (targets,)
+
+
+def _contained(group: Functionals, rows: Rows, rules: Rules) -> Contained:
+    U = rows.matrix()
+    inside = _inside(group.U, U)
+    own = np.searchsorted(rows.ids, group.ids)
+    own[own == len(rows.ids)] = 0
+    mine = np.flatnonzero(rows.ids[own] == group.ids) if len(rows.ids) else np.zeros(0, np.int64)
+    inside[mine, own[mine]] = 0
+    inside.eliminate_zeros()
+    entries = np.asarray(inside @ np.diff(U.indptr)).ravel()
+    wide = entries > rules.most_entries
+    used = np.unique(inside[~wide].indices)
+    return Contained(rows.ids[used], sp.csr_array(U[used]), wide)
+
+
+def _inside(targets: Sparse, U: Sparse) -> Sparse:
+    """1 where the support of a point (column) lies inside that of a target (row)."""
+    common = sp.csr_array((_ones(targets) @ _ones(U).T).tocsr())
+    common.data = (common.data == np.diff(U.indptr)[common.indices]).astype(np.float64)
+    common.eliminate_zeros()
+    return common
+
+
+def _ones(U: Sparse) -> Sparse:
+    return sp.csr_array((np.ones(U.nnz), U.indices, U.indptr), shape=U.shape)
+
+
+def _decide(group: Functionals, contained: list[Contained], rules: Rules) -> Functionals:
+    """Decide targets over all points contained in them, by the method for points in memory."""
+    wide = np.any([some.wide for some in contained], axis=0)
+    index = np.concatenate([some.ids for some in contained])
+    others = ~np.isin(index, group.ids)
+    every = stack([*(some.U for some in contained)])
+    served = np.flatnonzero(~wide)
+    U = sp.csr_array(sp.vstack([every[others], group.U[served]]))
+    U.sort_indices()
+    numbers = np.concatenate([index[others], group.ids[served]])
+    first = int(others.sum())
+    found, F = Decided(), sp.csr_array((0, rules.dim))
+    kept: IntArray = np.zeros(0, np.int64)
+    if len(served):
+        kept, F = _solved(U, numbers, first, rules, found)
+    return Functionals(numbers[kept], sp.csr_array(U[kept]), F, found, [(int(group.ids[i]), group.U[[i]]) for i in np.flatnonzero(wide)])
+
+
+def _solved(U: Sparse, numbers: IntArray, first: int, rules: Rules, found: Decided) -> tuple[IntArray, Sparse]:
+    """The rows of ``U`` from ``first`` on that are rays among them, with their functionals; ``found`` gets the combinations of others."""
+    if U.shape[0] == 1:  # nothing is contained in it: its support is a witness
+        return np.array([0]), U
+    proof = prove_sparse(U, rules.tol)
+    parts = [(i, proof.combination[i]) for i in range(first, U.shape[0]) if i in proof.combination]
+    H = combination_rows([part for _, part in parts], U.shape[0])
+    residual = row_norms(sp.csr_array(U[np.array([i for i, _ in parts], np.int64)] - H @ U)) if parts else np.zeros(0)
+    for (i, (S, h)), off in zip(parts, residual, strict=True):
+        found.combination[int(numbers[i])] = (numbers[S], h, float(off))
+    kept, rows = [np.zeros(0, np.int64)], [sp.csr_array((0, U.shape[1]))]
+    for family in proof.witnesses:
+        points = proof.rays[family.of]
+        mine = np.flatnonzero((points >= first) & ~proof.rays_only[family.of])
+        if isinstance(family, Support):
+            kept.append(points[mine])
+            rows.append(sp.csr_array(family.F[mine]))
+    decided = np.concatenate([*kept, np.array([i for i, _ in parts], np.int64)])
+    found.doubtful = numbers[np.setdiff1d(np.arange(first, U.shape[0]), decided)].tolist()
+    return np.concatenate(kept), sp.csr_array(sp.vstack(rows))
+
+
+class Lift(NamedTuple):
+    """What the points of a block ask of the functionals of a group."""
+
+    needed: FloatArray
+    blocked: AnyArray  # (targets,): a point inside the support has a positive value
+
+
+def _lifts(group: Functionals, rows: Rows, rules: Rules) -> Lift:
+    """The lift that each functional needs because of the points of a block that share a coordinate with it."""
+    U = rows.matrix()
+    value = sp.csr_array((group.F @ U.T).tocsr())
+    within = sp.csr_array((_ones(group.U) @ U.T).tocsr())
+    sums = np.asarray(U.sum(axis=1)).ravel()
+    target, point = value.nonzero()
+    high = _at(value, target, point)
+    keep = (high > -rules.rounding) & (rows.ids[point] != group.ids[target])
+    target, point, high = target[keep], point[keep], np.maximum(high[keep], 0.0)
+    outside = sums[point] - _at(within, target, point)
+    needed, blocked = np.zeros(len(group.ids)), np.zeros(len(group.ids), bool)
+    is_inside = outside <= rules.rounding
+    blocked[target[is_inside & (high > 4 * rules.rounding)]] = True
+    free = ~is_inside
+    np.maximum.at(needed, target[free], (LIFT_MARGIN * high[free] + rules.rounding) / (outside[free] - rules.rounding))
+    return Lift(needed, blocked)
+
+
+def _at(M: Sparse, rows: IntArray, columns: IntArray) -> FloatArray:
+    """These entries."""
+    return np.asarray(M[rows, columns]).ravel() if len(rows) else np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """What a group came to."""
+
+    support: Support
+    decided: Decided
+    wide: list[tuple[int, Sparse]]
+
+
+def _lifted(group: Functionals, lifts: list[Lift], rules: Rules) -> Lifted:
+    lift = np.maximum(np.max([some.needed for some in lifts], axis=0), LEAST_LIFT) if len(group.ids) else np.zeros(0)
+    blocked = np.any([some.blocked for some in lifts], axis=0)
+    # values on contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
+    F = group.F.copy()
+    F.data -= np.repeat(4 * rules.rounding * (row_norms(F) + lift + 1), np.diff(F.indptr))
+    own = np.asarray(F.multiply(group.U).sum(axis=1)).ravel()
+    distance = own / np.sqrt(row_norms(F) ** 2 + lift**2 * (rules.dim - np.diff(group.U.indptr)))
+    proven = ~blocked & (distance > CLEAR * rules.tol)
+    decided = replace(group.decided)
+    decided.doubtful = [*decided.doubtful, *group.ids[~proven].tolist()]
+    return Lifted(Support(group.ids[proven], sp.csr_array(F[proven]), lift[proven]), decided, group.wide)

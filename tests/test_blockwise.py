@@ -1,0 +1,132 @@
+"""The exact cone of many blocks without a last merge: the rays of memory, on files and on Dask."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cones import planted
+from conftest import seeds
+
+from conecollapse import Cone
+from conecollapse.blocks import open_table
+from conecollapse.geometry import blockwise, streaming
+from conecollapse.geometry.blockwise import dense, measure, rounds, sparse
+from conecollapse.geometry.blockwise.decided import over_rays
+from conecollapse.tables.files import FileTable
+
+dask = pytest.importorskip("dask")
+import dask.array as da  # noqa: E402
+
+
+def unexpected(*_args):
+    raise AssertionError("the blocks were merged")
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Blocks are never merged, and no place may hold more than the points of one block beside its own."""
+    monkeypatch.setattr(streaming, "merge", unexpected)
+    for module in (measure, sparse):
+        monkeypatch.setattr(module, "SMALLEST_SHARE", 1)
+    monkeypatch.setattr(dense, "SMALLEST_GROUP", 4)
+
+
+def in_blocks(P, size, kind):
+    """The points as the features of a table in blocks of ``size`` of them."""
+    X = P.T
+    if kind == "file":
+        return FileTable(open_table(sp.csr_array(X) if sp.issparse(P) else np.ascontiguousarray(X)).source, 1, size)
+    if not sp.issparse(P):
+        return da.from_array(np.ascontiguousarray(X), chunks=(-1, size))
+    parts = [sp.csr_array(X[:, a : a + size]) for a in range(0, P.shape[0], size)]
+    return da.concatenate([da.from_delayed(dask.delayed(part), part.shape, P.dtype, meta=sp.csr_array((0, 0))) for part in parts], axis=1)
+
+
+def assert_same(found, P):
+    direct = Cone.from_points(P)
+    np.testing.assert_array_equal(found.ray_indices, direct.ray_indices)
+    assert abs(found.rays - direct.rays).max() == 0
+    np.testing.assert_array_equal(found.zero_points, direct.zero_points)
+    assert [group.tolist() for group in found.groups] == [group.tolist() for group in direct.groups]
+    assert not found.certificate.rays_only.any()  # clear of all points, not only of the other rays
+    found.verify(P)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("seed", seeds(6, quick=3))
+def test_dense_blocks_give_the_rays_of_memory(seed, monkeypatch):
+    """Planted cones with copies in other blocks and zero points; few rays (shared by all) and many (asked for block by block)."""
+    rng = np.random.default_rng(seed)
+    P = planted(rng, int(rng.integers(3, 14)), int(rng.integers(3, 90)), 60, terms=[None, 2][seed % 2])
+    P = np.vstack([P, 3 * P[rng.integers(len(P), size=5)], np.zeros((3, P.shape[1]))])[rng.permutation(len(P) + 8)]
+    if seed % 3 == 0:
+        monkeypatch.setattr(dense, "share", lambda _table: 2)  # no rays may be shared: every candidate comes from its block
+    with dask.config.set(scheduler="sync"):
+        assert_same(Cone.from_table(in_blocks(P, int(rng.integers(9, 40)), ["file", "dask"][seed % 2])), P)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("seed", seeds(4, quick=2))
+def test_sparse_blocks_give_the_rays_of_memory(seed, monkeypatch):
+    """Words that are sums of others, a word of nearly every document (which goes round the blocks), copies and empty words."""
+    rng = np.random.default_rng(seed)
+    P = sp.random_array((160, 60), density=0.05, rng=rng, format="csr")
+    everywhere = sp.csr_array(rng.random((2, 60)) + 0.1)
+    total = sp.csr_array(rng.random((2, 160)) @ P.toarray())
+    P = sp.csr_array(sp.vstack([P, P[:20] + 2 * P[20:40], everywhere, total, 3 * P[40:45], 0 * P[:2]]))
+    P = sp.csr_array(P[rng.permutation(P.shape[0])])
+    travelled = []
+    monkeypatch.setattr(sparse, "travel", lambda *args: travelled.append(len(args[1])) or rounds.travel(*args))
+    with dask.config.set(scheduler="sync"):
+        assert_same(Cone.from_table(in_blocks(P, 31, ["file", "dask"][seed % 2])), P)
+    assert travelled
+
+
+def test_mostly_filled_sparse_blocks_are_decided_as_dense_ones(monkeypatch):
+    monkeypatch.setattr(streaming, "merge", unexpected)
+    P = sp.csr_array(planted(np.random.default_rng(0), 8, 12, 40))
+    cone = Cone.from_table(in_blocks(P, 13, "file"))
+    assert sp.issparse(cone.rays)
+    assert_same(cone, P)
+
+
+def test_combinations_of_each_other_become_combinations_of_rays():
+    """x = a + y / 2 and y = b + x / 2 are 4/3 a + 2/3 b and 2/3 a + 4/3 b, and their residuals add up in the same way."""
+    mutual = {2: (np.array([0, 3]), np.array([1, 0.5]), 3e-9), 3: (np.array([1, 2]), np.array([1, 0.5]), 0.0)}
+    H, off = over_rays(mutual, np.array([0, 1]), 4)
+    np.testing.assert_allclose(H.toarray(), [[0, 0], [0, 0], [4 / 3, 2 / 3], [2 / 3, 4 / 3]], rtol=1e-15)
+    assert off == pytest.approx(4e-9)
+
+
+def test_points_near_the_tolerance_are_left_to_the_merge():
+    """Two rays less than tol from the cone of all other points, but not from that of the other rays: one must be chosen first."""
+    P = np.random.default_rng(0).random((40, 6)) + 0.1
+    P[1] = P[0] + 1.5e-8 * np.eye(6)[2]
+    P[20] = P[0] + 1.5e-8 * np.eye(6)[3]
+    direct, found = Cone.from_points(P), Cone.from_table(in_blocks(P, 10, "file"))
+    found.verify(P)
+    assert found.n_rays == direct.n_rays
+
+
+def test_a_quick_cone_of_blocks_leaves_open_what_one_product_does_not_decide(monkeypatch):
+    monkeypatch.setattr(blockwise, "SMALL_WORK", 0)
+    monkeypatch.setattr(streaming, "merge", unexpected)
+    for P in (planted(np.random.default_rng(0), 6, 30, 60), sp.random_array((90, 30), density=0.1, rng=0, format="csr")):
+        quick, exact = Cone.from_table(in_blocks(P, 25, "file"), effort="quick"), Cone.from_table(in_blocks(P, 25, "file"))
+        assert set(exact.ray_indices) <= set(quick.ray_indices)
+        assert quick.verify(P).n_open == quick.n_rays - (~quick.certificate.open).sum()
+
+
+def test_the_moments_of_blocks_are_those_of_the_whole():
+    Q = np.random.default_rng(0).random((50, 4)) + 1e6
+    parts = [
+        measure.Moments(len(q), q.mean(axis=0), (q - q.mean(axis=0)).T @ (q - q.mean(axis=0)))
+        for q in np.split(Q, [3, 3, 20])[::1]
+        if len(q)
+    ]
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined.joined(part)
+    np.testing.assert_allclose(joined.mean, Q.mean(axis=0), rtol=1e-15)
+    np.testing.assert_allclose(joined.scatter, 50 * np.cov(Q.T, bias=True), rtol=1e-6)
