@@ -92,7 +92,7 @@ def measure(series: str, size: int, queue) -> None:
         from distributed import Client, LocalCluster
 
         work = prepare(series, size)
-        with LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        with LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
             on_workers(small)()  # workers load their kernels
             queue.put(timed(series, size, work))
         return

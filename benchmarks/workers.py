@@ -142,7 +142,7 @@ def measure(name: str, n_blocks: int, repeat: int, scale: float) -> list[dict]:
     best: dict[int, dict] = {}
     for _ in range(repeat):
         for n_workers in (1, 2):
-            with LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+            with LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
                 client.run(install)
                 D = chunked(P, n_blocks)
                 np.testing.assert_array_equal(Cone.from_points(D).ray_indices, rays)  # workers load their kernels

@@ -72,7 +72,7 @@ def cluster():
     """Two worker processes."""
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "5s", "distributed.scheduler.allowed-failures": 10}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as workers,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as workers,
         distributed.Client(workers) as client,
     ):
         yield client
