@@ -40,6 +40,8 @@ def here(tmp_path, monkeypatch):
     pd.DataFrame({"sample": samples[::-1], "class": ["abc"[i // 5] for i in range(15)][::-1]}).to_csv("classes.csv", index=False)
     words = rng.poisson(0.4, (30, 40)) + np.kron(np.eye(2, dtype=int), rng.poisson(1.5, (15, 20)))
     scipy.io.mmwrite("words.mtx", sp.coo_array(words))
+    pd.DataFrame(X, index=pd.Index(samples, name="sample")).to_csv("trusted.csv")
+    pd.DataFrame(X[:2, ::-1] + np.eye(2, 24), index=pd.Index(["n0", "n1"], name="sample"), columns=range(24)[::-1]).to_csv("new.csv")
     np.save("faces.npy", np.kron(np.eye(2), np.ones((6, 10))) + 0.1 * rng.random((12, 20)))
     return tmp_path
 

@@ -35,7 +35,9 @@ def test_readme(capsys):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
-@pytest.mark.parametrize("page", ["index", "theory", "epsilon-cone", "hulls", "datasets", "factorizations", "what-reproduces", "scale"])
+@pytest.mark.parametrize(
+    "page", ["index", "theory", "epsilon-cone", "novelty", "hulls", "datasets", "factorizations", "what-reproduces", "scale"]
+)
 def test_pages(page):
     page = f"docs/{page}.md"
     scope = {}

@@ -10,6 +10,7 @@
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`, `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`):
   factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
 - `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
+- `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
@@ -45,10 +46,12 @@ if TYPE_CHECKING:
         AlternatingNMF,
         BaseNMF,
         ConeCollapse,
+        ConeNovelty,
         GraphCCNMF,
         HierarchicalNMF,
         MinVolumeNMF,
         MultiplicativeNMF,
+        NovelFeature,
         OrthogonalNMF,
         ProjectiveNMF,
         RankSelection,
@@ -73,10 +76,12 @@ _HOMES = {
         "AlternatingNMF",
         "BaseNMF",
         "ConeCollapse",
+        "ConeNovelty",
         "GraphCCNMF",
         "HierarchicalNMF",
         "MinVolumeNMF",
         "MultiplicativeNMF",
+        "NovelFeature",
         "OrthogonalNMF",
         "ProjectiveNMF",
         "RankSelection",
@@ -101,6 +106,7 @@ __all__ = [
     "ConeCollapse",
     "ConeCollapseError",
     "ConeFileError",
+    "ConeNovelty",
     "ConvergenceError",
     "DataChangedError",
     "DatasetError",
@@ -117,6 +123,7 @@ __all__ = [
     "MultiplicativeNMF",
     "NnlsInfo",
     "NotOptimalWarning",
+    "NovelFeature",
     "OrthogonalNMF",
     "ProjectiveNMF",
     "RankSelection",

@@ -17,6 +17,7 @@ from conecollapse.cli.bench import bench
 from conecollapse.cli.cluster import cluster
 from conecollapse.cli.datasets import app as datasets
 from conecollapse.cli.demo import demo
+from conecollapse.cli.novelty import novelty
 from conecollapse.cli.rays import rays
 from conecollapse.cli.reproduce import reproduce
 from conecollapse.cli.terminal import note, say, show_note
@@ -45,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, cluster, rays, verify, reproduce, bench):
+for command in (demo, cluster, rays, novelty, verify, reproduce, bench):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 

@@ -28,7 +28,7 @@ Prove = Annotated[bool, typer.Option("--prove", help="Decide every ray, however 
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
 
-def image_shape(text: str | None) -> tuple[int, int] | None:
+def image_shape(text: str | None, option: str = "--image-shape") -> tuple[int, int] | None:
     """ "112x92" as (112, 92).
 
     Examples
@@ -40,7 +40,7 @@ def image_shape(text: str | None) -> tuple[int, int] | None:
         return None
     found = re.fullmatch(r"\s*([0-9]+)\s*[xX,]\s*([0-9]+)\s*", text)
     if not found or not int(found[1]) * int(found[2]):
-        raise InvalidInputError(f"--image-shape takes height x width, such as 112x92; got {text!r}.")
+        raise InvalidInputError(f"{option} takes height x width, such as 112x92; got {text!r}.")
     return int(found[1]), int(found[2])
 
 

@@ -13,6 +13,7 @@ from conecollapse.estimators.nmf import (
     ProjectiveNMF,
     SparseNMF,
 )
+from conecollapse.estimators.novelty import ConeNovelty, NovelFeature
 from conecollapse.estimators.rank import RankSelection, select_rank
 from conecollapse.estimators.separable import SeparableNMF
 
@@ -21,10 +22,12 @@ __all__ = [
     "AlternatingNMF",
     "BaseNMF",
     "ConeCollapse",
+    "ConeNovelty",
     "GraphCCNMF",
     "HierarchicalNMF",
     "MinVolumeNMF",
     "MultiplicativeNMF",
+    "NovelFeature",
     "OrthogonalNMF",
     "ProjectiveNMF",
     "RankSelection",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -33,6 +35,26 @@ def as_numbers(matrix: Matrix, source: str) -> Points:
     values = np.asarray(values)
     _check_values(values, values, matrix, source)
     return values
+
+
+def clipped(matrix: Matrix) -> tuple[Matrix, int]:
+    """The matrix with negative numbers set to zero, and how many there were; infinite ones stay, to be refused."""
+    values = matrix.values
+    if sp.issparse(values):
+        values = sp.csr_array(values, copy=True)
+        values.sum_duplicates()
+    data = values.data if sp.issparse(values) else np.asarray(values)
+    if data.dtype.kind not in "fi":
+        return matrix, 0
+    with np.errstate(invalid="ignore"):
+        is_low = (data < 0) & (data > -np.inf)
+    if not is_low.any():
+        return matrix, 0
+    if sp.issparse(values):
+        values.data[is_low] = 0
+    else:
+        values = np.where(is_low, data.dtype.type(0), data)
+    return replace(matrix, values=values), int(is_low.sum())
 
 
 def _check_shape(shape: tuple[int, ...], source: str) -> None:

@@ -20,7 +20,7 @@ from conecollapse.io.market import read_mtx
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.npy import read_npy
 from conecollapse.io.npz import read_npz
-from conecollapse.io.numbers import as_numbers
+from conecollapse.io.numbers import as_numbers, clipped
 from conecollapse.io.opening import suffix
 from conecollapse.io.orientation import orientation
 from conecollapse.io.parquet import read_parquet
@@ -97,6 +97,13 @@ def read_table(
         return _table(_read(path, header, names), path.name, str(path), sha256_of(path), features_in, image_shape)
     except MemoryError as error:
         raise too_large(path) from error
+
+
+def read_matrix(path: Path, *, clip: bool, features_in: str, header: bool | None, names: bool | None) -> tuple[TableFile, int]:
+    """`read_table` of a file, with negative numbers set to zero if ``clip``, and how many there were."""
+    matrix = _read(path, header, names)
+    matrix, count = clipped(matrix) if clip else (matrix, 0)
+    return _table(matrix, path.name, str(path), sha256_of(path), features_in, None), count
 
 
 def _table(matrix: Matrix, name: str, where: str, digest: str, features_in: str, image_shape: tuple[int, int] | None) -> TableFile:

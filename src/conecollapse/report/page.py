@@ -17,24 +17,31 @@ from conecollapse.report.contents import contents
 
 def write_report(path: Path, run: Any) -> None:
     """Write the page of ``run`` (see `conecollapse.runs`) to ``path``, whole or not at all."""
-    text = page(run)
+    write_page(path, contents(run), "page.html.j2")
+
+
+def write_page(path: Path, found: Any, template: str) -> None:
+    """Write a page with these contents, whole or not at all."""
+    content = rendered(found, template)
     with whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(content, encoding="utf-8")
 
 
 def page(run: Any) -> str:
-    """The page as text."""
+    """The page of ``run`` as text."""
+    return rendered(contents(run), "page.html.j2")
+
+
+def rendered(found: Any, template: str) -> str:
+    """A template of this folder filled with contents, whose ``figures`` and ``tables`` have names."""
     folder = files("conecollapse.report")
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        (folder / "page.html.j2").read_text(encoding="utf-8")
-    )
-    found = contents(run)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     data = {
         "figures": {name: json.loads(figure.to_json()) for name, figure in found.figures.items()},
         "tables": {name: {"head": table.head, "rows": table.rows} for name, table in found.tables.items()},
         "themes": {name: _theme(f"plotly_{name}") for name in ("white", "dark")},
     }
-    return template.render(
+    return environment.from_string((folder / template).read_text(encoding="utf-8")).render(
         found=found,
         css=(folder / "page.css").read_text(encoding="utf-8"),
         js=(folder / "page.js").read_text(encoding="utf-8"),

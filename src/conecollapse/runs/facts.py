@@ -28,11 +28,7 @@ def facts(run: Run | RaysRun, folder: Path) -> dict[str, Any]:
     """The content of run.json for a run that is saved to ``folder``."""
     return plain(
         {
-            "format": FORMAT,
-            "kind": run.kind,
-            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "versions": versions(),
-            "data": _data(run.table, folder),
+            **head(run.kind, run.table, folder),
             "preparation": dict(run.table.preparation) or dict(PREPARATION),
             "parameters": dict(run.parameters),
             "model": run.model.get_params() if isinstance(run, Run) else None,
@@ -41,6 +37,17 @@ def facts(run: Run | RaysRun, folder: Path) -> dict[str, Any]:
             "results": results(run),
         }
     )
+
+
+def head(kind: str, table: TableFile, folder: Path) -> dict[str, Any]:
+    """What run.json says of every kind of run: when and with what it was made, and from which data."""
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "data": _data(table, folder),
+    }
 
 
 def results(run: Run | RaysRun) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from conecollapse._files import exchange, leftovers, temporary_beside
 
 FORMAT = "conecollapse-run-2"
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = "labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"
-RUN_FILES = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT})
+ENDMEMBERS, ABUNDANCES, MAPS = "endmembers.csv", "abundances.csv", "maps.npy"
+RUN_FILES = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT, ENDMEMBERS, ABUNDANCES, MAPS})
 READY = "ready"  # in a temporary folder: the run is whole, and its files are being copied into their folder
 
 

@@ -60,7 +60,6 @@ def save(
         Ctrl-C while the report was written; all other results are in the folder.
     """
     path = check_folder(folder, force=force)
-    interrupted = False
     with staged(folder, force=force) as staging:
         if isinstance(run, Run):
             _write_labels(staging / LABELS, run)
@@ -68,24 +67,31 @@ def save(
         np.savez(staging / FACTORS, **factors(run))
         run.cone.save(staging / CERTIFICATE)
         (staging / FACTS).write_text(json.dumps(facts(run, path), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        if write_report is not None:
-            try:
-                write_report(staging / REPORT, run)
-            except KeyboardInterrupt:
-                (staging / REPORT).unlink(missing_ok=True)
-                interrupted = True
-            except OSError:
-                raise
-            except Exception as error:  # a failing report must not lose the results
-                (staging / REPORT).unlink(missing_ok=True)
-                warnings.warn(
-                    f"the report could not be made ({type(error).__name__}: {error}); the other results were written.",
-                    UserWarning,
-                    stacklevel=2,
-                )
+        interrupted = not wrote_page(staging / REPORT, run, write_report)
     if interrupted:
         raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
     return path
+
+
+def wrote_page(path: Path, run: Any, write_report: Callable[[Path, Any], None] | None) -> bool:
+    """Write the report; False if Ctrl-C came. A report that fails must not lose the results, so there is a warning instead."""
+    if write_report is None:
+        return True
+    try:
+        write_report(path, run)
+    except KeyboardInterrupt:
+        path.unlink(missing_ok=True)
+        return False
+    except OSError:
+        raise
+    except Exception as error:
+        path.unlink(missing_ok=True)
+        warnings.warn(
+            f"the report could not be made ({type(error).__name__}: {error}); the other results were written.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return True
 
 
 def factors(run: Run | RaysRun) -> dict[str, Any]:
@@ -123,7 +129,7 @@ def _write_labels(path: Path, run: Run) -> None:
     heading = ["sample", "cluster"]
     if run.target is not None:
         heading, columns = [*heading, "target"], [*columns, run.target.tolist()]
-    _write_csv(path, heading, zip(*columns, strict=True))
+    write_csv(path, heading, zip(*columns, strict=True))
 
 
 def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
@@ -137,10 +143,10 @@ def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
 def _write_rays(path: Path, run: Run | RaysRun) -> None:
     masses = ray_masses(run.table, run)
     rows = ((*row, repr(float(mass))) for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True))
-    _write_csv(path, [*RAY_COLUMNS, "mass"], rows)
+    write_csv(path, [*RAY_COLUMNS, "mass"], rows)
 
 
-def _write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
     """Text that a spreadsheet would run is written as text; a row with a carriage return in it needs quotes, which Python leaves out."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         plain, quoted = (csv.writer(file, lineterminator="\n", quoting=kind) for kind in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))

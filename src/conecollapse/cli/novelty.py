@@ -1,0 +1,86 @@
+"""``conecollapse novelty``: which samples of a file are new, judged by a file of trusted samples, and by which features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conecollapse.cli import options
+from conecollapse.cli.terminal import say, say_json, working
+
+SHOWN = 10
+
+
+def novelty(
+    trusted: Annotated[Path, typer.Argument(help="Trusted samples: .npy, .npz, .csv, .tsv, .mtx, .parquet or .h5ad.", show_default=False)],
+    new: Annotated[Path, typer.Argument(help="Samples to judge, with the same features.", show_default=False)],
+    contamination: Annotated[str, typer.Option(help="Share of ordinary samples that may be called novel; auto is 0.05.")] = "auto",
+    locality: Annotated[float, typer.Option(help="Price of mixing; 0 measures the distance from the cone itself.")] = 0.02,
+    log: Annotated[bool, typer.Option("--log", help="Judge log(1 + x) instead of x.")] = False,
+    reasons: Annotated[int, typer.Option(min=1, help="Features named for each novel sample.")] = 5,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The .csv file of results; named after NEW by default.")] = None,
+    features_in: options.FeaturesIn = "auto",
+    header: options.Header = None,
+    names: options.Names = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no earlier result.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Judge the samples of NEW by the cone of the samples of TRUSTED: are they mixtures of these?
+
+    Writes a .csv file: for each sample its distance from the cone (0 to 1), whether it is novel, and the features by which it leaves the
+    cone, with amounts.
+    """
+    from conecollapse.runs.novelty import check_place, judge, save_judgement
+
+    place = options.out_folder(out, new, "novelty.csv")
+    share = _share(contamination)
+    check_place(place, force=force)
+    with working(f"reading {trusted.name}"):
+        found = judge(
+            trusted,
+            new,
+            contamination=share,
+            locality=locality,
+            log=log,
+            n_features=reasons,
+            features_in=features_in,
+            header=header,
+            names=names,
+        )
+        save_judgement(found, place, force=force)
+    if as_json:
+        say_json({"file": str(place), **found.facts(), "samples": found.rows()})
+        return
+    _say(found, new.name, place)
+
+
+def _say(found: Any, name: str, place: Path) -> None:
+    facts = found.facts()
+    say(f"{facts['n_trusted']} trusted samples, {facts['n_features']} features; {name}: {facts['n_samples']} samples.{found.note}")
+    say(
+        f"{facts['n_novel']} novel: further than {facts['threshold']:.3g} from the cone of the trusted samples. "
+        f"Of ordinary samples at most {facts['false_alarms']:.1%} are expected beyond that."
+    )
+    order = sorted((row for row in found.rows() if row["novel"]), key=lambda row: -row["distance"])
+    for row in order[:SHOWN]:
+        why = ", ".join(f"{f['name']} {f['amount']:+.3g}" for f in row["features"])
+        say(f"  {row['sample']}: {row['distance']:.3f}{f'; {why}' if why else ''}")
+    if len(order) > SHOWN:
+        say(f"  and {len(order) - SHOWN} more")
+    say(f"results in {place}")
+
+
+def _share(text: str) -> str | float:
+    from conecollapse._errors import InvalidInputError
+
+    if text == "auto":
+        return "auto"
+    try:
+        share = float(text)
+    except ValueError:
+        share = float("nan")
+    if not 0 < share <= 0.5:
+        raise InvalidInputError(f"--contamination takes a number above 0 and at most 0.5, or auto; got {text!r}.")
+    return share

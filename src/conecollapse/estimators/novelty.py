@@ -1,0 +1,268 @@
+"""`ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense, unit_rows
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points
+from conecollapse.estimators._input import check_table, warn_of_samples
+from conecollapse.estimators._summary import SummaryMixin
+from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest
+
+AUTO = 0.05  # the share of false alarms that contamination="auto" allows
+LOCALITY = 0.02  # the choice of docs/novelty.md, which leaves one set out at a time
+CALIBRATION = 1000  # trusted samples that are judged by the others to find the threshold
+MEASURED = 200  # trusted samples that are measured to estimate the noise
+MOST_NOISE = 0.98  # that is believed; where nothing is shared by two samples, all of it would be noise
+SEED = 0  # of the choice of samples, so that runs repeat
+
+
+class NovelFeature(NamedTuple):
+    """A feature in which a sample differs from the nearest mixture of trusted samples."""
+
+    column: int
+    name: str
+    amount: float  # the sample's value minus that of the mixture, in the units of the data
+    share: float  # of the squared distance
+
+
+@dataclass(eq=False, repr=False)
+class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Novelty detection: how far a sample lies from the cone of trusted samples.
+
+    The cone holds all mixtures of trusted samples with weights that are not negative. The distance of a sample is measured relative to its
+    length: 0 for a mixture, 1 for a sample that has no feature in common with any trusted one. The scale of a sample does not matter.
+
+    Parameters
+    ----------
+    contamination : "auto" or float
+        The share of ordinary samples that may be called novel, above 0 and at most 0.5; "auto" is 0.05. It sets `offset_`: each trusted
+        sample is judged by the cone of the *others*, and the threshold is the corresponding quantile of these distances.
+    locality : float
+        Price of mixing, at least 0 and below 1. With 0 every mixture of trusted samples is as good as another. The larger it is, the
+        more a mixture of trusted samples that are far apart counts as novel; towards 1 only the nearest trusted sample counts. The
+        default hardly changes distances from the cone, but ranks samples inside it: with few features and many trusted samples, most
+        samples are inside. See `conecollapse.geometry.nearest`.
+    noise : "auto" or float
+        Share of the squared length of a trusted sample that is noise, at least 0 and below 1. The more noise, the more are mixtures of
+        many trusted samples preferred, in which it averages out. "auto" estimates it: the median squared distance of trusted samples
+        from the cone of the others. With 0, and a locality of 0, the score is the distance from the cone itself.
+    tol : float
+        `partial_fit` does not keep samples whose distance from those kept is at most this, so that a stream needs little memory.
+
+    Attributes
+    ----------
+    offset_ : float
+        Minus the threshold: ``decision_function = score_samples - offset_``. After `partial_fit` it is computed when it is first used.
+    distances_ : array
+        The distance of trusted samples from the cone of the others, sorted; of 1000 of them, chosen at random, where there are more.
+    noise_ : float
+        The number that ``noise`` stands for.
+    n_trusted_ : int
+        Number of trusted samples; those that are zero are left out.
+
+    Notes
+    -----
+    *False alarms.* Let the trusted samples and a new one be exchangeable (drawn independently from one distribution, say). Then the new one
+    is called novel with a probability of at most ``max(contamination, 1 / (m + 1))``, where m is the number of `distances_`. For the
+    distance of sample i from the cone of the others never grows when the new sample joins these; with the new sample among them, all
+    distances are exchangeable, so the new one exceeds the quantile of all of them with at most that probability; and the quantile of
+    `distances_` is at least as large. This is exact for a given ``noise``; "auto" takes it from the same samples, which matters little.
+
+    `predict` judges samples as new ones. The trusted samples themselves lie in the cone; `fit_predict` judges each of them by the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import ConeNovelty
+    >>> trusted = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 0.1, 0.0]])
+    >>> detector = ConeNovelty(locality=0, noise=0).fit(trusted)
+    >>> detector.score_samples([[3.0, 1.0, 0.0], [3.0, 0.0, 4.0]]).round(3) + 0.0
+    array([ 0. , -0.8])
+    >>> detector.predict([[3.0, 1.0, 0.0], [3.0, 0.0, 4.0]])
+    array([ 1, -1])
+    >>> [(feature.name, round(feature.amount, 3)) for feature in detector.explain([[3.0, 0.0, 4.0]])[0]]
+    [('x2', 4.0)]
+    """
+
+    contamination: Any = "auto"
+    _: KW_ONLY
+    locality: float = LOCALITY
+    noise: Any = "auto"
+    tol: float = NOTHING
+
+    def fit(self, X: Any, y: Any = None) -> ConeNovelty:  # noqa: ARG002
+        """Take the rows of ``X`` (n_samples, n_features) as the trusted samples."""
+        self._check_parameters()
+        U = self._unit_samples(X, reset=True)
+        self._trusted = U
+        self._gram = gram(U)
+        self.n_trusted_ = U.shape[0]
+        self.noise_ = self._found_noise()
+        self._calibration: FloatArray | None = self._calibrated()  # None after `partial_fit`, until it is asked for
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> ConeNovelty:  # noqa: ARG002
+        """Trust these samples, too. Samples within ``tol`` of those known already are counted, but not kept."""
+        if not hasattr(self, "n_trusted_"):
+            return self.fit(X)
+        self._check_parameters()
+        U = self._unit_samples(X, reset=False)
+        terms = Terms(self.locality)
+        new = U[np.flatnonzero(distances(self._trusted, U, nearest(self._trusted, U, self._gram, terms), terms) > self.tol)]
+        if new.shape[0]:
+            stack = sp.vstack if sp.issparse(self._trusted) else np.vstack
+            self._trusted = stack([self._trusted, sp.csr_array(new) if sp.issparse(self._trusted) else as_dense(new)])
+            self._trusted = sp.csr_array(self._trusted) if sp.issparse(self._trusted) else self._trusted
+            self._gram = gram(self._trusted)
+        self.n_trusted_ += U.shape[0]
+        self.noise_ = self._found_noise()
+        self._calibration = None
+        return self
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the distance of each sample: 0 for a mixture of trusted samples, down to -1; lower is more of a novelty.
+
+        A sample of zeros belongs to every cone; its score is 0, with a warning.
+        """
+        return -self._distances(self._judged(X)[0])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """``score_samples`` minus `offset_`: negative for novel samples."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> IntArray:
+        """-1 for novel samples, 1 for the others."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def fit_predict(self, X: Any, y: Any = None, **_: Any) -> IntArray:
+        """Fit to ``X``, and judge each of its samples by the cone of the others: -1 for those that stand out, 1 for the rest."""
+        self.fit(X, y)
+        found = np.ones(len(self._filled), int)
+        found[np.flatnonzero(self._filled)[self._leave_one_out(np.arange(self._trusted.shape[0]), self._terms) > -self.offset_]] = -1
+        return found
+
+    def witness_samples(self, X: Any) -> FloatArray:
+        """Each sample minus the nearest point of the cone, (n_samples, n_features), in the units of ``X``; zero for samples in the cone.
+
+        The vector g separates the sample x from the cone (Moreau): ``g . x = |g|^2``, while ``g . t <= 0`` for every trusted sample t.
+        """
+        Y, lengths = self._judged(X)
+        H = nearest(self._trusted, Y, self._gram)
+        outside = distances(self._trusted, Y, H) > 0
+        return np.asarray((as_dense(Y) - as_dense(H @ self._trusted)) * (lengths * outside)[:, None])
+
+    def explain(self, X: Any, n_features: int = 5, names: Any = None) -> list[list[NovelFeature]]:
+        """For each sample the features by which it leaves the cone, the most important first; none for samples in the cone.
+
+        The amounts are the entries of `witness_samples`: positive where the sample has more than the nearest mixture of trusted samples,
+        negative where it has less. ``names`` are those of the features; by default the names of the columns that `fit` saw.
+        """
+        count = check_count(n_features, "n_features")
+        names = self._names(names)
+        explained = []
+        for g in self.witness_samples(X):
+            squares = np.square(g / max(float(np.abs(g).max()), np.finfo(float).tiny))
+            top = [int(j) for j in np.argsort(-squares, kind="stable")[:count] if squares[j] > NOTHING]
+            explained.append([NovelFeature(j, str(names[j]), float(g[j]), float(squares[j] / squares.sum())) for j in top])
+        return explained
+
+    @property
+    def distances_(self) -> FloatArray:
+        """Sorted distances of trusted samples from the cone of the others."""
+        check_is_fitted(self, "n_trusted_")
+        if self._calibration is None:
+            self._calibration = self._calibrated()
+        return self._calibration
+
+    @property
+    def offset_(self) -> float:
+        """Minus the threshold, which follows from ``contamination``."""
+        share = AUTO if isinstance(self.contamination, str) else float(self.contamination)
+        kept, found = self._trusted.shape[0], self.distances_
+        rank = np.ceil((1 - share) * (self.n_trusted_ + 1) - NOTHING) - (self.n_trusted_ - kept)  # those not kept have no distance
+        place = int(np.ceil(rank / (kept + 1) * (len(found) + 1) - NOTHING))
+        return 0.0 if place <= 0 else -float(found[min(place, len(found)) - 1])
+
+    @property
+    def _terms(self) -> Terms:
+        return Terms(float(self.locality), self.noise_ / (1 - self.noise_))
+
+    def _distances(self, Y: Points) -> FloatArray:
+        return distances(self._trusted, Y, nearest(self._trusted, Y, self._gram, self._terms), self._terms)
+
+    def _found_noise(self) -> float:
+        if not isinstance(self.noise, str):
+            return float(self.noise)
+        far = self._leave_one_out(self._some(MEASURED), EXACT)
+        return float(min(np.median(far**2), MOST_NOISE))
+
+    def _calibrated(self) -> FloatArray:
+        return np.sort(self._leave_one_out(self._some(CALIBRATION), self._terms))
+
+    def _some(self, most: int) -> IntArray:
+        """The numbers of trusted samples; of ``most`` of them, chosen at random, where there are more."""
+        n = self._trusted.shape[0]
+        return np.arange(n) if n <= most else np.random.default_rng(SEED).choice(n, most, replace=False)
+
+    def _leave_one_out(self, rows: IntArray, terms: Terms) -> FloatArray:
+        """The distances of these trusted samples from the cone of the others."""
+        Y = self._trusted[rows]
+        return distances(self._trusted, Y, nearest(self._trusted, Y, self._gram, terms, rows), terms)
+
+    def _unit_samples(self, X: Any, *, reset: bool) -> Points:
+        """Trusted samples that are not zero, with unit length."""
+        table = check_table(self, X, reset=reset)
+        self._filled = table.filled
+        if not self._filled.any():
+            raise InvalidInputError(
+                "all trusted samples are zero, and their cone holds nothing but zero; pass at least one trusted sample that is not zero."
+            )
+        warn_of_samples(~self._filled, "left out of the trusted samples", stacklevel=4)
+        U: Points = unit_rows(table.array)[0]
+        return U if self._filled.all() else U[np.flatnonzero(self._filled)]
+
+    def _judged(self, X: Any) -> tuple[Points, FloatArray]:
+        """New samples with unit length, in the trusted ones' kind of storage, and their lengths."""
+        check_is_fitted(self, "n_trusted_")
+        table = check_table(self, X, reset=False)
+        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", stacklevel=4)
+        Y, lengths = unit_rows(table.array)
+        return Y, lengths
+
+    def _names(self, names: Any) -> AnyArray:
+        check_is_fitted(self, "n_trusted_")
+        names = getattr(self, "feature_names_in_", None) if names is None else names
+        found = np.array([f"x{j}" for j in range(self.n_features_in_)]) if names is None else np.asarray(names)
+        if len(found) != self.n_features_in_:
+            raise InvalidInputError(f"there are {len(found)} names for {self.n_features_in_} features; give one for each.")
+        return found
+
+    def _check_parameters(self) -> None:
+        share = self.contamination
+        if share != "auto" and not (isinstance(share, (float, int, np.number)) and 0 < share <= 0.5):
+            raise InvalidInputError(f"contamination must be 'auto' or a number above 0 and at most 0.5; got {share!r}.")
+        for name, value in (("locality", self.locality), ("noise", 0 if self.noise == "auto" else self.noise), ("tol", self.tol)):
+            if not (isinstance(value, (float, int, np.number)) and 0 <= value < 1):
+                raise InvalidInputError(f"{name} must be a number of at least 0 and below 1; got {value!r}.")
+
+    def _summary(self) -> dict[str, str]:
+        return {
+            "trusted samples": f"{self.n_trusted_}, {self._trusted.shape[0]} of them kept",
+            "novel": f"distance above {-self.offset_:.3g}",
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,163 @@
+"""`judge`: samples of one file judged by the trusted samples of another, and the file of results."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conecollapse._errors import InvalidInputError, RunFolderError
+from conecollapse._files import whole_file
+from conecollapse._types import FloatArray, Points
+from conecollapse.estimators.novelty import AUTO, LOCALITY, ConeNovelty, NovelFeature
+from conecollapse.io import TableFile, read_table
+from conecollapse.io.reading import same_layout
+from conecollapse.runs.preparing import NORMALIZATIONS
+from conecollapse.runs.saving import write_csv
+
+HEADING = ["sample", "distance", "novel", "features"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Judgement:
+    """Samples of a table, judged."""
+
+    model: ConeNovelty
+    table: TableFile
+    distance: FloatArray
+    reasons: list[list[NovelFeature]]  # of novel samples; the others have none
+    note: str = ""  # what was done to match the features of the two files
+
+    def facts(self) -> dict[str, Any]:
+        """Numbers about all samples."""
+        share = AUTO if self.model.contamination == "auto" else float(self.model.contamination)
+        return {
+            "n_trusted": self.model.n_trusted_,
+            "n_features": self.table.n_features,
+            "n_samples": self.table.n_samples,
+            "n_novel": int((self.distance > -self.model.offset_).sum()),
+            "threshold": -self.model.offset_,
+            "false_alarms": max(share, 1 / (len(self.model.distances_) + 1)),
+            "locality": self.model.locality,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each sample."""
+        return [
+            {
+                "sample": str(name),
+                "distance": float(distance),
+                "novel": bool(distance > -self.model.offset_),
+                "features": [{"name": reason.name, "amount": reason.amount, "share": reason.share} for reason in reasons],
+            }
+            for name, distance, reasons in zip(self.table.samples, self.distance, self.reasons, strict=True)
+        ]
+
+
+def judge(
+    trusted: Any,
+    new: Any,
+    *,
+    contamination: str | float = "auto",
+    locality: float = LOCALITY,
+    log: bool = False,
+    n_features: int = 5,
+    features_in: str = "auto",
+    header: bool | None = None,
+    names: bool | None = None,
+) -> Judgement:
+    """Judge the samples of ``new`` by the cone of the samples of ``trusted``; both are anything that `read_table` takes.
+
+    Features are matched by their names where both have them, in any order. ``new`` is read in the orientation of ``trusted``.
+    """
+    known = read_table(trusted, features_in=features_in, header=header, names=names)
+    taken = {} if known.layout is None else same_layout(new, {"header": known.layout.header, "names": known.layout.names})
+    asked = {name: value for name, value in (("header", header), ("names", names)) if value is not None}
+    arrived = read_table(new, features_in=known.features_in, **{**taken, **asked})
+    X, note = _matched(arrived, known)
+    model = ConeNovelty(contamination, locality=locality)
+    trusted_X = known.X
+    if log:
+        trusted_X, X = NORMALIZATIONS["log"](trusted_X), NORMALIZATIONS["log"](X)
+    model.fit(trusted_X)
+    distance = -model.score_samples(X)
+    is_novel = distance > -model.offset_
+    reasons: list[list[NovelFeature]] = [[] for _ in distance]
+    if is_novel.any():
+        which = np.flatnonzero(is_novel)
+        for i, found in zip(which, model.explain(X[which], n_features, names=known.features), strict=True):
+            reasons[i] = found
+    return Judgement(model, arrived, distance, reasons, note)
+
+
+def _matched(arrived: TableFile, known: TableFile) -> tuple[Points, str]:
+    """The new samples with the features in the order of the trusted ones, and a note if that is another order."""
+    if arrived.feature_names is None or known.feature_names is None:
+        if arrived.n_features != known.n_features:
+            raise InvalidInputError(
+                f"the new samples have {arrived.n_features} features, but the trusted ones {known.n_features}; both need the same features "
+                f"in the same order."
+            )
+        return arrived.X, ""
+    have, want = ({str(name): j for j, name in enumerate(table.features)} for table in (arrived, known))
+    for name in want:
+        if name not in have:
+            raise InvalidInputError(f"the trusted samples have the feature {name!r}, which the new ones lack; both need the same features.")
+    for name in have:
+        if name not in want:
+            raise InvalidInputError(
+                f"the new samples have the feature {name!r}, which the trusted ones lack: nothing is known about it; leave it out, or add "
+                "it to the trusted samples."
+            )
+    order = np.array([have[str(name)] for name in known.feature_names])
+    if (order == np.arange(len(order))).all():
+        return arrived.X, ""
+    return arrived.X[:, order], " Features were matched by their names."
+
+
+def check_place(path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """The path, refused before any work if the file cannot be written there, or is something else than an earlier result."""
+    place = Path(path)
+    if place.is_dir():
+        raise RunFolderError(f"{str(path)!r} is a folder; name a .csv file for the results.")
+    parent = place.absolute().parent
+    if not parent.is_dir():
+        raise RunFolderError(f"there is no folder {str(parent)!r}; make it, or name another file.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise RunFolderError(f"cannot write to {str(path)!r}: no permission in {str(parent)!r}; name another file.")
+    if place.exists() and not force and not _is_result(place):
+        raise RunFolderError(f"{str(path)!r} exists and is no earlier result; name another file, or pass force=True to replace it.")
+    return place
+
+
+def _is_result(place: Path) -> bool:
+    try:
+        with open(place, encoding="utf-8") as file:
+            return file.readline(1000).strip() == ",".join(HEADING)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def save_judgement(found: Judgement, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write the rows of ``found`` to a ``.csv`` file, whole or not at all."""
+    place = check_place(path, force=force)
+    rows = (
+        [
+            row["sample"],
+            repr(row["distance"]),
+            "yes" if row["novel"] else "no",
+            "; ".join(f"{feature['name']} {feature['amount']:+.6g}" for feature in row["features"]),
+        ]
+        for row in found.rows()
+    )
+    try:
+        with whole_file(place) as part:
+            write_csv(part, HEADING, rows)
+    except OSError as error:
+        raise RunFolderError(
+            f"the results cannot be written to {str(path)!r}: {error.strerror or error}; nothing was left there."
+        ) from error
+    return place
