@@ -15,6 +15,7 @@ import scipy.sparse.linalg as spla
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
+from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.tables import DenseTable, Table, as_table
 
@@ -123,8 +124,9 @@ def kmeans_labels(E: AnyArray, r: int, rng: np.random.Generator, weights: AnyArr
     from sklearn.cluster import kmeans_plusplus
 
     weights = np.ones(len(E)) if weights is None else weights
-    centres, _ = kmeans_plusplus(E, r, sample_weight=weights, random_state=int(rng.integers(2**31 - 1)))
-    return _lloyd(E, centres, weights)
+    with serial_blas():  # products this small lose more than they gain by a second thread
+        centres, _ = kmeans_plusplus(E, r, sample_weight=weights, random_state=int(rng.integers(2**31 - 1)))
+        return _lloyd(E, centres, weights)
 
 
 def _lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray, max_iter: int = 100) -> IntArray:

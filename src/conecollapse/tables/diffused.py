@@ -6,6 +6,7 @@ solves with it to full precision in a number of sparse products that does not gr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,7 @@ from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables.protocol import Table
 
 N_PROBES = 256  # random vectors from which the lengths of rows and columns are estimated, to about 6 %
+PROBE_ENTRIES = 2**24  # of the vectors that are multiplied at once: 64 MiB in float32
 
 
 class DiffusedTable(Table):
@@ -38,11 +40,13 @@ class DiffusedTable(Table):
         row_weights: AnyArray | None = None,
         unit_rows: bool = False,
         accuracy: float | None = None,
+        n_probes: int = N_PROBES,
         dtype: Any = np.float64,
     ) -> None:
         n = N.shape[0]
         self.N = sp.csr_array(N).astype(dtype)
         self.damping = float(damping)
+        self.n_probes = n_probes
         self.base = base
         self.accuracy = float(np.finfo(dtype).eps) if accuracy is None else accuracy
         self.shape = (n, n if base is None else base.shape[1])
@@ -51,7 +55,7 @@ class DiffusedTable(Table):
         self.row_scale: AnyArray | None = None  # (n, 1)
         if base is None and not unit_rows and row_weights is None:
             self.inverse = sp.csr_array(sp.eye_array(n) - self.damping * sp.csr_array(N))
-        lengths = np.sqrt(np.square(self.times(self._probes(self.shape[1])), dtype=np.float64).mean(axis=1))
+        lengths = self._estimated(self.times, self.shape[1])
         weights = np.ones(n) if row_weights is None else row_weights
         if unit_rows:
             self.row_scale = (weights / np.where(lengths > 0, lengths, 1.0)).astype(dtype)[:, None]
@@ -61,8 +65,17 @@ class DiffusedTable(Table):
             lengths = lengths * weights
         self._row_lengths = lengths
 
-    def _probes(self, n: int) -> AnyArray:
-        return np.random.default_rng(0).choice([-1.0, 1.0], size=(n, N_PROBES)).astype(self.dtype)
+    def _probes(self, n: int) -> Iterator[AnyArray]:
+        """Random vectors of length n, as many at a time as fit into `PROBE_ENTRIES`."""
+        rng = np.random.default_rng(0)
+        width = min(max(PROBE_ENTRIES // max(self.shape), 1), self.n_probes)
+        for start in range(0, self.n_probes, width):
+            yield rng.choice([-1.0, 1.0], size=(n, min(width, self.n_probes - start))).astype(self.dtype)
+
+    def _estimated(self, product: Callable[[AnyArray], AnyArray], n: int) -> FloatArray:
+        """Lengths of the rows of what ``product`` multiplies by."""
+        squares = (np.square(product(Z)).sum(axis=1, dtype=np.float64) for Z in self._probes(n))
+        return np.asarray(np.sqrt(sum(squares) / self.n_probes))
 
     @property
     def row_lengths(self) -> FloatArray:
@@ -72,7 +85,7 @@ class DiffusedTable(Table):
     def column_lengths(self) -> FloatArray:
         if self.base is None and self.row_scale is None:  # symmetric
             return self._row_lengths
-        return np.sqrt(np.square(self.transposed_times(self._probes(self.shape[0])), dtype=np.float64).mean(axis=1))
+        return self._estimated(self.transposed_times, self.shape[0])
 
     @property
     def squared_norm(self) -> float:
@@ -81,8 +94,8 @@ class DiffusedTable(Table):
     @cached_property
     def peak(self) -> float:
         """The largest entry of ``(I - damping N)^-1``, estimated: it is positive definite, so that entry is on the diagonal."""
-        probes = self._probes(self.shape[0])
-        return float(np.mean(probes * self.solve(probes), axis=1).max())
+        diagonal = sum((Z * self.solve(Z)).sum(axis=1, dtype=np.float64) for Z in self._probes(self.shape[0]))
+        return float(np.max(diagonal)) / self.n_probes
 
     def solve(self, B: AnyArray) -> AnyArray:
         """``(I - damping N)^-1 B`` by Chebyshev's iteration; of a non-negative B it is non-negative."""
@@ -120,7 +133,9 @@ class DiffusedTable(Table):
         picked = base[:, indices] @ sp.diags_array(scale) if sp.issparse(base) else base[:, indices] * scale
         weights = None if self.row_scale is None else self.row_scale[:, 0]
         base = sp.csr_array(picked).astype(self.dtype) if sp.issparse(picked) else picked.astype(self.dtype)
-        return DiffusedTable(self.N, self.damping, base, row_weights=weights, accuracy=self.accuracy, dtype=self.dtype)
+        return DiffusedTable(
+            self.N, self.damping, base, row_weights=weights, accuracy=self.accuracy, n_probes=self.n_probes, dtype=self.dtype
+        )
 
 
 def _chebyshev(damping: float, accuracy: float) -> tuple[list[float], list[float]]:
