@@ -18,7 +18,6 @@ from conecollapse import (
     Cone,
     ConeCollapse,
     DataChangedError,
-    GraphCCNMF,
     InvalidInputError,
     MultiplicativeNMF,
 )
@@ -218,9 +217,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
             Cone.from_table(open_table(tmp_path / "x.mtx"))
     with pytest.raises(ValueError, match="the Kullback-Leibler loss needs single entries of X, which is an opened file"):
         MultiplicativeNMF(2, loss="kullback-leibler").fit(open_table(np.eye(3)))
-    with pytest.raises(ValueError, match="a graph of samples needs the whole table in memory, and X is an opened file"):
-        GraphCCNMF(2).fit(open_table(np.eye(3)))
-    with pytest.raises(ValueError, match="a graph of samples needs the whole table in memory"):
+    with pytest.raises(ValueError, match="needs the whole table in memory, and X is an opened file, read in blocks; use GraphCCNMF"):
         CCNMF(2, affinity="knn").fit(open_table(np.eye(3) + 1))
 
 

@@ -23,6 +23,7 @@ RING = sp.csr_array(np.roll(np.eye(40), 1, axis=1) + np.roll(np.eye(40), -1, axi
 N = normalized(RING)
 P = diffused(N, 0.7)
 E = sp.csr_array(np.abs(rng.standard_normal((9, 40))) * (rng.random((9, 40)) < 0.3))
+FILLED = np.flatnonzero(X.any(axis=1))
 COLUMNS, SCALE = np.array([2, 0, 11]), np.array([0.5, 2.0, 3.0])
 
 
@@ -50,9 +51,11 @@ KINDS = {
     "diffused graph": (lambda _: DiffusedTable(N, 0.7), P),
     "diffused table": (lambda _: DiffusedTable(N, 0.7, sp.csr_array(X)), P @ X),
     "columns of a diffused table": (lambda _: DiffusedTable(N, 0.7, X).columns(COLUMNS, SCALE), (P @ X)[:, COLUMNS] * SCALE),
+    "file without its samples of zeros": (lambda folder: npy_table(folder).rows(FILLED), X[FILLED]),
     "product": (lambda _: ProductTable(E, DenseTable(X)), E @ X),
 }
 IN_MEMORY = ("dense", "sparse")
+IN_BLOCKS = tuple(name for name in KINDS if "in blocks" in name)
 
 
 @pytest.fixture(params=KINDS)
@@ -112,10 +115,17 @@ def test_what_a_kind_cannot_do_is_refused_with_its_name(kind):
         np.testing.assert_array_equal(stored(table.rows(np.array([3, 1])), sparse=False).array, array[[3, 1]])
         np.testing.assert_array_equal(stored(table.transposed(), sparse=False).array, array.T)
         assert len(table.row_keys()) == len(array)
-    else:
-        for refused in (lambda: table.array, lambda: table.rows(np.arange(2)), table.row_keys, lambda: table.shuffled(rng)):
-            with pytest.raises(InvalidInputError, match=f"the whole table in memory, and X is {table.kind}"):
-                refused()
+        return
+    refusals = [lambda: table.array, lambda: table.shuffled(rng)]
+    if name in IN_BLOCKS:
+        assert table.row_keys() == stored(DenseTable(array), sparse=table.is_sparse).row_keys()
+        with pytest.raises(InvalidInputError, match=f"this needs single samples of X, which is {table.kind}"):
+            table.rows(np.arange(2))
+    elif "without" not in name:
+        refusals += [lambda: table.rows(np.arange(2)), table.row_keys]
+    for refused in refusals:
+        with pytest.raises(InvalidInputError, match=f"the whole table in memory, and X is {table.kind}"):
+            refused()
 
 
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")

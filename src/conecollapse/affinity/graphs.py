@@ -18,21 +18,21 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.csgraph as csgraph
 
-from conecollapse._checks import as_matrix, as_points, check_count, check_finite, check_positive
+from conecollapse._checks import as_matrix, as_points, check_finite, check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import unit_rows
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
-from conecollapse.tables import DenseTable, DiffusedTable, Table, as_table
+from conecollapse.affinity.neighbors import metric_of, nearest
+from conecollapse.tables import DenseTable, DiffusedTable, Table
 
 __all__ = ["check_graph", "diffused_graph", "knn_graph", "n_parts", "neighbor_rows", "normalized"]
 
-METRICS = ("auto", "euclidean", "cosine")
 WEIGHTS = ("binary", "cosine", "local", "shared")
 DENSE_N = 3000  # samples up to which a diffusion is formed: 72 MiB and less than a second
+TIED_PAIRS, FEWEST_TIES = 2**28, 1000  # distances computed to tie small parts to the rest; samples of the rest they are tied to at least
 SELF_LOOP = 1e-6  # weight of a sample with itself: an isolated one then has a degree, and no other notices
 
 
-def knn_graph(X: Points, n_neighbors: int = 5, *, metric: str = "auto", weights: str = "binary") -> Sparse:
+def knn_graph(X: Points, n_neighbors: int = 5, *, metric: str = "auto", weights: str = "binary", neighbors: str = "auto") -> Sparse:
     r"""The symmetric graph of nearest neighbours: i and j are joined when either is among the other's k nearest.
 
     Parameters
@@ -46,6 +46,8 @@ def knn_graph(X: Points, n_neighbors: int = 5, *, metric: str = "auto", weights:
         1; the cosine of the two samples; the self-tuning kernel :math:`\exp(-d_{ij}^2 / \sigma_i \sigma_j)` with
         :math:`\sigma_i` the distance to the k-th neighbour (Zelnik-Manor & Perona 2004); or the share of neighbours that
         the two have in common, :math:`|N_i \cap N_j| / (k + 1)`, each sample counted among its own neighbours.
+    neighbors : {"auto", "exact", "approximate"}
+        "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 % of them are found).
 
     Returns
     -------
@@ -63,7 +65,7 @@ def knn_graph(X: Points, n_neighbors: int = 5, *, metric: str = "auto", weights:
     """
     X = as_matrix(X, "X")
     check_finite(X, "X")
-    index, distance = nearest(X, X, n_neighbors, metric, exclude_self=True)
+    index, distance = nearest(X, X, n_neighbors, metric, exclude_self=True, search=neighbors)
     directed = _weigh(index, distance, X.shape[0], weights, metric_of(X, metric))
     return sp.csr_array(directed.maximum(directed.T))
 
@@ -73,31 +75,6 @@ def neighbor_rows(X: Points, samples: Points, n_neighbors: int, *, metric: str =
     index, _ = nearest(X, samples, n_neighbors, metric, exclude_self=False)
     n, k = index.shape
     return sp.csr_array((np.ones(n * k), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, samples.shape[0]))
-
-
-def nearest(X: Points, samples: Points, n_neighbors: int, metric: str, *, exclude_self: bool) -> tuple[IntArray, FloatArray]:
-    """Indices of and distances to the nearest ``samples`` of each row of ``X``, nearest first."""
-    from sklearn.neighbors import NearestNeighbors
-
-    k = check_count(n_neighbors, "n_neighbors")
-    peak = float(max(samples.max(), -samples.min()))
-    if not 1e-100 < peak < 1e100 and peak > 0:  # squares of distances would be lost
-        X, samples = (X / peak, X / peak) if samples is X else (X / peak, samples / peak)
-    available = samples.shape[0] - exclude_self
-    if k > available:
-        raise InvalidInputError(f"n_neighbors = {k}, but each of the {samples.shape[0]} samples has only {available} others; lower it.")
-    if metric_of(samples, metric) == "cosine":  # on unit rows the Euclidean order is that of the cosines
-        X, samples = (X_unit := unit_rows(X)[0]), (X_unit if samples is X else unit_rows(samples)[0])
-    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(samples)
-    distance, index = model.kneighbors(None if exclude_self else X)
-    return index, distance
-
-
-def metric_of(X: Points, metric: str) -> str:
-    """The metric that ``metric`` means for X."""
-    if metric not in METRICS:
-        raise InvalidInputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}.")
-    return ("cosine" if as_table(X).is_sparse else "euclidean") if metric == "auto" else metric
 
 
 def _weigh(index: IntArray, distance: FloatArray, n: int, weights: str, metric: str) -> Sparse:
@@ -145,13 +122,16 @@ def n_parts(G: Sparse) -> int:
 def tie_small_parts(G: Sparse, X: Points, smallest: float, n_neighbors: int, metric: str) -> tuple[Sparse, int]:
     """``G`` with every sample in a part of fewer than ``smallest`` samples joined to its nearest samples outside such parts.
 
-    New edges have the least weight that shared neighbours give, ``1 / (k + 1)``. Also the number of samples so tied.
+    New edges have the least weight that shared neighbours give, ``1 / (k + 1)``. Also the number of samples so tied. Where that would
+    be more than `TIED_PAIRS` distances, the nearest are sought among random samples outside such parts.
     """
     _, part = csgraph.connected_components(G, directed=False)
     is_small = np.bincount(part)[part] < smallest
     small, rest = np.flatnonzero(is_small), np.flatnonzero(~is_small)
     if not len(small) or len(rest) <= n_neighbors:
         return G, 0
+    if len(small) * len(rest) > TIED_PAIRS:
+        rest = np.sort(np.random.default_rng(0).choice(rest, min(max(TIED_PAIRS // len(small), FEWEST_TIES), len(rest)), replace=False))
     near, _ = nearest(X[small], X[rest], n_neighbors, metric, exclude_self=False)
     rows, columns = np.repeat(small, n_neighbors), rest[near.ravel()]
     ties = sp.csr_array((np.full(len(rows), 1 / (n_neighbors + 1)), (rows, columns)), shape=G.shape)

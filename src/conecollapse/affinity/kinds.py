@@ -6,7 +6,6 @@ of a table what is factorized: a `Source`, which also places new samples.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -75,6 +74,8 @@ class KNN(Affinity):
         Neighbours of each sample, itself not counted.
     metric : {"auto", "euclidean", "cosine"}
         "auto" is cosine for sparse X and Euclidean for dense X.
+    neighbors : {"auto", "exact", "approximate"}
+        "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 % of them are found).
 
     Examples
     --------
@@ -83,16 +84,17 @@ class KNN(Affinity):
     3
     """
 
-    def __init__(self, n_neighbors: int = 5, metric: str = "auto") -> None:
+    def __init__(self, n_neighbors: int = 5, metric: str = "auto", neighbors: str = "auto") -> None:
         self.n_neighbors = n_neighbors
         self.metric = metric
+        self.neighbors = neighbors
 
     def source(self, X: Table, n_components: int) -> Source:
         G = self._graph(X, n_components)
         return _Neighbours(CsrTable(G.astype(X.dtype)), True, self, X, known_samples(X))
 
     def _graph(self, X: Table, n_components: int) -> Sparse:
-        G = knn_graph(X.array, self.n_neighbors, metric=self.metric)
+        G = knn_graph(X.array, self.n_neighbors, metric=self.metric, neighbors=self.neighbors)
         _warn_of_parts(G, n_components)
         return G
 
@@ -102,14 +104,14 @@ class Diffusion(KNN):
 
     Parameters
     ----------
-    n_neighbors, metric
+    n_neighbors, metric, neighbors
         As in `KNN`.
     damping : float
         The share, in (0, 1), that each further step over the graph keeps.
     """
 
-    def __init__(self, n_neighbors: int = 5, metric: str = "auto", damping: float = 0.8) -> None:
-        super().__init__(n_neighbors, metric)
+    def __init__(self, n_neighbors: int = 5, metric: str = "auto", damping: float = 0.8, neighbors: str = "auto") -> None:
+        super().__init__(n_neighbors, metric, neighbors)
         self.damping = damping
 
     def source(self, X: Table, n_components: int) -> Source:
@@ -184,18 +186,14 @@ def resolve(affinity: Any) -> Affinity | None:
 def known_samples(X: Table) -> dict[bytes, int]:
     """For each distinct sample where it first stands."""
     known: dict[bytes, int] = {}
-    for i, key in enumerate(_keys(X)):
+    for i, key in enumerate(X.row_keys()):
         known.setdefault(key, i)
     return known
 
 
 def find(X: Table, known: dict[bytes, int]) -> IntArray:
     """Where each sample stands among the known ones; -1 for new ones."""
-    return np.array([known.get(key, -1) for key in _keys(X)], np.int64)
-
-
-def _keys(X: Table) -> list[bytes]:
-    return [hashlib.blake2b(key, digest_size=16).digest() for key in X.row_keys()]
+    return np.array([known.get(key, -1) for key in X.row_keys()], np.int64)
 
 
 def selector(index: IntArray, n: int) -> Sparse:

@@ -14,16 +14,19 @@ minus the mean row, with unit rows again, which sees shape and not level. Sparse
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import root, unit_rows
-from conecollapse._types import AnyArray, FloatArray, Points, Sparse
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.affinity.graphs import knn_graph, normalized, tie_small_parts
+from conecollapse.affinity.sketch import coordinates, leading_directions
 from conecollapse.affinity.spectrum import leading_eigenpairs
-from conecollapse.tables import Table, stored
+from conecollapse.tables import BlockedTable, Table, stored
 
 VIEWS = ("root", "centred", "cosine", "root cosine")
 SPARSE = 0.1  # share of non-zero entries up to which a table counts as sparse: text has less, images have more
@@ -40,6 +43,7 @@ class View:
     name: str  # "root", "centred", "cosine" or "root cosine"
     scale: FloatArray | None = None  # of the columns, where units would decide
     mean: FloatArray | None = None  # of the unit rows, for "centred"
+    directions: FloatArray | None = None  # (n_features, d) whose coordinates stand for samples that do not fit into memory
 
     @property
     def metric(self) -> str:
@@ -47,7 +51,15 @@ class View:
         return "cosine" if "cosine" in self.name else "euclidean"
 
     def of(self, X: Points) -> Points:
-        """The samples as this view has them; only "centred" has negative entries."""
+        """The samples as this view has them; "centred" and coordinates have negative entries."""
+        return self._measured(X) if self.directions is None else np.asarray(self.before_projection(X) @ self.directions)
+
+    def before_projection(self, X: Points) -> Points:
+        """The samples with rows whose Euclidean distances are compared."""
+        Y = self._measured(X)
+        return unit_rows(Y)[0] if self.metric == "cosine" else Y
+
+    def _measured(self, X: Points) -> Points:
         Y = X if self.name == "cosine" else root(X)
         if self.scale is not None:
             Y = Y * self.scale
@@ -69,20 +81,63 @@ class Choice:
     eigengap_ratios: dict[str, float]  # of each view
     n_tied: int
     is_sparse: bool
+    has_entries: bool  # whether `samples` have the entries of the table, and not coordinates in their place
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The distinct samples of a table, one for each set of identical ones: their entries, or what each view keeps of a larger table."""
+
+    entries: Points  # of all distinct samples; of some random ones where the table does not fit into memory
+    is_sparse: bool
+    table: BlockedTable | None = None  # that does not fit into memory
+    representatives: IntArray | None = None  # its distinct samples
+
+    @classmethod
+    def of(cls, X: Table) -> Samples:
+        """Of a table in memory."""
+        is_sparse = bool(X.n_entries <= SPARSE * X.shape[0] * X.shape[1])
+        return cls(stored(X, sparse=is_sparse).array, is_sparse)
+
+    @property
+    def count(self) -> int:
+        """Number of distinct samples."""
+        return self.entries.shape[0] if self.representatives is None else len(self.representatives)
+
+    def seen(self, views: list[View], n_components: int) -> Iterator[tuple[View, Points]]:
+        """Each view with the samples as it has them."""
+        if self.table is None:
+            yield from ((view, view.of(self.entries)) for view in views)
+            return
+        views = [replace(v, directions=leading_directions(v.before_projection(self.entries), n_components)) for v in views]
+        seen = coordinates(self.table, views, as_sparse=self.is_sparse)
+        yield from ((view, Y[self.representatives]) for view, Y in zip(views, seen, strict=True))
 
 
 def choose_view(
-    X: Table, n_components: int, rng: np.random.Generator, *, view: str | int = "auto", n_neighbors: int = N_NEIGHBORS
+    samples: Samples,
+    n_components: int,
+    rng: np.random.Generator,
+    *,
+    view: str | int = "auto",
+    n_neighbors: int = N_NEIGHBORS,
+    neighbors: str = "auto",
 ) -> Choice:
     """The view of X whose graph has the smallest eigengap ratio for ``n_components`` clusters; or the one named, or its number (0, 1)."""
-    if X.shape[0] < LEAST:
-        raise InvalidInputError(f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples = {X.shape[0]}.")
-    is_sparse = bool(X.n_entries <= SPARSE * X.shape[0] * X.shape[1])
-    samples = stored(X, sparse=is_sparse).array
-    choices = [_graph(v, samples, n_components, is_sparse, rng, n_neighbors) for v in _views(samples, is_sparse, view)]
-    ratios = {choice.view.name: choice.eigengap_ratios[choice.view.name] for choice in choices}
-    best = min(choices, key=lambda choice: choice.eigengap_ratios[choice.view.name])
-    return replace(best, eigengap_ratios=ratios)
+    if samples.count < LEAST:
+        raise InvalidInputError(f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples = {samples.count}.")
+    choices: list[Choice] = []
+    for v, seen in samples.seen(_views(samples.entries, samples.is_sparse, view), n_components):
+        graph = _graph(seen, v.metric, n_components, n_neighbors, neighbors)
+        N = normalized(graph.G)
+        values, vectors = leading_eigenpairs(N, 2 * n_components, rng)
+        ratios = {**(choices[0].eigengap_ratios if choices else {}), v.name: eigengap_ratio(values, n_components)}
+        if not choices or ratios[v.name] < ratios[choices[0].view.name]:
+            is_sparse, has_entries = samples.is_sparse, samples.table is None
+            choices = [Choice(v, seen, N, graph.degrees, vectors[:, :n_components], ratios, graph.n_tied, is_sparse, has_entries)]
+        else:
+            choices = [replace(choices[0], eigengap_ratios=ratios)]
+    return choices[0]
 
 
 def _views(X: Points, is_sparse: bool, wanted: str | int) -> list[View]:
@@ -114,16 +169,21 @@ def _filled_views(X: Points) -> list[View]:
     return [View("root", scale), View("centred", scale, unit.mean(axis=0))]
 
 
-def _graph(view: View, X: Points, r: int, is_sparse: bool, rng: np.random.Generator, n_neighbors: int) -> Choice:
-    samples = view.of(X)
+class _Graph(NamedTuple):
+    G: Sparse
+    n_tied: int
+
+    @property
+    def degrees(self) -> FloatArray:
+        return np.asarray(self.G.sum(axis=1)).ravel()
+
+
+def _graph(samples: Points, metric: str, r: int, n_neighbors: int, neighbors: str) -> _Graph:
+    """The graph of shared neighbours, without small parts."""
     n = samples.shape[0]
     k = min(n_neighbors, n - 1)
-    G = knn_graph(samples, k, metric=view.metric, weights="shared")
-    G, n_tied = tie_small_parts(G, samples, n / (SMALL_PART * r), k, view.metric)
-    N = normalized(G)
-    values, vectors = leading_eigenpairs(N, 2 * r, rng)
-    degrees = np.asarray(G.sum(axis=1)).ravel()
-    return Choice(view, samples, N, degrees, vectors[:, :r], {view.name: eigengap_ratio(values, r)}, n_tied, is_sparse)
+    G = knn_graph(samples, k, metric=metric, weights="shared", neighbors=neighbors)
+    return _Graph(*tie_small_parts(G, samples, n / (SMALL_PART * r), k, metric))
 
 
 def eigengap_ratio(values: FloatArray, r: int) -> float:

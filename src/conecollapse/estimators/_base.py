@@ -93,6 +93,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     _is_orthogonal = False  # whether `orthogonality_` is reported, and W stays as the method left it
     _needs_every_sample = False  # whether each component must have a sample of its own
+    _reads_blocks = False  # whether its graph of samples can be had from a table that is not in memory
     _encodings_scale = False  # whether W scales with the data, rather than H
 
     def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
@@ -101,8 +102,8 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         empty = warn_of_empty(X, EMPTY_SAMPLES, self)
         affinity = resolve(self.affinity)
         self._joins_neighbours = self._compares_samples or (affinity is not None and affinity.is_graph)
-        if self._joins_neighbours and not X.in_memory:
-            raise InvalidInputError(f"a graph of samples needs the whole table in memory, and X is {X.kind}.")
+        if self._joins_neighbours and not X.in_memory and not self._reads_blocks:
+            raise InvalidInputError(f"a graph of samples needs the whole table in memory, and X is {X.kind}; use GraphCCNMF.")
         self._check_parameters(X, int((~empty).sum()))
         self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, X.is_rounded
         self._unit = safe_unit(X)

@@ -34,6 +34,8 @@ class GraphCCNMF(OrthogonalNMF):
         non-zero entries.
     n_neighbors : int
         Neighbours of each sample in the graph.
+    neighbors : {"auto", "exact", "approximate"}
+        How they are found. "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 % of them are found).
     damping : float
         The share, in (0, 1), that each further step over the graph keeps.
     weighting : {"mass", "unit"}
@@ -55,9 +57,10 @@ class GraphCCNMF(OrthogonalNMF):
         For each view tried how far its graph is from falling into r clusters: 0 if it does, near 1 if nothing distinguishes r from 2 r.
     cone_ : Cone
         The cone of the points that are diffused: the features of the view where the table is mostly zeros, else one axis for each
-        sample. The diffusion is invertible, so the rays of the diffused points are the images of these.
+        sample. The diffusion is invertible, so the rays of the diffused points are the images of these. It is a quick cone
+        (`Cone.from_points`): points that it leaves open are kept as rays.
     ray_indices_ : (c,) array
-        Which of these points are rays.
+        Which of these points are rays, or open.
     loadings_ : (r, c) array
         S, the loadings of the clusters on the diffused, weighted rays.
 
@@ -81,8 +84,11 @@ class GraphCCNMF(OrthogonalNMF):
     affinity: Any = field(default=None, init=False)
     view: str = "auto"
     n_neighbors: int = N_NEIGHBORS
+    neighbors: str = "auto"
     damping: float = DAMPING
     weighting: str = "mass"
+
+    _reads_blocks = True
 
     @property
     def _compares_samples(self) -> bool:
@@ -91,8 +97,8 @@ class GraphCCNMF(OrthogonalNMF):
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
         check_weighting(self.weighting)
         damping = check_positive(self.damping, "damping", below=1.0)
-        graph: dict[str, Any] = {"view": self.view, "n_neighbors": self.n_neighbors, "damping": damping, "weighting": self.weighting}
-        found = graph_ccnmf(table, self.n_components, **graph, **self._stage2(table, rng))
+        graph: dict[str, Any] = {"view": self.view, "n_neighbors": self.n_neighbors, "neighbors": self.neighbors}
+        found = graph_ccnmf(table, self.n_components, damping=damping, weighting=self.weighting, **graph, **self._stage2(table, rng))
         self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
         self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
         self._placement, self.loadings_ = found.placement, found.S
@@ -101,6 +107,9 @@ class GraphCCNMF(OrthogonalNMF):
         return replace(found.stage2, W=found.A, H=H, error=squared_error(table, found.A, H))
 
     def _encode(self, rows: Table) -> AnyArray:
+        return np.concatenate([self._encode_part(part) for part in rows.in_parts()])
+
+    def _encode_part(self, rows: Table) -> AnyArray:
         index = find(rows, self._known)
         codes = np.zeros((len(index), len(self.loadings_)))
         codes[index >= 0] = self._rows[index[index >= 0]]

@@ -1,19 +1,21 @@
 r"""CC-NMF of a diffused table, with everything chosen from the data and nothing from labels: `GraphCCNMF`.
 
-1. Identical samples are merged into one, with weight the square root of their number.
+1. Identical samples are merged into one, with weight the square root of their number. Of a table that does not fit into memory the
+   samples are represented by coordinates (`conecollapse.affinity.sketch`), and it counts as dense in step 3.
 2. Two views give two graphs of shared neighbours; the one with the smaller eigengap ratio for r clusters is taken
-   (`conecollapse.affinity.views`).
+   (`conecollapse.affinity.views`). Neighbours of more than 20,000 samples are approximate (`conecollapse.affinity.neighbors`).
 3. The graph is diffused, :math:`P = (I - aN)^{-1}`. Sparse tables: the points of the cone are the columns of P B, B the samples with unit
    rows, and the rows of P B are brought to unit length. Dense tables: B is the identity, so they are the columns of P.
 4. EM-ONMF of the weighted rays, from k-means on the spectral embedding, several starts, the best objective.
 
 **The cone.** P is invertible, and so is the scaling of rows; an invertible map takes extreme rays to extreme rays. So the rays of P B
-are the images of those of B: the certified cone of the columns of B is all that stage 1 has to find. Where B is the identity, all columns
-are rays.
+are the images of those of B: the cone of the columns of B is all that stage 1 has to find. A quick cone does: a point that it leaves open
+may or may not be a ray, and is kept as one. Where B is the identity, all columns are rays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -23,19 +25,23 @@ import scipy.sparse as sp
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import unit_columns, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.affinity.graphs import DENSE_N, SELF_LOOP, diffused, neighbor_rows
-from conecollapse.affinity.views import N_NEIGHBORS, Choice, choose_view
+from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
+from conecollapse.affinity.sketch import digest, gathered, random_rows
+from conecollapse.affinity.views import N_NEIGHBORS, SPARSE, Choice, Samples, choose_view
 from conecollapse.factorization.ccnmf import data_cone, ray_weights, weighted_rays
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import spectral_embedding
 from conecollapse.factorization.onmf import prepared
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.cone import Cone
-from conecollapse.tables import CsrTable, DenseTable, DiffusedTable, Table, as_table, stored
+from conecollapse.tables import CsrTable, DenseTable, DiffusedTable, Table, as_blocked, as_table, stored
+from conecollapse.tables.diffused import N_PROBES
 
 DAMPING = 0.6  # share that each step of the diffusion keeps; 0.5 to 0.8 give the same clusters
 ACCURACY = 1e-4  # of the diffusion where it is applied and not formed
+FORMED_N = 600  # samples up to which the diffusion is formed; with more of them applying it is faster
 MANY_SAMPLES = 5000  # beyond this, half of the starts do
+FEW_PROBES = 64  # and so many random vectors for the lengths of rows, to about 12 %
 LEAST_SAMPLES = 2  # times r: with fewer distinct samples copies are left alone
 
 
@@ -87,24 +93,26 @@ def graph_ccnmf(
     *,
     view: str | int = "auto",
     n_neighbors: int = N_NEIGHBORS,
+    neighbors: str = "auto",
     damping: float = DAMPING,
     weighting: str = "mass",
     solver: str = "em",
     init: Any = "spectral",
     n_init: int = 10,
     rng: np.random.Generator,
-    cone: Any = data_cone,
+    cone: Callable[[Table], Cone] = data_cone,
     **stopping: Unpack[Stopping],
 ) -> GraphFactorization:
     """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse tables."""
     X = as_table(X)
-    representatives, group = distinct_samples(X, n_components)
+    samples, representatives, group = distinct_samples(X, n_components, rng)
     copies = np.bincount(group)
-    choice = choose_view(X.rows(representatives), n_components, rng, view=view, n_neighbors=n_neighbors)
+    choice = choose_view(samples, n_components, rng, view=view, n_neighbors=n_neighbors, neighbors=neighbors)
     row_weights = np.asarray(copies**0.25, np.float64)  # EM on rows scaled by the root of their mass, itself the root of their number
-    diffuse = _diffused_features if choice.is_sparse else _diffused_graph
+    of_features = choice.is_sparse and choice.has_entries
+    diffuse = _diffused_features if of_features else _diffused_graph
     rays = diffuse(choice, row_weights, weighting, damping, cone)
-    embedding = spectral_embedding(rays.table, n_components, rng) if choice.is_sparse else unit_rows(choice.vectors)[0]
+    embedding = spectral_embedding(rays.table, n_components, rng) if of_features else unit_rows(choice.vectors)[0]
     run = prepared(solver, rays.table, **stopping)
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
     stage2 = best_of_starts(run, rays.table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
@@ -171,7 +179,7 @@ def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, dam
     N = choice.N
     n = N.shape[0]
     cone = Cone.from_points(sp.eye_array(n, format="csr"))
-    if n <= DENSE_N:
+    if n <= FORMED_N:
         P = diffused(N, damping)
         weights = np.ones(n) if weighting == "mass" else 1 / np.linalg.norm(P, axis=0)
         return _GraphRays(DenseTable(P * weights * row_weights[:, None]), cone, weights, row_weights, n)
@@ -179,22 +187,43 @@ def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, dam
     if weighting != "mass":
         weights = 1 / DiffusedTable(N, damping, accuracy=ACCURACY, dtype=np.float32).column_lengths
     base = sp.csr_array(sp.diags_array(weights)).astype(np.float32)
-    table = DiffusedTable(N, damping, base, row_weights=row_weights, accuracy=ACCURACY, dtype=np.float32)
+    n_probes = N_PROBES if n <= MANY_SAMPLES else FEW_PROBES  # lengths only break ties here
+    table = DiffusedTable(N, damping, base, row_weights=row_weights, accuracy=ACCURACY, n_probes=n_probes, dtype=np.float32)
     return _GraphRays(table, cone, weights, row_weights, n)
 
 
-def distinct_samples(X: Table, n_components: int) -> tuple[IntArray, IntArray]:
-    """One sample for each set of identical ones, in order, and the set of each sample; all of them when few would be left.
+def distinct_samples(X: Table, n_components: int, rng: np.random.Generator) -> tuple[Samples, IntArray, IntArray]:
+    """One sample for each set of identical ones, which these are, in order, and the set of each sample.
+
+    Of a table that is not in memory and too large to be read into it, the samples are coordinates (`conecollapse.affinity.sketch`).
+    """
+    blocked = as_blocked(X)
+    if blocked is None:
+        representatives, group = identical(X.row_keys(), n_components)
+        return Samples.of(X.rows(representatives)), representatives, group
+    blocked = blocked.along(0)
+    found = digest(blocked)
+    size = blocked.shape[0] * blocked.shape[1]
+    is_sparse = found.n_entries <= SPARSE * size
+    table = gathered(blocked, found.n_entries if is_sparse else size)
+    if table is not None:
+        return distinct_samples(table, n_components, rng)
+    representatives, group = identical(found.keys, n_components)
+    some = stored(as_table(random_rows(blocked, rng)), sparse=is_sparse).array
+    return Samples(some, is_sparse, blocked, representatives), representatives, group
+
+
+def identical(keys: list[bytes], n_components: int) -> tuple[IntArray, IntArray]:
+    """One place for each distinct key, in order, and the number of each key; all of them when few would be left.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> distinct_samples(as_table(np.array([[1.0], [2.0], [1.0], [3.0], [4.0]])), 1)
+    >>> identical([b"1", b"2", b"1", b"3", b"4"], 1)
     (array([0, 1, 3, 4]), array([0, 1, 0, 2, 3]))
     """
-    n = X.shape[0]
+    n = len(keys)
     first: dict[bytes, int] = {}
-    group = np.array([first.setdefault(row, len(first)) for row in X.row_keys()])
+    group = np.array([first.setdefault(key, len(first)) for key in keys])
     if len(first) <= LEAST_SAMPLES * n_components:
         return np.arange(n), np.arange(n)
     representatives = np.full(len(first), -1)

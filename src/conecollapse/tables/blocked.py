@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, columns_as_points
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.tables.columns import Columns, gram_by_products
+from conecollapse.tables.csr import CsrTable
+from conecollapse.tables.dense import DenseTable
+from conecollapse.tables.in_memory import InMemoryTable
 from conecollapse.tables.protocol import Table
 from conecollapse.tables.survey import Survey
 
@@ -210,14 +214,86 @@ class BlockedTable(Table):
         pieces = [(work, indices[a:b] - start) for a, b, start in zip(place[:-1], place[1:], self.bounds[:-1], strict=True)]
         return self.visit(work_on_columns, pieces, shared, stage="columns")
 
+    def in_parts(self) -> Iterator[Table]:
+        return (_as_table(block) for block in self.along(0).blocks() if block.shape[0])
+
+    def row_keys(self) -> list[bytes]:
+        return [key for keys in self.along(0).visit(keys_of, stage="samples") for key in keys]
+
+    def rows(self, indices: IntArray) -> Table:
+        """The samples that are not all zero; other choices are refused."""
+        return FilledRows(self.along(0), indices)
+
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> Table:
         return Columns(self, indices, np.ones(len(indices)) if scale is None else scale)
+
+
+class FilledRows(BlockedTable):
+    """The samples of a table in blocks that are not all zero; ``indices`` are their numbers."""
+
+    def __init__(self, table: BlockedTable, indices: IntArray) -> None:
+        if not np.array_equal(indices, np.flatnonzero(table.filled)):
+            raise InvalidInputError(f"this needs single samples of X, which is {table.kind}.")
+        self.table = table
+        self.indices = indices
+        bounds = np.searchsorted(indices, table.bounds)
+        super().__init__((len(indices), table.shape[1]), table.dtype, 0, bounds, is_sparse=table.is_sparse)
+
+    def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
+        others = [None] * self.n_blocks if pieces is None else pieces
+        return self.table.visit(_on_rows, list(zip(self._chosen, others, strict=True)), (work, shared), stage=stage)
+
+    def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
+        return iter(self.visit(work, None, shared, stage=stage)[first:])
+
+    def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
+        return reduce(combine, self.visit(work, None, shared, stage=stage))
+
+    def blocks(self) -> Iterator[Points]:
+        return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))
+
+    def along(self, axis: int) -> BlockedTable:
+        if axis == 1:
+            raise InvalidInputError("this needs whole columns, and X is read in blocks of samples.")
+        return self
+
+    def divided(self, unit: float) -> FilledRows:
+        return FilledRows(self.table.divided(unit), self.indices)
+
+    @property
+    def _chosen(self) -> list[IntArray]:
+        """Which rows of each block."""
+        return [self.indices[a:b] - start for a, b, start in zip(self.bounds[:-1], self.bounds[1:], self.table.bounds[:-1], strict=True)]
+
+    def _survey(self) -> Survey:
+        found = self.table.survey
+        lengths, peaks = found.lengths / self.table.unit, found.peaks / self.table.unit
+        return replace(found, peaks=peaks, lengths=lengths, filled=found.filled[self.indices])
+
+    def _copy(self) -> FilledRows:
+        return FilledRows(self.table, self.indices)
+
+
+def _on_rows(block: Points, piece: tuple[IntArray, Any], shared: tuple[Work, Any]) -> Any:
+    """``work`` on these rows of the block."""
+    rows, other = piece
+    work, common = shared
+    return work(block[rows], other, common)
 
 
 def work_on_columns(block: Points, piece: tuple[Callable[[Points, Any], Any], IntArray], shared: Any) -> Any:
     """``work`` on these columns of the block, as rows."""
     work, columns = piece
     return work(columns_as_points(block[:, columns]), shared)
+
+
+def _as_table(block: Points) -> InMemoryTable:
+    return CsrTable(block) if sp.issparse(block) else DenseTable(block)
+
+
+def keys_of(block: Points, _: Any, __: Any) -> list[bytes]:
+    """The keys of the samples of a block."""
+    return _as_table(block).row_keys()
 
 
 def times(block: Points, _: Any, B: AnyArray) -> AnyArray:

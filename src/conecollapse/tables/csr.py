@@ -12,7 +12,7 @@ from conecollapse._kernels import kernel
 from conecollapse._linalg import ratio
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
-from conecollapse.tables.in_memory import InMemoryTable, scaled_entries
+from conecollapse.tables.in_memory import InMemoryTable, hashed, scaled_entries
 from conecollapse.tables.protocol import Quotients
 
 
@@ -70,8 +70,8 @@ class CsrTable(InMemoryTable):
         return CsrTable(self.points())
 
     def row_keys(self) -> list[bytes]:
-        X = self.array
-        return [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+        X, columns = self.array, self.array.indices.astype(np.int64)
+        return [hashed(columns[a:b].tobytes() + X.data[a:b].tobytes()) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
 
     def shuffled(self, rng: np.random.Generator) -> CsrTable:
         X = sp.csc_array(self.array)

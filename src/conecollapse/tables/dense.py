@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import ratio
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
-from conecollapse.tables.in_memory import BLOCK, InMemoryTable, scaled_entries
+from conecollapse.tables.in_memory import BLOCK, InMemoryTable, hashed, scaled_entries
 from conecollapse.tables.protocol import Quotients
 
 
@@ -58,7 +58,7 @@ class DenseTable(InMemoryTable):
         return DenseTable(self.array.T)
 
     def row_keys(self) -> list[bytes]:
-        return [row.tobytes() for row in np.ascontiguousarray(self.array)]
+        return [hashed(row.tobytes()) for row in np.ascontiguousarray(self.array)]
 
     def shuffled(self, rng: np.random.Generator) -> DenseTable:
         return DenseTable(rng.permuted(self.array, axis=0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +36,9 @@ class InMemoryTable(Table):
     def entries(self) -> AnyArray:
         """The entries that are stored, in one dimension."""
         raise NotImplementedError
+
+    def in_parts(self) -> Iterator[Table]:
+        yield self
 
     def _like(self, array: Points) -> InMemoryTable:
         return type(self)(array)
@@ -79,6 +84,11 @@ class InMemoryTable(Table):
         """Entries of float32 that are not all whole numbers."""
         data = self.entries
         return bool(self.dtype == np.float32) and not (self.peak <= WHOLE and bool((np.rint(data) == data).all()))
+
+
+def hashed(row: bytes) -> bytes:
+    """16 bytes in place of all of a row."""
+    return hashlib.blake2b(row, digest_size=16).digest()
 
 
 def exponent_of(unit: float) -> int:

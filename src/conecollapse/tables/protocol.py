@@ -19,7 +19,7 @@ ones among them) gives an `Equations` of its own, in which rows with the same we
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -105,8 +105,12 @@ class Table(ABC):
         """The table with samples and features exchanged."""
         raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
 
+    def in_parts(self) -> Iterator[Table]:
+        """The samples in tables that are in memory: this one, or its blocks one after the other."""
+        raise InvalidInputError(f"this needs the samples of X, which is {self.kind}.")
+
     def row_keys(self) -> list[bytes]:
-        """For each sample a key that identical samples share."""
+        """For each sample a key of 16 bytes that identical samples share."""
         raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
 
     def shuffled(self, rng: np.random.Generator) -> Table:

@@ -1,0 +1,95 @@
+r"""Nearest neighbours of samples: exact for up to 20,000 samples, approximate for more.
+
+Exact neighbours cost a distance for each pair of samples. Approximate ones (`conecollapse.affinity.cells`) are sought in a few cells of the
+data only, as many as hold 97 % of the true neighbours of 200 random samples. Those of sparse samples are always exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conecollapse._checks import check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import unit_rows
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points
+from conecollapse.affinity.cells import cell_neighbors, random_samples
+from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
+from conecollapse.tables import as_table
+
+METRICS = ("auto", "euclidean", "cosine")
+SEARCHES = ("auto", "exact", "approximate")
+PER_PRODUCT = 4  # exact neighbours take about as long as so many products of the samples with their transpose
+_FASTER = {
+    False: "neighbors='approximate' is faster",
+    True: "fit a random part of the samples, and predict the clusters of the others",
+}
+MANY = 20_000  # samples beyond which "auto" is approximate: up to there exact neighbours take a few seconds
+
+
+def nearest(
+    X: Points, samples: Points, n_neighbors: int, metric: str, *, exclude_self: bool, search: str = "exact"
+) -> tuple[IntArray, FloatArray]:
+    """Indices of and distances to the nearest ``samples`` of each row of ``X``, nearest first.
+
+    ``search`` counts where ``X`` is ``samples`` itself, without each sample's own row (``exclude_self``); other rows are compared with
+    all samples.
+    """
+    k = check_count(n_neighbors, "n_neighbors")
+    peak = float(max(samples.max(), -samples.min()))
+    if not 1e-100 < peak < 1e100 and peak > 0:  # squares of distances would be lost
+        X, samples = (X / peak, X / peak) if samples is X else (X / peak, samples / peak)
+    available = samples.shape[0] - exclude_self
+    if k > available:
+        raise InvalidInputError(f"n_neighbors = {k}, but each of the {samples.shape[0]} samples has only {available} others; lower it.")
+    if metric_of(samples, metric) == "cosine":  # on unit rows the Euclidean order is that of the cosines
+        X, samples = (X_unit := unit_rows(X)[0]), (X_unit if samples is X else unit_rows(samples)[0])
+    if not exclude_self:
+        return exact(X, samples, k)
+    if is_approximate(search, samples):
+        return approximate(samples, k)
+    seconds = PER_PRODUCT * product_seconds(samples)
+    warn_if_long(seconds, f"finding the exact neighbours of {samples.shape[0]} samples", _FASTER[as_table(samples).is_sparse])
+    return exact(None, samples, k)
+
+
+def metric_of(X: Points, metric: str) -> str:
+    """The metric that ``metric`` means for X."""
+    if metric not in METRICS:
+        raise InvalidInputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}.")
+    return ("cosine" if as_table(X).is_sparse else "euclidean") if metric == "auto" else metric
+
+
+def is_approximate(search: str, samples: Points) -> bool:
+    """Whether the neighbours of these samples are approximate."""
+    if search not in SEARCHES:
+        raise InvalidInputError(f"neighbors must be one of {', '.join(SEARCHES)}; got {search!r}.")
+    is_sparse = as_table(samples).is_sparse
+    if search == "approximate" and is_sparse:
+        raise InvalidInputError("approximate neighbours need a dense table, and X is sparse; use neighbors='auto' or 'exact'.")
+    return search == "approximate" or (search == "auto" and samples.shape[0] > MANY and not is_sparse)
+
+
+def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArray]:
+    """The k nearest samples of each row of X; where X is None, of each sample among the others."""
+    from sklearn.neighbors import NearestNeighbors
+
+    distance, index = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(samples).kneighbors(X)
+    return index, distance
+
+
+def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
+    """About the k nearest others of each sample; the few samples for which too few are found get their exact ones."""
+    asked = random_samples(samples.shape[0])
+    found = cell_neighbors(samples, k, (asked, _exact_others(samples, asked, k)[0]))
+    index, distance = found.index, found.distance
+    short = np.flatnonzero(np.isinf(distance[:, -1]))
+    if len(short):
+        index[short], distance[short] = _exact_others(samples, short, k)
+    return index, distance
+
+
+def _exact_others(samples: AnyArray, rows: IntArray, k: int) -> tuple[IntArray, FloatArray]:
+    """The exact k nearest others of these samples; k copies of a sample may keep it from being its own first neighbour."""
+    index, distance = exact(samples[rows], samples, k + 1)
+    order = np.argsort(index == rows[:, None], axis=1, kind="stable")[:, :k]  # what is not the row itself first, in its order
+    return np.take_along_axis(index, order, axis=1), np.take_along_axis(distance, order, axis=1)

@@ -1,0 +1,133 @@
+"""Many samples: approximate neighbours, the diffusion that is applied, and tables that are not in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from factors import clusters
+
+from conecollapse import GraphCCNMF, InvalidInputError, SlowWarning
+from conecollapse._threads import limit_threads
+from conecollapse.affinity import KNN, knn_graph, neighbors, sketch
+from conecollapse.affinity.cells import cell_neighbors, random_samples
+from conecollapse.affinity.neighbors import exact, nearest
+from conecollapse.blocks import open_table
+from conecollapse.metrics import adjusted_rand_score, purity_score
+from conecollapse.tables import as_table
+
+X, y = clusters(np.random.default_rng(0), sizes=(90, 80, 70), n_features=20)
+WITH_ZEROS = X.copy()
+WITH_ZEROS[[3, 200]] = 0.0
+quiet = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_nearly_all_true_neighbours_are_found_by_any_number_of_threads(metric):
+    P = np.random.default_rng(0).random((2000, 12)) + 1e3 * (metric == "euclidean")  # far from the origin, where float32 is coarse
+    truth, distance = nearest(P, P, 5, metric, exclude_self=True)
+    found, about = nearest(P, P, 5, metric, exclude_self=True, search="approximate")
+    assert (truth[:, :, None] == found[:, None]).any(axis=2).mean() > 0.95
+    same = found == truth
+    np.testing.assert_allclose(about[same], distance[same], rtol=1e-3)
+    for n_jobs in (1, 2):
+        with limit_threads(n_jobs):
+            np.testing.assert_array_equal(nearest(P, P, 5, metric, exclude_self=True, search="approximate")[0], found)
+
+
+def test_a_sample_is_not_its_own_neighbour_however_many_copies_it_has():
+    P = np.repeat(np.random.default_rng(0).random((3, 4)), [40, 20, 7], axis=0)
+    found, distance = nearest(P, P, 5, "euclidean", exclude_self=True, search="approximate")
+    assert (found != np.arange(len(P))[:, None]).all()
+    assert (found >= 0).all()
+    assert distance.max() < 1e-6
+
+
+def test_as_many_cells_are_searched_as_the_recall_needs():
+    """Separate clusters need few cells, and noise in all of 40 dimensions nearly all of them."""
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((4000, 40))
+    apart = noise + 40 * np.eye(40)[rng.integers(0, 8, 4000)]
+    shares = []
+    for P in (apart, noise):
+        asked = random_samples(len(P))
+        truth = nearest(P, P, 5, "euclidean", exclude_self=True)[0]
+        found = cell_neighbors(P, 5, (asked, truth[asked]))
+        assert (truth[:, :, None] == found.index[:, None]).any(axis=2).mean() > 0.93
+        shares.append(found.n_probed / found.n_cells)
+    assert shares[0] < 0.4 < shares[1]
+
+
+def test_beyond_so_many_samples_neighbours_are_approximate(monkeypatch):
+    monkeypatch.setattr(neighbors, "MANY", 100)
+    calls = []
+    monkeypatch.setattr(neighbors, "approximate", lambda samples, k: calls.append(k) or exact(None, samples, k))
+    for table, neighbor_search in ((X, "auto"), (sp.csr_array(X), "auto"), (X, "exact"), (X[:100], "auto")):
+        knn_graph(table, 3, neighbors=neighbor_search)
+    assert calls == [3]
+
+
+@pytest.mark.parametrize(("make", "faster"), [(np.asarray, "neighbors='approximate' is faster"), (sp.csr_array, "fit a random part")])
+def test_exact_neighbours_of_many_samples_are_announced(make, faster, monkeypatch):
+    monkeypatch.setattr("conecollapse.affinity.neighbors.PER_PRODUCT", 1e9)
+    with pytest.warns(SlowWarning, match=f"finding the exact neighbours of 240 samples may take about .*; {faster}"):
+        knn_graph(make(X), 3, neighbors="exact")
+
+
+def test_searches_that_are_refused():
+    with pytest.raises(InvalidInputError, match="neighbors must be one of auto, exact, approximate; got 'fast'"):
+        GraphCCNMF(3, neighbors="fast").fit(X)
+    with pytest.raises(InvalidInputError, match="approximate neighbours need a dense table, and X is sparse"):
+        KNN(5, neighbors="approximate").source(as_table(sp.csr_array(X)), 3)
+
+
+def test_clusters_are_those_of_exact_neighbours():
+    approximate = GraphCCNMF(3, neighbors="approximate", random_state=0).fit(X)
+    assert adjusted_rand_score(GraphCCNMF(3, neighbors="exact", random_state=0).fit_predict(X), approximate.labels_) == 1
+    np.testing.assert_array_equal(approximate.predict(X), approximate.labels_)
+
+
+@pytest.mark.parametrize("weighting", ["mass", "unit"])
+def test_a_diffusion_that_is_applied_gives_the_clusters_of_one_that_is_formed(weighting, monkeypatch):
+    formed = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
+    monkeypatch.setattr("conecollapse.factorization.graph_ccnmf.FORMED_N", 10)
+    applied = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
+    np.testing.assert_array_equal(applied.labels_, formed.labels_)
+    np.testing.assert_allclose(applied.components_, formed.components_, rtol=0.05, atol=0.05 * formed.components_.max())
+
+
+@quiet
+def test_an_opened_file_gives_the_clusters_of_its_array(tmp_path):
+    np.save(tmp_path / "x.npy", WITH_ZEROS)
+    table = open_table(tmp_path / "x.npy", block_size=50)
+    expected = GraphCCNMF(3, random_state=0).fit(WITH_ZEROS)
+    found = GraphCCNMF(3, random_state=0).fit(table)
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9)
+    np.testing.assert_array_equal(found.predict(table), found.labels_)
+    np.testing.assert_array_equal(expected.predict(table), expected.labels_)
+
+
+@quiet
+@pytest.mark.parametrize("kind", ["file", "sparse", "filled sparse", "dask"])
+def test_what_does_not_fit_into_memory_is_clustered_by_its_coordinates(kind, monkeypatch):
+    """As the separate clusters that these are; a sample gets the same cluster again however its row comes."""
+    monkeypatch.setattr(sketch, "GATHERED", 0)
+    monkeypatch.setattr(sketch, "SAMPLE_ROWS", 60)
+    array = WITH_ZEROS
+    if kind == "dask":
+        table = pytest.importorskip("dask.array").from_array(array, chunks=(100, 11))
+    else:
+        zeros = np.zeros((len(array), 300 if kind == "sparse" else 10))
+        array = sp.csr_array(np.hstack([array, zeros])) if "sparse" in kind else array
+        table = open_table(array, block_size=70)
+    model = GraphCCNMF(3, random_state=0).fit(table)
+    labels = np.asarray(model.labels_)
+    assert labels[3] == labels[200] == -1
+    assert purity_score(y[labels >= 0], labels[labels >= 0]) == 1
+    np.testing.assert_array_equal(model.predict(array), labels)
+    np.testing.assert_array_equal(np.asarray(model.predict(table)), labels)
+    assert model.cone_.n_rays == (labels >= 0).sum()
+    members = np.equal.outer(np.arange(3), labels)
+    dense = array.toarray() if "sparse" in kind else array
+    np.testing.assert_allclose(model.profiles_, members @ dense / members.sum(axis=1)[:, None], rtol=1e-9)
