@@ -2,8 +2,8 @@
 
 A certificate may come from a file or from anyone's code, so nothing about it is believed. Each function here takes one part and
 refuses it with a sentence that names it, or returns it as a plain array of ours: exactly `numpy.ndarray` (a masked array would hide
-entries from every comparison), native ``int64``, ``float64`` or ``bool``, finite; or a `scipy.sparse.csr_array` built anew from such
-arrays, with increasing columns in each row.
+entries from every comparison), native ``int64``, ``float64`` (or ``float32``, where a witness is stored so) or ``bool``, finite; or a
+`scipy.sparse.csr_array` built anew from such arrays, with increasing columns in each row.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def flags(name: str, array: Any, length: int) -> BoolArray:
     return array.copy()
 
 
-def floats(name: str, array: Any, shape: tuple[int | None, ...]) -> FloatArray:
-    """Finite floats of this shape; None stands for any length."""
+def floats(name: str, array: Any, shape: tuple[int | None, ...], *, single: bool = False) -> FloatArray:
+    """Finite floats of this shape; None stands for any length. Where ``single`` is allowed, float32 stays as it is."""
     wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
     if not (type(array) is np.ndarray and _is_float(array) and array.ndim == len(shape)):
         refuse(name, f"it must be a plain array of floats of shape {wanted}, not {_describe(array)}")
@@ -58,7 +58,7 @@ def floats(name: str, array: Any, shape: tuple[int | None, ...]) -> FloatArray:
         refuse(name, f"it must have the shape {wanted}, not {array.shape}")
     if not np.isfinite(array).all():
         refuse(name, f"it has a value that is not finite, in row {int(np.argwhere(~np.isfinite(array))[0][0])}")
-    return np.asarray(array, dtype=np.float64)
+    return np.asarray(array, dtype=np.float32 if single and array.dtype.itemsize == 4 else np.float64)
 
 
 def sparse(name: str, M: Any, shape: tuple[int, int]) -> Sparse:

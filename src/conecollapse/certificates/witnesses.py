@@ -90,10 +90,10 @@ class Vectors(_Explicit):
 
     kind: ClassVar[str] = "vectors"
     of: IntArray
-    G: FloatArray  # (k, dim)
+    G: FloatArray  # (k, dim); float32 or float64, and every product is in float64
 
     def vectors(self, U: Points, rays: IntArray, which: IntArray) -> FloatArray:  # noqa: ARG002
-        return self.G[which]
+        return self.G[which].astype(np.float64)
 
     def take(self, which: IntArray) -> Vectors:
         return Vectors(self.of[which], self.G[which])
@@ -101,7 +101,7 @@ class Vectors(_Explicit):
     @classmethod
     def plain(cls, given: Any, n_rays: int, n_points: int, dim: int) -> Vectors:  # noqa: ARG003
         of = form.indices("of", given.of, None, 0, n_rays)
-        return cls(of, form.floats("G", given.G, (len(of), dim)))
+        return cls(of, form.floats("G", given.G, (len(of), dim), single=True))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class Metric(_Explicit):
         Q = U[rays[which]]
         Q = Q.toarray() if sp.issparse(Q) else Q
         Q = Q / Q.sum(axis=1, keepdims=True) - self.centre
-        return np.asarray((Q @ self.T) @ self.T.T - self.offset[which, None])
+        T = self.T.astype(np.float64, copy=False)
+        return np.asarray((Q @ T) @ T.T - self.offset[which, None])
 
     def take(self, which: IntArray) -> Metric:
         return Metric(self.of[which], self.T, self.centre, self.offset[which])
@@ -147,7 +148,7 @@ class Metric(_Explicit):
     @classmethod
     def plain(cls, given: Any, n_rays: int, n_points: int, dim: int) -> Metric:  # noqa: ARG003
         of = form.indices("of", given.of, None, 0, n_rays)
-        T, centre = form.floats("T", given.T, (dim, None)), form.floats("centre", given.centre, (dim,))
+        T, centre = form.floats("T", given.T, (dim, None), single=True), form.floats("centre", given.centre, (dim,))
         return cls(of, T, centre, form.floats("offset", given.offset, (len(of),)))
 
 

@@ -1,7 +1,8 @@
 """Cones as ``.npz`` files of plain arrays: never a pickle, never half a file.
 
 The file holds the stored rays, the fields of the certificate under their names, and each family of witnesses under ``witnesses.0.``,
-``witnesses.1.`` and so on, with its ``kind``. Nothing else that a cone may carry is stored: what `verify` cannot measure again is not kept.
+``witnesses.1.`` and so on, with its ``kind``. Integers take the fewest bytes that hold them. Nothing else that a cone may carry is stored:
+what `verify` cannot measure again is not kept.
 """
 
 from __future__ import annotations
@@ -123,13 +124,21 @@ def _plain_rays(rays: Points, certificate: AnyCertificate) -> Points:
 
 def _pack(name: str, value: Any) -> dict[str, AnyArray]:
     if not sp.issparse(value):
-        return {name: np.asarray(value)}
+        return {name: _narrow(np.asarray(value))}
     return {
         f"{name}.data": value.data,
-        f"{name}.indices": value.indices,
-        f"{name}.indptr": value.indptr,
+        f"{name}.indices": _narrow(value.indices),
+        f"{name}.indptr": _narrow(value.indptr),
         f"{name}.shape": np.array(value.shape),
     }
+
+
+def _narrow(array: AnyArray) -> AnyArray:
+    """Lists of integers in the fewest bytes that hold them; anything else as it is."""
+    if array.ndim != 1 or array.dtype.kind != "i" or not len(array):
+        return array
+    largest = min(max(-int(array.min()), int(array.max())), np.iinfo(np.int64).max)
+    return array.astype(np.min_scalar_type(-1 - largest))
 
 
 def _has(name: str, arrays: dict[str, AnyArray]) -> bool:

@@ -146,7 +146,7 @@ def cone_of_features(table: TableFile, prove: bool, timings: dict[str, float], p
     with _timed(timings, "cone", progress):
         tol = 1e-8 if table.X.dtype == np.float64 else FLOAT32_TOL
         cone = Cone.from_points(P, tol=tol, effort="quick", progress=progress)
-        if prove or rest_seconds(len(cone.open_points), P) <= LONG:
+        if prove or rest_seconds(np.isin(np.arange(cone.n_points), cone.open_points), P) <= LONG:
             cone = cone.prove(P, progress=progress)
     cone.ray_names = table.features[cone.ray_indices]
     return cone

@@ -41,7 +41,7 @@ def prove_dense(U: FloatArray, tol: float, progress: Progress = None, *, effort:
     if effort == "quick":
         settled = settle(U, frame.sums, tol, by_product, {} if known is None else known.combination, progress, effort)
         return Proof.of_settled(settled, {}, n, *families, known=known)
-    warn_of_rest(int((status == UNDECIDED).sum()), U)
+    warn_of_rest(status == UNDECIDED, U)
     found = search(frame, status, progress)
     functional = found.functional | {int(i): frame.Z[i] for i in np.flatnonzero(lead & ~by_product)}
 

@@ -12,13 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import SlowWarning
-from conecollapse._types import Points
+from conecollapse._types import BoolArray, Points
 
 LONG = 10.0  # seconds that a user waits without being told
 DENSE_SPEED = 4e10  # multiplications a second of a product in float32
 SPARSE_SPEED = 2e8  # of a product of sparse points
-SEARCH_SPEED = 3e9  # of the prices that active sets compute
+SEARCH_SPEED = 2.5e8  # of the triangular factors of active sets
 EACH = 2e-4  # seconds for a point whatever its size
+ROUNDS = 10  # times that the residual of a point is priced against all points
 
 
 def product_seconds(U: Points) -> float:
@@ -31,17 +32,28 @@ def product_seconds(U: Points) -> float:
     return min(dense, float(counts @ counts) / SPARSE_SPEED)
 
 
-def rest_seconds(n_left: int, U: Points) -> float:
-    """To decide ``n_left`` of the points, each by an active set of up to as many steps as there are dimensions, priced over all points."""
-    m, n = U.shape
-    entries = U.nnz if sp.issparse(U) else m * n
-    return n_left * (EACH + min(m, n) * entries / SEARCH_SPEED)
+def rest_seconds(left: BoolArray, U: Points) -> float:
+    """To decide the points that are ``left``, each by an active set.
+
+    Dense points are priced against all others. The larger the share of points that no product proves, the deeper inside the cone they lie,
+    and the larger the part of all dimensions that their active sets take. A sparse point meets the points that share a coordinate with it
+    once for each step, of which it takes at most as many as it has coordinates.
+    """
+    n_left, (m, n) = int(left.sum()), U.shape
+    steps = min(m, n) * n_left / max(m, 1)
+    dense = n_left * (EACH + ROUNDS * m * n / DENSE_SPEED + steps * steps * n / SEARCH_SPEED)
+    if not sp.issparse(U):
+        return dense
+    sizes = np.diff(U.indptr)
+    counts = np.bincount(U.indices, minlength=n).astype(np.float64)
+    met = np.add.reduceat(np.append(counts[U.indices], 0.0), U.indptr[:-1]) * (sizes > 0)
+    return min(dense, float((EACH + met * sizes / SPARSE_SPEED)[left].sum()))
 
 
-def warn_of_rest(n_left: int, U: Points) -> None:
+def warn_of_rest(left: BoolArray, U: Points) -> None:
     """Say beforehand that what the product did not decide takes long."""
     instead = "a quick cone leaves them open, and max_rays=... asks for an epsilon-cone of few rays (Cone.approximate)"
-    warn_if_long(rest_seconds(n_left, U), f"deciding the {n_left} of {U.shape[0]} points that are left", instead)
+    warn_if_long(rest_seconds(left, U), f"deciding the {int(left.sum())} of {U.shape[0]} points that are left", instead)
 
 
 def warn_if_long(seconds: float, work: str, instead: str) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._linalg import combination_rows, pair_distances, residuals
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points
-from conecollapse.certificates import Certificate, Vectors, Witnesses
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Sparse
+from conecollapse.certificates import Certificate, Support, Vectors, Witnesses
 from conecollapse.geometry.certified.settle import Settled
 
 
@@ -77,7 +77,7 @@ class Proof:
         rest = np.setdiff1d(np.arange(len(rays)), np.concatenate([without, *(family.of for family in placed)]))
         dense = witness | settled.witness
         if len(rest):
-            placed += (Vectors(rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim)),)
+            placed += in_least_room(rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim))
         return cls(
             rays=rays,
             rays_only=np.isin(rays, list(settled.weak)),
@@ -112,12 +112,26 @@ class Proof:
             dim=self.dim,
             rays=leaders[self.rays],
             leader=leader,
-            coefficients=coefficients,
+            coefficients=narrow(coefficients),
             rays_only=self.rays_only,
             separated=leaders[self.separated],
-            witnesses=self.witnesses,
+            witnesses=tuple(replace(f, F=narrow(f.F)) if isinstance(f, Support) else f for f in self.witnesses),
             open=np.isin(self.rays, self.open),
         )
+
+
+def narrow(M: Sparse) -> Sparse:
+    """The CSR array with indices of 32 bits where these are enough."""
+    dtype = np.int32 if max(*M.shape, M.nnz) <= np.iinfo(np.int32).max else np.int64
+    return sp.csr_array((M.data, M.indices.astype(dtype, copy=False), M.indptr.astype(dtype, copy=False)), shape=M.shape)
+
+
+def in_least_room(of: IntArray, G: FloatArray) -> tuple[Vectors, ...]:
+    """Witnesses as vectors: those that float32 holds exactly in float32, the others in float64."""
+    single = G.astype(np.float32)
+    fits = (single == G).all(axis=1)
+    halves = (Vectors(of[fits], single[fits]), Vectors(of[~fits], G[~fits]))
+    return tuple(family for family in halves if len(family.of))
 
 
 def single_ray(u: FloatArray) -> Proof:

@@ -26,6 +26,7 @@ BELOW_TOL = 0.999  # a residual must stay below tol by this factor
 SPARE = 0.995  # a weak ray's own proven distance may fall short of tol by half of what a checker grants
 STRICT = 1 + 2e-6  # where it is that of another point, a checker grants nothing and adds a millionth
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
+GRID = 2.0**-22  # unit functionals and shifts of at most 1 in steps of this have differences that float32 holds exactly
 PRODUCT_ENTRIES = 2**20  # entries of a block of products: 8 MiB, of which every thread has one
 
 
@@ -46,9 +47,11 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
 
     On the slice ``q = u / sums`` a shift by ``t`` is ``a - t``: with t between the second largest value and the point's own,
     ``g = a - t`` has the signs a witness needs. Half-way is safest against rounding; where that is too short for ``tol``, t is
-    taken just above the second largest.
+    taken just above the second largest. Where 22 binary digits of a are enough, g has no more than float32 holds, so that a certificate
+    can store it in half the room.
     """
     A = A / np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
+    needed = CLEAR * tol + 4 * (U.shape[1] + 2) * EPS
     G = np.empty_like(A)
     proven = np.zeros(len(A), bool)
     step = max(1, PRODUCT_ENTRIES // U.shape[0])
@@ -56,14 +59,18 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     def work(first: int, last: int) -> None:
         for a in range(first, last, step):
             rows = slice(a, min(a + step, last))
-            G[rows], proven[rows] = _shift(A[rows], own[rows], U, sums, CLEAR * tol + 4 * (U.shape[1] + 2) * EPS)
+            G[rows], proven[rows] = _shift(np.round(A[rows] / GRID) * GRID, own[rows], U, sums, needed, GRID)
+            again = a + np.flatnonzero(~proven[rows])
+            if len(again):
+                G[again], proven[again] = _shift(A[again], own[again], U, sums, needed)
 
     with serial_blas():
         for_ranges(work, len(A), smallest=16)
     return G, proven
 
 
-def _shift(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, needed: float) -> tuple[FloatArray, BoolArray]:
+def _shift(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, needed: float, grid: float = 0.0) -> tuple[FloatArray, BoolArray]:
+    """`confirm` for some rows; with a ``grid`` the shifts are rounded up to multiples of it."""
     values = np.asarray((U @ A.T).T) if sp.issparse(U) else A @ U.T
     here = np.arange(len(values))
     lead = values[here, own] / sums[own]
@@ -72,6 +79,7 @@ def _shift(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, needed: fl
     tight = least_shift(values, second, sums, A.shape[1])
     G, proven = np.empty_like(A), np.zeros(len(A), bool)
     for t in (np.maximum((lead + second) / 2, tight), tight):
+        t = np.ceil(t / grid) * grid if grid else t
         shifted = A - t[:, None]
         distance = (lead - t) * sums[own] / np.maximum(row_norms(shifted), EPS)
         G[~proven] = shifted[~proven]

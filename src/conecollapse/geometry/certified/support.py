@@ -98,7 +98,7 @@ def prove_sparse(U: Sparse, tol: float, progress: Progress = None, *, effort: Ef
         progress("supports", int(sure.sum()), m)
     small = Decisions()
     if effort == "exact":
-        warn_of_rest(int(undecided.sum()), U)
+        warn_of_rest(undecided, U)
         small = _small_problems(lists, np.flatnonzero(undecided), np.ones(m, bool), tol)
         sure[list(small.functional)] = True
         retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
