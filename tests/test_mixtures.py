@@ -130,6 +130,17 @@ def test_the_objective_never_rises_and_held_components_stay():
     assert degrees(model.components_[:1], H[1:2]).max() < 1e-4
 
 
+def test_minimum_volume_of_counts_never_raises_its_objective_and_finds_the_components():
+    rng = np.random.default_rng(11)
+    H = rng.dirichlet(np.full(20, 1.0), 3)
+    X = rng.poisson(rng.dirichlet(np.full(3, 0.3), 60) @ H * 500).astype(float)
+    model = MinVolumeNMF(3, loss="kullback-leibler").fit(X)
+    assert degrees(model.components_, H).max() < 12
+    assert (np.diff(model.history_) <= 1e-12).all()
+    np.testing.assert_allclose(model.transform(X), model.embedding_)
+    assert model.verify(X).largest_residual <= model.cone_.tol
+
+
 def test_scale_of_samples_and_of_the_table_and_their_order_change_no_direction():
     X, _, _ = mixtures(np.random.default_rng(4), noise=0.02)
     one = MinVolumeNMF(3, tol=1e-9, max_iter=2000).fit(X)
@@ -252,6 +263,8 @@ def test_what_cannot_be_unmixed_is_refused_in_one_sentence(model, r, X, message)
         (SeparableNMF(2, scaling="unit"), r"scaling must be one of auto, raw, sum, length; got 'unit'"),
         (SeparableNMF(2, points="pixels"), r"points must be samples or features; got 'pixels'"),
         (SeparableNMF(2, outliers=0.9), r"outliers must be 'auto' or a share of the samples from 0 to 0\.5; got 0\.9"),
+        (MinVolumeNMF(2, loss="poisson"), r"loss must be one of frobenius, kullback-leibler; got 'poisson'"),
+        (MinVolumeNMF(2, loss="kullback-leibler", fixed_components=BASE[:1]), r"fixed_components are for loss='frobenius'"),
         (MinVolumeNMF(2, volume=-1), r"volume must be a number above 0; got -1"),
         (MinVolumeNMF(2, fixed_components=np.ones((3, 7))), r"fixed_components has shape \(3, 7\); expected at most n_components = 2 rows"),
         (MinVolumeNMF(2, fixed_components=np.ones((1, 6))), r"and 7 columns"),

@@ -11,10 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
+from conecollapse._iterate import TOL, Stopping
 from conecollapse._linalg import as_dense
-from conecollapse._types import FloatArray, Points
+from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.estimators._mixture import MixtureNMF, stacked
+from conecollapse.factorization.minvolume_kl import TOL as COUNTS_TOL
+from conecollapse.factorization.minvolume_kl import VOLUME as COUNTS_VOLUME
+from conecollapse.factorization.minvolume_kl import unmix_counts
 from conecollapse.factorization.mixtures import STARTS, VOLUME, Mixture, equally_long, unmix
+from conecollapse.factorization.mu import LOSSES, encode_divergence
 from conecollapse.geometry.chosen import chosen_cone
 from conecollapse.tables import Table
 
@@ -31,21 +36,26 @@ class MinVolumeNMF(MixtureNMF):
     ----------
     n_components : int
         How many components; at most the rank of X.
+    loss : {"frobenius", "kullback-leibler"}
+        The squared error, or the divergence for counts.
     volume : "auto" or float
         What a unit of the logarithm of the volume is worth, in units of the noise: :math:`\lambda` is this number times the sum of the
-        squared singular values r + 1 to 2 r of the scaled samples. "auto" is 0.3. Larger values give a tighter cone.
+        squared singular values r + 1 to 2 r of the scaled samples. "auto" is 0.3. With
+        the divergence it is this number times the divergence for each component, and "auto" is 0.003. Larger values give a tighter cone.
     n_starts : int
-        Starts that are tried on a part of the samples, up to five; the one with the smallest objective goes on with all samples.
+        Starts that are tried on a part of the samples, up to five; the one with the smallest objective goes on with all samples. The
+        divergence starts from NNDSVD and from the components of least squares.
     outliers : float or "auto"
-        Share of the samples to leave out because they fit no mixture: those furthest, relative to their length, from the best
-        r-dimensional subspace. "auto" leaves out those that stand out.
+        Share of the samples to leave out because they fit no mixture: those furthest from the best r-dimensional
+        subspace. "auto" leaves out those that stand out.
     sum_to_one : bool
         Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
         The brightness of a sample is then no part of its abundances.
     fixed_components : (k, n_features) array, optional
-        Known components, which are held; they come first.
-    tol : float
-        Relative change of the objective in an iteration that ends the run, three times in a row.
+        Known components, which are held; they come first. Only with the squared error.
+    tol : "auto" or float
+        Relative change of the objective in an iteration that ends the run (three times in a row, for the squared error). "auto" is 1e-5,
+        and 3e-4 with the divergence: counts that are fitted longer than their noise supports lose components again.
     max_iter : int
         Most iterations with all samples.
     verbose : bool
@@ -59,7 +69,7 @@ class MinVolumeNMF(MixtureNMF):
         The components, largest total abundance first (held ones before the others). All have the median length
         of the samples.
     embedding_ : (n_samples, r) array
-        Abundances of the samples: the least-squares solution over `components_`.
+        Abundances of the samples over `components_`, by least squares or by the divergence.
     residuals_ : (n_samples,) array
         Distance of each sample from the cone of the components, as a share of its length.
     cone_ : Cone
@@ -70,11 +80,13 @@ class MinVolumeNMF(MixtureNMF):
     volume_ : float
         The number that ``volume`` stands for.
     noise_ : float
-        Share of the squared norm that lies in singular values r + 1 to 2 r: about the noise that moves the components.
+        Share of the squared norm that lies in singular values r + 1 to 2 r: about the noise that moves the components. With the
+        divergence, its share of the sum of X.
     start_ : str
         The start that led to the smallest objective.
     history_ : array
-        The objective with all samples at the start and after every iteration, as a share of ``|X|^2``. It never rises.
+        The objective with all samples at the start and after every iteration, as a share of ``|X|^2`` (of the sum of X
+        for the divergence). It never rises.
     n_iter_, converged_, status_ : int, bool, str
         How the run ended, the last as a sentence.
     reconstruction_err_, relative_err_ : float
@@ -92,10 +104,11 @@ class MinVolumeNMF(MixtureNMF):
     True
     """
 
+    loss: str = "frobenius"
     volume: Any = "auto"
     n_starts: int = 2
     fixed_components: Any = None
-    tol: float = 1e-5
+    tol: Any = "auto"
     max_iter: int = 300
     verbose: bool = False
     callback: Any = None
@@ -115,21 +128,27 @@ class MinVolumeNMF(MixtureNMF):
         return self
 
     def _unmixed(self, points: Points) -> Mixture:
-        volume = VOLUME if isinstance(self.volume, str) and self.volume == "auto" else check_positive(self.volume, "volume")
+        if self.loss not in LOSSES:
+            raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+        is_squared = self.loss == "frobenius"
+        volume = _number(self.volume, "volume", VOLUME if is_squared else COUNTS_VOLUME)
+        stopping: Stopping = {
+            "tol": _number(self.tol, "tol", TOL if is_squared else COUNTS_TOL),
+            "max_iter": check_count(self.max_iter, "max_iter"),
+            "callback": self._told,
+        }
         starts = min(check_count(self.n_starts, "n_starts"), len(STARTS))
-        if not (isinstance(self.tol, (int, float, np.integer, np.floating)) and 0 <= self.tol < np.inf):
-            raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
-        return unmix(
-            points,
-            self.n_components,
-            volume=volume,
-            n_starts=starts,
-            held=self._held(),
-            left_out=self.outliers_,
-            tol=self.tol,
-            max_iter=check_count(self.max_iter, "max_iter"),
-            callback=self._told,
-        )
+        held = self._held()
+        if is_squared:
+            return unmix(points, self.n_components, volume=volume, n_starts=starts, held=held, left_out=self.outliers_, **stopping)
+        if held is not None:
+            raise InvalidInputError("fixed_components are for loss='frobenius'; leave them out, or change the loss.")
+        return unmix_counts(points, self.n_components, volume=volume, left_out=self.outliers_, **stopping)
+
+    def _abundances(self, table: Table) -> AnyArray:
+        if self.loss == "frobenius":
+            return super()._abundances(table)
+        return encode_divergence(table, self._H.astype(table.dtype))
 
     def _told(self, n_iter: int, objective: float) -> object:
         if self.verbose and n_iter % 10 == 0:
@@ -151,7 +170,7 @@ class MinVolumeNMF(MixtureNMF):
         result = found.result
         self.history_ = result.history / result.scale
         self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status
-        if not result.converged and self.tol > 0:
+        if not result.converged:
             warnings.warn(f"MinVolumeNMF {result.status}.", ConvergenceWarning, stacklevel=3)
 
     @staticmethod
@@ -160,3 +179,7 @@ class MinVolumeNMF(MixtureNMF):
 
     def _cone_points(self, table: Table) -> Points:
         return stacked(self._H, self._samples(table))
+
+
+def _number(value: Any, name: str, automatic: float) -> float:
+    return automatic if isinstance(value, str) and value == "auto" else check_positive(value, name)

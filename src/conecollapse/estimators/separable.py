@@ -40,8 +40,8 @@ class SeparableNMF(MixtureNMF):
     points : {"samples", "features"}
         What is chosen.
     outliers : float or "auto"
-        Share of the points to leave out of the choice because they fit no mixture: those furthest, relative to their length, from the best
-        r-dimensional subspace. "auto" leaves out those that stand out.
+        Share of the points to leave out of the choice because they fit no mixture: those furthest from the best r-dimensional
+        subspace. "auto" leaves out those that stand out.
     sum_to_one : bool
         Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
         The brightness of a sample is then no part of its abundances.

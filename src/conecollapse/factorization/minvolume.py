@@ -23,7 +23,7 @@ from typing import Unpack
 
 import numpy as np
 
-from conecollapse._iterate import Stopping, iterate
+from conecollapse._iterate import TOL, Stopping, iterate
 from conecollapse._kernels import kernel
 from conecollapse._types import FloatArray
 from conecollapse.factorization.compressed import Compressed
@@ -61,7 +61,7 @@ def minvolume(
 ) -> Factorization:
     """``X ~ W H`` from the components H >= 0, of which the first ``n_held`` stay as they are; rows of H are scaled to sum one."""
     H = H / H.sum(axis=1, keepdims=True)
-    tol = stopping.pop("tol", 1e-5)
+    tol = stopping.pop("tol", TOL)
     delta = volume_scale(H) if delta is None else delta
     eye = np.eye(len(H))
 

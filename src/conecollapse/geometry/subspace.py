@@ -9,13 +9,14 @@ import scipy.linalg
 import scipy.sparse.linalg as spla
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import row_norms, unit_rows
+from conecollapse._linalg import row_norms, scaled_rows, unit_rows
 from conecollapse._types import BoolArray, FloatArray, Points
 
 SMALL_SIDE = 1000  # coordinates or points up to which the whole Gram matrix is decomposed
 FAR = 4.0  # robust standard deviations, on a logarithmic scale, beyond which "auto" leaves a point out
 NORMAL = 1.4826  # a median absolute deviation, times this, is the standard deviation of normal numbers
-ROUNDS = 2  # of leaving out and fitting the subspace again
+LONG = 2.0  # median lengths that a point counts for at most
+ROUNDS = 3  # of leaving out and fitting the subspace again
 MOST = 0.5  # share of the points that may be left out
 
 
@@ -37,11 +38,11 @@ def best_subspace(Q: Points, r: int) -> FloatArray:
 
 
 def outlying(points: Points, r: int, outliers: Any) -> BoolArray:
-    """Which points fit no mixture of r components: those furthest, relative to their length, from the best r-dimensional subspace.
+    """Which points fit no mixture of r components: those furthest from the best r-dimensional subspace.
 
     ``outliers`` is the share of the points to leave out, or "auto": those whose distance stands out from the bulk of distances by more
-    than `FAR` robust standard deviations. The subspace is that of unit points, so that no bright point draws it, and is fitted again
-    without what was left out. Zero points fit everything.
+    than `FAR` robust standard deviations. Points longer than `LONG` times the median length are shortened to that, so that no bright
+    point draws the subspace; it is fitted again without what was left out. Zero points fit everything.
     """
     n = points.shape[0]
     away = np.zeros(n, bool)
@@ -50,9 +51,10 @@ def outlying(points: Points, r: int, outliers: Any) -> BoolArray:
     share = _checked(outliers)
     U, lengths = unit_rows(points)
     filled = lengths > 0
+    Q = scaled_rows(U, np.minimum(lengths / float(np.median(lengths[filled])), LONG))
     for _ in range(ROUNDS):
-        V = best_subspace(U[filled & ~away], r)
-        squares = np.maximum(row_norms(U) ** 2 - row_norms(np.asarray(U @ V)) ** 2, 0.0)
+        V = best_subspace(Q[filled & ~away], r)
+        squares = np.maximum(row_norms(Q) ** 2 - row_norms(np.asarray(Q @ V)) ** 2, 0.0)
         distance = np.where(filled, np.sqrt(squares), 0.0)
         away = _standing_out(distance, filled) if share is None else _furthest(distance, share)
     return away
