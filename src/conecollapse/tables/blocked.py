@@ -240,14 +240,16 @@ class FilledRows(BlockedTable):
         super().__init__((len(indices), table.shape[1]), table.dtype, 0, bounds, is_sparse=table.is_sparse)
 
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
-        others = [None] * self.n_blocks if pieces is None else pieces
-        return self.table.visit(_on_rows, list(zip(self._chosen, others, strict=True)), (work, shared), stage=stage)
+        return self.table.visit(_on_rows, self._with(pieces), (work, shared), stage=stage)
 
     def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
         return iter(self.visit(work, None, shared, stage=stage)[first:])
 
     def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
         return reduce(combine, self.visit(work, None, shared, stage=stage))
+
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> Held:
+        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage, keep=keep)
 
     def blocks(self) -> Iterator[Points]:
         return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))
@@ -259,6 +261,10 @@ class FilledRows(BlockedTable):
 
     def divided(self, unit: float) -> FilledRows:
         return FilledRows(self.table.divided(unit), self.indices)
+
+    def _with(self, pieces: Sequence[Any] | None) -> list[tuple[IntArray, Any]]:
+        """The rows of each block with its piece."""
+        return list(zip(self._chosen, [None] * self.n_blocks if pieces is None else pieces, strict=True))
 
     @property
     def _chosen(self) -> list[IntArray]:
