@@ -32,7 +32,7 @@ def prove_dense(U: FloatArray, tol: float, progress: Progress = None, *, effort:
     if known is None:
         lead, by_product, offset = _lead_in_own_direction(frame, U, tol, progress)
         led = np.flatnonzero(by_product)
-        families: tuple[Metric, ...] = (Metric(led, frame.T, frame.centre, offset[led]),)
+        families: tuple[Metric, ...] = (Metric(led, frame.T.astype(np.float32), frame.centre, offset[led]),)
         status = np.where(lead, RAY, UNDECIDED)
     else:
         lead = by_product = known.sure

@@ -27,8 +27,8 @@ class Frame:
 
     sums: FloatArray  # (m,) p.u of each unit point
     centre: FloatArray  # (n,)
-    T: FloatArray  # (n, d)
-    scale: FloatArray  # (d,) lengths of the columns of T, which are orthogonal
+    T: FloatArray  # (n, d), numbers that float32 holds
+    scale: FloatArray  # (d,) lengths of the columns of T, which are orthogonal, both to within float32
     spread: float  # root mean square of |q - centre| relative to |q|: how many digits centring costs
     lifted: FloatArray  # (m, 1 + d), the constant LIFT before z: affine combinations of z are linear in these
     single: AnyArray  # (m, d), z in float32
@@ -54,7 +54,9 @@ class Frame:
         V = V[:, keep] if n <= m else (Q.T @ W[:, keep]) / np.sqrt(variance)
         scale = (variance / variance[-1:]) ** -power
         scale /= np.sqrt((variance * scale**2).sum() / m)  # the root mean square of |z| is 1
-        T = V * scale
+        # rounded here, T costs a certificate half the room and all that follows is about the T that is stored; |T z| changes by at most
+        # sqrt(d) roundoffs of float32, since the columns are orthogonal
+        T = (V * scale).astype(np.float32).astype(np.float64)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
         lifted = np.empty((m, 1 + len(scale)))
         lifted[:, 0] = LIFT
