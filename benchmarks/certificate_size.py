@@ -78,12 +78,10 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(machine())
-    print(
-        f"{'exact' if options.exact else 'quick'} cones; file, memory (rays and certificate) and certificate alone are divided by the bytes of the points"
-    )
+    effort = "exact" if options.exact else "quick"
+    print(f"{effort} cones. Over the bytes of the points: file, memory (rays and certificate), certificate.")
     print("| points | size | rays | open | MB | file | memory | certificate | witnesses |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    effort = "exact" if options.exact else "quick"
     with tempfile.TemporaryDirectory() as folder:
         for name, (m, n) in MADE.items():
             measure(name, np.random.default_rng(0).random((m, n)), effort, Path(folder))
