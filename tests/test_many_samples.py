@@ -11,10 +11,12 @@ from conecollapse import GraphCCNMF, InvalidInputError, SlowWarning
 from conecollapse._threads import limit_threads
 from conecollapse.affinity import KNN, knn_graph, neighbors, sketch
 from conecollapse.affinity.cells import cell_neighbors, random_samples
+from conecollapse.affinity.graphs import normalized
 from conecollapse.affinity.neighbors import exact, nearest
+from conecollapse.affinity.spectrum import leading_eigenpairs
 from conecollapse.blocks import open_table
 from conecollapse.metrics import adjusted_rand_score, purity_score
-from conecollapse.tables import as_table
+from conecollapse.tables import DiffusedTable, as_table
 
 X, y = clusters(np.random.default_rng(0), sizes=(90, 80, 70), n_features=20)
 WITH_ZEROS = X.copy()
@@ -94,6 +96,22 @@ def test_a_diffusion_that_is_applied_gives_the_clusters_of_one_that_is_formed(we
     applied = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
     np.testing.assert_array_equal(applied.labels_, formed.labels_)
     np.testing.assert_allclose(applied.components_, formed.components_, rtol=0.05, atol=0.05 * formed.components_.max())
+
+
+def test_a_graph_in_blocks_is_the_graph(monkeypatch):
+    """To the last bit, by any number of threads: the diffusion, and the eigenvalues."""
+    N = normalized(knn_graph(np.random.default_rng(0).random((700, 3)), 4))
+    B = np.random.default_rng(1).standard_normal((700, 5)).astype(np.float32)
+
+    def measured():
+        return DiffusedTable(N, 0.6, dtype=np.float32).solve(B), *leading_eigenpairs(N, 4, np.random.default_rng(0))
+
+    whole = measured()
+    monkeypatch.setattr("conecollapse._linalg.BLOCK_ROWS", 90)
+    for n_jobs in (1, 2):
+        with limit_threads(n_jobs):
+            for part, expected in zip(measured(), whole, strict=True):
+                np.testing.assert_array_equal(part, expected)
 
 
 @quiet

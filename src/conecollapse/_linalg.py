@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -12,6 +14,7 @@ _PROJECTION_SEED = 0x5EED  # any fixed direction in general position serves; fix
 _ROUNDING = 1e-14
 FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of squares below this have lost digits to underflow
 TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
+BLOCK_ROWS = 8192  # of a sparse matrix that are multiplied at once
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
 
 
@@ -185,3 +188,24 @@ def residuals(U: Points, rows: IntArray, H: Sparse, rays: Points, block: int = 4
         piece = rows[start : start + block]
         out[start : start + block] = row_norms(U[piece] - H[piece] @ rays)
     return out
+
+
+class RowBlocks:
+    """A large sparse matrix in blocks of rows, so that products run on the threads in force and their results stay in the cache.
+
+    A row of a product is summed in the same order for any number of threads.
+    """
+
+    def __init__(self, N: Sparse) -> None:
+        n = N.shape[0]
+        self.rows = [slice(a, min(a + BLOCK_ROWS, n)) for a in range(0, n, BLOCK_ROWS)]
+        self.blocks = [N[rows] for rows in self.rows] if len(self.rows) > 1 else [N]
+
+    def each(self, work: Callable[[Sparse, slice], None]) -> None:
+        """``work(block, rows)`` for every block, where ``rows`` are its place in the matrix."""
+
+        def some(start: int, stop: int) -> None:
+            for k in range(start, stop):
+                work(self.blocks[k], self.rows[k])
+
+        for_ranges(some, len(self.blocks))

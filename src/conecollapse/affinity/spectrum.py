@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from conecollapse._linalg import RowBlocks
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, Sparse
 
@@ -42,10 +43,11 @@ def leading_eigenpairs(N: Sparse, k: int, rng: np.random.Generator) -> tuple[Flo
 def _chebyshev_iteration(N: Sparse, k: int, width: int, rng: np.random.Generator) -> tuple[FloatArray, AnyArray]:
     """Filtered subspace iteration with a block of so many columns."""
     n = N.shape[0]
+    blocks = RowBlocks(N)
     Q = np.linalg.qr(rng.standard_normal((n, width)).astype(np.float32))[0]
     damped, values = 0.0, np.full(width, np.inf)
     for _ in range(ROUNDS):
-        Q = np.linalg.qr(_filter(N, Q, damped))[0]
+        Q = np.linalg.qr(_filter(blocks, Q, damped))[0]
         H = Q.T @ (N @ Q)
         new, U = np.linalg.eigh((H + H.T) / 2)
         new, Q = new[::-1].astype(np.float64), Q @ U[:, ::-1]
@@ -56,10 +58,22 @@ def _chebyshev_iteration(N: Sparse, k: int, width: int, rng: np.random.Generator
     return np.minimum(values[:k], 1.0), Q[:, :k].astype(np.float64)
 
 
-def _filter(N: Sparse, Q: AnyArray, damped: float) -> AnyArray:
+def _filter(N: RowBlocks, Q: AnyArray, damped: float) -> AnyArray:
     """The Chebyshev polynomial of N that is at most 1 on [-1, damped], applied to Q."""
     half, middle = np.float32((damped + 1) / 2), np.float32((damped - 1) / 2)
-    before, now = Q, (N @ Q - middle * Q) / half
+    before, now = Q.copy(), np.empty_like(Q)
+
+    def first(block: Sparse, rows: slice) -> None:
+        now[rows] = (block @ Q - middle * Q[rows]) / half
+
+    def further(block: Sparse, rows: slice) -> None:  # the new vectors take the place of those before the last
+        product = block @ now
+        product -= middle * now[rows]
+        product *= 2 / half
+        np.subtract(product, before[rows], out=before[rows])
+
+    N.each(first)
     for _ in range(DEGREE - 1):
-        before, now = now, 2 * (N @ now - middle * now) / half - before
-    return np.asarray(now)
+        N.each(further)
+        before, now = now, before
+    return now

@@ -7,13 +7,13 @@ solves with it to full precision in a number of sparse products that does not gr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import as_dense
+from conecollapse._linalg import RowBlocks, as_dense
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables.protocol import Table
 
@@ -102,17 +102,26 @@ class DiffusedTable(Table):
         B = np.asarray(B, self.dtype)
         step, inertia = self.coefficients
         Y = step[0] * B
-        change = Y.copy()
+        change, new = Y.copy(), np.empty_like(Y)
         for omega, beta in zip(step[1:], inertia[1:], strict=True):
-            residual = self.N @ Y  # then B - Y + damping N Y, in place
-            residual *= self.damping
-            residual -= Y
-            residual += B
-            residual *= omega
-            change *= beta
-            change += residual
-            Y += change
+            self._blocks.each(partial(self._step, B, Y, change, new, omega, beta))
+            Y, new = new, Y
         return np.maximum(Y, 0, out=Y) if B.size and B.min() >= 0 else Y
+
+    def _step(self, B: AnyArray, Y: AnyArray, change: AnyArray, new: AnyArray, omega: float, beta: float, N: Sparse, rows: slice) -> None:
+        """Some rows of one step: the change is ``beta change + omega (B - Y + damping N Y)``."""
+        residual = N @ Y
+        residual *= self.damping
+        residual -= Y[rows]
+        residual += B[rows]
+        residual *= omega
+        change[rows] *= beta
+        change[rows] += residual
+        np.add(Y[rows], change[rows], out=new[rows])
+
+    @cached_property
+    def _blocks(self) -> RowBlocks:
+        return RowBlocks(self.N)
 
     def unscaled_times(self, B: AnyArray) -> AnyArray:
         """``(I - damping N)^-1 B`` applied to the base, before rows are scaled."""
