@@ -42,6 +42,8 @@ def here(tmp_path, monkeypatch):
     scipy.io.mmwrite("words.mtx", sp.coo_array(words))
     pd.DataFrame(X, index=pd.Index(samples, name="sample")).to_csv("trusted.csv")
     pd.DataFrame(X[:2, ::-1] + np.eye(2, 24), index=pd.Index(["n0", "n1"], name="sample"), columns=range(24)[::-1]).to_csv("new.csv")
+    np.save("cube.npy", (np.linspace(0, 1, 20)[:, None] * X[0] + np.linspace(1, 0, 20)[:, None] * X[5]).reshape(4, 5, 24))
+    np.savetxt("wavelengths.txt", np.arange(24.0))
     np.save("faces.npy", np.kron(np.eye(2), np.ones((6, 10))) + 0.1 * rng.random((12, 20)))
     return tmp_path
 

@@ -21,6 +21,7 @@ from conecollapse.cli.novelty import novelty
 from conecollapse.cli.rays import rays
 from conecollapse.cli.reproduce import reproduce
 from conecollapse.cli.terminal import note, say, show_note
+from conecollapse.cli.unmix import unmix
 from conecollapse.cli.verify import verify
 
 
@@ -46,7 +47,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, cluster, rays, novelty, verify, reproduce, bench):
+for command in (demo, cluster, rays, unmix, novelty, verify, reproduce, bench):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 

@@ -35,7 +35,7 @@ def novelty(
     from conecollapse.runs.novelty import check_place, judge, save_judgement
 
     place = options.out_folder(out, new, "novelty.csv")
-    share = _share(contamination)
+    share = options.share(contamination, "--contamination", "a number above 0 and at most 0.5")
     check_place(place, force=force)
     with working(f"reading {trusted.name}"):
         found = judge(
@@ -70,17 +70,3 @@ def _say(found: Any, name: str, place: Path) -> None:
     if len(order) > SHOWN:
         say(f"  and {len(order) - SHOWN} more")
     say(f"results in {place}")
-
-
-def _share(text: str) -> str | float:
-    from conecollapse._errors import InvalidInputError
-
-    if text == "auto":
-        return "auto"
-    try:
-        share = float(text)
-    except ValueError:
-        share = float("nan")
-    if not 0 < share <= 0.5:
-        raise InvalidInputError(f"--contamination takes a number above 0 and at most 0.5, or auto; got {text!r}.")
-    return share

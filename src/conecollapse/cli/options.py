@@ -53,6 +53,19 @@ def clusters(text: str) -> int | Literal["auto"]:
     return int(text)
 
 
+def share(text: str, option: str, limits: str) -> float | Literal["auto"]:
+    """A share between 0 and 1, or "auto"; ``limits`` says in words which shares the option takes, and the library checks them."""
+    if text == "auto":
+        return "auto"
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise InvalidInputError(f"{option} takes {limits}, or auto; got {text!r}.")
+    return number
+
+
 def out_folder(out: Path | None, file: Path, what: str) -> Path:
     """Where the results go: as asked, or here, named after the file."""
     return out if out is not None else Path(f"{stem(file) or file.name}-{what}")

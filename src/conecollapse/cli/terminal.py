@@ -21,13 +21,21 @@ from conecollapse.io.plain import plain
 
 PROGRESS_AFTER = 2.0  # seconds of work before progress is shown
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
-ARGUMENTS = ("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "prove", "data", "tol", "force")
+ARGUMENTS = (
+    *("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "prove", "data", "tol", "force"),
+    *("contamination", "locality", "outliers", "bands"),
+)
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}  # that set these arguments of the library
 OPTIONS |= {"n_components": "-k", "download": "conecollapse datasets fetch"}
 ARGUMENT = re.compile(rf'\b({"|".join(OPTIONS)})\b(?:=("\w+"|True|False|\.\.\.)|(?= must be\b))')
 CONE_STAGES = ("cone", "products", "supports", "search", "settle")  # as the geometry names its steps
 STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
-STAGES |= {"rank": "choosing the number of clusters", "clusters": "clustering", "report": "writing the results"}
+STAGES |= {
+    "rank": "choosing the number of clusters",
+    "clusters": "clustering",
+    "unmixing": "finding the components",
+    "report": "writing the results",
+}
 
 
 def as_options(text: str) -> str:

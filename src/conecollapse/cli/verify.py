@@ -13,7 +13,7 @@ from conecollapse.cli.terminal import say, say_json, working
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="A folder that cluster or rays wrote.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="A folder that cluster, rays or unmix wrote.", show_default=False)],
     data: Annotated[Path | None, typer.Option(help="The data, if it was moved.")] = None,
     tol: Annotated[float | None, typer.Option(help="Tolerance to check the proof against; by default its own.")] = None,
     as_json: options.Json = False,

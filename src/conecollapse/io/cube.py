@@ -29,6 +29,7 @@ class Spectra:
     table: TableFile
     shape: tuple[int, int] | None  # (height, width) of the image
     n_clipped: int  # negative values that were set to zero
+    bands: str = "last"  # where the bands of a cube were
 
 
 def read_spectra(
@@ -73,7 +74,7 @@ def read_spectra(
     matrix, count = clipped(matrix) if clip else (matrix, 0)
     X = as_numbers(matrix, path.name)
     why = f"a cube of {size[0]} x {size[1]} pixels and {cube.shape[2]} bands"
-    return Spectra(TableFile(X, None, None, str(path), sha256_of(path), "columns", why), size, count)
+    return Spectra(TableFile(X, None, None, str(path), sha256_of(path), "columns", why), size, count, bands)
 
 
 def check_shape(shape: tuple[int, int] | None, n_samples: int) -> tuple[int, int] | None:

@@ -19,13 +19,15 @@ from conecollapse.certificates import Certificate, Verdict
 from conecollapse.clusters import NO_CLUSTER, cluster_sizes
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile, read_table
+from conecollapse.io.cube import read_spectra
 from conecollapse.io.formulas import original
 from conecollapse.io.reading import same_layout
 from conecollapse.runs.clustering import points
-from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT, LABELS, RAYS
+from conecollapse.runs.folder import CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, FORMAT, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import prepare
 from conecollapse.runs.saving import RAY_COLUMNS, ray_rows
+from conecollapse.runs.unmixing import check_unmixing, is_unmixing, unmixed_points
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,18 @@ class Verification:
     verdict: Verdict
     same_bytes: bool  # whether the file has the same bytes; if False, the bytes differ but the values match
     notes: tuple[str, ...] = ()
+    kind: str = "cluster"  # of the run
 
     def __str__(self) -> str:
-        proven = f"verified: {self.verdict.sentence('features')}"
+        proven = f"verified: {self._unmixed() if self.kind == 'unmix' else self.verdict.sentence('features')}"
         return " ".join([proven, *(f"Note: {note}." for note in self.notes)])
+
+    def _unmixed(self) -> str:
+        far, tol = self.verdict.largest_residual, self.verdict.tol
+        return (
+            f"none of the {self.n_samples} samples is further from the cone of the {self.verdict.n_rays} components than {far:.3g} of its "
+            f"length (tol = {tol:.3g})."
+        )
 
 
 def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None = None) -> Verification:
@@ -74,6 +84,8 @@ def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None =
     facts = _facts(path)
     arrays = _arrays(path)
     cone = _cone(path)
+    if facts["kind"] == "unmix":
+        return _verify_unmixing(path, facts, arrays, cone, data, tol)
     _check_folder(path, facts, arrays, cone)
     source = _source(path, facts, data)
     read = read_table(source, features_in=facts["data"]["features_in"], **same_layout(source, facts["data"]))
@@ -88,7 +100,29 @@ def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None =
         verdict = cone.verify(points(table.X), tol)
     except CertificateError as error:
         raise CertificateError(_named(str(error), read.features)) from error
-    return Verification(str(folder), read.source, read.n_samples, read.n_features, verdict, same_bytes, tuple(notes))
+    return Verification(str(folder), read.source, read.n_samples, read.n_features, verdict, same_bytes, tuple(notes), facts["kind"])
+
+
+def _verify_unmixing(
+    path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone, data: Any, tol: float | None
+) -> Verification:
+    """A run of `unmix`: the files agree, the data has the recorded values, and the certificate holds for components and samples."""
+    check_unmixing(path, facts, arrays, cone)
+    listed = _rows(path / ENDMEMBERS, ["feature"])
+    values = np.array([row[-cone.n_rays :] for row in listed], dtype=object)
+    expected = np.array([[repr(float(value)) for value in column] for column in arrays["components"].T], dtype=object)
+    if [row[0] for row in listed] != arrays["feature_names"].tolist() or values.shape != expected.shape or (values != expected).any():
+        raise CertificateError(f"{ENDMEMBERS} does not list the components of {FACTORS}, with the names of the features.")
+    source, settings = _source(path, facts, data), facts["preparation"]
+    layout = {"features_in": facts["data"]["features_in"], **same_layout(source, facts["data"])}
+    shape = tuple(settings["shape"]) if settings["shape"] is not None else None
+    read = read_spectra(source, shape=shape, bands=settings["bands"], clip=settings["clip"], **layout).table
+    _check_shape(read, facts)
+    _check_values(read, arrays)
+    same_bytes = read.sha256 == facts["data"]["sha256"]
+    notes = () if same_bytes else ("the bytes of the data file changed, but no value did",)
+    verdict = cone.verify(unmixed_points(read.X, arrays, facts), tol)
+    return Verification(str(path), read.source, read.n_samples, read.n_features, verdict, same_bytes, notes, facts["kind"])
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -105,15 +139,18 @@ def _facts(path: Path) -> dict[str, Any]:
         raise RunFolderError(f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); verify it with that version.")
     try:
         wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(facts["data"]["sha256"], str)
-        wanted = wanted and isinstance(facts["preparation"], dict) and facts["kind"] in ("cluster", "rays")
-        wanted = wanted and set(facts["preparation"]) == {"normalize", "tfidf"} and isinstance(facts["preparation"]["tfidf"], bool)
-        wanted = wanted and isinstance(facts["preparation"]["normalize"], str | None)
+        wanted = wanted and isinstance(facts["preparation"], dict) and facts["kind"] in ("cluster", "rays", "unmix")
+        wanted = wanted and (is_unmixing if facts["kind"] == "unmix" else _is_preparation)(facts["preparation"])
         wanted = wanted and all(isinstance(facts["data"][size], int) for size in ("n_samples", "n_features"))
     except (KeyError, TypeError):
         wanted = False
     if not wanted:
         raise RunFolderError(f"{FACTS} in {str(path)!r} is incomplete; it is damaged or was edited.")
     return facts
+
+
+def _is_preparation(said: dict[str, Any]) -> bool:
+    return set(said) == {"normalize", "tfidf"} and isinstance(said["tfidf"], bool) and isinstance(said["normalize"], str | None)
 
 
 def _arrays(path: Path) -> dict[str, AnyArray]:

@@ -1,0 +1,239 @@
+"""`unmix`: from spectra to pure components and abundances, the folder of results, and its verification."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
+from conecollapse._types import AnyArray, FloatArray, Points, Progress
+from conecollapse.estimators import MinVolumeNMF, SeparableNMF
+from conecollapse.geometry.cone import Cone
+from conecollapse.io import TableFile
+from conecollapse.io.cube import BANDS, Spectra
+from conecollapse.io.plain import plain
+from conecollapse.runs.facts import head
+from conecollapse.runs.folder import ABUNDANCES, CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, MAPS, REPORT, check_folder, staged
+from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.run import Interrupted
+from conecollapse.runs.saving import write_csv, wrote_page
+from conecollapse.tables import as_table
+
+METHODS = ("min-volume", "samples")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnmixRun:
+    """Pure components and abundances of the samples of a table.
+
+    Attributes
+    ----------
+    table : TableFile
+    model : MinVolumeNMF or SeparableNMF
+        Fitted.
+    shape : (height, width) or None
+        Of the image whose pixels are the samples.
+    wavelengths : (n_features,) array or None
+    n_clipped : int
+        Negative values that were set to zero when the table was read.
+    bands : str
+        Where the bands of a cube were.
+    parameters, timings : mapping
+    kind : "unmix"
+    """
+
+    table: TableFile
+    model: Any
+    shape: tuple[int, int] | None = None
+    wavelengths: AnyArray | None = None
+    n_clipped: int = 0
+    bands: str = "last"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    kind: str = "unmix"
+
+    @property
+    def maps(self) -> FloatArray | None:
+        """Abundances, then distances, as images (height, width, r + 1); None where the samples are no image."""
+        if self.shape is None:
+            return None
+        values = np.column_stack([self.model.embedding_, self.model.residuals_])
+        return values.reshape(*self.shape, -1)
+
+    @property
+    def unit_of_distance(self) -> str:
+        """What the certificate's distances are shares of."""
+        return "of its length" if self.model.cone_.certificate.weighting == "unit" else "of the longest sample's length"
+
+    def __repr__(self) -> str:
+        return f"UnmixRun({len(self.model.components_)} components of {self.table.n_samples} samples)"
+
+
+def unmix(
+    spectra: Spectra,
+    n_components: int,
+    *,
+    method: str = "min-volume",
+    sum_to_one: bool = False,
+    outliers: float | str = "auto",
+    wavelengths: AnyArray | None = None,
+    progress: Progress = None,
+) -> UnmixRun:
+    """Find the pure components of mixtures, and how much of each is in every sample.
+
+    Parameters
+    ----------
+    spectra : Spectra
+        From `conecollapse.io.cube.read_spectra`.
+    n_components : int
+    method : {"min-volume", "samples"}
+        `MinVolumeNMF`, which needs no pure samples, or `SeparableNMF`, which chooses the purest samples as components.
+    sum_to_one : bool
+        Whether abundances are shares of a sample.
+    outliers : float or "auto"
+        Share of the samples to leave out because they fit no mixture.
+    wavelengths : (n_features,) array, optional
+        Of the features, for the results.
+    """
+    table = spectra.table
+    if method not in METHODS:
+        raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
+    most = min(table.n_samples, table.n_features)
+    if n_components > most:
+        what = "samples" if table.n_samples <= table.n_features else "features"
+        raise InvalidInputError(f"{n_components} components were asked for, but there are only {most} {what}; ask for at most that many.")
+    kind = MinVolumeNMF if method == "min-volume" else SeparableNMF
+    model = kind(n_components, sum_to_one=sum_to_one, outliers=outliers)
+    asked = {"n_components": n_components, "method": method, "sum_to_one": sum_to_one, "outliers": outliers}
+    if progress is not None:
+        progress("unmixing", 0, 1)
+    start = time.perf_counter()
+    model.fit(table.X)
+    timings = {"unmixing": time.perf_counter() - start}
+    return UnmixRun(table, model, spectra.shape, wavelengths, spectra.n_clipped, spectra.bands, asked, timings)
+
+
+def unmix_results(run: UnmixRun) -> dict[str, Any]:
+    """What was found, in numbers."""
+    model, table = run.model, as_table(run.table.X)
+    return {
+        "n_samples": run.table.n_samples,
+        "n_features": run.table.n_features,
+        "n_components": len(model.components_),
+        "relative_error": model.relative_err_,
+        "largest_residual": float(model.residuals_.max()),
+        "median_residual": float(np.median(model.residuals_)),
+        "cone_residual": model.cone_.tol,
+        "mean_abundances": model.embedding_.mean(axis=0),
+        "n_outliers": int(np.sum(model.outliers_)),
+        "n_clipped": run.n_clipped,
+        "n_empty_samples": int((~table.filled).sum()),
+        "n_empty_features": int((~table.filled_columns).sum()),
+        "shape": run.shape,
+    }
+
+
+def save_unmixing(run: UnmixRun, folder: str | os.PathLike[str], write_report: Any = None, *, force: bool = False) -> Path:
+    """Write ``run`` to ``folder``, all of it or nothing: see `conecollapse.runs.folder`."""
+    path = check_folder(folder, force=force)
+    with staged(folder, force=force) as staging:
+        _write_endmembers(staging / ENDMEMBERS, run)
+        if run.maps is None:
+            _write_abundances(staging / ABUNDANCES, run)
+        else:
+            np.save(staging / MAPS, run.maps)
+        np.savez(staging / FACTORS, **_factors(run))
+        run.model.cone_.save(staging / CERTIFICATE)
+        facts = head(run.kind, run.table, path) | {
+            "preparation": {"clip": run.n_clipped > 0, "shape": run.shape, "bands": run.bands},
+            "parameters": dict(run.parameters),
+            "model": {name: value for name, value in run.model.get_params().items() if not callable(value)},
+            "timings": dict(run.timings),
+            "results": unmix_results(run),
+        }
+        (staging / FACTS).write_text(json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        interrupted = not wrote_page(staging / REPORT, run, write_report)
+    if interrupted:
+        raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
+    return path
+
+
+def component_names(run: UnmixRun) -> list[str]:
+    """ "component 0" and so on, or the name of the sample that was chosen."""
+    chosen = getattr(run.model, "ray_indices_", None)
+    if chosen is None or run.table.sample_names is None:
+        return [f"component {k}" for k in range(len(run.model.components_))]
+    return [f"component {k}: {run.table.samples[i]}" for k, i in enumerate(chosen)]
+
+
+def _write_endmembers(path: Path, run: UnmixRun) -> None:
+    heading = ["feature", *([] if run.wavelengths is None else ["wavelength"]), *component_names(run)]
+    columns: list[Any] = [run.table.features.tolist()]
+    columns += [] if run.wavelengths is None else [[repr(float(w)) for w in run.wavelengths]]
+    columns += [[repr(float(v)) for v in row] for row in run.model.components_]
+    write_csv(path, heading, zip(*columns, strict=True))
+
+
+def _write_abundances(path: Path, run: UnmixRun) -> None:
+    heading = ["sample", *component_names(run), "distance"]
+    values = np.column_stack([run.model.embedding_, run.model.residuals_])
+    rows = ([str(name), *(repr(float(v)) for v in row)] for name, row in zip(run.table.samples, values, strict=True))
+    write_csv(path, heading, rows)
+
+
+def _factors(run: UnmixRun) -> dict[str, Any]:
+    return {
+        "sample_names": run.table.samples,
+        "feature_names": run.table.features,
+        "data_hashes": feature_hashes(run.table.X),
+        "components": run.model.components_,
+        "rays": run.model._H,  # the components as the certificate has them, in the data's unit below
+        "unit": np.float64(run.model._unit),
+        "abundances": run.model.embedding_,
+        "residuals": run.model.residuals_,
+        "outliers": np.asarray(run.model.outliers_),
+        **({} if run.wavelengths is None else {"wavelengths": run.wavelengths}),
+    }
+
+
+def is_unmixing(said: dict[str, Any]) -> bool:
+    """Whether run.json says how the data of an unmixing was read."""
+    shape = said.get("shape")
+    is_shape = shape is None or (isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape))
+    return set(said) == {"clip", "shape", "bands"} and isinstance(said["clip"], bool) and said["bands"] in BANDS and is_shape
+
+
+def check_unmixing(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:
+    """The arrays have the shapes that the run and its certificate say, and the certificate claims what the run does."""
+    n, m, r = facts["data"]["n_samples"], facts["data"]["n_features"], cone.n_rays
+    needed = {"components": (r, m), "rays": (r, m), "data_hashes": (m,), "feature_names": (m,), "sample_names": (n,), "unit": ()}
+    for name, shape in needed.items():
+        if name not in arrays or arrays[name].shape != shape:
+            raise RunFolderError(f"{FACTORS} in {str(path)!r} has no {name!r} of shape {shape}; it is damaged or of another run.")
+    claimed = facts["results"] if isinstance(facts.get("results"), dict) else {}
+    if claimed.get("cone_residual") != cone.tol or claimed.get("n_components") != r:
+        raise CertificateError(
+            f"{FACTS} claims {claimed.get('n_components')} components and a distance of {claimed.get('cone_residual')}, but {CERTIFICATE} "
+            f"has {r} and {cone.tol}."
+        )
+    unit = float(arrays["unit"])
+    if not (unit > 0 and np.allclose(arrays["components"], arrays["rays"] * unit, rtol=1e-6, atol=0)):
+        raise CertificateError(f"the components in {FACTORS} are not those that {CERTIFICATE} is about.")
+
+
+def unmixed_points(X: Points, arrays: dict[str, AnyArray], facts: dict[str, Any]) -> Points:
+    """The points of the certificate: the samples, after the components where these are no samples."""
+    unit = float(arrays["unit"])
+    samples = X.astype(np.float64) / unit
+    if facts["parameters"].get("method") == "samples":
+        return samples
+    rays = arrays["rays"].astype(np.float64)
+    return sp.csr_array(sp.vstack([sp.csr_array(rays), samples])) if sp.issparse(samples) else np.vstack([rays, samples])

@@ -1,0 +1,184 @@
+"""``conecollapse unmix``: what it writes, what `verify` refuses, and one sentence for everything that can be wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from conecollapse import CertificateError, InvalidInputError, RunFolderError
+from conecollapse.cli import main
+from conecollapse.io.cube import read_spectra, read_wavelengths
+from conecollapse.report.unmixing import MAP_SIDE, shrunk
+from conecollapse.runs import verify
+
+HEIGHT, WIDTH, BANDS = 6, 5, 8
+PURE = np.array([[5.0, 4, 3, 2, 1, 0.5, 0.2, 0.1], [0.1, 0.2, 0.5, 1, 2, 3, 4, 5]])
+
+
+@pytest.fixture
+def cube(tmp_path, monkeypatch):
+    """Mixtures of two spectra as a cube of 6 x 5 pixels, in ``cube.npy`` of an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    share = np.linspace(0, 1, HEIGHT * WIDTH)[:, None]
+    values = (share * PURE[0] + (1 - share) * PURE[1]).reshape(HEIGHT, WIDTH, BANDS)
+    np.save("cube.npy", values)
+    return values
+
+
+@pytest.fixture
+def run(capsys):
+    def called(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        said = capsys.readouterr()
+        return end.value.code, said.out, said.err
+
+    return called
+
+
+def refused(run, *arguments):
+    code, out, err = run(*arguments)
+    assert code == 1, out
+    assert err.count("\n") == 1
+    assert "this should not have happened" not in err
+    return err
+
+
+def test_a_cube_gives_spectra_maps_a_report_and_a_proof(cube, run, tmp_path):
+    np.savetxt("nm.txt", np.arange(400, 480, 10))
+    code, out, err = run("unmix", "cube.npy", "-k", "2", "--wavelengths", "nm.txt", "--out", "out")
+    assert code == 0, err
+    assert "30 samples, 8 channels, an image of 6 x 5 pixels" in out
+    assert "proven" in out
+    found = pd.read_csv("out/endmembers.csv")
+    assert found.columns.tolist() == ["feature", "wavelength", "component 0", "component 1"]
+    spectra = found[["component 0", "component 1"]].to_numpy().T
+    cosines = spectra @ PURE.T / np.outer(np.linalg.norm(spectra, axis=1), np.linalg.norm(PURE, axis=1))
+    assert cosines.max(axis=1).min() > 0.999
+    maps = np.load("out/maps.npy")
+    assert maps.shape == (HEIGHT, WIDTH, 3)
+    np.testing.assert_allclose(maps[:, :, :2] @ spectra, cube, atol=0.02 * cube.max())
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "What is proven" in page
+    assert "cube.npy" in page
+    assert "http-equiv" in page
+    assert "src=" not in page.split("<script>")[0]
+    assert str(verify("out")).startswith("verified: none of the 30 samples is further from the cone of the 2 components than ")
+    assert run("verify", "out", "--json")[0] == 0
+
+
+def test_bands_may_come_first_and_a_table_may_have_the_shape_of_an_image(cube, run):
+    np.save("first.npy", np.moveaxis(cube, 2, 0))
+    np.save("flat.npy", cube.reshape(-1, BANDS))
+    pd.DataFrame(cube.reshape(-1, BANDS), columns=[f"<b>{j}" for j in range(BANDS)]).to_csv("flat.csv", index=False)
+    for name, more in (("first.npy", ("--bands", "first")), ("flat.npy", ("--shape", "6x5")), ("flat.csv", ("--shape", "6x5"))):
+        assert run("unmix", name, "-k", "2", "--out", name + "-out", "--method", "samples", "--no-report", *more)[0] == 0
+        verify(name + "-out")
+    first, flat, named = (np.load(f"{name}-out/maps.npy") for name in ("first.npy", "flat.npy", "flat.csv"))
+    np.testing.assert_allclose(first, flat, atol=1e-9)
+    np.testing.assert_allclose(named, flat, atol=1e-9)
+
+
+def test_a_sparse_table_gives_abundances_by_sample_that_sum_to_one(cube, run):
+    X = np.where(cube.reshape(-1, BANDS) < 0.6, 0, cube.reshape(-1, BANDS))
+    scipy.io.mmwrite("x.mtx", sp.coo_array(X))
+    code, out, err = run("unmix", "x.mtx", "-k", "2", "--sum-to-one", "--json", "--out", "out")
+    assert code == 0, err
+    assert json.loads(out)["n_components"] == 2
+    found = pd.read_csv("out/abundances.csv")
+    np.testing.assert_allclose(found[["component 0", "component 1"]].sum(axis=1), 1, atol=1e-6)
+    assert len(found) == 30
+    verify("out")
+
+
+def test_negative_values_are_refused_or_clipped_and_counted(cube, run):
+    cube[0, 0, 0] = cube[2, 3, 1] = -0.5
+    np.save("cube.npy", cube)
+    assert "2 negative values" in refused(run, "unmix", "cube.npy", "-k", "2", "--out", "out")
+    code, out, _ = run("unmix", "cube.npy", "-k", "2", "--clip", "--out", "out", "--no-report")
+    assert code == 0
+    assert "2 negative values were set to zero" in out
+    verify("out")
+    scipy.io.mmwrite("x.mtx", sp.coo_array(cube.reshape(-1, BANDS)))
+    assert read_spectra("x.mtx", clip=True).n_clipped == 2
+
+
+def test_an_empty_band_and_a_dead_row_are_kept_in_place_with_a_note(cube, run):
+    cube[:, :, 3] = 0
+    cube[2] = 0
+    np.save("cube.npy", cube)
+    code, _, err = run("unmix", "cube.npy", "-k", "2", "--out", "out")
+    assert code == 0, err
+    assert "hold only zeros" in err
+    maps = np.load("out/maps.npy")
+    assert np.isfinite(maps).all()
+    assert not maps[2].any()
+    assert not pd.read_csv("out/endmembers.csv").iloc[3, 1:].any()
+
+
+def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, tmp_path):
+    np.savetxt("short.txt", np.arange(7))
+    (tmp_path / "words.txt").write_text("nm 1 2 three", encoding="utf-8")
+    cases = [
+        (("-k", "9"), "9 components were asked for, but there are only 8 features"),
+        (("-k", "2", "--wavelengths", "short.txt"), "short.txt has 7 wavelengths, but the data has 8 bands"),
+        (("-k", "2", "--wavelengths", "words.txt"), "words.txt is no list of wavelengths"),
+        (("-k", "2", "--shape", "7x7"), "has 6 x 5 pixels, not 7 x 7"),
+        (("-k", "2", "--shape", "7"), "--shape takes height x width"),
+        (("-k", "2", "--bands", "middle"), "must be one of last, first"),
+        (("-k", "2", "--method", "magic"), "--method must be one of min-volume, samples"),
+        (("-k", "2", "--outliers", "many"), "--outliers takes a share"),
+    ]
+    for arguments, sentence in cases:
+        assert sentence in refused(run, "unmix", "cube.npy", "--out", "out", *arguments)
+    np.save("flat.npy", cube.reshape(-1, BANDS))
+    assert "an image of 4 x 4 has 16 pixels, but the table has 30 samples" in refused(
+        run, "unmix", "flat.npy", "-k", "2", "--shape", "4x4", "--out", "out"
+    )
+    cube[0, 0, 0] = np.nan
+    np.save("nan.npy", cube)
+    assert "NaN" in refused(run, "unmix", "nan.npy", "-k", "2", "--out", "out")
+    np.save("zero.npy", np.zeros((3, 3, 4)))
+    assert "zero everywhere" in refused(run, "unmix", "zero.npy", "-k", "2", "--out", "out")
+    assert "there is no file" in refused(run, "unmix", "none.npy", "-k", "2", "--out", "out")
+    assert not (tmp_path / "out").exists()
+    np.savetxt("inf.txt", [1, np.inf])
+    with pytest.raises(InvalidInputError, match="no finite number, number 2"):
+        read_wavelengths("inf.txt", 2)
+
+
+@pytest.mark.usefixtures("cube")
+def test_a_changed_folder_or_changed_data_is_refused(run, tmp_path):
+    assert run("unmix", "cube.npy", "-k", "2", "--out", "out", "--no-report")[0] == 0
+    listed = (tmp_path / "out" / "endmembers.csv").read_text(encoding="utf-8")
+    (tmp_path / "out" / "endmembers.csv").write_text(listed.replace("x0,", "x0,1"), encoding="utf-8")
+    with pytest.raises(CertificateError, match=r"endmembers.csv does not list the components"):
+        verify("out")
+    (tmp_path / "out" / "endmembers.csv").write_text(listed, encoding="utf-8")
+    facts = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
+    for change, error in (
+        ({"results": {**facts["results"], "cone_residual": 0.0}}, CertificateError),
+        ({"preparation": {"clip": 1}}, RunFolderError),
+    ):
+        (tmp_path / "out" / "run.json").write_text(json.dumps(facts | change), encoding="utf-8")
+        with pytest.raises(error):
+            verify("out")
+    (tmp_path / "out" / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    X = np.load("cube.npy")
+    X[0, 0, 0] += 1
+    np.save("cube.npy", X)
+    with pytest.raises(CertificateError, match="the feature 'x0' does not have the values"):
+        verify("out")
+
+
+def test_large_maps_are_averaged():
+    image = np.arange(2.0 * MAP_SIDE * 3).reshape(2 * MAP_SIDE, 3)
+    small = shrunk(image)
+    assert small.shape == (MAP_SIDE, 2)
+    assert small[0, 0] == image[:2, :2].mean()
+    assert small[0, 1] == image[:2, 2].mean()
