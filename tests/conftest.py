@@ -79,6 +79,21 @@ def data_folder(monkeypatch, nothing_at_hand):
 PATIENCE = 120_000  # milliseconds: a browser without a graphics card on a busy machine
 
 
+@pytest.fixture
+def run(capfd):
+    """Runs the command in this process; its exit code, stdout and stderr."""
+
+    from conecollapse.cli import main
+
+    def command(*arguments):
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        return left.value.code, *capfd.readouterr()
+
+    return command
+
+
 @pytest.fixture(scope="session")
 def browser():
     """A headless Chromium, or one line that says why not."""

@@ -64,19 +64,6 @@ def small_digits(monkeypatch):
     return small
 
 
-@pytest.fixture
-def run(capfd):
-    """Runs the command in this process; its exit code, stdout and stderr."""
-
-    def command(*arguments):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        return left.value.code, *capfd.readouterr()
-
-    return command
-
-
 def fails(run, *arguments, code=1):
     """The one sentence of a command that fails."""
     status, out, err = run(*arguments)

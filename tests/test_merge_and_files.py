@@ -127,7 +127,7 @@ def test_objects_are_refused_not_unpickled(tmp_path):
             return (pytest.fail, ("a pickle was loaded",))
 
     file = tmp_path / "cone.npz"
-    np.savez(file, format=np.array("conecollapse-cone-2"), rays=np.array([Bomb()], dtype=object))
+    np.savez(file, format=np.array("conecollapse-cone-3"), rays=np.array([Bomb()], dtype=object))
     with pytest.raises(ConeFileError, match="is not a readable cone file"):
         Cone.load(file)
     np.save(tmp_path / "x.npy", np.eye(2))
@@ -141,9 +141,9 @@ def test_objects_are_refused_not_unpickled(tmp_path):
 def test_files_of_an_earlier_version_are_refused_in_one_sentence(tmp_path):
     file = tmp_path / "cone.npz"
     Cone.from_points(np.eye(2)).save(file)
-    np.savez(file, **(dict(np.load(file)) | {"format": np.array("conecollapse-cone-1")}))
+    np.savez(file, **(dict(np.load(file)) | {"format": np.array("conecollapse-cone-2")}))
     with pytest.raises(
-        ConeFileError, match=r"is a cone file of another version \('conecollapse-cone-1', not '.*'\); make and save the cone again\.$"
+        ConeFileError, match=r"is a cone file of another version \('conecollapse-cone-2', not '.*'\); make and save the cone again\.$"
     ):
         Cone.load(file)
 

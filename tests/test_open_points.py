@@ -13,7 +13,6 @@ from conftest import seeds
 
 from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarning
 from conecollapse.blocks import open_table
-from conecollapse.cli import main
 from conecollapse.geometry.certified.estimate import DENSE_SPEED, SPARSE_SPEED, product_seconds, warn_if_long
 from conecollapse.io import read_table
 from conecollapse.runs import rays, save, verify
@@ -193,19 +192,6 @@ def table(tmp_path):
     file = tmp_path / "table.csv"
     np.savetxt(file, dense_points().T, delimiter=",", header=",".join(f"f{i}" for i in range(70)), comments="")
     return file
-
-
-@pytest.fixture
-def run(capfd):
-    """Runs the command in this process; its exit code, stdout and stderr."""
-
-    def command(*arguments):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        return left.value.code, *capfd.readouterr()
-
-    return command
 
 
 @pytest.mark.usefixtures("always_quick")
