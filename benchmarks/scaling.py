@@ -1,6 +1,7 @@
-"""Time and peak memory against points, dimension, samples, non-zeros, rays and workers, with fitted exponents and a figure.
+"""Processor time and peak memory against points, dimension, samples, non-zeros, rays and blocks, with fitted exponents and a figure.
 
-Each measurement runs in a process of its own, after a small one that compiles, and is one line of JSON.
+Each measurement runs in a process of its own with one thread, after a small one that compiles, and is one line of JSON. With one thread the
+processor time is the time on an idle machine, also where the machine is shared. Workers are measured by `benchmarks/workers.py`.
 
 python benchmarks/scaling.py [--quick] [--records docs/results/scaling.jsonl] [--figure docs/figures/scaling.svg] [--only non-zeros]
 """
@@ -27,11 +28,12 @@ SERIES = {  # what is varied, and over what
     "dimension": ([20, 40, 80, 160, 320], "dimension of 2000 points"),
     "rays": ([50, 100, 200, 400, 800], "rays among 3000 points in dimension 30"),
     "samples": ([25_000, 50_000, 100_000, 200_000], "samples of 100 features, shortened by QR in blocks"),
-    "non-zeros": ([300_000, 1_000_000, 3_000_000, 10_000_000], "non-zeros of a Zipf corpus: cone"),
-    "non-zeros, merged": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone merged from 8 blocks"),
-    "non-zeros, stage 2": ([300_000, 1_000_000, 3_000_000, 10_000_000], "non-zeros of a Zipf corpus: 20 clusters, one start"),
-    "workers": ([1, 2], "worker processes: cone of 8000 points in dimension 40, all rays, 8 blocks"),
-    "workers, few rays": ([1, 2], "worker processes: cone of 16000 points in dimension 30, 100 rays, 8 blocks"),
+    "non-zeros": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone in memory"),
+    "non-zeros, 8 blocks": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone of a file in 8 blocks"),
+    "non-zeros, merged": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone merged from a stream of 8 blocks"),
+    "blocks": ([2, 4, 8, 16, 32], "blocks of a Zipf corpus of 1 million non-zeros"),
+    "points, 8 blocks": ([1000, 2000, 4000, 8000, 16000], "points in dimension 40, nearly all of them rays: cone of a file in 8 blocks"),
+    "non-zeros, stage 2": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: 20 clusters, one start"),
 }
 ENOUGH = 2.0  # seconds after which a measurement is not repeated again; there are two at least, and the shortest counts
 WORDS, DOCUMENTS = 50, 100  # non-zeros for each word, and for each document
@@ -46,8 +48,10 @@ def prepare(series: str, size: int) -> Callable[[], object]:
     from conecollapse import CCNMF, Cone
 
     rng = np.random.default_rng(0)
-    if series in ("points", "dimension"):
-        P = rng.gamma(0.5, size=(size, 40) if series == "points" else (2000, size)) + 1e-3
+    if series in ("points", "dimension", "points, 8 blocks"):
+        P = rng.gamma(0.5, size=(2000, size) if series == "dimension" else (size, 40)) + 1e-3
+        if series == "points, 8 blocks":
+            return lambda: Cone.from_table(in_blocks(np.ascontiguousarray(P.T), 8))
         return lambda: Cone.from_points(P)
     if series == "rays":
         rays = rng.gamma(0.5, size=(size, 30)) + 1e-3
@@ -56,12 +60,9 @@ def prepare(series: str, size: int) -> Callable[[], object]:
     if series == "samples":
         X = rng.gamma(0.5, size=(size, 100)).astype(np.float32)
         return lambda: Cone.from_samples(np.array_split(X, max(1, size // 20_000)), 1e-6)
-    if series == "workers":
-        return on_workers(rng.gamma(0.5, size=(8000, 40)) + 1e-3)
-    if series == "workers, few rays":
-        rays = rng.gamma(0.5, size=(100, 30)) + 1e-3
-        return on_workers(np.vstack([rays, rng.gamma(0.3, size=(15_900, 100)) @ rays])[rng.permutation(16_000)])
-    X = corpus(size)
+    X = corpus(1_000_000 if series == "blocks" else size)
+    if series in ("blocks", "non-zeros, 8 blocks"):
+        return lambda: Cone.from_table(in_blocks(X, size if series == "blocks" else 8))
     P = sp.csr_array(X.T)
     if series == "non-zeros":
         return lambda: Cone.from_points(P)
@@ -72,41 +73,37 @@ def prepare(series: str, size: int) -> Callable[[], object]:
     return lambda: CCNMF(20, cone=cone, n_init=1, random_state=0).fit(X)
 
 
-def on_workers(P: np.ndarray) -> Callable[[], object]:
-    import dask.array as da
+def in_blocks(X, n_blocks: int):
+    """An opened table in blocks of features."""
+    from conecollapse.blocks import open_table
+    from conecollapse.tables.files import FileTable
 
-    from conecollapse import Cone
-
-    return lambda: Cone.from_points(da.from_array(P, chunks=(-(-len(P) // 8), -1)))
+    return FileTable(open_table(X).source, 1, -(-X.shape[1] // n_blocks))
 
 
 def measure(series: str, size: int, queue) -> None:
     from conecollapse import CCNMF, Cone
+    from conecollapse._threads import limit_threads
 
     warnings.simplefilter("ignore")
     small = np.random.default_rng(1).gamma(0.5, size=(300, 20))
     Cone.from_points(small)  # compile
     Cone.from_points(sp.csr_array(small * (small > 0.8)) + sp.eye_array(300, 20))
     CCNMF(2, n_init=1, random_state=0).fit(corpus(20_000))
-    if series.startswith("workers"):
-        from distributed import Client, LocalCluster
-
-        work = prepare(series, size)
-        with LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
-            on_workers(small)()  # workers load their kernels
-            queue.put(timed(series, size, work))
-        return
-    queue.put(timed(series, size, prepare(series, size)))
+    Cone.from_table(in_blocks(np.ascontiguousarray(small.T), 2))
+    Cone.from_table(in_blocks(corpus(20_000), 2))
+    with limit_threads(1):
+        queue.put(timed(series, size, prepare(series, size)))
 
 
 def timed(series: str, size: int, work: Callable[[], object]) -> dict:
-    """Seconds, and memory in MiB: what data and libraries held at the start, and the peak of the work above it."""
+    """Seconds of processor time, and memory in MiB: what data and libraries held at the start, and the peak of the work above it."""
     before = forget_peak()
     seconds, spent, runs = np.inf, 0.0, 0
     while spent < ENOUGH or runs < 2:
-        start = time.perf_counter()
+        start = time.process_time()
         result = work()
-        took = time.perf_counter() - start
+        took = time.process_time() - start
         seconds, spent, runs = min(seconds, took), spent + took, runs + 1
     n_rays = getattr(getattr(result, "cone_", result), "n_rays", None)
     numbers = {"seconds": round(seconds, 4), "held_mib": round(1024 * before), "extra_mib": round(1024 * (peak_gib() - before))}
@@ -133,13 +130,12 @@ def draw(records: list[dict], path: Path) -> None:
 
     plt.rcParams |= {"svg.hashsalt": "scaling", "svg.fonttype": "none"}  # the same figure from the same records
     names = [name for name in SERIES if any(r["series"] == name for r in records)]
-    figure, axes = plt.subplots(3, -(-len(names) // 3), figsize=(11, 9), layout="constrained")
+    figure, axes = plt.subplots(3, -(-len(names) // 3), figsize=(14, 9), layout="constrained")
     for axis, name in zip(axes.flat, names, strict=False):
         some = [r for r in records if r["series"] == name]
         x = [r["x"] for r in some]
         axis.loglog(x, [r["seconds"] for r in some], "o-", label="seconds")
-        if not name.startswith("workers"):  # their memory is their own
-            axis.loglog(x, [max(r["extra_mib"], 1) for r in some], "s--", label="MiB above the data")
+        axis.loglog(x, [max(r["extra_mib"], 1) for r in some], "s--", label="MiB above the data")
         axis.set_title(f"{name}: exponent {exponent(some):.2f}" if len(some) > 2 else name)
         axis.set_xlabel(SERIES[name][1], fontsize=7)
         axis.legend(fontsize=7)

@@ -100,8 +100,8 @@ class BlockedTable(Table):
         """``work(block, None, shared)`` of every block, neighbours combined in pairs until one result is left."""
 
     @abstractmethod
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> Held:
-        """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them; ``keep=False`` makes them when needed."""
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> Held:
+        """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them."""
 
     @abstractmethod
     def along(self, axis: int) -> BlockedTable:

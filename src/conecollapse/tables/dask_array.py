@@ -72,9 +72,9 @@ class DaskTable(BlockedTable):
         arguments = [(work, strips[k], None if pieces is None else pieces[k], common, self.dtype, self.unit) for k in which]
         return named(stage, _work_on, arguments)
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> DaskHeld:
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> DaskHeld:
         made = self._tasks(stage, make, range(self.n_blocks), shared, pieces)
-        return DaskHeld(persist(made) if keep else made)
+        return DaskHeld(persist(made))
 
     def blocks(self) -> Iterator[Points]:
         for strip in self.strips:
@@ -144,14 +144,13 @@ class DaskHeld(Held):
         return [found[pair] for pair in which]
 
     def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:
-        common = _common(shared)
+        common, groups = _common(shared), [_common(group) for group in groups]
         pairs = [named(stage, pair, [(group, item, common) for item in self.items]) for group in groups]
         gathered = named(f"{stage}-gather", gather, [(group, row, common) for group, row in zip(groups, pairs, strict=True)])
         return self._made([[task] for task in gathered], stage)
 
     def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
-        common = _common(shared)
-        groups = list(groups)
+        common, groups = _common(shared), [_common(group) for group in groups]
         for step in range(rounds * self.n_blocks):
             at = [(step + g) % self.n_blocks for g in range(len(groups))]
             groups = named(stage, work, [(group, self.items[k], k, common) for group, k in zip(groups, at, strict=True)])
@@ -167,8 +166,8 @@ class DaskHeld(Held):
 
 
 def _common(shared: Any) -> Any:
-    """What all tasks share, as a task of its own, so that it travels once."""
-    return None if shared is None else delayed(shared, pure=False, traverse=False)
+    """What several tasks share, as a task of its own, so that it travels once."""
+    return shared if shared is None or isinstance(shared, Delayed) else delayed(shared, pure=False, traverse=False)
 
 
 def _bounds(chunks: Any, axis: int) -> IntArray:

@@ -57,7 +57,7 @@ class FileTable(BlockedTable):
             result = combine(digits.pop()[1], result)
         return result
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> FileHeld:  # noqa: ARG002
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> FileHeld:  # noqa: ARG002
         return FileHeld(self, lambda k: make(self.block(k), None if pieces is None else pieces[k], shared))
 
     def along(self, axis: int) -> FileTable:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conecollapse._linalg import combination_rows, row_norms
+from conecollapse._linalg import combination_rows, row_norms, take_rows
 from conecollapse._nnls.slots import price
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray
@@ -112,7 +112,7 @@ def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol:
     led = leaders[by_product]
     metric = Metric(led, around.T, around.centre, offset[by_product])
 
-    points = table.hold(_points, pieces, keep=False, stage="points")
+    points = table.hold(_points, pieces, stage="points")
     rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
     starts = np.concatenate([[0], np.cumsum([len(rows) for rows in places])])
     held = share(table)
@@ -125,7 +125,7 @@ def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol:
         return Decided(doubtful=leaders[~by_product].tolist()), metric
     known = _known(points, by_product, starts) if len(led) <= held else None
     groups = points.select(_start, which, (rules, known), stage="search")
-    return _exchange(points, groups, rules, size, searched=known is not None), metric
+    return _exchange(points, groups, rules, max(size, held // 4), searched=known is not None), metric
 
 
 def _lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
@@ -133,13 +133,10 @@ def _lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round
     rounded = table.hold(_rounded, pieces, around, stage="round")
     n_blocks = table.n_blocks
     which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
-    tiles, thin = rounded.collect(
-        rounded.tiles(_tile, which, stage="tiles"),
-        rounded.select(_thin, [(k, None) for k in range(n_blocks)], stage="tiles"),
-        stage="tiles",
-    )
+    tiles = rounded.collect(rounded.tiles(_tile, which, stage="tiles"), stage="tiles")[0]
+    thin = [found for (a, b), (_, _, found) in zip(which, tiles, strict=True) if a == b]
     maxima = [np.full(found.shape[1], -np.inf, np.float32) for found in thin]
-    for (a, b), (first, second) in zip(which, tiles, strict=True):
+    for (a, b), (first, second, _) in zip(which, tiles, strict=True):
         np.maximum(maxima[a], first, out=maxima[a])
         np.maximum(maxima[b], second, out=maxima[b])
     largest = np.concatenate(maxima).astype(np.float64)
@@ -163,12 +160,11 @@ def _rounded(block: AnyArray, piece: tuple[int, int, IntArray], around: Round) -
     return Rounded(piece[0], frame.single, np.array(thin))
 
 
-def _thin(block: Rounded, _: Any, __: Any) -> FloatArray:
-    return block.thin
+def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray, FloatArray | None]:
+    """The largest product of each point of ``a`` with one of ``b``, and the other way round; no point with itself.
 
-
-def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray]:
-    """The largest product of each point of ``a`` with one of ``b``, and the other way round; no point with itself."""
+    The tile of a block with itself also has what is known of each point.
+    """
     same = a.number == b.number
     first, second = (np.full(len(block.single), -np.inf, np.float32) for block in (a, b))
     with serial_blas():
@@ -181,12 +177,12 @@ def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray]:
                     np.fill_diagonal(tile, -np.inf)
                 np.maximum(first[rows], tile.max(1), out=first[rows])
                 np.maximum(second[columns], tile.max(0), out=second[columns])
-    return first, second
+    return first, second, a.thin if same else None
 
 
 def _points(block: AnyArray, piece: tuple[int, int, IntArray], _: Any) -> Points:
     _number, first, rows = piece
-    U = unit_points(block[:, rows], as_sparse=False)[0]
+    U = take_rows(unit_points(block, as_sparse=False)[0], rows)
     return Points(first + rows, U, U.sum(axis=1))
 
 

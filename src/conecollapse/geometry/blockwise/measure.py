@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, columns_as_points, merge_colinear, near_along, pair_distances, projection, unit_rows
+from conecollapse._linalg import as_dense, columns_as_points, merge_colinear, near_along, pair_distances, projection, take_rows, unit_rows
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.tables import BlockedTable
 
@@ -131,7 +131,9 @@ def fetch(table: BlockedTable, points: IntArray) -> Points:
 
 
 def _take(block: Points, columns: IntArray, as_sparse: bool) -> Points:
-    return unit_points(block[:, columns], as_sparse=as_sparse)[0]
+    if not len(columns):
+        return sp.csr_array((0, block.shape[0])) if as_sparse else np.zeros((0, block.shape[0]))
+    return take_rows(unit_points(block, as_sparse=as_sparse)[0], columns)
 
 
 def stack(parts: list[Points]) -> Points:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
-from conecollapse._linalg import combination_rows, row_norms
+from conecollapse._linalg import combination_rows, row_norms, take_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import Support
 from conecollapse.geometry.blockwise.decided import Decided
@@ -30,6 +30,8 @@ from conecollapse.tables.blocked import Held
 ENOUGH_OUTSIDE = 8.0  # mass off the support, in units of the value at the coordinate, beyond which more of it changes nothing
 BISECT_FROM = 32  # entries from which a place is found by bisection
 SMALLEST_GROUP = 16
+FEW_LEFT = 64  # targets up to which those of all blocks are one group
+FEW_TARGETS = 8  # functionals up to which a walk over all points is quicker than a sparse product
 
 
 class Rows(NamedTuple):
@@ -85,15 +87,20 @@ def decide_sparse(table: BlockedTable, leader: IntArray, measured: Measured, tol
     if effort == "quick":
         return Decided(doubtful=[int(i) for k, rows in which for i in table.bounds[k] + places[k][rows]]), rarest
     if which:
-        groups = rows.cross(rows.select(_targets, which, stage="contained"), _contained, _decide, rules, stage="contained")
+        targets = rows.select(_targets, which, stage="contained")
+        if sum(len(some) for _, some in which) <= FEW_LEFT:  # one group is asked about at once
+            found = rows.collect(targets, stage="contained")[0]
+            U = stack([group.U for group in found])
+            targets = [Functionals(np.concatenate([group.ids for group in found]), U, U)]
+        groups = rows.cross(targets, _contained, _decide, rules, stage="contained")
         for group in rows.collect(rows.cross(groups, _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
             decided.add(group.decided)
             parts.append(group.support)
             wide += group.wide
     if wide:
-        found, more = travel(rows, wide, rules)
+        travelled, more = travel(rows, wide, rules)
         decided.add(more)
-        for group in rows.collect(rows.cross(_for_lifts(found, rules), _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
+        for group in rows.collect(rows.cross(_for_lifts(travelled, rules), _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
             decided.add(group.decided)
             parts.append(group.support)
     return decided, _joined(parts)
@@ -113,7 +120,7 @@ def _joined(parts: list[Support]) -> Support:
 
 def _rows(block: Any, piece: tuple[int, int, IntArray], holders: IntArray) -> Rows:
     number, first, rows = piece
-    U = unit_points(block[:, rows], as_sparse=True)[0]
+    U = take_rows(unit_points(block, as_sparse=True)[0], rows)
     ptr, idx = U.indptr.astype(np.int64), U.indices.astype(np.int32)
     rarest = np.empty(len(rows), np.int64)
     _find_rarest(ptr, idx, holders, rarest)
@@ -224,25 +231,35 @@ class Contained(NamedTuple):
 
 
 def _contained(group: Functionals, rows: Rows, rules: Rules) -> Contained:
-    U = rows.matrix()
-    inside = _inside(group.U, U)
-    own = np.searchsorted(rows.ids, group.ids)
-    own[own == len(rows.ids)] = 0
-    mine = np.flatnonzero(rows.ids[own] == group.ids) if len(rows.ids) else np.zeros(0, np.int64)
-    inside[mine, own[mine]] = 0
-    inside.eliminate_zeros()
-    entries = np.asarray(inside @ np.diff(U.indptr)).ravel()
-    wide = entries > rules.most_entries
-    used = np.unique(inside[~wide].indices)
-    return Contained(rows.ids[used], sp.csr_array(U[used]), wide)
+    counts = np.diff(rows.ptr)
+    wide, used = np.zeros(len(group.ids), bool), np.zeros(len(rows.ids), bool)
+    for i in range(len(group.ids)):
+        inside = np.zeros(len(rows.ids), bool)
+        _mark_inside(rows, _place(group.U, i), inside)
+        inside &= rows.ids != group.ids[i]
+        wide[i] = counts[inside].sum() > rules.most_entries
+        if not wide[i]:
+            used |= inside
+    return Contained(rows.ids[used], sp.csr_array(rows.matrix()[used]), wide)
 
 
-def _inside(targets: Sparse, U: Sparse) -> Sparse:
-    """1 where the support of a point (column) lies inside that of a target (row)."""
-    common = sp.csr_array((_ones(targets) @ _ones(U).T).tocsr())
-    common.data = (common.data == np.diff(U.indptr)[common.indices]).astype(np.float64)
-    common.eliminate_zeros()
-    return common
+def _place(U: Sparse, i: int) -> AnyArray:
+    """For each coordinate its place in the support of row ``i``, -1 off it."""
+    place = np.full(U.shape[1], -1, np.int32)
+    support = U.indices[U.indptr[i] : U.indptr[i + 1]]
+    place[support] = np.arange(len(support))
+    return place
+
+
+@kernel
+def _mark_inside(rows, place, inside):  # type: ignore[no-untyped-def]
+    """Mark the points whose supports lie inside that of the target."""
+    for j in range(len(inside)):
+        inside[j] = True
+        for t in range(rows.ptr[j], rows.ptr[j + 1]):
+            if place[rows.idx[t]] < 0:
+                inside[j] = False
+                break
 
 
 def _ones(U: Sparse) -> Sparse:
@@ -298,6 +315,16 @@ class Lift(NamedTuple):
 
 def _lifts(group: Functionals, rows: Rows, rules: Rules) -> Lift:
     """The lift that each functional needs because of the points of a block that share a coordinate with it."""
+    n_targets = len(group.ids)
+    needed, blocked = np.zeros(n_targets), np.zeros(n_targets, bool)
+    if n_targets <= FEW_TARGETS:
+        for i in range(n_targets):
+            f = np.zeros(rules.dim)
+            f[group.F.indices[group.F.indptr[i] : group.F.indptr[i + 1]]] = group.F.data[group.F.indptr[i] : group.F.indptr[i + 1]]
+            own = np.searchsorted(rows.ids, group.ids[i])
+            own = own if own < len(rows.ids) and rows.ids[own] == group.ids[i] else -1
+            needed[i], blocked[i] = _lift_of(rows, _place(group.U, i), f, own, rules.rounding)
+        return Lift(needed, blocked)
     U = rows.matrix()
     value = sp.csr_array((group.F @ U.T).tocsr())
     within = sp.csr_array((_ones(group.U) @ U.T).tocsr())
@@ -307,12 +334,31 @@ def _lifts(group: Functionals, rows: Rows, rules: Rules) -> Lift:
     keep = (high > -rules.rounding) & (rows.ids[point] != group.ids[target])
     target, point, high = target[keep], point[keep], np.maximum(high[keep], 0.0)
     outside = sums[point] - _at(within, target, point)
-    needed, blocked = np.zeros(len(group.ids)), np.zeros(len(group.ids), bool)
     is_inside = outside <= rules.rounding
     blocked[target[is_inside & (high > 4 * rules.rounding)]] = True
     free = ~is_inside
     np.maximum.at(needed, target[free], (LIFT_MARGIN * high[free] + rules.rounding) / (outside[free] - rules.rounding))
     return Lift(needed, blocked)
+
+
+@kernel
+def _lift_of(rows, place, f, own, rounding):  # type: ignore[no-untyped-def]
+    """The lift that one functional needs, and whether a point inside the support has a positive value."""
+    needed, blocked = 0.0, False
+    for j in range(len(rows.ids)):
+        value, outside = 0.0, 0.0
+        for t in range(rows.ptr[j], rows.ptr[j + 1]):
+            if place[rows.idx[t]] < 0:
+                outside += rows.val[t]
+            else:
+                value += f[rows.idx[t]] * rows.val[t]
+        if j == own or value <= -rounding:
+            continue
+        if outside > rounding:
+            needed = max(needed, (LIFT_MARGIN * max(value, 0.0) + rounding) / (outside - rounding))
+        elif value > 4.0 * rounding:
+            blocked = True
+    return needed, blocked
 
 
 def _at(M: Sparse, rows: IntArray, columns: IntArray) -> FloatArray:
