@@ -248,8 +248,8 @@ class FilledRows(BlockedTable):
     def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
         return reduce(combine, self.visit(work, None, shared, stage=stage))
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, keep: bool = True) -> Held:
-        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage, keep=keep)
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> Held:
+        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage)
 
     def blocks(self) -> Iterator[Points]:
         return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))

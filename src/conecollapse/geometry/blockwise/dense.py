@@ -56,7 +56,8 @@ class Round(NamedTuple):
         scale = (variance / variance[-1:]) ** -(POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
         scale /= np.sqrt((variance * scale**2).sum() / m)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * moments.mean @ moments.mean)))
-        return cls(moments.mean, V[:, keep] * scale, scale, spread)
+        T = (V[:, keep] * scale).astype(np.float32).astype(np.float64)  # numbers that the certificate can hold in float32
+        return cls(moments.mean, T, scale, spread)
 
     def frame(self, U: FloatArray, sums: FloatArray) -> Frame:
         """These points in the shared coordinates."""
@@ -110,7 +111,7 @@ def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol:
     leaders = np.flatnonzero(is_leader)
     by_product, offset = _lead_in_own_direction(table, pieces, around, tol)
     led = leaders[by_product]
-    metric = Metric(led, around.T, around.centre, offset[by_product])
+    metric = Metric(led, around.T.astype(np.float32), around.centre, offset[by_product])
 
     points = table.hold(_points, pieces, stage="points")
     rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
