@@ -14,14 +14,16 @@ from conecollapse._linalg import ratio
 from conecollapse.factorization import SOLVERS, anls, em, hals, initialize, mu, multiplicative, onp_mf, orthogonality, pnmf
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.inits import INITS
-from conecollapse.factorization.mu import encode_divergence
+from conecollapse.factorization.kl import encode_divergence, kl
 from conecollapse.factorization.onmf.em import gram_matrix
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import as_table
+from conecollapse.tables.divergence import Effort
 
 METHODS = {
     "mu": mu,
-    "kl": lambda *a, **k: mu(*a, loss="kullback-leibler", **k),
+    "mu kl": lambda *a, **k: mu(*a, loss="kullback-leibler", **k),
+    "kl": kl,
     "anls": anls,
     "sparse": lambda *a, **k: anls(*a, alpha=0.1, eta=1.0, **k),
     "hals": hals,
@@ -29,7 +31,7 @@ METHODS = {
     "pnmf": pnmf,
     **{f"onmf {name}": solver for name, solver in SOLVERS.items()},
 }
-MONOTONE = ("mu", "kl", "anls", "sparse", "hals", "plain hals", "pnmf", "onmf em")
+MONOTONE = ("mu", "mu kl", "kl", "anls", "sparse", "hals", "plain hals", "pnmf", "onmf em")
 
 
 def rises(history, scale):
@@ -43,7 +45,7 @@ def rises(history, scale):
 def test_objective_never_rises(name, problem):
     X, W, H = problem
     result = METHODS[name](X, W, H, tol=0.0, max_iter=30)
-    scale = dense(X).sum() if name == "kl" else max(as_table(X).squared_norm, result.history[0])
+    scale = dense(X).sum() if "kl" in name else max(as_table(X).squared_norm, result.history[0])
     assert rises(result.history, scale) <= 1e-13
 
 
@@ -62,7 +64,7 @@ def test_factors_are_finite_non_negative_and_of_the_data_s_precision(name, probl
     assert result.status.startswith(("converged after", "stopped at max_iter = 20"))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("kl", "sparse")])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("mu kl", "kl", "sparse")])
 @settings(max_examples=25)
 @given(problem=problems())
 def test_the_objective_is_the_squared_error_of_the_factors(name, problem):
@@ -76,10 +78,11 @@ def test_the_objective_is_the_squared_error_of_the_factors(name, problem):
 @given(problem=problems())
 def test_the_sparse_path_equals_the_dense_path(name, problem):
     X, W, H = problem
-    fixed = {"sweeps": 3} if name == "hals" else {}  # their number follows the cost of a product
+    # the number of sweeps follows the cost of a product, and an extrapolation that is taken back or not by rounding leads elsewhere
+    fixed = {"sweeps": 3, "extrapolate": False} if name == "hals" else {}
     a = METHODS[name](dense(X), W, H, tol=0.0, max_iter=5, **fixed)
     b = METHODS[name](sp.csr_array(X), W, H, tol=0.0, max_iter=5, **fixed)
-    scale = dense(X).sum() if name == "kl" else as_table(X).squared_norm
+    scale = dense(X).sum() if "kl" in name else as_table(X).squared_norm
     assert a.objective == pytest.approx(b.objective, abs=1e-10 * scale)
 
 
@@ -255,11 +258,26 @@ def test_encodings_for_the_divergence_are_optimal():
     rng = np.random.default_rng(0)
     H = rng.random((3, 12)) + 0.05
     X = rng.random((8, 3)) @ H + 0.1 * rng.random((8, 12))
-    W = encode_divergence(X, H, n_iter=5000)
+    X[:, 0] = 0.0
+    W = encode_divergence(X, H)
     gradient = (1 - X / (W @ H)) @ H.T
-    assert gradient.min() > -1e-3
-    np.testing.assert_allclose(W * gradient, 0, atol=1e-3)
-    np.testing.assert_allclose(encode_divergence(sp.csr_array(X), H), encode_divergence(X, H), rtol=1e-10)
+    assert gradient.min() > -1e-7
+    np.testing.assert_allclose(W * gradient, 0, atol=1e-7)
+    np.testing.assert_allclose(encode_divergence(sp.csr_array(X), H), W, rtol=1e-9, atol=1e-12)
+
+
+def test_coordinates_lower_the_divergence_faster_than_multiplicative_updates():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(3 * rng.gamma(0.3, size=(40, 4)) @ rng.gamma(0.3, size=(4, 30))).astype(float)
+    W, H = initialize(X, 4, "random", rng)
+    plain, fast = mu(X, W, H, loss="kullback-leibler", tol=0, max_iter=60), kl(X, W, H, tol=0, max_iter=30)
+    assert fast.objective < plain.objective
+
+
+def test_a_coefficient_of_zero_may_rise_and_one_that_nothing_needs_falls_to_zero():
+    H = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
+    W, _ = as_table(np.array([[0.0, 2.0, 4.0]])).quotients().improved(np.array([[5.0, 0.0]]), H, Effort(3, 0.0))
+    np.testing.assert_allclose(W, [[0.0, 3.0]], rtol=1e-12)
 
 
 @pytest.mark.parametrize("init", INITS)

@@ -7,7 +7,7 @@ end it too, each under its own name: an objective that is zero to rounding, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypedDict, TypeVar
 
@@ -64,6 +64,7 @@ def iterate(
     callback: Callback = None,
     progress: Progress = None,
     stage: str = "iterations",
+    history: Sequence[float] | FloatArray = (),
 ) -> Trace[S]:
     """Repeat ``step`` from ``start`` until the objective settles.
 
@@ -83,6 +84,8 @@ def iterate(
         Called as ``callback(n_iter, objective)`` after each step; a true answer ends the run.
     progress : callable, optional
         Called as ``progress(stage, done, total)`` after each step.
+    history : sequence of float
+        Of a run that goes on: its objectives up to ``start``. Its steps count in ``max_iter``.
 
     Examples
     --------
@@ -95,18 +98,18 @@ def iterate(
     (1, True, [1.0, 0.5])
     """
     state = start
-    history = [state.objective]
-    for n_iter in range(1, max_iter + 1):
+    objectives = [*map(float, history)] or [state.objective]
+    for n_iter in range(len(objectives), max_iter + 1):
         state = step(state)
-        history.append(state.objective)
+        objectives.append(state.objective)
         if progress is not None:
             progress(stage, n_iter, max_iter)
         if callback is not None and callback(n_iter, state.objective):
-            return Trace(state, np.array(history), False, f"stopped by the callback after {_count(n_iter)}")
-        reason = _why_settled(history[-2], history[-1], tol, rounding) if settled is None else _why_method(settled(state))
+            return Trace(state, np.array(objectives), False, f"stopped by the callback after {_count(n_iter)}")
+        reason = _why_settled(objectives[-2], objectives[-1], tol, rounding) if settled is None else _why_method(settled(state))
         if reason:
-            return Trace(state, np.array(history), True, f"converged after {_count(n_iter)}: {reason}")
-    return Trace(state, np.array(history), False, f"stopped at max_iter = {max_iter} before it settled; raise max_iter or tol")
+            return Trace(state, np.array(objectives), True, f"converged after {_count(n_iter)}: {reason}")
+    return Trace(state, np.array(objectives), False, f"stopped at max_iter = {max_iter} before it settled; raise max_iter or tol")
 
 
 def _why_settled(before: float, now: float, tol: float, rounding: float) -> str:

@@ -48,6 +48,7 @@ from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Progress
 from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.onmf import prepared
+from conecollapse.factorization.onmf.em import disjoint_error
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
@@ -104,7 +105,7 @@ def ccnmf(
     A = stage2.W
     S = stage2.H / d.astype(X.dtype)
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
-    error = squared_error(X, A, H)
+    error = disjoint_error(X, A, H) if solver == "em" else squared_error(X, A, H)
     return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2)
 
 

@@ -102,18 +102,27 @@ def singular_vectors(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArr
 def _from_gram(X: Table, K: AnyArray, r: int) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Singular vectors of the shorter side from its Gram matrix K, those of the longer by one product."""
     is_wide = X.shape[0] <= X.shape[1]
-    side = len(K)
-    values, U = scipy.linalg.eigh(K.astype(np.float64), subset_by_index=[max(side - r, 0), side - 1])
-    values, U = values[::-1], U[:, ::-1]
-    s = np.sqrt(np.maximum(values, 0.0))
+    U, s = _leading(K, r)
     V = X.T @ U.astype(X.dtype) if is_wide else X @ U.astype(X.dtype)
     V = V / np.where(s > 1e-7 * max(s[0], np.finfo(float).tiny), s, np.inf)  # below that the Gram matrix holds rounding only
     return (U, s, V.T) if is_wide else (V, s, U.T)
 
 
+def _leading(K: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
+    """The r leading eigenvectors of a Gram matrix, and the roots of their eigenvalues."""
+    side = len(K)
+    values, U = scipy.linalg.eigh(K.astype(np.float64), subset_by_index=[max(side - r, 0), side - 1])
+    return U[:, ::-1], np.sqrt(np.maximum(values[::-1], 0.0))
+
+
 def spectral_embedding(X: Table, r: int, rng: np.random.Generator) -> AnyArray:
     """Samples in the r leading left singular vectors, weighted by singular values, scaled to unit length."""
-    U, s, _ = singular_vectors(X, min(r, *X.shape), rng)
+    r = min(r, *X.shape)
+    K = X.gram(cheaply=False) if X.shape[0] <= min(X.shape[1], SMALL_SIDE) else None
+    if K is None:
+        U, s, _ = singular_vectors(X, r, rng)
+    else:  # the vectors of the samples alone; which sign they have does not matter here
+        U, s = _leading(K, r)
     E = np.asarray(U * s)
     length = np.linalg.norm(E, axis=1, keepdims=True)
     return np.asarray(E / np.where(length > 0, length, 1.0))

@@ -27,7 +27,7 @@ from conecollapse.factorization.data import Factorization, rounding_of, squared_
 from conecollapse.factorization.inits import initialize
 from conecollapse.factorization.minvolume import volume_scale
 from conecollapse.factorization.mixtures import PRESENT, Mixture, unmix
-from conecollapse.factorization.mu import encode_divergence, mu
+from conecollapse.factorization.mu import mu, positive_codes
 from conecollapse.tables import Table, as_table
 
 VOLUME = 0.003  # of the divergence for each component: more merges the rare components of planted signatures
@@ -104,7 +104,7 @@ def unmix_counts(
     kept = points if left_out is None or not left_out.any() else points[~left_out]
     X = as_table(kept)
     H = _of_least_squares(kept, r)
-    starts = {"NNDSVD": initialize(X, r, "nndsvda", np.random.default_rng(0)), "minimum volume": (encode_divergence(X, H, FIRST), H)}
+    starts = {"NNDSVD": initialize(X, r, "nndsvda", np.random.default_rng(0)), "minimum volume": (positive_codes(X, H, FIRST), H)}
     plain = {name: mu(X, *start, loss="kullback-leibler", tol=0.0, max_iter=FIRST) for name, start in starts.items()}
     name = min(plain, key=lambda start: plain[start].objective)
     divergence = max(plain[name].objective, LEAST_DIVERGENCE * plain[name].scale)

@@ -53,12 +53,8 @@ def mu(
     return Factorization.of(state.W, state.H, state.objective, trace, scale, error)
 
 
-def encode_divergence(X: Table, H: AnyArray, n_iter: int = 200) -> AnyArray:
-    """Rows w >= 0 that minimise the divergence of each row of X from ``w H``.
-
-    A fixed number of updates, so that a row's result does not depend on the other rows of the batch. The problem is convex, so the start
-    does not matter; an entry that tends to zero does so only in the limit.
-    """
+def positive_codes(X: Table, H: AnyArray, n_iter: int) -> AnyArray:
+    """Rows w > 0 after so many updates for the divergence with H fixed: a start for multiplicative updates, which leave no zero."""
     X = as_table(X)
     quotients = X.quotients()
     total = H.sum(axis=1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from conecollapse._types import AnyArray
+from conecollapse._types import AnyArray, IntArray
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import from_labels, initialize, kmeans_labels, spectral_embedding
 from conecollapse.tables import Table, as_table
@@ -15,6 +15,13 @@ from conecollapse.tables import Table, as_table
 SAME_OBJECTIVE = 64.0  # roundoffs of the squared norm within which two objectives count as one
 SETTLED = 1e-5  # and so do objectives that differ by this share: a run stops where one more step would change no more
 REPEATABLE = ("nndsvd", "nndsvda")  # no randomness: a second start would be the first again
+
+
+@runtime_checkable
+class FromLabels(Protocol):
+    """A method that begins from clusters, and compares its starts itself."""
+
+    def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization: ...
 
 
 def best_of_starts(
@@ -30,31 +37,47 @@ def best_of_starts(
 ) -> Factorization:
     """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the smallest objective.
 
+    A method that is `FromLabels` compares its starts itself.
+
     Starts that end in the same place differ by rounding and by where they stopped. The first of them is taken, so that neither the
     order in which products were summed nor the kind of storage decides.
 
     ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are those of the samples in its k-means.
     """
     X = as_table(X)
-    results = (run(X, W, H) for W, H in starts(X, n_components, init, n_init, rng, embedding, weights))
-    first = best = next(results)
-    for result in results:
-        rounding = SAME_OBJECTIVE * float(np.finfo(result.W.dtype).eps) * result.scale
-        if result.objective < best.objective - rounding:
-            best = result
-        if first.objective > best.objective * (1 + SETTLED) + rounding:
-            first = best
+    spread = starts(X, n_components, init, n_init, rng, embedding, weights)
+    if isinstance(run, FromLabels):
+        return run.best_of((start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread), n_components)
+    pairs = (start if isinstance(start, tuple) else from_labels(X, start, n_components) for start in spread)
+    rounding = SAME_OBJECTIVE * float(np.finfo(X.dtype).eps)
+    return first_of_best((run(X, W, H) for W, H in pairs), lambda result: (result.objective, rounding * result.scale))
+
+
+R = TypeVar("R")
+
+
+def first_of_best(results: Iterable[R], measure: Callable[[R], tuple[float, float]]) -> R:
+    """Of the results with the smallest objective the first; ``measure`` gives an objective and what rounding may do to it."""
+    every = iter(results)
+    first = best = next(every)
+    lowest, _ = chosen, _ = measure(first)
+    for result in every:
+        objective, rounding = measure(result)
+        if objective < lowest - rounding:
+            best, lowest = result, objective
+        if chosen > lowest * (1 + SETTLED) + rounding:
+            first, chosen = best, lowest
     return first
 
 
 def starts(
     X: Table, r: int, init: Any, n_init: int, rng: np.random.Generator, embedding: AnyArray | None, weights: AnyArray | None
-) -> Iterator[tuple[AnyArray, AnyArray]]:
-    """The starts one after the other; the spectral embedding is computed once for all of them."""
+) -> Iterator[IntArray | tuple[AnyArray, AnyArray]]:
+    """The starts one after the other, as labels or as a pair (W, H); the spectral embedding is computed once for all of them."""
     if isinstance(init, str) and init == "spectral":
         E = spectral_embedding(X, r, rng) if embedding is None else embedding
         for _ in range(n_init):
-            yield from_labels(X, kmeans_labels(E, r, rng, weights), r)
+            yield kmeans_labels(E, r, rng, weights)
         return
     is_repeatable = not isinstance(init, str) or init in REPEATABLE
     for _ in range(1 if is_repeatable else n_init):

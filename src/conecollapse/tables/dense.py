@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import ratio
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse.tables.divergence import Effort, improve, improve_dense_rows
 from conecollapse.tables.in_memory import BLOCK, InMemoryTable, hashed, scaled_entries
 from conecollapse.tables.protocol import Quotients
 
@@ -37,6 +39,10 @@ class DenseTable(InMemoryTable):
         return self.array.T
 
     def gram(self, *, cheaply: bool = True) -> AnyArray:  # noqa: ARG002
+        return self._gram
+
+    @cached_property
+    def _gram(self) -> AnyArray:
         Y = self.array if self.shape[0] <= self.shape[1] else self.array.T
         return np.asarray(Y @ Y.T)
 
@@ -86,6 +92,12 @@ class DenseQuotients(Quotients):
         for rows, Q in self._blocks(W, H):
             out += W[rows].T @ Q
         return out
+
+    def improved(self, W: AnyArray, H: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
+        return improve(partial(improve_dense_rows, self.X, np.ascontiguousarray(H, np.float64)), W, H, effort)
+
+    def transposed(self) -> DenseQuotients:
+        return DenseQuotients(np.ascontiguousarray(self.X.T))
 
     def _blocks(self, W: AnyArray, H: AnyArray) -> Iterator[tuple[slice, AnyArray]]:
         for a in range(0, len(self.X), self.step):

@@ -29,6 +29,7 @@ import scipy.sparse.linalg as spla
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
+from conecollapse.tables.divergence import Effort
 
 
 class Table(ABC):
@@ -227,6 +228,14 @@ class Quotients(ABC):
     @abstractmethod
     def left(self, W: AnyArray, H: AnyArray) -> AnyArray:
         """``W' Q``."""
+
+    @abstractmethod
+    def improved(self, W: AnyArray, H: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
+        """W after coordinate descent on each row, which never raises its divergence, and the sum of x log(x / wh) for it."""
+
+    @abstractmethod
+    def transposed(self) -> Quotients:
+        """The same for the table with samples and features exchanged."""
 
 
 class _Operator(spla.LinearOperator):  # type: ignore[misc]

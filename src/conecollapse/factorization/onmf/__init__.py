@@ -10,7 +10,7 @@ import numpy as np
 
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.onmf.em import em, gram_matrix
+from conecollapse.factorization.onmf.em import Clusters, em
 from conecollapse.factorization.onmf.multiplicative import RULES, multiplicative
 from conecollapse.factorization.onmf.onp import onp_mf
 from conecollapse.tables import Table
@@ -24,8 +24,7 @@ SOLVERS: dict[str, Callable[..., Factorization]] = {
 
 def prepared(solver: str, X: Table, **options: Any) -> Callable[[Table, AnyArray, AnyArray], Factorization]:
     """The solver with its options, and with what several starts on the same X can share."""
-    shared = {"gram": gram_matrix(X)} if solver == "em" else {}
-    return partial(SOLVERS[solver], **options, **shared)
+    return Clusters(X, **options) if solver == "em" else partial(SOLVERS[solver], **options)
 
 
 def orthogonality(A: AnyArray) -> float:

@@ -18,21 +18,26 @@ coefficient zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._iterate import Stopping, iterate
+from conecollapse._iterate import MAX_ITER, Stopping, Trace, iterate
 from conecollapse._linalg import unit_columns
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.tables import Table, as_table
+from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
+from conecollapse.tables import Equations, Table, as_table
 
 LARGEST_GRAM = 2**26  # entries up to which X X' may be formed: 512 MiB
 WIDE_FROM = 2  # features for each sample from which on X X' pays
 SETTLING = 20  # further steps, at most, until no sample changes its cluster: `predict` then agrees with the labels of the training samples
+TRIAL = 3  # steps of every start before the worse half is given up
+FINALISTS = 3  # starts that are not given up
+ALIKE = 1e-9  # objectives that differ by less than this share of |X|^2 count as one when starts are compared
 TIE = 1e-12  # another cluster must be better by this share of the sample's length (float64; the square root of eps in float32)
 
 
@@ -53,48 +58,83 @@ def em(
 ) -> Factorization:
     """``X ~ A S`` with exactly disjoint supports, from the clusters that the largest entry in each row of W says.
 
-    ``gram`` is `gram_matrix(X)` when the caller has it already: restarts share it.
+    ``gram`` is `gram_matrix(X)` when the caller has it already.
     """
-    X = as_table(X)
-    norm2 = X.squared_norm
-    r = W.shape[1]
-    gram = gram_matrix(X) if gram is None else gram
-    lengths = X.row_lengths
+    return Clusters(X, gram, **stopping).best_of([W.argmax(axis=1)], W.shape[1])
 
-    def apply(A: sp.csr_array) -> AnyArray:
-        """``X X' A`` for A with one entry in each row."""
-        return X @ (X.T @ A) if gram is None else gram @ A.toarray()
 
-    def measure(labels: IntArray, scores: AnyArray) -> _State:
+class Clusters:
+    """EM-ONMF of one table from several starts, which share what does not depend on the start.
+
+    All starts take `TRIAL` steps. Then the half with the smaller objectives takes as many again, and so on until `FINALISTS` are left,
+    which run to their end. Objectives only fall, and a start that is behind after its first steps rarely overtakes:
+    `benchmarks/bench_ccnmf.py` compares the result with that of all starts run to their end.
+    """
+
+    def __init__(self, X: Table, gram: AnyArray | None = None, **stopping: Unpack[Stopping]) -> None:
+        self.X = as_table(X)
+        self.gram = gram_matrix(self.X) if gram is None else gram
+        self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
+        self.stopping = stopping
+        self.max_iter = stopping.get("max_iter", MAX_ITER)
+
+    def __call__(self, X: Table, W: AnyArray, H: AnyArray) -> Factorization:  # noqa: ARG002 - as every method, for its own table
+        return self.best_of([W.argmax(axis=1)], W.shape[1])
+
+    def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
+        """The factorization with the smallest objective that these clusterings lead to."""
+        limit = TRIAL
+        runs = [self._run(self._start(labels, r), r, limit) for labels in starts]
+        while len(runs) > FINALISTS and limit < self.max_iter:
+            places = sorted(range(len(runs)), key=lambda i: (round(runs[i].state.objective / (ALIKE * self.norm2)), i))
+            limit *= 2
+            runs = [self._run(runs[i], r, limit) for i in sorted(places[: max(len(runs) // 2, FINALISTS)])]
+        ended = [self._run(run, r, self.max_iter) for run in runs]
+        rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
+        return self._settled(first_of_best(ended, lambda run: (run.state.objective, rounding)), r)
+
+    def _start(self, labels: IntArray, r: int) -> Trace[_State]:
+        state = self._measure(*_fill_empty(labels, self.lengths.astype(self.X.dtype), self.lengths, r), r)
+        return Trace(state, np.array([state.objective]), False, "")
+
+    def _run(self, run: Trace[_State], r: int, limit: int) -> Trace[_State]:
+        """The run with up to ``limit`` steps in all."""
+        if run.converged:
+            return run
+        stopping: Stopping = {**self.stopping, "max_iter": min(limit, self.max_iter)}
+        return iterate(
+            lambda s: self._measure(s.labels, s.scores, r),
+            run.state,
+            rounding=rounding_of(self.X, self.norm2),
+            stage="EM-ONMF",
+            history=run.history,
+            **stopping,
+        )
+
+    def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> _State:
         """Directions from the clusters, then every sample to its best direction."""
-        T = apply(_one_per_row(labels, scores, r))
+        A = _one_per_row(labels, scores, r)
+        T = self.X @ (self.X.T @ A) if self.gram is None else self.gram @ A.toarray()
         squares = np.bincount(labels, weights=scores * T[np.arange(len(labels)), labels], minlength=r)
         with np.errstate(divide="ignore", invalid="ignore"):
             table = np.where(squares > 0, T / np.sqrt(squares), -1).astype(T.dtype)
-        new = _choose(table, labels, lengths)
+        new = _choose(table, labels, self.lengths)
         scores = np.maximum(table[np.arange(len(new)), new], 0)
-        new, scores = _fill_empty(new, scores, lengths, r)
-        return _State(new, scores, max(norm2 - float(np.sum(np.square(scores, dtype=np.float64))), 0.0))
+        new, scores = _fill_empty(new, scores, self.lengths, r)
+        return _State(new, scores, max(self.norm2 - float(np.sum(np.square(scores, dtype=np.float64))), 0.0))
 
-    labels = W.argmax(axis=1)
-    first = _fill_empty(labels, lengths.astype(W.dtype), lengths, r)
-    trace = iterate(
-        lambda s: measure(s.labels, s.scores),
-        measure(*first),
-        rounding=rounding_of(X, norm2),
-        stage="EM-ONMF",
-        **stopping,
-    )
-    state = trace.state
-    for _ in range(SETTLING):
-        further = measure(state.labels, state.scores)
-        is_settled = (further.labels == state.labels).all()
-        state = further
-        if is_settled:
-            break
-    A, S = disjoint_factors(X, state.labels, state.scores, r)
-    objective = max(norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
-    return Factorization.of(A, S, objective, trace, norm2)
+    def _settled(self, run: Trace[_State], r: int) -> Factorization:
+        """The factors, after further steps until no sample changes its cluster."""
+        state = run.state
+        for _ in range(SETTLING):
+            further = self._measure(state.labels, state.scores, r)
+            is_settled = (further.labels == state.labels).all()
+            state = further
+            if is_settled:
+                break
+        A, S = disjoint_factors(self.X, state.labels, state.scores, r)
+        objective = max(self.norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
+        return Factorization.of(A, S, objective, run, self.norm2)
 
 
 def disjoint_factors(X: Table, labels: IntArray, scores: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
@@ -102,7 +142,14 @@ def disjoint_factors(X: Table, labels: IntArray, scores: AnyArray, r: int) -> tu
     A = np.zeros((len(labels), r), scores.dtype)
     A[np.arange(len(labels)), labels] = scores
     A = unit_columns(A)
-    return A, np.asarray((X.T @ A).T)
+    return A, np.asarray((X.T @ _one_per_row(labels, A[np.arange(len(labels)), labels], r)).T)
+
+
+def disjoint_error(X: Table, A: AnyArray, H: AnyArray) -> float:
+    """``|X - A H|^2`` for A with at most one entry in each row: one pass over X, whatever the rank."""
+    labels = A.argmax(axis=1)
+    AtX = np.asarray(X.T @ _one_per_row(labels, A[np.arange(len(labels)), labels], A.shape[1]))
+    return Equations(A.T @ A, AtX).error(X.squared_norm, np.ascontiguousarray(H.T))
 
 
 def gram_matrix(X: Table) -> AnyArray | None:

@@ -1,0 +1,65 @@
+r"""NMF with the Kullback-Leibler divergence by coordinate descent: all rows of W, then all columns of H, and so on.
+
+.. math:: \min_{W, H \ge 0}\ D(X \| WH) = \sum_{ij} x_{ij} \log \frac{x_{ij}}{(WH)_{ij}} - x_{ij} + (WH)_{ij} .
+
+One coefficient is moved at a time, by a step in the direction of the multiplicative update (`conecollapse.factorization.mu`) that is at
+least as long and never raises the divergence; `conecollapse.tables.divergence` derives it. Only entries with x > 0 are looked at: the sum
+of all of W H is a product of sums. With H fixed the problem is convex, and sweeps until nothing moves solve it: `encode_divergence`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from conecollapse._iterate import Stopping, iterate
+from conecollapse._linalg import TINY
+from conecollapse._types import AnyArray
+from conecollapse.factorization.data import Factorization, rounding_of, squared_error
+from conecollapse.tables import Table, as_table
+from conecollapse.tables.divergence import Effort
+
+ONCE = Effort(sweeps=1, still=0.0)  # two sweeps save few steps and cost twice as much (TF-IDF of REUTERS, rank 20)
+OPTIMUM = Effort(sweeps=2000, still=1e-9)  # until nothing moves
+
+
+@dataclass(frozen=True)
+class _State:
+    W: AnyArray
+    H: AnyArray
+    objective: float
+
+
+def kl(X: Table, W: AnyArray, H: AnyArray, **stopping: Unpack[Stopping]) -> Factorization:
+    """``X ~ W H`` from the start (W, H), by coordinate descent on the divergence, which never rises."""
+    X = as_table(X)
+    rows = X.quotients()
+    columns = rows.transposed()
+
+    def divergence(logs: float, W: AnyArray, H: AnyArray) -> float:
+        model = float(W.sum(axis=0, dtype=np.float64) @ H.sum(axis=1, dtype=np.float64))
+        return max(logs - rows.total + model, 0.0)
+
+    def step(s: _State) -> _State:
+        W, _ = rows.improved(s.W, s.H, ONCE)
+        Ht, logs = columns.improved(s.H.T, W.T, ONCE)
+        return _State(W, Ht.T, divergence(logs, W, Ht.T))
+
+    start = _State(W, H, divergence(rows.right(W, H)[1], W, H))
+    trace = iterate(step, start, rounding=rounding_of(X, rows.total), stage="KL", **stopping)
+    state = trace.state
+    H = np.ascontiguousarray(state.H)
+    return Factorization.of(state.W, H, state.objective, trace, rows.total, squared_error(X, state.W, H))
+
+
+def encode_divergence(X: Table, H: AnyArray) -> AnyArray:
+    """Rows w >= 0 that minimise the divergence of each row of X from ``w H``.
+
+    Each row ends by its own rule, so that its result does not depend on the other rows of the batch.
+    """
+    X = as_table(X)
+    mass = X @ np.ones((X.shape[1], 1), X.dtype)
+    start = mass / max(float(H.sum(dtype=np.float64)), TINY) * np.ones((1, len(H)), X.dtype)
+    return X.quotients().improved(np.asarray(start, X.dtype), H, OPTIMUM)[0]
