@@ -265,6 +265,7 @@ def test_a_rough_solution_of_pivoting_is_refined_and_not_solved_again(monkeypatc
     def never(*_args):
         raise AssertionError("the active set was asked")
 
+    monkeypatch.setattr("conecollapse._nnls.plain.WELL_ENOUGH", 2.0)
     monkeypatch.setattr("conecollapse._nnls.plain.block_pivoting", rough)
     monkeypatch.setattr("conecollapse._nnls.plain.active", never)
     again, size, info = nnls(A, B, method="bpp", full_output=True)

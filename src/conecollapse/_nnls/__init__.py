@@ -14,19 +14,22 @@ import scipy.sparse as sp
 from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
 from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
-from conecollapse._nnls.constraints import Constraints, is_plain
+from conecollapse._nnls.constraints import Constraints
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.local import solve_small
 from conecollapse._nnls.nearest import is_for_lists, solve_lists
-from conecollapse._nnls.plain import WELL_CONDITIONED, conditioning, pivoting, prepare, settle
+from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning, pivoting, prepare, settle
 from conecollapse._nnls.problem import Answers, Problem, safe_units
-from conecollapse._threads import for_ranges, limit_threads, serial_blas
+from conecollapse._threads import current_threads, for_ranges, limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
+MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 BLAS_THREADS_PAY = 10**6  # entries of A below which waking BLAS threads costs more than they save
+LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
+NO_PENALTY = 0.0
 METHODS = ("auto", "bpp", "active-set")
 
 __all__ = ["NnlsInfo", "nnls"]
@@ -49,8 +52,8 @@ def nnls(
     *,
     simplex: bool = False,
     upper: Any = None,
-    ridge: float = 0.0,
-    l1: float = 0.0,
+    ridge: float = NO_PENALTY,
+    l1: float = NO_PENALTY,
     allowed: Any = None,
     weights: Any = None,
     x0: Any = None,
@@ -156,26 +159,28 @@ def nnls(
     """
     if atol is not None:
         warnings.warn("the arguments {'atol'} are ignored and deprecated, as in SciPy.", DeprecationWarning, stacklevel=2)
-    if method not in METHODS:
+    if method != "auto" and method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     if maxiter is not None and (isinstance(maxiter, bool) or not isinstance(maxiter, (int, np.integer)) or maxiter < 0):
         raise InvalidInputError(f"maxiter must be a whole number, or None or 0 for the default; got {maxiter!r}.")
-    options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
-    plain = is_plain(options) and n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
+    penalties = not (ridge is l1 is NO_PENALTY) and not (_is_zero(ridge) and _is_zero(l1))
+    is_bare = simplex is False and upper is None and allowed is None and weights is None and not penalties
+    plain = is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
     if plain and method == "auto" and _is_tall(A.shape):
         if b.ndim == 1:
             with serial_blas() if A.size < BLAS_THREADS_PAY else nullcontext():
                 solution = _solve_tall(A, b, maxiter or None)
             if solution is not None:
                 return solution
-    elif plain and A.size * b.size <= SMALL_WORK * A.shape[0]:
+    elif plain and A.size * b.size <= SMALL_WORK * A.shape[0] and (b.ndim == 1 or method != "auto" or not _shares_work(A.shape, b.shape)):
         x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
         if ending == STEP_LIMIT:
             raise ConvergenceError(_LIMIT_TEXT)
         if ending == OPTIMAL:
             return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
+    options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
     with limit_threads(n_jobs):
-        return _nnls_checked(A, b, min(maxiter, 2**62) if maxiter else None, method, x0, full_output, options)
+        return _nnls_checked(A, b, min(maxiter, 2**62) if maxiter else None, method, x0, full_output, None if is_bare else options)
 
 
 _LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
@@ -186,7 +191,18 @@ def _is_plain(A: Any, b: Any) -> bool:
     if type(A) is not np.ndarray or type(b) is not np.ndarray or not A.dtype == b.dtype == np.float64:
         return False
     fits = A.ndim == 2 and 1 <= b.ndim <= 2 and A.shape[0] == b.shape[0] and A.size * b.size > 0
-    return bool(fits and A.flags.c_contiguous and b.flags.c_contiguous)
+    return fits and A.flags.c_contiguous and b.flags.c_contiguous
+
+
+def _is_zero(penalty: Any) -> bool:
+    return type(penalty) in (float, int) and penalty == 0
+
+
+def _shares_work(shape: tuple[int, ...], b_shape: tuple[int, ...]) -> bool:
+    """Whether right-hand sides are so many that one Gram matrix for all of them pays."""
+    return (
+        len(b_shape) == 2 and b_shape[1] >= MANY and shape[0] >= TALL_ENOUGH * shape[1] and shape[0] * shape[1] * b_shape[1] > SHARED_WORK
+    )
 
 
 def _is_tall(shape: tuple[int, ...]) -> bool:
@@ -212,13 +228,13 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[Floa
     return (outcome.H[0] * problem.inverse, float(outcome.measured.rnorm[0])) if outcome.measured.optimal[0] else None
 
 
-def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool, options: dict[str, Any]) -> Any:
+def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool, options: dict[str, Any] | None) -> Any:
     A, B, flat = _check_problem(A, b)
     n, k = A.shape[1], B.shape[1]
     start = None if x0 is None else _check_start(x0, n, k, flat)
     dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
     X = np.zeros((n, k), dtype)
-    if is_plain(options):
+    if options is None:
         solve, used = _plain_blocks(A, method, start, maxiter)
         step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
     else:
@@ -227,6 +243,7 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
         scaled, used = Scaled.of(A, Constraints.checked(options, A.shape[0], n, k)), "active-set"
         solve = _constrained_blocks(scaled, start, maxiter)
         step = block_length(scaled, RHS_BLOCK_ENTRIES)
+    step = min(step, max(LEAST_BLOCK, -(-k // (2 * current_threads()))))
     blocks = [slice(a, min(a + step, k)) for a in range(0, k, step)]
     parts: list[Any] = [None] * len(blocks)
 

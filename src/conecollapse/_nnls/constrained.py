@@ -40,8 +40,9 @@ from conecollapse._checks import check_size
 from conecollapse._errors import InvalidInputError
 from conecollapse._kernels import kernel
 from conecollapse._linalg import row_norms
+from conecollapse._nnls.complement import WELL_ENOUGH, pivot_complement
 from conecollapse._nnls.constraints import Constraints
-from conecollapse._nnls.kernels import STEP_LIMIT
+from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.plain import DENSE_LIMIT, solve_one
 from conecollapse._nnls.problem import Answers, Problem, power_of_two, safe_units
 from conecollapse._nnls.proof import EPS, SAFETY, is_optimal
@@ -135,6 +136,7 @@ class Shared(NamedTuple):
 
     gram: FloatArray
     inverse: FloatArray | None
+    projected: FloatArray | None  # the inverse, less its part along the sum if there is one, where it is accurate enough to pivot with
     sigma: float  # an estimate of the smallest singular value of all columns, or 0
 
     @classmethod
@@ -144,14 +146,17 @@ class Shared(NamedTuple):
         gram = _lifted(_product(scaled.A), scaled)
         np.fill_diagonal(gram, np.diag(gram) + _ridge(scaled))
         if len(gram) > HELD_COLUMNS:
-            return cls(gram, None, 0.0)
+            return cls(gram, None, None, 0.0)
         factor, info = lapack.dpotrf(gram, lower=1)
         size = np.abs(gram).sum(axis=0).max()
         rcond = lapack.dpocon(factor, size, uplo="L")[0] if info == 0 else 0.0
         if rcond > START_CONDITION:
             half, _ = lapack.dpotri(factor, lower=1)
-            return cls(gram, np.tril(half) + np.tril(half, -1).T, float(np.sqrt(rcond * size)))
-        return cls(gram, None, 0.0)
+            inverse = np.tril(half) + np.tril(half, -1).T
+            ones = inverse.sum(axis=0)
+            projected = inverse - np.outer(ones, ones) / ones.sum() if scaled.constraints.simplex else inverse
+            return cls(gram, inverse, projected if rcond > WELL_ENOUGH else None, float(np.sqrt(rcond * size)))
+        return cls(gram, None, None, 0.0)
 
     def start(self, C: FloatArray, simplex: bool) -> FloatArray:
         """The solutions without bounds: their signs are a good guess at which variables are zero."""
@@ -186,35 +191,14 @@ def solve_block(
     B, units = scaled.right_hand_sides(Bt)
     block, peaks = _block(scaled, shared.gram, B, units, columns)
     scale = np.ones((len(B), 1)) if scaled.constraints.simplex else units[:, None]
-    C = np.asarray((B if block.W is None else B * block.W) @ scaled.A) - block.l1
     if start is not None:
-        H = start / np.where(scaled.inverse > 0, scaled.inverse, np.inf) / scale
-    else:
-        H = shared.start(C if block.W is None else np.asarray(B @ scaled.A) - block.l1, scaled.constraints.simplex)
-    H = np.clip(H, 0.0, block.upper) * block.allowed
-    if scaled.constraints.simplex:
-        H /= np.maximum(H.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        start = start / np.where(scaled.inverse > 0, scaled.inverse, np.inf) / scale
     # with ridge every column is independent of the others, else at most one for each row, and one more with a sum
     capacity = n if scaled.constraints.ridge else min(n, scaled.A.shape[0] + 1)
-    limit = maxiter or 5 * n + 100
-    solved = _solve(block, C, H, (scaled.constraints.simplex, capacity, limit))
+    rule = Rule(scaled.constraints.simplex, capacity, maxiter or 5 * n + 100)
+    solved = _first_solution(scaled, shared, block, start, rule, by_inverse=maxiter is None)
     found = measure(scaled, block, solved)
-    steps = solved.steps
-    for _ in range(ROUNDS):
-        rough = np.flatnonzero((found.kkt > KKT_REFINE) & (steps < limit))
-        if not len(rough):
-            break
-        some = _take(block, rough)
-        X = solved.X[rough]
-        C = found.gradient[rough] + (X @ some.grams[0] if len(some.grams) == 1 else np.einsum("kij,kj->ki", some.grams[some.of], X))
-        again = _solve(some, C, X, (scaled.constraints.simplex, capacity, limit))
-        measured = measure(scaled, some, again)
-        steps[rough] += again.steps
-        better = measured.kkt < found.kkt[rough]
-        for mine, theirs in zip((*solved[:2], solved.ending, *found), (*again[:2], again.ending, *measured), strict=True):
-            mine[rough[better]] = theirs[better]
-        if not better.any():
-            break
+    steps = _refine(scaled, block, solved, found, rule)
     finished = (solved.ending != STEP_LIMIT) | (maxiter is None)
     least, rounding = lower_bounds(scaled, shared, block, solved, found)
     optimal = is_optimal(found.value + rounding, least, block.size)
@@ -227,6 +211,59 @@ def solve_block(
     if (upper := scaled.constraints.upper) is not None:  # which the scaling may have missed by a last digit
         X = np.minimum(X, upper.T if upper.shape[1] == 1 else upper[:, columns].T)
     return X, Answers(found.rnorm * outward, found.kkt, least * outward, steps, finished, optimal)
+
+
+class Rule(NamedTuple):
+    """How the active set is run."""
+
+    simplex: bool
+    capacity: int
+    limit: int
+
+
+def _first_solution(scaled: Scaled, shared: Shared, block: Block, start: FloatArray | None, rule: Rule, *, by_inverse: bool) -> Solved:
+    """Solve from ``start`` or, without one, from the solutions without bounds, where these are known."""
+    C = np.asarray((block.B if block.W is None else block.B * block.W) @ scaled.A) - block.l1
+    if start is not None:
+        return _solve(block, C, _within(start, block, rule), rule)
+    H = shared.start(C if block.W is None else np.asarray(block.B @ scaled.A) - block.l1, rule.simplex)
+    if not by_inverse or shared.projected is None or block.W is not None:
+        return _solve(block, C, _within(H, block, rule), rule)
+    side, done, steps = pivot_complement(shared.projected, H, (block.upper, block.allowed), block.size)
+    solved = Solved(H, side, steps, np.full(len(H), OPTIMAL))
+    left = np.flatnonzero(~done)
+    if len(left):
+        some = _take(block, left)
+        others = _solve(some, C[left], _within(H[left], some, rule), rule)
+        for mine, theirs in zip(solved, others, strict=True):
+            mine[left] = theirs
+    return solved
+
+
+def _within(H: FloatArray, block: Block, rule: Rule) -> FloatArray:
+    """The nearest points within the bounds, scaled to a sum of one if that is asked for."""
+    H = np.clip(H, 0.0, block.upper) * block.allowed
+    return H / np.maximum(H.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny) if rule.simplex else H
+
+
+def _refine(scaled: Scaled, block: Block, solved: Solved, found: Checked, rule: Rule) -> IntArray:
+    """Solve again from measured gradients where the optimality conditions do not hold to rounding; the steps of all solves."""
+    steps = solved.steps
+    for _ in range(ROUNDS):
+        rough = np.flatnonzero((found.kkt > KKT_REFINE) & (steps < rule.limit))
+        if not len(rough):
+            break
+        some, X = _take(block, rough), solved.X[rough]
+        C = found.gradient[rough] + (X @ some.grams[0] if len(some.grams) == 1 else np.einsum("kij,kj->ki", some.grams[some.of], X))
+        again = _solve(some, C, X, rule)
+        measured = measure(scaled, some, again)
+        steps[rough] += again.steps
+        better = measured.kkt < found.kkt[rough]
+        for mine, theirs in zip((*solved[:2], solved.ending, *found), (*again[:2], again.ending, *measured), strict=True):
+            mine[rough[better]] = theirs[better]
+        if not better.any():
+            break
+    return steps
 
 
 def _solve_again(scaled: Scaled, block: Block, solved: Solved, found: Checked, least: FloatArray, rows: IntArray) -> IntArray:
@@ -264,10 +301,9 @@ def _solve_again(scaled: Scaled, block: Block, solved: Solved, found: Checked, l
     return steps
 
 
-def _solve(block: Block, C: FloatArray, H: FloatArray, rule: tuple[bool, int, int]) -> Solved:
-    simplex, capacity, limit = rule
-    problems = Quadratic(block.grams, block.of, np.ascontiguousarray(C), block.upper, block.allowed, block.size, simplex)
-    return solve_quadratic(problems, H, capacity, limit)
+def _solve(block: Block, C: FloatArray, H: FloatArray, rule: Rule) -> Solved:
+    problems = Quadratic(block.grams, block.of, np.ascontiguousarray(C), block.upper, block.allowed, block.size, rule.simplex)
+    return solve_quadratic(problems, H, rule.capacity, rule.limit)
 
 
 def _take(block: Block, rows: IntArray) -> Block:

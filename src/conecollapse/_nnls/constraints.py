@@ -46,15 +46,6 @@ class Constraints:
         return cls(bool(simplex), upper, ridge, l1, allowed, row_weights, weights)
 
 
-def is_plain(options: dict[str, Any]) -> bool:
-    """Whether nothing is asked for beyond x >= 0."""
-    return (
-        options["simplex"] is False
-        and all(options[name] is None for name in ("upper", "allowed", "weights"))
-        and all(type(options[name]) in (int, float) and options[name] == 0 for name in ("ridge", "l1"))
-    )
-
-
 def _penalty(value: Any, name: str) -> float:
     try:
         number = float(value)

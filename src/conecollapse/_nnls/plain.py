@@ -13,11 +13,13 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set, active_set_sparse
-from conecollapse._nnls.bpp import block_pivoting, grouped_correction
+from conecollapse._nnls.bpp import BppResult, block_pivoting, grouped_correction
 from conecollapse._nnls.careful import solve_carefully
+from conecollapse._nnls.complement import WELL_ENOUGH, pivot_complement
 from conecollapse._nnls.local import local_active_set
 from conecollapse._nnls.problem import Answers, Measured, Problem
 from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal
+from conecollapse._nnls.quadratic import FREE
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
 GRAM_COLUMNS = 8192  # columns up to which the Gram matrix is formed: 512 MiB
@@ -25,6 +27,7 @@ TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the
 FEW_COLUMNS = 600  # up to here an active set prices every column itself
 WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
 DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
+INVERTED_COLUMNS = 512  # columns up to which the inverse of the Gram matrix is worth its time
 KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined
 KKT_GOOD = 1e-9  # a pivoting solution with a larger KKT residual is solved again by the active set
 
@@ -76,7 +79,7 @@ def prepare(problem: Problem, method: str) -> tuple[Solver, str]:
         G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
         rcond, sigma = conditioning(G)
         if method == "bpp" or rcond > WELL_CONDITIONED:
-            return pivoting(problem, G, sigma), "bpp"
+            return pivoting(problem, G, sigma, np.linalg.inv(G) if rcond > WELL_ENOUGH and n <= INVERTED_COLUMNS else None), "bpp"
     return active(problem), "active-set"
 
 
@@ -90,17 +93,25 @@ def conditioning(G: FloatArray) -> tuple[float, float]:
     return float(rcond), float(np.sqrt(rcond * size))
 
 
-def pivoting(problem: Problem, G: FloatArray, sigma: float) -> Solver:
-    """Block principal pivoting; what it cannot solve, or not accurately, goes to the active set."""
+def pivoting(problem: Problem, G: FloatArray, sigma: float, inverse: FloatArray | None = None) -> Solver:
+    """Block principal pivoting, in the zeros if the inverse of G is given; what it cannot solve accurately goes to the active set."""
     fallback = cache(lambda: active(problem))
 
     def measure(Bt: FloatArray, H: FloatArray) -> Measured:
         return problem.measure(Bt, H, np.full(len(H), sigma), hold_all=True)
 
     def solve(Bt: FloatArray, start: BoolArray | None, maxiter: int | None) -> Outcome:
-        result = block_pivoting(G, problem.correlations(Bt), row_norms(Bt), start=start, max_iter=maxiter)
-        H = np.maximum(result.X, 0.0)
-        measured = measure(Bt, H)
+        C, size = problem.correlations(Bt), row_norms(Bt)
+        if inverse is None or start is not None or maxiter is not None:
+            result = block_pivoting(G, C, size, start=start, max_iter=maxiter)
+            H = np.maximum(result.X, 0.0)
+            measured = measure(Bt, H)
+        else:
+            result = _pivot_in_zeros(G, inverse, C, size)
+            H = np.maximum(result.X, 0.0)
+            measured, is_rough = problem.measure_by_gram(G, C, H, size, sigma)
+            if len(near := np.flatnonzero(is_rough)):
+                measured.put(near, measure(Bt[near], H[near]))
         rough = np.flatnonzero(result.solved & (measured.kkt > KKT_REFINE))
         if len(rough):  # one refinement with the explicit residual
             H[rough] += grouped_correction(G, measured.gradient, result.passive, rough)[rough]
@@ -116,6 +127,21 @@ def pivoting(problem: Problem, G: FloatArray, sigma: float) -> Solver:
         return Outcome(H, result.n_iter, finished, measured)
 
     return solve
+
+
+def _pivot_in_zeros(G: FloatArray, inverse: FloatArray, C: FloatArray, size: FloatArray) -> BppResult:
+    """`block_pivoting` by `complement` where few variables are zero, else as it is."""
+    n = C.shape[1]
+    X = C @ inverse
+    side, solved, steps = pivot_complement(inverse, X, (np.full((1, n), np.inf), np.ones((1, n), bool)), size)
+    result = BppResult(X, side == FREE, solved, steps)
+    left = np.flatnonzero(~solved)
+    if len(left):
+        others = block_pivoting(G, C[left], size[left], start=X[left] > 0)
+        result.X[left], result.passive[left], result.solved[left], result.n_iter[left] = (
+            others.X, others.passive, others.solved, others.n_iter,
+        )  # fmt: skip
+    return result
 
 
 def active(problem: Problem) -> Solver:

@@ -14,6 +14,7 @@ from conecollapse._nnls.local import RESIDUAL_STOP
 from conecollapse._nnls.proof import is_optimal, least_residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
+LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
 SAFE_LENGTHS = 1e-100, 1e100  # lengths whose squares lose nothing
 
 
@@ -99,6 +100,21 @@ class Problem:
                 break
         rnorm[rnorm <= RESIDUAL_STOP * size] = 0.0  # less than what rounding leaves of b: not a residual
         return Measured(rnorm, np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny), least, optimal, gradient)
+
+    def measure_by_gram(self, G: FloatArray, C: FloatArray, H: FloatArray, size: FloatArray, sigma: float) -> tuple[Measured, BoolArray]:
+        """`measure` from products alone, for a well-conditioned ``G``, and the rows whose residual is too small for that.
+
+        ``|r|^2 = |b|^2 - h . (c + g)``: its error is a few roundings of ``|b|^2``. Gradients have errors like those of c, and not of
+        ``Z' r``: a smaller ``sigma`` makes up for the difference in the bound.
+        """
+        gradient = C - H @ G
+        squares = size**2 - np.einsum("ij,ij->i", H, C + gradient)
+        rnorm = np.sqrt(np.maximum(squares, 0.0))
+        violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
+        kkt = np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny)
+        sigmas = np.full(len(H), sigma / (1 + np.sqrt(self.A.shape[0])))
+        least, rounding = least_residuals(gradient, H, True, sigmas, np.inf, self.A.shape[0], size, rnorm)
+        return Measured(rnorm, kkt, least, is_optimal(rnorm + rounding, least, size), gradient), ~(squares > LARGE_RESIDUAL * size**2)
 
 
 def safe_units(Bt: FloatArray) -> FloatArray:

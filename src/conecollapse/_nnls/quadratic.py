@@ -94,7 +94,7 @@ def solve_quadratic(problems: Quadratic, start: FloatArray, capacity: int, max_s
 @kernel
 def _solve_range(problems, out, room, max_steps, first, last):  # type: ignore[no-untyped-def]
     n = problems.C.shape[1]
-    s = _new_factor(n, room)
+    s = new_factor(n, room)
     for i in range(first, last):
         G, x, side = problems.G[problems.of[i]], out.X[i], out.side[i]
         upper = problems.upper[i if len(problems.upper) > 1 else 0]
@@ -117,7 +117,7 @@ def _solve_range(problems, out, room, max_steps, first, last):  # type: ignore[n
 def independence(G, of, side):  # type: ignore[no-untyped-def]
     """For each row of ``side``, an estimate of the smallest singular value of the columns that are free, or a lower bound for it."""
     n = side.shape[1]
-    s = _new_factor(n, n + 1)
+    s = new_factor(n, n + 1)
     sigma = np.zeros(len(side))
     for i in range(len(side)):
         gram, longest, k = G[of[i]], 0.0, np.int64(0)
@@ -128,7 +128,7 @@ def independence(G, of, side):  # type: ignore[no-untyped-def]
                 longest = max(longest, np.sqrt(gram[j, j]))
         if k == 0:
             sigma[i] = np.inf
-        elif _factorize(gram, s, k):
+        elif factorize(gram, s, k):
             for a in range(k):
                 for b in range(a, k):
                     s.R[a, b] /= longest
@@ -137,7 +137,7 @@ def independence(G, of, side):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _new_factor(n, room):  # type: ignore[no-untyped-def]
+def new_factor(n, room):  # type: ignore[no-untyped-def]
     return Factor(
         F=np.empty(room, np.int64),
         R=np.empty((room, room)),
@@ -169,7 +169,7 @@ def _pivot(G, x, side, upper, allowed, s, rule):  # type: ignore[no-untyped-def]
             if side[j] == FREE and k < len(s.F):
                 s.F[k] = j
                 k += 1
-        if (rule[0] and k == 0) or not _factorize(G, s, k):
+        if (rule[0] and k == 0) or not factorize(G, s, k):
             return k, STEP_LIMIT, turn
         multiplier = _free_solution(x, side, s, k, rule[0])
         for a in range(k):
@@ -263,7 +263,7 @@ def _fix_high(G, x, side, upper, s, j):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=_FAST)
-def _factorize(G, s, k):  # type: ignore[no-untyped-def]
+def factorize(G, s, k):  # type: ignore[no-untyped-def]
     """The Cholesky factor of the first ``k`` free variables; False if their columns are dependent."""
     F, R = s.F, s.R
     if k == len(F):
@@ -294,7 +294,7 @@ def _append(G, s, k, j):  # type: ignore[no-untyped-def]
     F, R, column = s.F, s.R, s.target
     for a in range(k):
         column[a] = G[j, F[a]]
-    _forward(R, k, column)
+    forward(R, k, column)
     pivot = G[j, j]
     for a in range(k):
         R[a, k] = column[a]
@@ -321,7 +321,7 @@ def _remove(s, k, p):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=_FAST)
-def _forward(R, k, z):  # type: ignore[no-untyped-def]
+def forward(R, k, z):  # type: ignore[no-untyped-def]
     """``R' z = z``."""
     for a in range(k):
         z[a] /= R[a, a]
@@ -336,11 +336,11 @@ def _free_solution(x, side, s, k, simplex):  # type: ignore[no-untyped-def]
     z, y = s.target, s.ones
     for a in range(k):
         z[a], y[a] = s.c[s.F[a]], 1.0
-    _forward(s.R, k, z)
+    forward(s.R, k, z)
     solve_triangle(s.R, z, k, z)
     if not simplex:
         return 0.0
-    _forward(s.R, k, y)
+    forward(s.R, k, y)
     solve_triangle(s.R, y, k, y)
     excess, slope = -1.0, 0.0
     for j in range(len(x)):
