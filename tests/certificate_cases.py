@@ -23,7 +23,9 @@ def sparse_points(seed=1):
     rng = np.random.default_rng(seed)
     P = sp.random_array((80, 60), density=0.05, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1).tocsr()
     P = P[np.diff(P.indptr) > 0]
-    return sp.csr_array(sp.vstack([P, P[:20] + P[20:40]]))
+    covered = sp.csr_array(P[20:30] + P[30:40])  # by points inside their supports, which do not represent them
+    covered.data *= 0.5 + rng.random(covered.nnz)
+    return sp.csr_array(sp.vstack([P, P[:20] + P[20:40], covered]))
 
 
 def with_twins(seed=2):

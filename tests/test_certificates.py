@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 from test_exact import CHECKED
 
 from conecollapse import ApproximateCertificate, Certificate, CertificateError, Cone, ConeFileError
-from conecollapse.certificates import Combination, Metric, Support, Vectors, check, form
+from conecollapse.certificates import Combination, Metric, SparseVectors, Support, Vectors, check, form
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -49,7 +49,7 @@ def forge_witness(cone, kind, **changes):
 
 def test_all_forms_of_witness_occur_in_these_tests():
     kinds = {type(f) for cone, _ in cases().values() for f in getattr(cone.certificate, "witnesses", ())}
-    assert kinds == {Vectors, Metric, Support, Combination}
+    assert kinds == {Vectors, Metric, Support, SparseVectors, Combination}
     assert cases()["twins"][0].certificate.rays_only.any()
 
 

@@ -97,7 +97,7 @@ def test_the_support_method_equals_the_dense_method(seed):
 @pytest.fixture
 def by_supports_only(monkeypatch):
     """Send every sparse matrix through the support method, however full it is."""
-    monkeypatch.setattr("conecollapse.geometry.certified.MOSTLY_FILLED", 2.0)
+    monkeypatch.setattr("conecollapse.geometry.certified.support.MOSTLY_FILLED", 2.0)
 
 
 @pytest.mark.usefixtures("by_supports_only")

@@ -22,7 +22,7 @@ def settled(monkeypatch):
 
     settle = support.settle
     monkeypatch.setattr(support, "settle", spy)
-    monkeypatch.setattr("conecollapse.geometry.certified.MOSTLY_FILLED", 2.0)
+    monkeypatch.setattr("conecollapse.geometry.certified.support.MOSTLY_FILLED", 2.0)
     return seen
 
 

@@ -29,6 +29,7 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Point
 from conecollapse.certificates import form
 
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
+FEW_ENTRIES = 2**18  # no block need be smaller
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -113,6 +114,26 @@ class SparseVectors(_Explicit):
     G: Sparse  # (k, dim)
     offset: FloatArray  # (k,)
 
+    def values(self, U: Points, rays: IntArray, columns: IntArray) -> Iterator[Values]:
+        """Products with the unit points ``U[columns]``, or only those that may be positive: the others are at most 0, without rounding."""
+        if (self.offset < 0).any() or (not sp.issparse(U) and self.offset.all()):
+            yield from super().values(U, rays, columns)
+            return
+        V = sp.csr_array(take(U, columns))
+        Vt, mass = V.T.tocsr(), np.asarray(V.sum(axis=1)).ravel()
+        peak = np.maximum(abs(self.G).max(axis=1).toarray().ravel(), self.offset)
+        peak = np.where(peak > 0, peak, 1.0)
+        counts = np.diff(self.G.indptr)
+        G = sp.csr_array((self.G.data / np.repeat(peak, counts), self.G.indices, self.G.indptr), shape=self.G.shape)
+        offset = self.offset / peak
+        shifted = sp.csr_array((G.data - np.repeat(offset, counts), G.indices, G.indptr), shape=G.shape)
+        lengths = np.sqrt(row_lengths(shifted) ** 2 + offset**2 * (U.shape[1] - counts))
+        error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (row_lengths(G) + offset * mass.max(initial=0.0))
+        for which in by_work(G, Vt):
+            row, meets, products = meeting_products(G[which], Vt)
+            products -= offset[which[row]] * mass[meets.indices]
+            yield Values(which, sp.csr_array((products, meets.indices, meets.indptr), shape=meets.shape), lengths[which], error[which])
+
     def vectors(self, U: Points, rays: IntArray, which: IntArray) -> FloatArray:  # noqa: ARG002
         return np.asarray(self.G[which].toarray() - self.offset[which, None])
 
@@ -194,14 +215,10 @@ class Support:
         f_lengths = row_lengths(F)
         lengths = np.sqrt(f_lengths**2 + lift**2 * (U.shape[1] - np.diff(pattern.indptr)))
         error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (f_lengths + lift * mass.max(initial=0.0))
-        work = np.cumsum(pattern @ np.diff(Vt.indptr))  # entries that the rows of the products can have
-        for which in np.split(np.arange(len(self.of)), np.flatnonzero(np.diff(work // BLOCK_ENTRIES)) + 1):
-            meets = sorted_rows(abs(F[which]) @ Vt)  # an entry wherever f and a point meet; elsewhere the product is at most 0
-            f, inside = sorted_rows(F[which] @ Vt), sorted_rows(pattern[which] @ Vt)  # and the mass of each point on the support
-            key, row = _keys(meets)
-            products = np.zeros(len(key))
-            products[np.searchsorted(key, _keys(f)[0])] = f.data  # SciPy leaves out sums that are exactly 0
-            on_support = inside.data[np.searchsorted(_keys(inside)[0], key)]
+        for which in by_work(pattern, Vt):
+            row, meets, products = meeting_products(F[which], Vt)
+            inside = sorted_rows(pattern[which] @ Vt)  # the mass of each point on the support
+            on_support = inside.data[np.searchsorted(_keys(inside)[0], _keys(meets)[0])]
             products -= lift[which[row]] * (mass[meets.indices] - on_support)
             table = sp.csr_array((products, meets.indices, meets.indptr), shape=meets.shape)
             yield Values(which, table, lengths[which], error[which])
@@ -211,13 +228,13 @@ class Support:
         peak = np.maximum(abs(self.F).max(axis=1).toarray().ravel(), self.lift)
         peak = np.where(peak > 0, peak, 1.0)
         F = sp.csr_array((self.F.data / np.repeat(peak, np.diff(self.F.indptr)), self.F.indices, self.F.indptr), shape=self.F.shape)
-        return F, self.lift / peak, sp.csr_array((np.ones(own.nnz), own.indices, own.indptr), shape=own.shape)
+        return F, self.lift / peak, pattern_of(own)
 
     def stray(self, U: Sparse, rays: IntArray) -> IntArray:
         """Witnesses with values off the support of their ray: these are not of this form."""
-        used = sp.csr_array((np.ones(self.F.nnz), self.F.indices, self.F.indptr), shape=self.F.shape)
+        used = pattern_of(self.F)
         own = U[rays]
-        shared = used.multiply(sp.csr_array((np.ones(own.nnz), own.indices, own.indptr), shape=own.shape))
+        shared = used.multiply(pattern_of(own))
         return np.flatnonzero(np.asarray(shared.sum(axis=1)).ravel() < np.diff(self.F.indptr))
 
     def take(self, which: IntArray) -> Support:
@@ -248,6 +265,33 @@ def sorted_rows(M: Sparse) -> Sparse:
     M = M.tocsr()
     M.sort_indices()
     return M
+
+
+def by_work(F: Sparse, Vt: Sparse) -> list[IntArray]:
+    """The rows of ``F`` in pieces whose products with the columns of ``Vt`` have about as many entries as ``Vt``, or less."""
+    work = np.cumsum(pattern_of(F) @ np.diff(Vt.indptr))
+    entries = int(np.clip(Vt.nnz, FEW_ENTRIES, BLOCK_ENTRIES))
+    return np.split(np.arange(F.shape[0]), np.flatnonzero(np.diff(work // entries)) + 1)
+
+
+def pattern_of(F: Sparse) -> Sparse:
+    """Ones where ``F`` has an entry."""
+    return sp.csr_array((np.ones(F.nnz), F.indices, F.indptr), shape=F.shape)
+
+
+def meeting_products(F: Sparse, Vt: Sparse) -> tuple[IntArray, Sparse, FloatArray]:
+    """The products ``F Vt`` that may be positive, since a positive entry of F meets a coordinate of a point in the columns of ``Vt``.
+
+    Rows, an array of that pattern, and the products. ``Vt`` has no negative entry.
+    """
+    positive = F.maximum(0.0)
+    meets = sorted_rows(positive @ Vt)
+    meets.data[:] = 1.0
+    picked = sorted_rows((F @ Vt).multiply(meets))
+    key, row = _keys(meets)
+    products = np.zeros(len(key))
+    products[np.searchsorted(key, _keys(picked)[0])] = picked.data  # SciPy leaves out sums that are exactly 0
+    return row, meets, products
 
 
 def _keys(M: Sparse) -> tuple[IntArray, IntArray]:

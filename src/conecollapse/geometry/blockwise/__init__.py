@@ -10,7 +10,8 @@ from conecollapse.geometry.blockwise.decided import certificate
 from conecollapse.geometry.blockwise.dense import decide_dense
 from conecollapse.geometry.blockwise.measure import Measured, fetch, leaders, measure_block
 from conecollapse.geometry.blockwise.sparse import decide_sparse
-from conecollapse.geometry.certified import MOSTLY_FILLED, SMALL_WORK
+from conecollapse.geometry.certified import SMALL_WORK
+from conecollapse.geometry.certified.support import MOSTLY_FILLED
 from conecollapse.geometry.parts import Part
 from conecollapse.tables import BlockedTable
 

@@ -18,12 +18,13 @@ import scipy.sparse as sp
 from conecollapse._kernels import kernel
 from conecollapse._linalg import combination_rows, row_norms, take_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
-from conecollapse.certificates import Support
+from conecollapse.certificates import SparseVectors, Support
 from conecollapse.geometry.blockwise.decided import Decided
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points
 from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
+from conecollapse.geometry.certified.lists import SUM_ROUNDING
 from conecollapse.geometry.certified.settle import CLEAR
-from conecollapse.geometry.certified.support import LEAST_LIFT, LIFT_MARGIN, SUM_ROUNDING, prove_sparse
+from conecollapse.geometry.certified.support import LEAST_LIFT, LIFT_MARGIN, prove_sparse
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Held
 
@@ -288,7 +289,7 @@ def _solved(U: Sparse, numbers: IntArray, first: int, rules: Rules, found: Decid
     """The rows of ``U`` from ``first`` on that are rays among them, with their functionals; ``found`` gets the combinations of others."""
     if U.shape[0] == 1:  # nothing is contained in it: its support is a witness
         return np.array([0]), U
-    proof = prove_sparse(U, rules.tol)
+    proof = prove_sparse(U, rules.tol, most_dense=0)  # functionals on supports only
     parts = [(i, proof.combination[i]) for i in range(first, U.shape[0]) if i in proof.combination]
     H = combination_rows([part for _, part in parts], U.shape[0])
     residual = row_norms(sp.csr_array(U[np.array([i for i, _ in parts], np.int64)] - H @ U)) if parts else np.zeros(0)
@@ -298,9 +299,9 @@ def _solved(U: Sparse, numbers: IntArray, first: int, rules: Rules, found: Decid
     for family in proof.witnesses:
         points = proof.rays[family.of]
         mine = np.flatnonzero((points >= first) & ~proof.rays_only[family.of])
-        if isinstance(family, Support):
+        if isinstance(family, Support | SparseVectors):  # of a private coordinate and its penalties only the first is on the support
             kept.append(points[mine])
-            rows.append(sp.csr_array(family.F[mine]))
+            rows.append(sp.csr_array(family.F[mine] if isinstance(family, Support) else family.G[mine].maximum(0.0)))
     decided = np.concatenate([*kept, np.array([i for i, _ in parts], np.int64)])
     found.doubtful = numbers[np.setdiff1d(np.arange(first, U.shape[0]), decided)].tolist()
     return np.concatenate(kept), sp.csr_array(sp.vstack(rows))

@@ -1,7 +1,7 @@
 """The exact rays of a set of points, each claim with its proof.
 
-`certify` scales the points, sets zeros aside, merges colinear points and hands the leaders of their groups to the method that
-fits: `dense` or, when zeros are many, `support`.
+`certify` sets zeros aside, merges colinear points and hands the leaders of their groups to the method that fits: `dense` or, where the
+points are sparse, `support`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from conecollapse.geometry.certified.given import prove_given
 from conecollapse.geometry.certified.proof import Known, Proof, single_ray
 from conecollapse.geometry.certified.support import prove_sparse
 
-MOSTLY_FILLED = 0.1  # density above which supports say little about which points can represent which
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3
 SMALL_WORK = 2**25  # multiplications of one product up to which the exact cone costs next to nothing
-DENSE_POINTS = 2**27  # entries up to which a mostly filled sparse matrix may be made dense
 
 __all__ = ["certify", "group"]
 
@@ -103,7 +101,5 @@ def _prove(V: Points, tol: float, progress: Progress, effort: Effort, known: Kno
     if known is not None and not known.sure.any():
         known = None
     if not sp.issparse(V):
-        return prove_dense(V, tol, progress, effort=effort, known=known)
-    if entries > MOSTLY_FILLED * V.shape[0] * V.shape[1] and V.shape[0] * V.shape[1] <= DENSE_POINTS:
-        return prove_dense(V.toarray(), tol, progress, effort=effort, known=known)
+        return prove_dense(V, tol, progress, effort=effort, known=known, multiply=known is None)
     return prove_sparse(V, tol, progress, effort=effort, known=known)

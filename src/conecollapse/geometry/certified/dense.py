@@ -13,7 +13,7 @@ from conecollapse._types import BoolArray, Effort, FloatArray, Progress
 from conecollapse.certificates import Metric
 from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.frame import Frame
-from conecollapse.geometry.certified.products import largest_products
+from conecollapse.geometry.certified.products import leading_products
 from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.geometry.certified.settle import CLEAR, EPS, confirm, settle
@@ -22,24 +22,29 @@ HIGH_DIMENSION = 200
 POWER_LOW, POWER_HIGH = 0.35, 0.5  # fully whitened products prove most; milder scaling keeps active sets shorter
 
 
-def prove_dense(U: FloatArray, tol: float, progress: Progress = None, *, effort: Effort = "exact", known: Known | None = None) -> Proof:
+def prove_dense(
+    U: FloatArray, tol: float, progress: Progress = None, *, effort: Effort = "exact", known: Known | None = None, multiply: bool = True
+) -> Proof:
     """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations.
 
-    With ``effort="quick"`` what the product does not prove is left open. What is ``known`` is not proven again.
+    With ``effort="quick"`` what the product does not prove is left open. What is ``known`` is not proven again; without ``multiply`` the
+    product, which made it known, is left out.
     """
-    n = U.shape[1]
+    m, n = U.shape
     frame = Frame.of(U, POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
-    if known is None:
-        lead, by_product, offset = _lead_in_own_direction(frame, U, tol, progress)
-        led = np.flatnonzero(by_product)
-        families: tuple[Metric, ...] = (Metric(led, frame.T.astype(np.float32), frame.centre, offset[led]),)
-        status = np.where(lead, RAY, UNDECIDED)
-    else:
-        lead = by_product = known.sure
-        families = ()
-        status = np.where(lead, RAY, np.where(known.undecided, UNDECIDED, REDUNDANT))
+    known = known or Known(np.zeros(m, bool), {}, ())
+    undecided = known.undecided
+    families: tuple[Metric, ...] = ()
+    lead, by_product = known.sure.copy(), known.sure.copy()
+    if multiply:
+        leads, proven, offset = _lead_in_own_direction(frame, U, tol, progress)
+        led = np.flatnonzero(proven & undecided)
+        families = (Metric(led, frame.T.astype(np.float32), frame.centre, offset[led]),)
+        lead |= leads & undecided
+        by_product[led] = True
+    status = np.where(lead, RAY, np.where(undecided, UNDECIDED, REDUNDANT))
     if effort == "quick":
-        settled = settle(U, frame.sums, tol, by_product, {} if known is None else known.combination, progress, effort)
+        settled = settle(U, frame.sums, tol, by_product, known.combination, progress, effort)
         return Proof.of_settled(settled, {}, n, *families, known=known)
     warn_of_rest(status == UNDECIDED, U)
     found = search(frame, status, progress)
@@ -50,7 +55,7 @@ def prove_dense(U: FloatArray, tol: float, progress: Progress = None, *, effort:
     G, proven = confirm(A, claimed, U, frame.sums, tol)
     sure = by_product.copy()
     sure[claimed[proven]] = True
-    combination = {} if known is None else dict(known.combination)
+    combination = dict(known.combination)
     combination |= {i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in found.combination.items()}
     settled = settle(U, frame.sums, tol, sure, combination, progress)
 
@@ -61,8 +66,8 @@ def prove_dense(U: FloatArray, tol: float, progress: Progress = None, *, effort:
 def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Progress) -> tuple[BoolArray, BoolArray, FloatArray]:
     """Points that lead in their own direction, those for which the shared metric proves it well, and its offsets.
 
-    The offset of ``T z_i`` is half-way between the point's own value and the next. Where rounding in ``T T' (q - centre)`` could
-    matter at that scale the functional is left to be confirmed as an explicit vector.
+    The offset of ``T z_i`` is half-way between the point's own value and the next, or just above the next where that proves too little.
+    Where rounding in ``T T' (q - centre)`` could matter at that scale the functional is left to be confirmed as an explicit vector.
     """
     Z, (m, n) = frame.Z, U.shape
     own, stretched = np.empty(m), np.empty(m)  # |z|^2 and |T z|^2: the columns of T are orthogonal with lengths scale
@@ -75,11 +80,21 @@ def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Pr
             stretched[rows] = squares @ frame.scale**2
 
     for_ranges(measure, m, smallest=256)
-    largest, error = largest_products(frame.single, np.sqrt(own), progress)
-    half = (own - largest) / 2
-    offset = largest + half + Z @ (frame.T.T @ frame.centre)
-    norm2 = stretched - 2 * offset * (Z @ frame.T.sum(axis=0)) + n * offset**2  # |T z - offset|^2
-    distance = half * frame.sums / np.sqrt(np.maximum(norm2, np.finfo(np.float64).tiny))
+    largest, error = leading_products(Z, frame.single, own, progress)
+    lead = own - largest
     rounding = 32 * EPS * (n + frame.scale.max() / frame.scale.min()) / frame.spread
-    lead = half > error
-    return lead, lead & (distance > CLEAR * tol + rounding), offset
+    centred, total = Z @ (frame.T.T @ frame.centre), Z @ frame.T.sum(axis=0)
+
+    def proven_from(shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Offsets ``shift`` above the next point's value, the lengths of the witnesses ``T z - offset``, and the distances proven."""
+        offset = largest + shift + centred
+        norm = np.sqrt(np.maximum(stretched - 2 * offset * total + n * offset**2, np.finfo(np.float64).tiny))
+        return offset, norm, (lead - shift) * frame.sums / norm
+
+    offset, norm, distance = proven_from(lead / 2)
+    tight = 2 * rounding * norm / frame.sums.min()
+    offset_tight, _, distance_tight = proven_from(tight)
+    use_tight = (distance <= CLEAR * tol + rounding) & (tight < lead / 2)
+    distance = np.where(use_tight, distance_tight, distance)
+    leads = lead > 2 * error
+    return leads, leads & (distance > CLEAR * tol + rounding), np.where(use_tight, offset_tight, offset)

@@ -12,7 +12,33 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, Progress
 
 TILE_ROWS, TILE_COLUMNS = 512, 2048  # a float32 block of 4 MiB: it stays in cache between the product and its maxima
-UNIT_ROUNDOFF_32 = 2.0**-24
+UNIT_ROUNDOFF_32, UNIT_ROUNDOFF_64 = 2.0**-24, 2.0**-53
+
+
+def leading_products(Z: FloatArray, Zf: AnyArray, own: FloatArray, progress: Progress = None) -> tuple[FloatArray, FloatArray]:
+    """As `largest_products`, and in float64 for the points whose lead over the others float32 does not resolve; ``own`` are the |z|^2.
+
+    On a smooth surface these are all of them.
+    """
+    norms = np.sqrt(own)
+    largest, error = largest_products(Zf, norms, progress)
+    unresolved = np.flatnonzero(np.abs(own - (largest - error)) <= 2 * error)
+
+    def work(start: int, stop: int) -> None:
+        for a in range(start, stop, TILE_ROWS):
+            rows = unresolved[a : min(a + TILE_ROWS, stop)]
+            highest = np.full(len(rows), -np.inf)
+            for column in range(0, len(Z), TILE_COLUMNS):
+                block = Z[rows] @ Z[column : column + TILE_COLUMNS].T
+                here = np.flatnonzero((rows >= column) & (rows < column + TILE_COLUMNS))
+                block[here, rows[here] - column] = -np.inf
+                np.maximum(highest, block.max(axis=1), out=highest)
+            error[rows] *= UNIT_ROUNDOFF_64 / UNIT_ROUNDOFF_32
+            largest[rows] = highest + error[rows]
+
+    with serial_blas():
+        for_ranges(work, len(unresolved), smallest=TILE_ROWS)
+    return largest, error
 
 
 def largest_products(Zf: AnyArray, norms: FloatArray, progress: Progress = None) -> tuple[FloatArray, FloatArray]:

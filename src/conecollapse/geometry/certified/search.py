@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.kernels import WITHIN_TOL, Stopping
@@ -32,6 +33,7 @@ RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not belie
 SEARCH_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-10)  # ends once the point has the highest price itself, or is inside
 SMALL_CAPACITY = 128
 MAX_ROUNDS = 60
+FEW_DIMENSIONS, MANY_POINTS, N_NEAR = 8, 1000, 32  # in few dimensions a search begins with the nearest points
 MAX_STEPS = 10**9
 SEARCH_WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
 
@@ -94,6 +96,7 @@ class Search:
         self.slots = Slots.over(self.Z, min(n_slots, max(len(self.queue), 1)), capacity)
         self.point = np.full(len(self.slots.k), -1, np.int64)
         self.rounds = np.zeros(len(self.slots.k), np.int64)
+        self.near = cKDTree(self.Z[:, 1:]) if d <= FEW_DIMENSIONS and m > MANY_POINTS else None
 
     def run(self, progress: Progress = None) -> None:
         with serial_blas():
@@ -118,6 +121,25 @@ class Search:
         at = np.array(fresh, np.int64)
         self.rounds[at] = 0
         self.slots.load(at, self.Z[self.point[at]])
+        if self.near is not None and len(at):
+            self._descend_over_neighbours(at, self.near)
+
+    def _descend_over_neighbours(self, at: IntArray, tree: cKDTree) -> None:
+        """Begin with the points nearby, which decide nearly everything where the points lie on a smooth surface."""
+        points = self.point[at]
+        near = tree.query(self.Z[points, 1:], k=min(N_NEAR, len(self.Z)))[1].astype(np.int64)
+        usable = (self.found.status[near] != REDUNDANT) & (near != points[:, None])
+        order = np.argsort(~usable, axis=1, kind="stable")
+        self.slots.advance(at, np.take_along_axis(near, order, axis=1), usable.sum(axis=1), SEARCH_STOP, MAX_STEPS)
+        self._inside(at)
+
+    def _inside(self, slots: IntArray) -> None:
+        """Points whose residual has become zero are redundant, and their slots are free."""
+        for slot in slots[self.slots.ending[slots] == WITHIN_TOL]:
+            i = int(self.point[slot])
+            self.found.status[i] = REDUNDANT
+            self.found.combination[i] = self.slots.solution(slot)
+            self.point[slot] = -1
 
     def _round(self, active: IntArray) -> None:
         priced = self._price_known(active)
@@ -134,11 +156,7 @@ class Search:
         slots = active[run]
         before = self.slots.steps[slots]
         self.slots.advance(slots, lists[run], lengths[run], SEARCH_STOP, MAX_STEPS)
-        for slot in slots[self.slots.ending[slots] == WITHIN_TOL]:
-            i = int(self.point[slot])
-            self.found.status[i] = REDUNDANT
-            self.found.combination[i] = self.slots.solution(slot)
-            self.point[slot] = -1
+        self._inside(slots)
         self.rounds[slots[self.slots.steps[slots] == before]] += MAX_ROUNDS // 2  # no candidate could enter: twice is enough
 
     def _price_known(self, active: IntArray) -> Pricing:

@@ -19,57 +19,30 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
+from conecollapse._linalg import combination_rows
 from conecollapse._nnls.kernels import WITHIN_TOL, Candidates, Columns, Stopping, descend, dot, new_state
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import Support
+from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.estimate import warn_of_rest
+from conecollapse.geometry.certified.lists import Lists
+from conecollapse.geometry.certified.private import private_coordinates
 from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.settle import CLEAR, settle
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 
+MOSTLY_FILLED = 0.1  # density above which supports say little about which points can represent which
+DENSE_POINTS = 2**27  # entries up to which mostly filled points may be made dense
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
 LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
 SMALL_ENTRIES = 2**18  # largest problem for an active set, in entries of its dense matrix; larger ones are swept
+LARGE_SUPPORT = 256  # points with more coordinates may take long: each goes to the next thread that is free
 AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
 ZERO_SWEPT = 0.02  # share of tol up to which the residual of a sweep counts as zero
-SUM_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # for each term of a sum
 SUPPORT_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-14)  # ends once the point has the highest price itself, or is inside
-
-
-class Lists(NamedTuple):
-    """The points, compressed by rows, and the posting list of each coordinate, that is the same array compressed by columns."""
-
-    ptr: IntArray  # point i has the coordinates idx[ptr[i]:ptr[i + 1]], increasing,
-    idx: AnyArray
-    val: FloatArray  # with these values
-    post_ptr: IntArray  # coordinate d is in the supports of the points post[post_ptr[d]:post_ptr[d + 1]], increasing,
-    post: AnyArray
-    post_val: FloatArray  # where it has these values
-    sums: FloatArray  # (n_points,): sum of the values of each point
-    rounding: float  # bound on the rounding error of a sum over the support of a point
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.ptr) - 1, len(self.post_ptr) - 1
-
-    @classmethod
-    def of(cls, U: Sparse) -> Lists:
-        posting = U.T.tocsr()  # of a CSR with sorted rows: the transpose's rows come out sorted
-        sums = np.asarray(U.sum(axis=1)).ravel()
-        return cls(
-            ptr=U.indptr.astype(np.int64),
-            idx=U.indices.astype(np.int32),
-            val=U.data,
-            post_ptr=posting.indptr.astype(np.int64),
-            post=posting.indices.astype(np.int32),
-            post_val=posting.data,
-            sums=sums,
-            rounding=float(SUM_ROUNDING * (np.diff(U.indptr).max(initial=0) + 2) * sums.max(initial=0.0)),
-        )
 
 
 @dataclass
@@ -80,180 +53,61 @@ class Decisions:
     combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
 
 
-def prove_sparse(U: Sparse, tol: float, progress: Progress = None, *, effort: Effort = "exact", known: Known | None = None) -> Proof:
+def prove_sparse(
+    U: Sparse,
+    tol: float,
+    progress: Progress = None,
+    *,
+    effort: Effort = "exact",
+    known: Known | None = None,
+    most_dense: int = DENSE_POINTS,
+) -> Proof:
     """Rays of the sparse unit rows ``U`` (sorted indices, no stored zeros, no two rows colinear), with witnesses and combinations.
 
-    With ``effort="quick"`` what has no private coordinate is left open. What is ``known`` is not proven again.
+    With ``effort="quick"`` what supports alone do not decide is left open. What is ``known`` is not proven again. Where points are mostly
+    filled, and at most ``most_dense`` entries large, what supports do not decide is decided as for dense points.
     """
-    lists = Lists.of(U)
     m, n = U.shape
-    if known is None:
-        private, lift = _private_coordinates(lists, tol)
-        before, undecided, combination = np.zeros(m, bool), private < 0, {}
-    else:
-        private, lift = np.full(m, -1, np.int64), np.zeros(m)
-        before, undecided, combination = known.sure, known.undecided, dict(known.combination)
-    sure = before | (private >= 0)
+    lists = Lists.of(U)
+    known = known or _by_supports(U, lists, tol)
+    sure = known.sure.copy()
     if progress is not None:
         progress("supports", int(sure.sum()), m)
+    if effort == "exact" and U.nnz > MOSTLY_FILLED * m * n and m * n <= most_dense and known.undecided.any():
+        return prove_dense(U.toarray(), tol, progress, known=known)
     small = Decisions()
     if effort == "exact":
-        warn_of_rest(undecided, U)
-        small = _small_problems(lists, np.flatnonzero(undecided), np.ones(m, bool), tol)
+        warn_of_rest(known.undecided, U)
+        small = _small_problems(lists, np.flatnonzero(known.undecided), np.ones(m, bool), tol)
         sure[list(small.functional)] = True
         retry = [i for i, (S, _) in small.combination.items() if not sure[S].all()]
         small.combination.update(_small_problems(lists, np.array(retry, np.int64), sure, tol).combination)
-    settled = settle(U, lists.sums, tol, sure, combination | small.combination, progress, effort)
+    settled = settle(U, lists.sums, tol, sure, known.combination | small.combination, progress, effort)
     if progress is not None:
         progress("supports", m, m)
+    rays = np.array(sorted(small.functional), np.int64)
+    return Proof.of_settled(settled, {}, n, Support(rays, *_witness_rows(rays, small, n)), known=known)
 
-    rays = np.flatnonzero(sure & ~before)
-    return Proof.of_settled(settled, {}, n, Support(rays, *_witness_rows(rays, private, lift, small, n)), known=known)
+
+def _by_supports(U: Sparse, lists: Lists, tol: float) -> Known:
+    """What supports alone decide: rays with a private coordinate, and points all of whose coordinates have an axis among the points.
+
+    An *axis* is a point with one coordinate, such as a word of a single document. It is a ray, and a point is the sum of its coordinates.
+    """
+    private = private_coordinates(lists, tol)
+    counts = np.diff(lists.ptr)
+    axis = np.full(U.shape[1], -1, np.int64)
+    single = np.flatnonzero((counts == 1) & private.is_proven)
+    axis[lists.idx[lists.ptr[single]]] = single
+    inside = np.flatnonzero((U @ (axis < 0).astype(np.float64) == 0) & ~private.is_proven)
+    rows = ((int(i), slice(lists.ptr[i], lists.ptr[i + 1])) for i in inside)
+    return Known(private.is_proven, {i: (axis[lists.idx[row]], lists.val[row]) for i, row in rows}, (private.witnesses(U.shape[1]),))
 
 
-def _witness_rows(rays: IntArray, private: IntArray, lift: FloatArray, small: Decisions, n: int) -> tuple[Sparse, FloatArray]:
+def _witness_rows(rays: IntArray, small: Decisions, n: int) -> tuple[Sparse, FloatArray]:
     """The functionals of ``rays`` as sparse rows, and their lifts."""
-    by_small = np.array(sorted(small.functional), np.int64)
-    lengths = np.ones(len(rays) + 1, np.int64)
-    lengths[0] = 0
-    place = np.searchsorted(rays, by_small)
-    lengths[place + 1] = [len(small.functional[int(i)][0]) for i in by_small]
-    ptr = np.cumsum(lengths)
-    indices = np.empty(ptr[-1], np.int64)
-    data = np.empty(ptr[-1])
-    single = private[rays] >= 0
-    indices[ptr[:-1][single]] = private[rays[single]]
-    data[ptr[:-1][single]] = 1.0
-    lifts = lift[rays]
-    for i, a in zip(by_small, place, strict=True):
-        coordinates, f, high = small.functional[int(i)]
-        indices[ptr[a] : ptr[a + 1]] = coordinates
-        data[ptr[a] : ptr[a + 1]] = f
-        lifts[a] = high
-    return sp.csr_array((data, indices, ptr), shape=(len(rays), n)), lifts
-
-
-def _private_coordinates(lists: Lists, tol: float) -> tuple[IntArray, FloatArray]:
-    """For each point a private coordinate that proves it (-1 for none), and the lift."""
-    m = lists.shape[0]
-    covered = np.zeros(len(lists.idx), np.uint8)
-
-    def mark(start: int, stop: int) -> None:
-        _mark_covered(lists, covered, start, stop)
-
-    for_ranges(mark, m, smallest=256)
-    private = np.full(m, -1, np.int64)
-    lift = np.zeros(m)
-
-    def choose(start: int, stop: int) -> None:
-        _choose_private(lists, covered, CLEAR * tol, private, lift, start, stop)
-
-    for_ranges(choose, m, smallest=256)
-    return private, lift
-
-
-@kernel
-def _mark_covered(lists, covered, start, stop):  # type: ignore[no-untyped-def]
-    """For every j from ``start`` to ``stop`` and every i != j whose support contains j's, mark j's coordinates in row i."""
-    ptr, idx, post_ptr, post = lists.ptr, lists.idx, lists.post_ptr, lists.post
-    longest = 0
-    for d in range(len(post_ptr) - 1):
-        longest = max(longest, post_ptr[d + 1] - post_ptr[d])
-    holders = np.empty(longest, np.int32)
-    for j in range(start, stop):
-        a, b = ptr[j], ptr[j + 1]
-        shortest = idx[a]
-        for t in range(a, b):
-            d = idx[t]
-            if post_ptr[d + 1] - post_ptr[d] < post_ptr[shortest + 1] - post_ptr[shortest]:
-                shortest = d
-        n_holders = np.int64(0)
-        for t in range(post_ptr[shortest], post_ptr[shortest + 1]):
-            i = post[t]
-            if i != j and ptr[i + 1] - ptr[i] >= b - a:
-                holders[n_holders] = i
-                n_holders += 1
-        for t in range(a, b):
-            if n_holders == 0:
-                break
-            if idx[t] != shortest:
-                n_holders = _intersect(holders, n_holders, post, post_ptr[idx[t]], post_ptr[idx[t] + 1])
-        for q in range(n_holders):
-            _mark_row(idx, a, b, ptr[holders[q]], ptr[holders[q] + 1], covered)
-
-
-@kernel
-def _seek(sorted_list, at, high, wanted, bisect):  # type: ignore[no-untyped-def]
-    """First place from ``at`` on whose entry is not below ``wanted``; by bisection, or by walking."""
-    if bisect:
-        while at < high:
-            middle = (at + high) >> 1
-            if sorted_list[middle] < wanted:
-                at = middle + 1
-            else:
-                high = middle
-    else:
-        while at < high and sorted_list[at] < wanted:
-            at += 1
-    return at
-
-
-@kernel
-def _intersect(holders, n_holders, post, low, high):  # type: ignore[no-untyped-def]
-    """Keep the holders that stand in the sorted ``post[low:high]``."""
-    kept = np.int64(0)
-    at = low
-    bisect = n_holders * 12 < high - low
-    for q in range(n_holders):
-        at = _seek(post, at, high, holders[q], bisect)
-        if at < high and post[at] == holders[q]:
-            holders[kept] = holders[q]
-            kept += 1
-    return kept
-
-
-@kernel
-def _mark_row(idx, a, b, low, high, covered):  # type: ignore[no-untyped-def]
-    """Mark in row ``idx[low:high]`` the coordinates ``idx[a:b]``, all of which it has. Threads may mark the same place."""
-    at = low
-    bisect = (b - a) * 12 < high - low
-    for t in range(a, b):
-        at = _seek(idx, at, high, idx[t], bisect)
-        covered[at] = 1
-
-
-@kernel
-def _choose_private(lists, covered, needed_distance, private, lift, start, stop):  # type: ignore[no-untyped-def]
-    """The uncovered coordinate of each point that the fewest others have, and the lift that makes these negative, if they prove enough."""
-    ptr, idx, val, post_ptr, post, post_val = lists.ptr, lists.idx, lists.val, lists.post_ptr, lists.post, lists.post_val
-    rounding = lists.rounding
-    n = len(post_ptr) - 1
-    stamp = np.full(n, -1, np.int64)
-    for i in range(start, stop):
-        best, fewest = -1, len(post) + 1
-        for t in range(ptr[i], ptr[i + 1]):
-            d = idx[t]
-            stamp[d] = i
-            if not covered[t] and post_ptr[d + 1] - post_ptr[d] < fewest:
-                best, fewest = t, post_ptr[d + 1] - post_ptr[d]
-        if best < 0:
-            continue
-        d = idx[best]
-        needed = LEAST_LIFT
-        for p in range(post_ptr[d], post_ptr[d + 1]):
-            j = post[p]
-            if j != i:
-                outside = 0.0
-                for t in range(ptr[j], ptr[j + 1]):
-                    if stamp[idx[t]] != i:
-                        outside += val[t]
-                        if outside >= 8.0 * post_val[p]:
-                            break
-                needed = max(needed, (LIFT_MARGIN * post_val[p] + rounding) / max(outside - rounding, 1e-300))
-        distance = val[best] / np.sqrt(1.0 + needed * needed * (n - (ptr[i + 1] - ptr[i])))
-        if distance > needed_distance:
-            private[i] = d
-            lift[i] = needed
+    parts = [small.functional[int(i)] for i in rays]
+    return combination_rows([(coordinates, f) for coordinates, f, _ in parts], n), np.array([lift for _, _, lift in parts])
 
 
 class Scratch(NamedTuple):
@@ -272,8 +126,9 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
 
     def work(start: int, stop: int) -> None:
         scratch = Scratch(np.zeros(m, np.int32), np.zeros(n, np.int32), np.zeros(m), np.zeros(m))
-        for a in range(start, stop, AT_ONCE):
-            some = points[a : min(a + AT_ONCE, stop)]
+        at_once = AT_ONCE if stop - start >= AT_ONCE else 1
+        for a in range(start, stop, at_once):
+            some = points[a : min(a + at_once, stop)]
             decided = _decide_each(lists, allowed, some, scratch, ZERO_SWEPT * tol)
             for i, (solved, S, h, f, lift, distance) in zip(some, decided, strict=True):
                 if solved and distance > CLEAR * tol:
@@ -281,7 +136,11 @@ def _small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: flo
                 elif solved and len(S):
                     out.combination[int(i)] = (S, h)
 
-    for_ranges(work, len(points), smallest=16)
+    by_size = np.argsort(-np.diff(lists.ptr)[points], kind="stable")  # large ones first, a thread for each
+    points = points[by_size]
+    n_large = int((np.diff(lists.ptr)[points] > LARGE_SUPPORT).sum())
+    for_ranges(work, n_large)
+    for_ranges(lambda start, stop: work(n_large + start, n_large + stop), len(points) - n_large, smallest=AT_ONCE)
     return out
 
 
