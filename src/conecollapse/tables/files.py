@@ -17,6 +17,7 @@ from conecollapse.tables.sources import Source
 from conecollapse.tables.survey import Survey, survey_block
 
 BLOCK_BYTES = 2**26  # of one block, in float64 and without the zeros of sparse data
+KEPT_BYTES = 2**27  # of what is made from blocks and kept while pairs of them are compared
 
 
 class FileTable(BlockedTable):
@@ -98,18 +99,29 @@ class FileTable(BlockedTable):
 
 
 class FileHeld(Held):
-    """Items that are made from the file whenever they are needed; the last one is remembered."""
+    """Items that are made from the file whenever they are needed. The first ones are kept, up to `KEPT_BYTES`, and the last one."""
 
     def __init__(self, table: FileTable, make: Callable[[int], Any]) -> None:
         self.n_blocks = table.n_blocks
         self.make = make
+        self.kept: dict[int, Any] = {}
+        self.room = KEPT_BYTES
         self.last: tuple[int, Any] = (-1, None)
 
     def item(self, k: int) -> Any:
-        if self.last[0] != k:
-            self.last = (-1, None)  # let it go before the next one is made
-            self.last = (k, self.make(k))
-        return self.last[1]
+        if k in self.kept:
+            return self.kept[k]
+        if self.last[0] == k:
+            return self.last[1]
+        self.last = (-1, None)  # let it go before the next one is made
+        made = self.make(k)
+        size = sum(getattr(part, "nbytes", 0) for part in made)
+        if size <= self.room:
+            self.room -= size
+            self.kept[k] = made
+        else:
+            self.last = (k, made)
+        return made
 
     def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
         return [work(self.item(k), piece, shared) for k, piece in which]
