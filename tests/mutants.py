@@ -43,24 +43,25 @@ ROOT = Path(__file__).resolve().parents[1]
 AREAS = ("certificates", "_nnls", "geometry", "io", "runs")
 # Which tests are about which file: the longest prefix counts. Patterns of files, or one test; fast and telling ones first.
 TESTS = {
-    "certificates": ["test_certificates*", "test_exact*", "test_streaming*", "test_merge*", "test_epsilon*", "test_cone*"],
+    "certificates": ["test_certificate*", "test_open*", "test_exact*", "test_streaming*", "test_merge*", "test_epsilon*", "test_cone*"],
     "_nnls": ["test_nnls*", "test_exact*", "test_collapse*"],
     "_nnls/active_set.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
     "_nnls/gram.py": ["test_factorizations*"],
     "_nnls/slots.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
     "geometry": ["test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"],
-    "geometry/certified": ["test_cone_*", "test_exact*", "test_cone*", "test_merge*"],
+    "geometry/certified": ["test_cone_*", "test_open*", "test_certificate_*", "test_exact*", "test_cone*", "test_merge*"],
     "geometry/certified/sweeps.py": ["test_cone_*", "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps"],
     "geometry/collapse.py": ["test_collapse*", "test_exact*"],
     "geometry/cone.py": [
         *("test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"),
         "test_certificates*",
+        "test_open*",
         "test_dask.py::test_cones_and_selectors_of_dask_arrays",
     ],
-    "geometry/cone_file.py": ["test_merge*", "test_certificates*", "test_streaming*"],
+    "geometry/cone_file.py": ["test_merge*", "test_certificate*", "test_streaming*"],
     "geometry/epsilon.py": ["test_epsilon*", "test_bad_input*", "test_cone*", "test_merge*"],
     "geometry/invertible.py": ["test_estimators.py::test_diffusion_of_many_samples_is_applied_and_never_formed"],
-    "geometry/merging.py": ["test_merge*", "test_exact*", "test_streaming*"],
+    "geometry/merging.py": ["test_merge*", "test_open*", "test_exact*", "test_streaming*"],
     "geometry/parts.py": ["test_streaming*", "test_merge*", "test_estimators.py::test_partial_fit_gives_the_rays_of_the_whole"],
     "geometry/recovery.py": ["test_epsilon*"],
     "geometry/spa.py": ["test_epsilon*", "test_bad_input*"],
@@ -69,7 +70,7 @@ TESTS = {
     "geometry/xray.py": ["test_epsilon*", "test_bad_input*"],
     "io": ["test_io*", "test_layout*", "test_hostile*", "test_bad_input*", "test_runs*"],
     "io/plain.py": ["test_io*", "test_runs*", "test_cli*"],
-    "runs": ["test_runs*", "test_killed*", "test_cli*"],
+    "runs": ["test_runs*", "test_open*", "test_killed*", "test_cli*"],
 }
 LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]  # slow; the first runs where TESTS names it
 SECONDS, TIMES = 90, 4  # a mutant's tests may take this long, and this many times what they take without it

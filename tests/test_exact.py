@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from certificate_cases import quick
 from exact_cones import combination, exact_rays, separation
 from exact_nnls import exact_nnls
 from exact_nnls import solve as solve_exactly
@@ -70,6 +71,8 @@ def ways(P, shifts, cut):
         "sparse float32": sp.csr_array(single),
     }.items():
         yield name, Cone.from_points(points, TOL), points
+        if points.dtype == np.float64:
+            yield f"{name}, quick and proven", quick(points).prove(points), points
     blocks = np.array_split(scaled.T, min(2, X.shape[1]))
     yield "samples", Cone.from_samples(blocks, TOL), lambda: blocks
     first, second = X[: cut % len(X)], X[cut % len(X) :]

@@ -422,7 +422,8 @@ class Cone:
     def prove(self, P: Any, *, n_jobs: int | None = None, progress: Progress = None) -> Cone:
         """The same cone without open points: each is proven to be a ray, or left out with a combination of rays that replaces it.
 
-        What is proven about the other points is kept, not searched for again. The result is as exact as that of `from_points`.
+        What the certificate proves about the other points is kept, not searched for again. The result is as exact as that of
+        `from_points`. Like every certificate, it is checked by `verify` and not here.
 
         Parameters
         ----------
