@@ -9,7 +9,7 @@ from conftest import seeds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conecollapse import InvalidInputError, MinVolumeNMF, SeparableNMF
+from conecollapse import InvalidInputError, MinVolumeNMF, SeparableNMF, select_rank
 from conecollapse.factorization.compressed import compressed
 from conecollapse.factorization.minvolume import minvolume
 from conecollapse.factorization.separable import SELECTIONS, select
@@ -286,6 +286,15 @@ def test_an_empty_band_and_a_dead_row_are_named_and_stay_zero(model):
     assert (model.embedding_[3] == 0).all()
     assert np.isfinite(model.components_).all()
     assert model.outliers_[3]
+
+
+def test_the_number_of_components_of_clear_mixtures_is_found_and_disagreement_is_said():
+    X, _, _ = mixtures(np.random.default_rng(12), r=3, noise=0.005, n=200)
+    chosen = select_rank(X, range(2, 6), "mixture", random_state=0)
+    assert chosen.rank == 3
+    assert chosen.scores[1] > 0.12 > chosen.scores[2]
+    assert "the singular values suggest" in chosen.reason
+    assert ("disagree" in chosen.reason) == ("suggest 3, the noise suggests 3" not in chosen.reason)
 
 
 def test_a_run_that_is_stopped_says_so():

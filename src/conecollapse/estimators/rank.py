@@ -1,4 +1,4 @@
-"""How many components? Three answers that users of NMF know, from fits at each candidate rank."""
+"""How many components? Three answers that users of NMF know, and one for mixtures, from fits at each candidate rank."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.estimators._input import generator, warn_of_empty
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
+from conecollapse.factorization.counting import CLEAR, count_components
 from conecollapse.tables import Table, as_table, recognised
 
-METHODS = ("stability", "consensus", "residual")
+METHODS = ("stability", "consensus", "residual", "mixture")
 SHARE = 0.8  # of the samples in each subsample of "stability"
 PLATEAU = 0.001  # cophenetic correlations closer than this are the same
 MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
+ENOUGH_SAMPLES = 2000  # larger tables are represented by this many random samples
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,23 @@ def select_rank(
 ) -> RankSelection:
     """Choose ``n_components`` without labels.
 
+    Of a table in memory with more than 2000 samples, 2000 random ones are used.
+
     Parameters
     ----------
     X : (n_samples, n_features) array, sparse array or data frame
     candidates : iterable of int
         Ranks to try.
-    method : {"stability", "consensus", "residual"}
+    method : {"stability", "consensus", "residual", "mixture"}
         - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index of the two clusterings on the samples
           they share is averaged. Chosen: the rank with the largest average.
         - *consensus* (Brunet et al. 2004): how often two samples share a cluster over restarts; the score is the cophenetic correlation
           of that matrix, 1 when all runs agree. Chosen: the largest rank before it falls most.
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
           the samples. Chosen: the last rank whose gain exceeds the gain on shuffled data.
+        - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components of `MinVolumeNMF` lie clear of each
+          other's cone, by at least 0.12; the scores are these distances. ``reason`` also says what the singular values and an estimate
+          of the noise suggest, and whether the three disagree.
     estimator : estimator, optional
         Anything with ``n_components``, ``random_state``, ``fit_predict`` and ``reconstruction_err_``; by default `OrthogonalNMF` from
         random starts, and `HierarchicalNMF` for "residual".
@@ -91,7 +98,7 @@ def select_rank(
     ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
     if not len(ranks):
         raise InvalidInputError("candidates is empty; name at least one rank.")
-    if ranks[0] == 1 and method != "residual":
+    if ranks[0] == 1 and method in ("stability", "consensus"):
         raise InvalidInputError(f"rank 1 puts all samples together, so {method} says nothing of it; start at 2.")
     smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
     if ranks[-1] > smallest:
@@ -102,6 +109,9 @@ def select_rank(
     if method == "residual" and get_tags(base).input_tags.pairwise:
         raise InvalidInputError("residual shuffles features, and a graph has none; use stability or consensus.")
     warn_of_empty(table, "kept in place", base)
+    table = _enough(table, base, rng)
+    if method == "mixture":
+        return _mixture(table, ranks)
     choose = {"stability": _stability, "consensus": _consensus, "residual": _residual}[method]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyDataWarning)  # said above, and subsamples have more of them
@@ -120,6 +130,23 @@ def _fitted(base: Any, r: int, seed: int, X: Table) -> Any:
     model = clone(base).set_params(n_components=int(r), random_state=seed)
     model.fit(X.array)
     return model
+
+
+def _enough(X: Table, base: Any, rng: np.random.Generator) -> Table:
+    """The table, or a random part of its samples."""
+    if X.shape[0] <= ENOUGH_SAMPLES or get_tags(base).input_tags.pairwise:
+        return X
+    return X.rows(np.sort(rng.permutation(X.shape[0])[:ENOUGH_SAMPLES]))
+
+
+def _mixture(X: Table, ranks: IntArray) -> RankSelection:
+    filled = X.rows(np.flatnonzero(X.filled))
+    counts = count_components(filled.array.astype(np.float64, copy=False), ranks)
+    others = {"singular values": counts.spectrum, "noise": counts.noise}
+    said = ", ".join(f"the {what} suggest{'s' if what == 'noise' else ''} {count}" for what, count in others.items() if count is not None)
+    agree = set(others.values()) <= {counts.clearance, None}
+    reason = f"the last rank whose components lie clear of each other by {CLEAR:g}; {said}{'' if agree else ': they disagree'}"
+    return RankSelection(counts.clearance, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason)
 
 
 def _seed(rng: np.random.Generator) -> int:
