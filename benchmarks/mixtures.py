@@ -77,10 +77,8 @@ def sets():
             seconds = time.process_time() - start
             angles, order = pairs(model.components_, M)
             error = share_error(model.embedding_[:, order], A) if name != "AMINO_EEM" else float("nan")
-            print(
-                said = f"{angles.mean():6.2f} degrees, abundances off by {error:.3f}, {seconds:.1f} s of processor time"
-                print(f"  {type(model).__name__:24} {said}")
-            )
+            said = f"{angles.mean():6.2f} degrees, abundances off by {error:.3f}, {seconds:.1f} s of processor time"
+            print(f"  {type(model).__name__:24} {said}")
 
 
 def bad():
@@ -236,10 +234,8 @@ def topics(n_topics=20, n_words=2000):
             again = overlap(whole, fit(X, 1))
             parts = overlap(fit(sp.csr_array(X[halves[0]]), 0), fit(sp.csr_array(X[halves[1]]), 0))
             coherence = npmi(whole, present)
-            print(
-                said = f"words in common: other seed {again:.2f}, other half {parts:.2f}; {seconds:.1f} s of processor time"
-                print(f"  {method:28} NPMI {coherence:.3f}; {said}")
-            )
+            said = f"words in common: other seed {again:.2f}, other half {parts:.2f}; {seconds:.1f} s of processor time"
+            print(f"  {method:28} NPMI {coherence:.3f}; {said}")
 
 
 def scene(seed):

@@ -45,7 +45,7 @@ class MinVolumeNMF(MixtureNMF):
         the divergence it is this number times the divergence for each component, and "auto" is 0.003. Larger values give a tighter cone.
     n_starts : int
         Starts that are tried on a part of the samples, up to five; the one with the smallest objective goes on with all samples. The
-        divergence starts from NNDSVD and from the components of least squares.
+        divergence always starts from NNDSVD.
     outliers : float or "auto"
         Share of the samples to leave out because they fit no mixture: those furthest from the best r-dimensional
         subspace. "auto" leaves out those that stand out.

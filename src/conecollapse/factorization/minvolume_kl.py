@@ -21,8 +21,8 @@ from typing import Unpack
 import numpy as np
 
 from conecollapse._iterate import Stopping, iterate
-from conecollapse._linalg import scaled_columns
 from conecollapse._types import BoolArray, FloatArray, Points
+from conecollapse.factorization.compressed import compressed
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
 from conecollapse.factorization.inits import initialize
 from conecollapse.factorization.minvolume import volume_scale
@@ -32,7 +32,7 @@ from conecollapse.tables import Table, as_table
 
 VOLUME = 0.003  # of the divergence for each component: more merges the rare components of planted signatures
 TOL = 3e-4  # fitting longer than the noise supports loses components again
-FIRST = 20  # plain steps by which starts are compared
+FIRST = 100  # plain steps, after which the divergence is about that of the noise
 LEAST_DIVERGENCE = 1e-6  # of the sum, for data without noise
 TINY = 1e-16  # of a row that sums to one: entries below stay there, so that they can grow again
 HALVINGS = 60  # of the bracket of a multiplier
@@ -97,25 +97,16 @@ def _rows_of_sum_one(c: FloatArray, p: FloatArray) -> FloatArray:
 def unmix_counts(
     points: Points, r: int, *, volume: float = VOLUME, left_out: BoolArray | None = None, **stopping: Unpack[Stopping]
 ) -> Mixture:
-    """Components of float64 rows of counts that are not all zero: from NNDSVD, or from minimum volume, whichever fits better at first.
+    """Components of float64 rows of counts that are not all zero, from NNDSVD.
 
     What a unit of the logarithm of the volume is worth is ``volume`` times the divergence for each component, after `FIRST` plain steps.
     """
     kept = points if left_out is None or not left_out.any() else points[~left_out]
     X = as_table(kept)
-    H = _of_least_squares(kept, r)
-    starts = {"NNDSVD": initialize(X, r, "nndsvda", np.random.default_rng(0)), "minimum volume": (positive_codes(X, H, FIRST), H)}
-    plain = {name: mu(X, *start, loss="kullback-leibler", tol=0.0, max_iter=FIRST) for name, start in starts.items()}
-    name = min(plain, key=lambda start: plain[start].objective)
-    divergence = max(plain[name].objective, LEAST_DIVERGENCE * plain[name].scale)
-    result = minvolume_kl(X, *starts[name], volume * divergence / r, **stopping)
+    compressed(X, r)  # refuses a rank below r
+    W, H = initialize(X, r, "nndsvda", np.random.default_rng(0))
+    plain = mu(X, W, H, loss="kullback-leibler", tol=0.0, max_iter=FIRST)
+    divergence = max(plain.objective, LEAST_DIVERGENCE * plain.scale)
+    result = minvolume_kl(X, W, H, volume * divergence / r, **stopping)
     result = replace(result, H=result.H * (np.asarray(kept.sum(axis=0)).ravel() > 0))
-    return Mixture(result, name, volume, divergence / plain[name].scale)
-
-
-def _of_least_squares(points: Points, r: int) -> FloatArray:
-    """Components of minimum volume of the counts over the roots of the means of their features, where noise is about even."""
-    means = np.asarray(points.mean(axis=0)).ravel()
-    size = np.sqrt(np.where(means > 0, means, 1.0))
-    H = unmix(scaled_columns(points, 1 / size), r).result.H * size
-    return H + PRESENT * H.max(axis=1, keepdims=True)
+    return Mixture(result, "NNDSVD", volume, divergence / plain.scale)
