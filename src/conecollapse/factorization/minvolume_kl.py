@@ -26,8 +26,8 @@ from conecollapse.factorization.compressed import compressed
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
 from conecollapse.factorization.inits import initialize
 from conecollapse.factorization.minvolume import volume_scale
-from conecollapse.factorization.mixtures import PRESENT, Mixture, unmix
-from conecollapse.factorization.mu import mu, positive_codes
+from conecollapse.factorization.mixtures import Mixture
+from conecollapse.factorization.mu import mu
 from conecollapse.tables import Table, as_table
 
 VOLUME = 0.003  # of the divergence for each component: more merges the rare components of planted signatures
