@@ -1,6 +1,6 @@
 """Novelty with one class trusted: areas under the curve of ConeNovelty and of six other detectors; and its time.
 
-python benchmarks/novelty.py [SET ...] [--trusted 500] [--classes 5] [--localities] [--speed]
+python benchmarks/novelty.py [SET ...] [--trusted 300] [--classes 5] [--settings] [--speed]
 
 For each class of a set, 70 % of its samples (at most ``--trusted``) are trusted, and every detector scores the rest of the class against
 samples of all other classes. All detectors see samples of unit length. True labels are used only for scoring. SET is one of the paper's
@@ -31,7 +31,15 @@ from conecollapse.datasets import load
 
 PAPER = ("AMLALL", "DUKE", "KHAN", "ORL", "UMIST", "COIL-20", "YALEB", "MED", "CITESEER", "WEBKB4", "7SECTORS", "REUTERS")
 SMALL = {"digits": small.load_digits, "wine": small.load_wine, "breast-cancer": small.load_breast_cancer, "iris": small.load_iris}
-LOCALITIES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+SETTINGS = {  # what the score is made of
+    "Cone alone": {"locality": 0.0, "noise": 0.0},
+    "Cone, locality 0.02": {"noise": 0.0},
+    "Cone, noise": {"locality": 0.0},
+    "Cone, both": {},
+    "Cone, both, 0.05": {"locality": 0.05},
+    "Cone, both, 0.1": {"locality": 0.1},
+    "Cone, both, 0.3": {"locality": 0.3},
+}
 TESTED = 200  # samples of the class, and of the others, that are scored at most
 SMALLEST = 15  # samples of a class that is trusted, where there are such classes
 EXPLAINED = 0.95  # of the variance, by the components of PCA
@@ -125,11 +133,11 @@ def table(detectors, names, args) -> dict[str, dict[str, float]]:
 
 
 def leave_one_set_out(rows: dict[str, dict[str, float]]) -> None:
-    """For each set the locality with the best mean over all other sets."""
+    """For each set the setting with the best mean over all other sets."""
     picked = {
         name: max(rows[name], key=lambda d, name=name: np.mean([row[d] for other, row in rows.items() if other != name])) for name in rows
     }
-    print("\nchosen on the other sets:", ", ".join(f"{name}: {choice.split()[-1]}" for name, choice in picked.items()))
+    print("\nchosen on the other sets:", "; ".join(f"{name}: {choice}" for name, choice in picked.items()))
     print(f"mean with these choices: {np.mean([rows[name][choice] for name, choice in picked.items()]):.4f}")
 
 
@@ -161,9 +169,9 @@ def speed() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", default=[*PAPER, *SMALL])
-    parser.add_argument("--trusted", type=int, default=500)
+    parser.add_argument("--trusted", type=int, default=300)
     parser.add_argument("--classes", type=int, default=5)
-    parser.add_argument("--localities", action="store_true", help="compare localities instead of detectors")
+    parser.add_argument("--settings", action="store_true", help="compare settings of ConeNovelty instead of detectors")
     parser.add_argument("--speed", action="store_true", help="time it instead")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -171,8 +179,8 @@ def main() -> None:
     print(machine())
     if args.speed:
         speed()
-    elif args.localities:
-        leave_one_set_out(table({f"Cone {v:g}": scored(lambda _, v=v: ConeNovelty(locality=v)) for v in LOCALITIES}, args.sets, args))
+    elif args.settings:
+        leave_one_set_out(table({name: scored(lambda _, s=s: ConeNovelty(**s)) for name, s in SETTINGS.items()}, args.sets, args))
     else:
         table({name: score for name, score in DETECTORS.items() if name != "ECOD" or find_spec("pyod")}, args.sets, args)
 

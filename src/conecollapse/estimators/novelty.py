@@ -22,7 +22,9 @@ AUTO = 0.05  # the share of false alarms that contamination="auto" allows
 LOCALITY = 0.02  # the choice of docs/novelty.md, which leaves one set out at a time
 CALIBRATION = 1000  # trusted samples that are judged by the others to find the threshold
 MEASURED = 200  # trusted samples that are measured to estimate the noise
-MOST_NOISE = 0.98  # that is believed; where nothing is shared by two samples, all of it would be noise
+FITTING = 0.25  # quantile of their squared distances that counts: the other samples lie further away for better reasons than noise
+COUNTED = 0.3  # share of that which is taken as noise; docs/novelty.md compares
+MOST_NOISE = 0.98  # that is believed; where no two samples share anything, all of it would be noise
 SEED = 0  # of the choice of samples, so that runs repeat
 
 
@@ -54,8 +56,8 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         samples are inside. See `conecollapse.geometry.nearest`.
     noise : "auto" or float
         Share of the squared length of a trusted sample that is noise, at least 0 and below 1. The more noise, the more are mixtures of
-        many trusted samples preferred, in which it averages out. "auto" estimates it: the median squared distance of trusted samples
-        from the cone of the others. With 0, and a locality of 0, the score is the distance from the cone itself.
+        many trusted samples preferred, in which it averages out. "auto" estimates it from the distances of trusted samples from the cone
+        of the others. With 0, and a locality of 0, the score is the distance from the cone itself.
     tol : float
         `partial_fit` does not keep samples whose distance from those kept is at most this, so that a stream needs little memory.
 
@@ -203,8 +205,9 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
     def _found_noise(self) -> float:
         if not isinstance(self.noise, str):
             return float(self.noise)
-        far = self._leave_one_out(self._some(MEASURED), EXACT)
-        return float(min(np.median(far**2), MOST_NOISE))
+        left = min(float(np.quantile(self._leave_one_out(self._some(MEASURED), EXACT) ** 2, FITTING)), MOST_NOISE)
+        ratio = COUNTED * left / (1 - left)  # of noise to the rest
+        return ratio / (1 + ratio)
 
     def _calibrated(self) -> FloatArray:
         return np.sort(self._leave_one_out(self._some(CALIBRATION), self._terms))

@@ -54,6 +54,7 @@ NOTHING = 1e-6  # a share of the sample's length up to which a distance is round
 PRICE = 1e-12  # gradients of the squared distance between unit vectors up to which none can be gained
 DEPENDENT = 1e-12  # a generator whose squared part outside the passive ones is smaller adds nothing that G can resolve
 FLOOR = 1e-9  # the least ridge with a locality; it changes squared distances by no more than this
+ROUNDS = 50  # more looks at all gradients than there are generators: beyond that only rounding changes
 LISTED = 48  # gradients that are followed from step to step
 BLOCK = 512  # samples solved at once
 GRAM_LIMIT = 6000  # generators up to which G is held: 288 MB
@@ -218,7 +219,7 @@ def _active_sets(G, C, ridge, barred, out, start, stop):  # type: ignore[no-unty
     listed = np.empty(min(LISTED, n), np.int64)
     for i in range(start, stop):
         k, c = 0, C[i]
-        while True:
+        for _ in range(n + ROUNDS):
             g[:] = c
             for a in range(k):
                 row, h = G[state.S[a]], state.h[a]
