@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._types import Effort
-from conecollapse.certificates import Certificate
 from conecollapse.geometry.blockwise.decided import certificate
 from conecollapse.geometry.blockwise.dense import decide_dense
 from conecollapse.geometry.blockwise.measure import Measured, fetch, leaders, measure_block
@@ -42,10 +41,7 @@ def part_blockwise(table: BlockedTable, tol: float, effort: Effort = "exact") ->
     if decided.doubtful and effort == "exact":
         return None
     found = certificate(decided, family, leader, table.shape[0], tol, apart)
-    return None if found is None else _with_rays(table, found)
-
-
-def _with_rays(table: BlockedTable, found: Certificate) -> Part:
-    """With the rays themselves, where they are few enough to hold."""
-    few = table.is_sparse or len(found.rays) * table.shape[0] <= HELD_RAYS
-    return Part(found.n_points, fetch(table, found.rays) if few else None, found)
+    if found is None:
+        return None
+    held = (measured.entries if table.is_sparse else len(found.rays) * table.shape[0]) <= HELD_RAYS
+    return Part(found.n_points, fetch(table, found.rays) if held else None, found)

@@ -33,6 +33,7 @@ NEAR = 0.5  # points priced above this share of the target's own price are worth
 N_CANDIDATES = 64  # points for each target, of all blocks together
 FEWEST_CANDIDATES = 4  # of each block
 SMALLEST_GROUP = 32
+WORTH_A_TASK, PIECES = 256, 4  # targets that are worth a task of their own, and into how many groups those of a block are divided then
 TARGETS_IN_SHARE = 32  # a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
 MAX_EXCHANGES = 24
 PRICES = 2**20  # entries of a block of prices
@@ -107,13 +108,13 @@ def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol:
     around = Round.of(measured.moments)
     is_leader = leader == np.arange(len(leader))
     places = [np.flatnonzero(is_leader[a:b]) for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)]
-    pieces = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
+    numbered = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
     leaders = np.flatnonzero(is_leader)
-    by_product, offset = _lead_in_own_direction(table, pieces, around, tol)
+    by_product, offset = _lead_in_own_direction(table, numbered, around, tol)
     led = leaders[by_product]
     metric = Metric(led, around.T.astype(np.float32), around.centre, offset[by_product])
 
-    points = table.hold(_points, pieces, stage="points")
+    points = table.hold(_points, numbered, stage="points")
     rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
     starts = np.concatenate([[0], np.cumsum([len(rows) for rows in places])])
     held = share(table)
@@ -121,7 +122,8 @@ def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol:
     which = []
     for k in range(table.n_blocks):
         rows = np.flatnonzero(~by_product[starts[k] : starts[k + 1]])
-        which += [(k, some) for some in np.array_split(rows, -(-len(rows) // size))] if len(rows) else []
+        pieces = max(-(-len(rows) // size), min(len(rows) // WORTH_A_TASK, PIECES))  # several for each block, so that workers balance
+        which += [(k, some) for some in np.array_split(rows, pieces)] if len(rows) else []
     if not which or effort == "quick":
         return Decided(doubtful=leaders[~by_product].tolist()), metric
     known = _known(points, by_product, starts) if len(led) <= held else None
