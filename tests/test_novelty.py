@@ -232,6 +232,8 @@ def test_the_command_matches_features_by_name_and_writes_reasons(tmp_path, capsy
     with pytest.raises(SystemExit):
         main(["novelty", str(a), str(b), "--out", str(out), "--json"])  # an earlier result may be replaced
     assert json.loads(capsys.readouterr().out)["n_novel"] == 1
+    single = files(tmp_path, trusted, new.iloc[2:])[1]
+    assert [row["novel"] for row in judge(a, single).rows()] == [True]
 
 
 def test_the_command_refuses_in_one_sentence_and_writes_nothing(tmp_path, capsys):

@@ -14,15 +14,18 @@ from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import place
 
 
-def as_numbers(matrix: Matrix, source: str) -> Points:
-    """The values as a float32 or float64 array, or a CSR array without duplicates and stored zeros."""
+def as_numbers(matrix: Matrix, source: str, *, single: bool = False) -> Points:
+    """The values as a float32 or float64 array, or a CSR array without duplicates and stored zeros.
+
+    A single row or column is refused unless ``single``.
+    """
     values = matrix.values
     if getattr(values, "ndim", 2) != 2:
         raise InvalidInputError(f"{source} holds an array of {values.ndim} dimensions; a table has two.")
     if values.dtype.kind not in "fiub":
         kind = {"c": "complex numbers", "O": "Python objects", "U": "text", "S": "text", "M": "dates"}.get(values.dtype.kind, "records")
         raise InvalidInputError(f"{source} holds {kind}; a table of real numbers is needed.")
-    _check_shape(values.shape, source)
+    _check_shape(values.shape, source, single)
     with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
         values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -57,11 +60,11 @@ def clipped(matrix: Matrix) -> tuple[Matrix, int]:
     return replace(matrix, values=values), int(is_low.sum())
 
 
-def _check_shape(shape: tuple[int, ...], source: str) -> None:
+def _check_shape(shape: tuple[int, ...], source: str, single: bool) -> None:
     for size, what in zip(shape, ("row", "column"), strict=True):
         if size == 0:
             raise InvalidInputError(f"{source} has no {what}s of numbers; a table needs at least two rows and two columns.")
-        if size == 1:
+        if size == 1 and not single:
             hint = "; is the separator a comma, a semicolon or a tab?" if what == "column" and ".csv" in source else "."
             raise InvalidInputError(f"{source} has only one {what} of numbers; a table needs at least two rows and two columns{hint}")
 

@@ -106,8 +106,30 @@ def read_matrix(path: Path, *, clip: bool, features_in: str, header: bool | None
     return _table(matrix, path.name, str(path), sha256_of(path), features_in, None), count
 
 
-def _table(matrix: Matrix, name: str, where: str, digest: str, features_in: str, image_shape: tuple[int, int] | None) -> TableFile:
-    values = as_numbers(matrix, name)
+def read_more(source: Any, known: TableFile, *, header: bool | None = None, names: bool | None = None) -> TableFile:
+    """Further samples in the orientation and layout of a table that is known already; one sample is enough."""
+    taken = {} if known.layout is None else same_layout(source, {"header": known.layout.header, "names": known.layout.names})
+    taken |= {name: value for name, value in (("header", header), ("names", names)) if value is not None}
+    if not isinstance(source, (str, PathLike)):
+        matrix = _convert(source, taken.get("header"), taken.get("names"))
+        return _table(matrix, "the data", "the data", "", known.features_in, None, single=True)
+    path = Path(fspath(source))
+    check_file(path)
+    matrix = _read(path, taken.get("header"), taken.get("names"))
+    return _table(matrix, path.name, str(path), sha256_of(path), known.features_in, None, single=True)
+
+
+def _table(
+    matrix: Matrix,
+    name: str,
+    where: str,
+    digest: str,
+    features_in: str,
+    image_shape: tuple[int, int] | None,
+    *,
+    single: bool = False,
+) -> TableFile:
+    values = as_numbers(matrix, name, single=single)
     chosen, why = orientation(matrix, features_in, image_shape)
     rows, columns = matrix.row_names, matrix.column_names
     if chosen == "rows":

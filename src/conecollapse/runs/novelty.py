@@ -14,7 +14,7 @@ from conecollapse._files import whole_file
 from conecollapse._types import FloatArray, Points
 from conecollapse.estimators.novelty import AUTO, LOCALITY, ConeNovelty, NovelFeature
 from conecollapse.io import TableFile, read_table
-from conecollapse.io.reading import same_layout
+from conecollapse.io.reading import read_more
 from conecollapse.runs.preparing import NORMALIZATIONS
 from conecollapse.runs.saving import write_csv
 
@@ -74,9 +74,7 @@ def judge(
     Features are matched by their names where both have them, in any order. ``new`` is read in the orientation of ``trusted``.
     """
     known = read_table(trusted, features_in=features_in, header=header, names=names)
-    taken = {} if known.layout is None else same_layout(new, {"header": known.layout.header, "names": known.layout.names})
-    asked = {name: value for name, value in (("header", header), ("names", names)) if value is not None}
-    arrived = read_table(new, features_in=known.features_in, **{**taken, **asked})
+    arrived = read_more(new, known, header=header, names=names)
     X, note = _matched(arrived, known)
     model = ConeNovelty(contamination, locality=locality)
     trusted_X = known.X
