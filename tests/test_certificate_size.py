@@ -8,8 +8,8 @@ from certificate_cases import cases, dense_points, sparse_points
 from cones import planted
 
 from conecollapse import Cone
-from conecollapse.certificates import Vectors
-from conecollapse.geometry.certified.proof import narrow
+from conecollapse.certificates import SparseVectors, Vectors
+from conecollapse.geometry.certified.proof import in_least_room, narrow
 from conecollapse.geometry.certified.settle import confirm
 
 
@@ -67,3 +67,19 @@ def test_indices_of_32_bits_hold_the_same_array():
     M.indices, M.indptr = M.indices.astype(np.int64), M.indptr.astype(np.int64)
     assert narrow(M).indices.dtype == narrow(M).indptr.dtype == np.int32
     assert abs(narrow(M) - M).max() == 0
+
+
+def test_vectors_that_are_one_number_nearly_everywhere_are_stored_sparse():
+    """A functional on few coordinates, shifted: the sparse part and the offset make the same vector again."""
+    G = np.full((3, 40), -0.25)
+    G[0, 3], G[1] = 0.5, np.arange(40) / 64
+    G[2, 5] = 0.1  # needs more digits than float32 has
+    families = in_least_room(np.arange(3), G)
+    assert [(type(family), family.of.tolist()) for family in families] == [(SparseVectors, [0]), (Vectors, [1]), (Vectors, [2])]
+    for family in families:
+        assert (family.vectors(None, None, np.arange(1)) == G[family.of]).all()
+
+
+def test_witnesses_of_sparse_points_are_sparse():
+    cone = Cone.from_points(sparse_points())
+    assert not any(isinstance(family, Vectors) for family in cone.certificate.witnesses)

@@ -61,14 +61,14 @@ def floats(name: str, array: Any, shape: tuple[int | None, ...], *, single: bool
     return np.asarray(array, dtype=np.float32 if single and array.dtype.itemsize == 4 else np.float64)
 
 
-def sparse(name: str, M: Any, shape: tuple[int, int]) -> Sparse:
-    """A canonical CSR array of this shape; no flag that ``M`` carries is read."""
+def sparse(name: str, M: Any, shape: tuple[int, int], *, single: bool = False) -> Sparse:
+    """A canonical CSR array of this shape; no flag that ``M`` carries is read. Where ``single`` is allowed, float32 stays as it is."""
     if type(M) is not sp.csr_array or tuple(M.shape) != shape:
         refuse(name, f"it must be a CSR array of shape {shape}, not {_describe(M)}")
-    return csr(name, M.data, M.indices, M.indptr, shape)
+    return csr(name, M.data, M.indices, M.indptr, shape, single=single)
 
 
-def csr(name: str, data: Any, columns: Any, starts: Any, shape: tuple[int, int]) -> Sparse:
+def csr(name: str, data: Any, columns: Any, starts: Any, shape: tuple[int, int], *, single: bool = False) -> Sparse:
     """The parts of a CSR array, checked and put together: finite floats under columns that increase in each row."""
     if not all(type(part) is np.ndarray and part.ndim == 1 for part in (data, columns, starts)):
         refuse(name, "its parts must be plain arrays")
@@ -87,7 +87,8 @@ def csr(name: str, data: Any, columns: Any, starts: Any, shape: tuple[int, int])
     if not np.isfinite(data).all():
         refuse(name, "it has a value that is not finite")
     wide = np.int64 if max(*shape, len(data)) > np.iinfo(np.int32).max else np.int32
-    return sp.csr_array((np.asarray(data, np.float64), columns.astype(wide), starts.astype(wide)), shape=shape)
+    kept = np.float32 if single and data.dtype.itemsize == 4 else np.float64
+    return sp.csr_array((np.asarray(data, kept), columns.astype(wide), starts.astype(wide)), shape=shape)
 
 
 def refuse(name: str, why: str) -> NoReturn:

@@ -143,7 +143,7 @@ class SparseVectors(_Explicit):
     @classmethod
     def plain(cls, given: Any, n_rays: int, n_points: int, dim: int) -> SparseVectors:  # noqa: ARG003
         of = form.indices("of", given.of, None, 0, n_rays)
-        return cls(of, form.sparse("G", given.G, (len(of), dim)), form.floats("offset", given.offset, (len(of),)))
+        return cls(of, form.sparse("G", given.G, (len(of), dim), single=True), form.floats("offset", given.offset, (len(of),)))
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class Support:
         lift = form.floats("lift", given.lift, (len(of),))
         for at in np.flatnonzero(lift < 0)[:1]:
             form.refuse("lift", f"entry {at} is negative ({lift[at]:.3g})")
-        return cls(of, form.sparse("F", given.F, (len(of), dim)), lift)
+        return cls(of, form.sparse("F", given.F, (len(of), dim), single=True), lift)
 
 
 Witnesses = Vectors | SparseVectors | Metric | Support | Combination

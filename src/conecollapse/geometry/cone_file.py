@@ -1,8 +1,8 @@
 """Cones as ``.npz`` files of plain arrays: never a pickle, never half a file.
 
 The file holds the stored rays, the fields of the certificate under their names, and each family of witnesses under ``witnesses.0.``,
-``witnesses.1.`` and so on, with its ``kind``. Integers take the fewest bytes that hold them. Nothing else that a cone may carry is stored:
-what `verify` cannot measure again is not kept.
+``witnesses.1.`` and so on, with its ``kind``. Numbers take as few bytes as hold them exactly. Nothing else that a cone may carry is
+stored: what `verify` cannot measure again is not kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertific
 
 FORMAT = "conecollapse-cone-3"
 FAMILY = "conecollapse-cone-"
+SAMPLE = 1000  # numbers that are looked at before all of them are
 _SCALARS = {"tol": float, "residual": float, "longest": float, "n_points": int, "dim": int, "weighting": str}
 
 
@@ -126,7 +127,7 @@ def _pack(name: str, value: Any) -> dict[str, AnyArray]:
     if not sp.issparse(value):
         return {name: _narrow(np.asarray(value))}
     return {
-        f"{name}.data": value.data,
+        f"{name}.data": _narrow(value.data),
         f"{name}.indices": _narrow(value.indices),
         f"{name}.indptr": _narrow(value.indptr),
         f"{name}.shape": np.array(value.shape),
@@ -134,7 +135,11 @@ def _pack(name: str, value: Any) -> dict[str, AnyArray]:
 
 
 def _narrow(array: AnyArray) -> AnyArray:
-    """Lists of integers in the fewest bytes that hold them; anything else as it is."""
+    """Lists of integers in the fewest bytes that hold them, and float64 as float32 where that is the same; anything else as it is."""
+    if array.dtype == np.float64 and array.ndim:
+        first = array.ravel()[:SAMPLE]
+        is_single = (first.astype(np.float32) == first).all() and (array.astype(np.float32) == array).all()
+        return array.astype(np.float32) if is_single else array
     if array.ndim != 1 or array.dtype.kind != "i" or not len(array):
         return array
     largest = min(max(-int(array.min()), int(array.max())), np.iinfo(np.int64).max)
@@ -155,4 +160,4 @@ def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:
     data, columns, starts, shape = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape"))
     if shape.shape != (2,) or shape.dtype.kind != "i" or not (shape >= 0).all():
         raise _Inconsistent(f"the shape of {name!r} is not two sizes")
-    return form.csr(name, data, columns, starts, (int(shape[0]), int(shape[1])))
+    return form.csr(name, data, columns, starts, (int(shape[0]), int(shape[1])), single=True)

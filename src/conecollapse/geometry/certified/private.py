@@ -54,7 +54,7 @@ class Private:
         lengths = np.array([1 + len(self.penalties[int(i)]) for i in rays], np.int64)
         ptr = np.concatenate([[0], np.cumsum(lengths)])
         columns = np.concatenate([np.zeros(0, np.int64), *(np.append(self.coordinate[i], self.penalties[int(i)]) for i in rays)])
-        values = -np.repeat(self.weight[rays], lengths)
+        values = -np.repeat(self.weight[rays], lengths).astype(np.float32)  # MARGIN is far more than this rounding
         values[ptr[:-1]] = 1.0
         G = sp.csr_array((values, columns.astype(np.int32), ptr.astype(np.int32)), shape=(len(rays), n))
         G.sort_indices()

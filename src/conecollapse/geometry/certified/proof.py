@@ -9,8 +9,10 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import combination_rows, pair_distances, residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Sparse
-from conecollapse.certificates import Certificate, Support, Vectors, Witnesses
+from conecollapse.certificates import Certificate, SparseVectors, Support, Vectors, Witnesses
 from conecollapse.geometry.certified.settle import Settled
+
+SPARSE_SHARE = 2  # a sparse entry takes this many times the room of a dense one, in float32 with 32 bits for its place
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,17 @@ def narrow(M: Sparse) -> Sparse:
     return sp.csr_array((M.data, M.indices.astype(dtype, copy=False), M.indptr.astype(dtype, copy=False)), shape=M.shape)
 
 
-def in_least_room(of: IntArray, G: FloatArray) -> tuple[Vectors, ...]:
-    """Witnesses as vectors: those that float32 holds exactly in float32, the others in float64."""
+def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:
+    """Witnesses as vectors: sparse where most of their entries are the same number, else in float32 where that holds them exactly."""
     single = G.astype(np.float32)
     fits = (single == G).all(axis=1)
-    halves = (Vectors(of[fits], single[fits]), Vectors(of[~fits], G[~fits]))
-    return tuple(family for family in halves if len(family.of))
+    usual = np.median(G, axis=1)  # of a shifted sparse functional: minus the shift, a number of the same few digits
+    above = (G - usual[:, None]).astype(np.float32)
+    is_sparse = fits & (above + usual[:, None] == G).all(axis=1) & (SPARSE_SHARE * (above != 0).sum(axis=1) < G.shape[1])
+    rest, wide = fits & ~is_sparse, ~fits
+    sparse = SparseVectors(of[is_sparse], narrow(sp.csr_array(above[is_sparse])), -usual[is_sparse])
+    families = (sparse, Vectors(of[rest], single[rest]), Vectors(of[wide], G[wide]))
+    return tuple(family for family in families if len(family.of))
 
 
 def single_ray(u: FloatArray) -> Proof:
