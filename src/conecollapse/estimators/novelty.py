@@ -19,7 +19,7 @@ from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest
 
 AUTO = 0.05  # the share of false alarms that contamination="auto" allows
-LOCALITY = 0.02  # the choice of docs/novelty.md, which leaves one set out at a time
+LOCALITY = 0.02  # ranks samples inside the cone, and hardly changes distances from it: docs/novelty.md compares
 CALIBRATION = 1000  # trusted samples that are judged by the others to find the threshold
 MEASURED = 200  # trusted samples that are measured to estimate the noise
 FITTING = 0.25  # quantile of their squared distances that counts: the other samples lie further away for better reasons than noise
