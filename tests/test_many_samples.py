@@ -45,6 +45,13 @@ def test_a_sample_is_not_its_own_neighbour_however_many_copies_it_has():
     assert distance.max() < 1e-6
 
 
+def test_copies_do_not_hide_how_hard_the_others_are_to_find():
+    P = np.vstack([np.zeros((2000, 6)), np.random.default_rng(0).random((3000, 6))])
+    found = nearest(P, P, 5, "euclidean", exclude_self=True, search="approximate")[0][2000:]
+    truth = nearest(P, P, 5, "euclidean", exclude_self=True)[0][2000:]
+    assert (truth[:, :, None] == found[:, None]).any(axis=2).mean() > 0.93
+
+
 def test_as_many_cells_are_searched_as_the_recall_needs():
     """Separate clusters need few cells, and noise in all of 40 dimensions nearly all of them."""
     rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ k-means on some of the samples divides all n of them into about :math:`\sqrt n` 
 cell and in the q - 1 cells whose centres are nearest to that cell's centre, so that the comparisons of a cell with a cell are one product
 of two matrices in float32. The few best of each sample are then compared again, by differences in the precision of the samples.
 
-*Recall*, the share of the true neighbours that are found, is q's only task, and q is chosen for it: 200 random samples are compared with
+*Recall*, the share of the true neighbours that are found, is q's only task, and q is chosen for it: 500 random samples are compared with
 all others, and q is the smallest number of cells that hold at least 97 % of their true neighbours. So recall is the same for all data, and
 what differs is the time: it is about :math:`n^{1.5} q` products of samples, and at worst, where near samples lie in all cells, that of
 exact neighbours.
@@ -26,9 +26,9 @@ from conecollapse._types import AnyArray, FloatArray, IntArray
 
 SMALLEST_CELL = 256  # samples of the mean cell; with fewer, products are too small to be fast
 PER_CENTRE, ROUNDS = 32, 6  # samples for each centre of the k-means that makes the cells, and its iterations
-RECALL, ASKED = 0.97, 200  # share of the true neighbours of so many random samples that must be found
+RECALL, ASKED = 0.97, 500  # share of the true neighbours of so many random samples that must be found
 SPARE = 3  # candidates that are compared again beyond the k + 1 that are needed
-ROWS = 2048  # of a product
+ROWS, COLUMNS = 2048, 8192  # of a product, at most: 64 MiB, also where many samples are alike and one cell holds them
 
 
 class Cells(NamedTuple):
@@ -130,8 +130,8 @@ def _search_cell(cells: Cells, cell: int, q: int, scores: AnyArray, best: IntArr
     for a in range(cells.bounds[cell], cells.bounds[cell + 1], ROWS):
         b = min(a + ROWS, int(cells.bounds[cell + 1]))
         for other in cells.near[cell, :q]:
-            c, d = cells.bounds[other], cells.bounds[other + 1]
-            if d > c:
+            for c in range(cells.bounds[other], cells.bounds[other + 1], COLUMNS):
+                d = min(c + COLUMNS, int(cells.bounds[other + 1]))
                 _keep_best(cells.rows[a:b] @ cells.rows[c:d].T, cells.halves[c:d], c, scores[a:b], best[a:b])
 
 
