@@ -34,6 +34,7 @@ def main() -> None:
     nothing = seconds("pass", 5)
     print(f"import sklearn.decomposition {seconds('import sklearn.decomposition', 5) - nothing:.2f} s")
     print(f"import conecollapse          {seconds('import conecollapse', 5) - nothing:.2f} s")
+    print(f"with an estimator            {seconds('from conecollapse import CCNMF', 5) - nothing:.2f} s")
     for name, code in FIRST_CALLS.items():
         with tempfile.TemporaryDirectory() as folder:
             cold = seconds(code, 1, NUMBA_CACHE_DIR=folder)

@@ -40,8 +40,7 @@ def cluster(
     """
     from conecollapse._errors import InvalidInputError
     from conecollapse.io import read_labels, read_table
-    from conecollapse.runs import Interrupted, check_folder, prepare, results, save
-    from conecollapse.runs import cluster as run_cluster
+    from conecollapse.runs import check_folder, prepare
 
     n_components, shape = options.clusters(k), options.image_shape(image_shape)
     if method not in METHODS:
@@ -52,6 +51,9 @@ def cluster(
         read = read_table(file, features_in=features_in, image_shape=shape, header=header, names=names)
         table = prepare(read, normalize, tfidf)
         target = None if labels is None else read_labels(labels, table.sample_names, table.n_samples)
+        from conecollapse.runs import Interrupted, results, save  # after the file is read: an error in it does not wait for them
+        from conecollapse.runs import cluster as run_cluster
+
         try:
             run = run_cluster(
                 table,

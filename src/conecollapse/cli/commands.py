@@ -23,6 +23,7 @@ from conecollapse.cli.reproduce import reproduce
 from conecollapse.cli.terminal import note, say, show_note
 from conecollapse.cli.unmix import unmix
 from conecollapse.cli.verify import verify
+from conecollapse.cli.warm import warm
 
 
 class Stopped(Exception):
@@ -47,7 +48,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, cluster, rays, unmix, novelty, verify, reproduce, bench):
+for command in (demo, cluster, rays, unmix, novelty, verify, reproduce, bench, warm):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 

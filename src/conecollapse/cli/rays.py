@@ -37,8 +37,7 @@ def rays(
     certificate.npz and run.json.
     """
     from conecollapse.io import read_table
-    from conecollapse.runs import check_folder, prepare, results, save
-    from conecollapse.runs import rays as run_rays
+    from conecollapse.runs import check_folder, prepare
 
     shape = options.image_shape(image_shape)
     folder = options.out_folder(out, file, "rays")
@@ -46,6 +45,9 @@ def rays(
     with working(f"reading {file.name}") as progress:
         read = read_table(file, features_in=features_in, image_shape=shape, header=header, names=names)
         table = prepare(read, normalize, tfidf)
+        from conecollapse.runs import rays as run_rays  # after the file is read: an error in it does not wait for them
+        from conecollapse.runs import results, save
+
         run = run_rays(
             table,
             max_residual=max_residual,

@@ -1,8 +1,27 @@
-"""Compile the kernels before anything is timed."""
+"""``conecollapse warm``: compile the kernels before they are needed, while a container image is built or on a cluster's shared disk."""
 
 from __future__ import annotations
 
+import time
+import warnings
+from collections.abc import Callable
+
 import numpy as np
+
+from conecollapse.cli.terminal import say, working
+
+
+def warm() -> None:
+    """Compile the kernels of all usual calls now and keep them on disk: in NUMBA_CACHE_DIR, or beside the package."""
+    start = time.perf_counter()
+    with working("compiling") as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the tiny tables; kernels that cannot be kept are told of
+        warnings.filterwarnings("default", message="compiled kernels cannot be kept")
+        for done, part in enumerate(PARTS):
+            if progress is not None:
+                progress("compiling", done, len(PARTS))
+            part()
+    say(f"the kernels of all usual calls are compiled ({time.perf_counter() - start:.0f} s).")
 
 
 def warm_up() -> None:
@@ -10,8 +29,68 @@ def warm_up() -> None:
     from conecollapse import nnls
     from conecollapse.estimators import GraphCCNMF, HierarchicalNMF, MultiplicativeNMF
 
-    X = np.random.default_rng(0).random((40, 12))
+    X = _table()
     nnls(X, X[:, :2])
     HierarchicalNMF(2, random_state=0).fit(X)
     MultiplicativeNMF(2, random_state=0).fit(X)
     GraphCCNMF(2, random_state=0).fit(X)
+
+
+def _table() -> np.ndarray:
+    return np.random.default_rng(0).random((40, 12))
+
+
+def _least_squares() -> None:
+    from conecollapse import nnls
+
+    rng = np.random.default_rng(0)
+    for shape, n_sides in (((8, 3), 1), ((40, 12), 300), ((12, 40), 3), ((30, 300), 3)):
+        A, B = rng.random(shape), rng.random((shape[0], n_sides))
+        nnls(A, B)
+        nnls(A, B[:, 0])
+    nnls(np.vander(np.linspace(0.1, 1, 30), 25), rng.random((30, 3)))  # so ill-conditioned that it is solved with care
+    nnls(_table(), _table()[:, :4], simplex=True)
+
+
+def _cones() -> None:
+    import scipy.sparse as sp
+
+    from conecollapse import Cone, collapse
+
+    rng = np.random.default_rng(0)
+    corners = rng.random((20, 8))
+    points = np.vstack([corners, rng.dirichlet(np.ones(20), 400) @ corners])
+    cone = Cone.from_points(points)
+    cone.contains(points[:3])
+    collapse(points[:60])
+    Cone.approximate(points, max_residual=0.1)
+    for density in (0.02, 0.2):
+        words = sp.random_array((400, 300), density=density, rng=rng)
+        Cone.from_points(sp.vstack([words, words[:40] + words[40:80]], format="csr"))
+    Cone.from_points(np.vstack([rng.random((300, 250)), rng.dirichlet(np.ones(300), 50) @ rng.random((300, 250))]), effort="quick")
+
+
+def _factorizations() -> None:
+    import scipy.sparse as sp
+
+    from conecollapse.estimators import CCNMF, AlternatingNMF, ConeNovelty, GraphCCNMF, HierarchicalNMF, MinVolumeNMF, MultiplicativeNMF
+    from conecollapse.tables import as_table
+
+    wide = sp.random_array((600, 700), density=0.9, format="csr", rng=np.random.default_rng(0))
+    for dtype in (np.float64, np.float32):
+        X = _table().astype(dtype)
+        HierarchicalNMF(2, random_state=0).fit(X).transform(X)
+        AlternatingNMF(2, random_state=0).fit(X)
+        for table in (X, sp.csr_array(X)):
+            MultiplicativeNMF(2, loss="kullback-leibler", random_state=0).fit(table)
+        large = as_table(wide.astype(dtype))
+        large @ np.ones((700, 16), dtype)
+        large.T @ sp.csr_array(np.eye(600, 2, dtype=dtype))
+    CCNMF(2, random_state=0).fit(X)
+    MinVolumeNMF(3).fit(_table())
+    ConeNovelty().fit(_table()).score_samples(_table())
+    GraphCCNMF(2, random_state=0).fit(_table())
+    GraphCCNMF(2, random_state=0).fit(sp.csr_array(_table() * (_table() > 0.7)))
+
+
+PARTS: tuple[Callable[[], None], ...] = (_least_squares, _cones, _factorizations)

@@ -1,21 +1,56 @@
-"""scikit-learn estimators. They hold no mathematics: that is in `conecollapse.factorization` and `conecollapse.geometry`."""
+"""scikit-learn estimators. They hold no mathematics: that is in `conecollapse.factorization` and `conecollapse.geometry`.
 
-from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators.ccnmf import CCNMF
-from conecollapse.estimators.cone_collapse import ConeCollapse
-from conecollapse.estimators.graph_ccnmf import GraphCCNMF
-from conecollapse.estimators.minvolume import MinVolumeNMF
-from conecollapse.estimators.nmf import (
-    AlternatingNMF,
-    HierarchicalNMF,
-    MultiplicativeNMF,
-    OrthogonalNMF,
-    ProjectiveNMF,
-    SparseNMF,
-)
-from conecollapse.estimators.novelty import ConeNovelty, NovelFeature
-from conecollapse.estimators.rank import RankSelection, select_rank
-from conecollapse.estimators.separable import SeparableNMF
+Each is imported when it is first asked for: one estimator does not need the modules of the others.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conecollapse.estimators._base import BaseNMF
+    from conecollapse.estimators.ccnmf import CCNMF
+    from conecollapse.estimators.cone_collapse import ConeCollapse
+    from conecollapse.estimators.graph_ccnmf import GraphCCNMF
+    from conecollapse.estimators.minvolume import MinVolumeNMF
+    from conecollapse.estimators.nmf import (
+        AlternatingNMF,
+        HierarchicalNMF,
+        MultiplicativeNMF,
+        OrthogonalNMF,
+        ProjectiveNMF,
+        SparseNMF,
+    )
+    from conecollapse.estimators.novelty import ConeNovelty, NovelFeature
+    from conecollapse.estimators.rank import RankSelection, select_rank
+    from conecollapse.estimators.separable import SeparableNMF
+
+_HOMES = {
+    "conecollapse.estimators._base": ("BaseNMF",),
+    "conecollapse.estimators.ccnmf": ("CCNMF",),
+    "conecollapse.estimators.cone_collapse": ("ConeCollapse",),
+    "conecollapse.estimators.graph_ccnmf": ("GraphCCNMF",),
+    "conecollapse.estimators.minvolume": ("MinVolumeNMF",),
+    "conecollapse.estimators.nmf": (
+        "AlternatingNMF",
+        "HierarchicalNMF",
+        "MultiplicativeNMF",
+        "OrthogonalNMF",
+        "ProjectiveNMF",
+        "SparseNMF",
+    ),
+    "conecollapse.estimators.novelty": (
+        "ConeNovelty",
+        "NovelFeature",
+    ),
+    "conecollapse.estimators.rank": (
+        "RankSelection",
+        "select_rank",
+    ),
+    "conecollapse.estimators.separable": ("SeparableNMF",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "CCNMF",
@@ -35,3 +70,9 @@ __all__ = [
     "SparseNMF",
     "select_rank",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -30,8 +30,8 @@ from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.tables import Equations, Table, as_table
 
-MOST_SWEEPS = 8
-SWEEP_SHARE = 0.5  # sweeps may take this share of the time of the product they follow
+LEAST_SWEEPS, MOST_SWEEPS = 4, 8  # few coordinates of a sparse factor move, so that four sweeps cost little more than one
+SWEEP_SHARE = 0.3  # sweeps may take this share of the time of the product they follow
 STILL = 0.01  # a row whose sweep moves it by this share (squared) of its first sweep is done
 BETA, BETA_MOST, GROW, GROW_MOST, SHRINK = 0.5, 1.0, 1.05, 1.01, 1.5  # Ang & Gillis 2019, section 3
 
@@ -131,7 +131,7 @@ def sweep(W: AnyArray, equations: Equations, sweeps: int) -> AnyArray:
 def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
     """Rounds whose cost is a fair share of the product with X that each half step pays for anyway."""
     n, m = X.shape
-    return tuple(int(np.clip(1 + SWEEP_SHARE * (X.n_entries + (m + n - k) * r) / (k * r), 1, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
+    return tuple(int(np.clip(1 + SWEEP_SHARE * (X.n_entries + (m + n - k) * r) / (k * r), LEAST_SWEEPS, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
 
 
 @kernel(fastmath=True)
