@@ -71,7 +71,7 @@ def test_nothing_depends_on_position_scale_and_orientation():
     X, Y = rng.standard_normal((50, 5)), 2 * rng.standard_normal((10, 5))
     hull = Hull.from_points(X)
     Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
-    for scale in (1e-150, 1e-9, 1e9, 1e150):
+    for scale in (1e-200, 1e-9, 1e9, 1e200):
         moved = Hull.from_points(scale * (X @ Q + 3))
         np.testing.assert_array_equal(moved.vertex_indices, hull.vertex_indices)
         np.testing.assert_allclose(moved.distance(scale * (Y @ Q + 3)) / scale, hull.distance(Y), atol=1e-9)

@@ -57,6 +57,7 @@ ROUNDS = 3  # at most this often
 HELD_COLUMNS = 512  # columns up to which the smallest singular value of all of them is computed where a proof needs it
 START_CONDITION = 1e-10  # reciprocal condition of the Gram matrix from which the solution without bounds is worth a start
 LIFT = 0.5  # the entry by which columns are extended for a sum of one; the columns are scaled to at most this length
+LARGEST_RIDGE = 1e100  # how many times longer than a column the root of the ridge may be
 FARTHEST = 1e140  # how many times longer than the longest column a right-hand side may be with a sum of one
 
 
@@ -171,7 +172,10 @@ class Shared(NamedTuple):
 
 def _ridge(scaled: Scaled) -> FloatArray:
     """The ridge on each coefficient: with a sum of one, squares are smaller than those given."""
-    return scaled.constraints.ridge * scaled.inverse**2 / (scaled.size**2 if scaled.constraints.simplex else 1.0)
+    root = np.sqrt(scaled.constraints.ridge) * scaled.inverse / scaled.size  # the size is 1 without a sum
+    if root.max() > LARGEST_RIDGE:
+        raise InvalidInputError(f"ridge = {scaled.constraints.ridge:g} is too large for a matrix of entries this small; rescale A and b.")
+    return root**2
 
 
 def _product(A: Points) -> FloatArray:

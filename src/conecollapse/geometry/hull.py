@@ -188,8 +188,8 @@ class Hull:
             raise InvalidInputError(
                 f"tol = {tol:.3g} is below {SMALLEST_TOL * tol / cone_tol:.3g}, the least that can be proven in dimension {dim}; pass more."
             )
-        centre = points.mean(axis=0)
-        radius = float(row_norms(points - centre).max())
+        centre = (points / len(points)).sum(axis=0)
+        radius = _farthest(points, centre)
         lifted = lift(points, centre, radius)
         cone = Cone.from_points(lifted, cone_tol, n_jobs=n_jobs, progress=progress)
         if names is not None:
@@ -271,7 +271,7 @@ class Hull:
         if points.shape[1] != self.dim:
             raise CertificateError(f"the hull lives in dimension {self.dim}, but X has {points.shape[1]} columns.")
         lifted = lift(points, self.centre, self.radius)
-        farthest = float(row_norms(points - self.centre).max())
+        farthest = _farthest(points, self.centre)
         if not farthest <= self.radius * (1 + LENGTH_ROOM):
             raise CertificateError(f"a point is {farthest:.6g} away from the centre, further than the radius {self.radius:.6g}.")
         certificate = self.cone.certificate
@@ -315,6 +315,13 @@ def lift(points: FloatArray, centre: FloatArray, radius: float) -> FloatArray:
     mirror /= np.linalg.norm(mirror)
     lifted -= 2.0 * np.outer(lifted @ mirror, mirror)
     return np.maximum(lifted, 0.0)  # rounding may put a coordinate of a farthest point below 0
+
+
+def _farthest(points: FloatArray, centre: FloatArray) -> float:
+    """The largest distance of a point from the centre, measured so that no square is lost."""
+    away = points - centre
+    peak = float(np.abs(away).max())
+    return peak * float(row_norms(away / peak).max()) if peak > 0 else 0.0
 
 
 def _cone_tol(tol: float, dim: int) -> float:
