@@ -17,6 +17,7 @@ import numpy as np
 from conecollapse._linalg import as_dense, unit_rows
 from conecollapse._nnls.active_set import active_set
 from conecollapse._types import FloatArray, IntArray, Points
+from conecollapse.factorization.compressed import RANK
 from conecollapse.factorization.mixtures import root_scaled, unmix
 
 CLEAR = 0.12  # distance of a unit component from the cone of the others
@@ -36,10 +37,11 @@ class Counts:
 
 def count_components(points: Points, ranks: IntArray) -> Counts:
     """Estimates of the number of components of float64 rows that are not all zero, among increasing ``ranks``."""
-    clearances = np.array([_clearance(unmix(points, int(r), tol=1e-4).result.H) for r in ranks])
+    s = np.linalg.svd(as_dense(root_scaled(points)), compute_uv=False)
+    rank = int((s > RANK * s[0]).sum())
+    clearances = np.array([_clearance(unmix(points, int(r), tol=1e-4).result.H) if r <= rank else 0.0 for r in ranks])
     low = np.flatnonzero(clearances < CLEAR)
     last = int(low[0]) - 1 if len(low) else len(ranks) - 1
-    s = np.linalg.svd(as_dense(root_scaled(points)), compute_uv=False)
     falls = np.array([s[r - 1] / max(s[r], np.finfo(np.float64).tiny) if r < len(s) else 0.0 for r in ranks])
     return Counts(int(ranks[max(last, 0)]), int(ranks[int(falls.argmax())]), _above_noise(as_dense(points)), clearances)
 
