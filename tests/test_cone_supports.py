@@ -8,6 +8,8 @@ import scipy.sparse as sp
 
 from conecollapse import Cone
 from conecollapse.geometry.certified import support
+from conecollapse.geometry.certified.lists import Lists
+from conecollapse.geometry.certified.private import private_coordinates
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 
 
@@ -39,6 +41,35 @@ def test_a_point_is_represented_by_the_points_that_its_support_contains(settled)
     assert combination[3] == [0, 1]
     assert set(combination[4]) <= {0, 1, 2}
     assert np.flatnonzero(sure).tolist() == cone.ray_indices.tolist() == [0, 1, 2, 5, 6]
+    cone.verify(P)
+
+
+@pytest.mark.parametrize("density", [0.05, 0.3, 0.7])
+def test_a_private_coordinate_proves_a_ray_exactly_where_no_contained_point_has_it(density):
+    """By the definition, point by point; and every witness is a few entries, one of them positive."""
+    rng = np.random.default_rng(0)
+    P = (rng.random((60, 30)) < density) * (0.1 + rng.random((60, 30)))
+    P = P[np.unique((P > 0).argmax(axis=1), return_index=True)[1]] if density > 0.5 else P[P.any(axis=1)]
+    U = sp.csr_array(P / np.linalg.norm(P, axis=1)[:, None])
+    found = private_coordinates(Lists.of(U), 1e-8)
+    has = P > 0
+    for i in range(len(P)):
+        contained = [j for j in range(len(P)) if j != i and not (has[j] & ~has[i]).any()]
+        private = has[i] & ~has[contained].any(axis=0)
+        assert found.is_proven[i] == private.any()
+        assert not found.is_proven[i] or private[found.coordinate[i]]
+    G = found.witnesses(30).G.toarray()
+    values = G @ U.toarray().T
+    rays = np.flatnonzero(found.is_proven)
+    assert ((values > 0) == (np.arange(len(P)) == rays[:, None])).all()
+    assert ((G > 0).sum(axis=1) == 1).all()
+
+
+def test_a_point_whose_coordinates_all_have_axes_is_their_sum():
+    P = np.vstack([np.diag([1.0, 2, 3, 4]), [[1.0, 2, 0, 0], [3, 1, 4, 1]]])
+    cone = Cone.from_points(sp.csr_array(P))
+    assert cone.ray_indices.tolist() == [0, 1, 2, 3]
+    assert cone.certificate.residual <= 1e-15
     cone.verify(P)
 
 

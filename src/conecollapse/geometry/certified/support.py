@@ -3,14 +3,12 @@
 A combination with coefficients >= 0 of non-negative points has the union of their supports. So only points whose support lies
 inside that of ``u_i`` (the *contained* points) can represent it, and
 
-- a coordinate of ``u_i`` that no contained point has is *private*: it proves i a ray by itself;
-- otherwise a small problem over the contained points, in the coordinates of ``u_i`` alone, decides.
+- a coordinate of ``u_i`` that no contained point has proves i a ray by itself (`private`);
+- a point all of whose coordinates have an *axis*, a point with that coordinate only, is the sum of these axes;
+- otherwise a small problem over the contained points, in the coordinates of ``u_i`` alone, decides (`sweeps` where it is large).
 
-Either way the functional ``f`` found lives on the support of ``u_i`` and is not positive on contained points. Every other point
+The functional ``f`` of a small problem lives on the support of ``u_i`` and is not positive on contained points. Every other point
 has mass off the support, so subtracting a large enough *lift* there makes it a witness: ``g = f - lift`` off the support.
-
-Containment is found without a product of the points: the points that contain j are the common members of the posting lists
-of j's coordinates, intersected shortest first.
 """
 
 from __future__ import annotations

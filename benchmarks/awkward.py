@@ -1,0 +1,234 @@
+"""Exact and quick cones of tables that have been slow once, or might be: each against one product of the points with their transpose.
+
+    python benchmarks/awkward.py [NAME ...] [--limit SECONDS]
+
+Every table runs in a process of its own, which is stopped after --limit seconds for each of the two cones. The product is sparse where the
+points are, and in blocks of rows otherwise; it is the smallest of three runs, or one run where that takes more than two seconds.
+Times of a cone include its certificate; "verify" is the time of the independent check. Memory is the growth of the largest resident
+size while the exact cone was made and verified, in units of the points. Kernels are compiled before the clock starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from common import DATA, best_of, load_points, machine, peak_gib
+
+from conecollapse import Cone
+
+
+def cells(n_cells: int, n_genes: int, depth: float) -> sp.csr_array:
+    """Genes as points: gamma-Poisson counts with eight programs and cells of different depth."""
+    rng = np.random.default_rng(0)
+    mean = rng.lognormal(-2.0, 1.6, n_genes)
+    programs = np.exp(rng.normal(0, 1, (8, n_genes)) * (rng.random((8, n_genes)) < 0.1))
+    kind, size = rng.integers(8, size=n_cells), rng.lognormal(0, 0.35, n_cells)
+    blocks = []
+    for a in range(0, n_cells, 500):
+        mu = depth * size[a : a + 500, None] * mean * programs[kind[a : a + 500]]
+        blocks.append(sp.csr_array(rng.poisson(rng.gamma(2.0, mu / 2.0)).astype(np.float64)))
+    P = sp.csr_array(sp.vstack(blocks).T)
+    return P[np.diff(P.indptr) > 0]
+
+
+def zipf(n_words: int, n_documents: int, length: int, *, tfidf: bool, everywhere: int = 0, binary: bool = False) -> sp.csr_array:
+    """Words as points: documents of ``length`` words drawn by Zipf's law, and ``everywhere`` words that stand in each of them."""
+    rng = np.random.default_rng(1)
+    chance = 1 / np.arange(1, n_words + 1)
+    words = rng.choice(n_words, size=n_documents * length, p=chance / chance.sum())
+    documents = np.repeat(np.arange(n_documents), length)
+    X = sp.coo_array((np.ones(len(words)), (words, documents)), shape=(n_words, n_documents)).tocsr()
+    if everywhere:
+        X = sp.csr_array(sp.vstack([X, sp.csr_array(1.0 + rng.poisson(0.3, (everywhere, n_documents)))]))
+    X = X[np.diff(X.indptr) > 0]
+    if binary:
+        X.data[:] = 1
+    if not tfidf:
+        return X
+    X = sp.diags_array(np.log((1 + X.shape[1]) / (1 + np.diff(X.indptr))) + 1) @ X
+    return sp.csr_array(X @ sp.diags_array(1 / np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel())))
+
+
+def sets_of(n: int, size: int) -> sp.csr_array:
+    """0/1 points: random sets, and unions of two of them."""
+    S = sp.random_array((n, 600), density=size / 600, rng=np.random.default_rng(2), data_sampler=np.ones).tocsr()
+    unions = ((S[: n // 2] + S[n // 2 :]) > 0).astype(np.float64)
+    P = sp.csr_array(sp.vstack([S, unions]))
+    return P[np.diff(P.indptr) > 0]
+
+
+def block_diagonal() -> sp.csr_array:
+    """Twenty groups of coordinates with 150 points each, half of them combinations of the others of their group."""
+    rng = np.random.default_rng(3)
+    parts = []
+    for _ in range(20):
+        rays = sp.random_array((75, 60), density=0.2, rng=rng).tocsr()
+        weights = sp.random_array((75, 75), density=0.05, rng=rng)
+        parts.append(sp.vstack([rays, weights @ rays]))
+    P = sp.csr_array(sp.block_diag(parts))
+    return P[np.diff(P.indptr) > 0]
+
+
+def round_cone(n: int, width: float = 0.3) -> np.ndarray:
+    """Points on a circle around the diagonal of R^3."""
+    t = 2 * np.pi * np.arange(n) / n
+    first, second = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)
+    return 1 / 3 + width * (np.outer(np.cos(t), first) + np.outer(np.sin(t), second))
+
+
+def cyclic(n: int, dim: int) -> np.ndarray:
+    """Points on the moment curve: all are rays, and nearly colinear."""
+    return np.linspace(0.1, 1.0, n)[:, None] ** np.arange(dim)
+
+
+def sphere(n: int, dim: int) -> np.ndarray:
+    z = np.random.default_rng(4).standard_normal((n, dim - 1))
+    return np.hstack([2 + 0.9 * z / np.linalg.norm(z, axis=1)[:, None], np.ones((n, 1))])
+
+
+def lattice(n: int) -> np.ndarray:
+    """All small integer points of R^4: many lie on edges and faces."""
+    grid = np.stack(np.meshgrid(*[np.arange(n)] * 4), axis=-1).reshape(-1, 4)
+    return grid[grid.any(axis=1)].astype(np.float64)
+
+
+def duplicates() -> np.ndarray:
+    rng = np.random.default_rng(5)
+    return np.repeat(rng.random((600, 40)), 20, axis=0) * rng.lognormal(0, 2, (12000, 1))
+
+
+def twins() -> np.ndarray:
+    """Points with a neighbour at a distance between 1e-10 and 1e-6."""
+    rng = np.random.default_rng(6)
+    P = rng.random((600, 12))
+    return np.vstack([P, P + 10.0 ** rng.uniform(-10, -6, (600, 1)) * rng.random((600, 12))])
+
+
+def interior(n: int, n_rays: int, dim: int) -> np.ndarray:
+    """Random rays and combinations of all of them."""
+    rng = np.random.default_rng(7)
+    rays = rng.gamma(1.0, size=(n_rays, dim))
+    return np.vstack([rays, rng.exponential(size=(n - n_rays, n_rays)) @ rays])[rng.permutation(n)]
+
+
+def low_rank(n: int, dim: int, rank: int) -> np.ndarray:
+    rng = np.random.default_rng(8)
+    clean = rng.gamma(0.5, size=(n, rank)) @ rng.gamma(0.5, size=(rank, dim))
+    return np.clip(clean + 0.01 * clean.mean() * rng.standard_normal(clean.shape), 0, None)
+
+
+def raw_counts(name: str) -> sp.csr_array | None:
+    """The stored table with features as points, without any weighting."""
+    file = DATA / f"{name}.npz"
+    if not file.is_file():
+        return None
+    with np.load(file, allow_pickle=False) as z:
+        if "indptr" not in z:
+            return sp.csr_array(z["X"].astype(np.float64))
+        return sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).tocsr()
+
+
+TABLES: dict[str, Callable[[], object]] = {
+    "WAP": lambda: load_points("WAP"),
+    "WAP-COUNTS": lambda: raw_counts("WAP"),
+    "SC_POLLEN": lambda: raw_counts("SC_POLLEN"),
+    "CELLS-2500x3000": lambda: cells(2500, 3000, 0.35),
+    "CELLS-THIN": lambda: cells(3000, 6000, 0.05),
+    "CELLS-FULL": lambda: cells(1000, 3000, 3.0),
+    "CELLS-5000x8000": lambda: cells(5000, 8000, 0.35),
+    "CELLS-8000x15000": lambda: cells(8000, 15000, 0.35),
+    "ZIPF": lambda: zipf(8000, 1500, 200, tfidf=True),
+    "ZIPF-COUNTS": lambda: zipf(8000, 1500, 200, tfidf=False),
+    "ZIPF-EVERYWHERE": lambda: zipf(5000, 1000, 150, tfidf=True, everywhere=15),
+    "ZIPF-BINARY": lambda: zipf(8000, 1500, 200, tfidf=False, binary=True),
+    "SETS": lambda: sets_of(3000, 12),
+    "BLOCKS": block_diagonal,
+    "CIRCLE-20000": lambda: round_cone(20000),
+    "SPHERE-10000xR4": lambda: sphere(10000, 4),
+    "CYCLIC-2000xR4": lambda: cyclic(2000, 4),
+    "CYCLIC-500xR6": lambda: cyclic(500, 6),
+    "LATTICE": lambda: lattice(8),
+    "DUPLICATES": duplicates,
+    "TWINS": twins,
+    "INTERIOR-1300xR250": lambda: interior(1300, 300, 250),
+    "INTERIOR-4000xR80": lambda: interior(4000, 500, 80),
+    "LOW-RANK": lambda: low_rank(4000, 300, 20),
+}
+
+
+def product(P) -> float:
+    """Seconds of one product of the points with their transpose, a block of rows at a time."""
+
+    def work() -> None:
+        for a in range(0, P.shape[0], 1024):
+            P[a : a + 1024] @ P.T
+
+    once = best_of(work, 1)
+    return once if once > 2 else min(once, best_of(work, 2))
+
+
+def warm_up() -> None:
+    """Compile every kernel on small data."""
+    rng = np.random.default_rng(0)
+    for P in (rng.random((300, 20)), sphere(1500, 3)):
+        both = np.vstack([P, P[:100] + P[100:200]])
+        Cone.from_points(both).verify(both)
+    S = sp.random_array((200, 100), density=0.03, rng=rng).tocsr()
+    S = sp.csr_array(sp.vstack([S, S[:100] + S[100:]]))
+    Cone.from_points(S).verify(S)
+
+
+def run(name: str) -> None:
+    """One table: a line with what is measured, each part as soon as it is known."""
+    P = TABLES[name]()
+    if P is None:
+        print(f"{name:19s} skipped: no such file; set CONECOLLAPSE_DATA")
+        return
+    warnings.simplefilter("ignore")  # that it may take long
+    warm_up()
+    one = product(P)
+    size = (P.data.nbytes + P.indices.nbytes + P.indptr.nbytes if sp.issparse(P) else P.nbytes) / 2**30
+    print(f"{name:19s} {P.shape[0]:6d} x {P.shape[1]:<5d} product {one:7.3f} s", end="", flush=True)
+    start = time.perf_counter()
+    quick = Cone.from_points(P, effort="quick")
+    spent = time.perf_counter() - start
+    print(f" | quick {spent:7.2f} s = {spent / one:6.2f}, {len(quick.open_points)} open", end="", flush=True)
+    before, start = peak_gib(), time.perf_counter()
+    cone = Cone.from_points(P)
+    spent = time.perf_counter() - start
+    print(f" | exact {spent:7.2f} s = {spent / one:6.2f}, {cone.n_rays} rays", end="", flush=True)
+    start = time.perf_counter()
+    cone.verify(P)
+    spent = time.perf_counter() - start
+    print(f", verified in {spent:.2f} s = {spent / one:.2f} | memory {(peak_gib() - before) / size:.1f} x", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(TABLES)}")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds after which a table is given up")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    for name in args.names:
+        if name not in TABLES:
+            parser.error(f"no table is called {name!r}; there are {', '.join(TABLES)}")
+    if args.here:
+        run(args.names[0])
+        return
+    print(machine(), flush=True)
+    for name in args.names or TABLES:
+        try:
+            subprocess.run([sys.executable, __file__, name, "--here"], check=True, timeout=args.limit)
+        except subprocess.TimeoutExpired:
+            print(f" | stopped after {args.limit:g} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
