@@ -138,8 +138,9 @@ def _narrow(array: AnyArray) -> AnyArray:
     """Lists of integers in the fewest bytes that hold them, and float64 as float32 where that is the same; anything else as it is."""
     if array.dtype == np.float64 and array.ndim:
         first = array.ravel()[:SAMPLE]
-        is_single = (first.astype(np.float32) == first).all() and (array.astype(np.float32) == array).all()
-        return array.astype(np.float32) if is_single else array
+        with np.errstate(over="ignore"):  # what is too large for float32 is not the same
+            is_single = (first.astype(np.float32) == first).all() and (array.astype(np.float32) == array).all()
+            return array.astype(np.float32) if is_single else array
     if array.ndim != 1 or array.dtype.kind != "i" or not len(array):
         return array
     largest = min(max(-int(array.min()), int(array.max())), np.iinfo(np.int64).max)
