@@ -107,8 +107,8 @@ def nnls(
     -------
     x : (n,) or (n, k) array
     rnorm : float or (k,) array
-        ``|A x - b|`` of each right-hand side, measured with A itself; with weights the root of ``sum_i w_i (A x - b)_i^2``. Penalties are
-        not in it.
+        ``|A x - b|`` of each right-hand side; with weights the root of ``sum_i w_i (A x - b)_i^2``. Penalties are not in it. It is measured
+        with A itself where it is small; where it is not, products may stand for it that are as accurate.
     info : NnlsInfo
         Only with ``full_output=True``.
 
