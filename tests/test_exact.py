@@ -162,6 +162,7 @@ BADLY_SCALED = (SEEDS.map(lambda seed: integer_problem(seed, spread=20)),)
 
 @pytest.mark.slow
 @given(*PROBLEMS)
+@example(integer_problem(3533613624112468957))
 def test_nnls_reaches_the_exact_optimum(problem):
     check_nnls(*problem)
 

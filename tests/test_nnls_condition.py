@@ -44,6 +44,23 @@ def test_two_columns_that_differ_by_less_than_rounding(size, method):
     assert nnls(A, b, method=method)[1] == rnorm
 
 
+@pytest.mark.parametrize(
+    ("condition", "options"),
+    [(30, {"method": "bpp"}), (1e4, {"method": "bpp"}), (30, {"upper": 2.0}), (300, {"upper": 2.0}), (300, {"simplex": True})],
+)
+def test_combinations_are_fitted_to_rounding_whatever_the_condition(condition, options):
+    """Pivoting works with the Gram matrix, whose errors are larger than those of A; refinement with A itself removes them."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        n = int(rng.integers(2, 6))
+        A = np.linalg.qr(rng.standard_normal((20, n)))[0] * np.geomspace(1, 1 / condition, n) @ np.linalg.qr(rng.standard_normal((n, n)))[0]
+        X = rng.dirichlet(np.full(n, 0.3), 30).T
+        B = A @ X
+        x, _, info = nnls(A, B, full_output=True, **options)
+        assert info.converged.all()
+        assert (np.linalg.norm(A @ x - B, axis=0) <= 100 * np.finfo(float).eps * np.abs(A).max()).all()
+
+
 @pytest.mark.parametrize("name", families())
 def test_optimal_or_not_converged(name):
     """Against SciPy and the exact optimum; and what is not converged is off by no more than what the rounding of x does."""

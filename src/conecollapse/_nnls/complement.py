@@ -8,7 +8,9 @@ values f, the solution is
 and :math:`\nu` is the gradient ``c - G x`` on Z. With a sum of one, M is replaced by :math:`M - M 1 1' M / 1' M 1` and :math:`\hat x` by
 the solution with the sum. So a solution with few variables at their bounds costs a factorization of that size only, and the signs of
 :math:`\hat x` are a good first guess at which ones these are. As in `bpp` all variables that offend change sides at once. Where that does
-not lead to an end soon, or more than half of the variables are fixed, the caller solves in another way.
+not lead to an end soon, or more than half of the variables are fixed, the caller solves in another way. Products with M have errors that
+grow with the condition of G; the caller removes them with gradients that are measured with A itself where they matter, that is where the
+gradient is not zero to rounding, or the residual is near zero.
 """
 
 from __future__ import annotations

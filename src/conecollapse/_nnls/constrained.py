@@ -40,12 +40,13 @@ from conecollapse._checks import check_size
 from conecollapse._errors import InvalidInputError
 from conecollapse._kernels import kernel
 from conecollapse._linalg import row_norms
+from conecollapse._nnls.bpp import grouped_correction
 from conecollapse._nnls.complement import WELL_ENOUGH, pivot_complement
 from conecollapse._nnls.constraints import Constraints
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.plain import DENSE_LIMIT, solve_one
 from conecollapse._nnls.problem import Answers, Problem, power_of_two, safe_units
-from conecollapse._nnls.proof import EPS, SAFETY, is_optimal
+from conecollapse._nnls.proof import EPS, SAFETY, is_optimal, is_rough_zero
 from conecollapse._nnls.quadratic import FREE, HIGH, LOW, Quadratic, Solved, independence, solve_quadratic
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
@@ -54,6 +55,7 @@ GRAMS_AT_ONCE = 2**23  # entries of Gram matrices that are held at once: 64 MiB
 PAIRS = 2**22  # entries up to which products of pairs of columns are kept, to make many Gram matrices by one product
 KKT_REFINE = 1e-13  # a solution with a larger KKT residual is refined,
 ROUNDS = 3  # at most this often
+POLISHINGS = 2  # corrections of a fit that should be exact: the first may show that a variable taken to be free is at a bound
 HELD_COLUMNS = 512  # columns up to which the smallest singular value of all of them is computed where a proof needs it
 START_CONDITION = 1e-10  # reciprocal condition of the Gram matrix from which the solution without bounds is worth a start
 LIFT = 0.5  # the entry by which columns are extended for a sum of one; the columns are scaled to at most this length
@@ -203,6 +205,7 @@ def solve_block(
     solved = _first_solution(scaled, shared, block, start, rule, by_inverse=maxiter is None)
     found = measure(scaled, block, solved)
     steps = _refine(scaled, block, solved, found, rule)
+    _polish(scaled, block, solved, found, rule)
     finished = (solved.ending != STEP_LIMIT) | (maxiter is None)
     least, rounding = lower_bounds(scaled, shared, block, solved, found)
     optimal = is_optimal(found.value + rounding, least, block.size)
@@ -268,6 +271,31 @@ def _refine(scaled: Scaled, block: Block, solved: Solved, found: Checked, rule: 
         if not better.any():
             break
     return steps
+
+
+def _polish(scaled: Scaled, block: Block, solved: Solved, found: Checked, rule: Rule) -> None:
+    """Where the fit is exact but for errors of x, correct the free variables by ``G_FF^-1 g_F``, g measured, and restore the sum."""
+    longest = LIFT if rule.simplex else 1.0  # column
+    for _ in range(POLISHINGS if len(block.grams) == 1 else 0):
+        rough = np.flatnonzero(is_rough_zero(found.value, longest * solved.X, block.size - (1 - longest)))
+        if not len(rough):
+            break
+        some, X, side = _take(block, rough), solved.X[rough], solved.side[rough]
+        G, is_free, rows = block.grams[0], side == FREE, np.arange(len(rough))
+        step = grouped_correction(G, found.gradient[rough], is_free, rows)
+        if rule.simplex:
+            along = grouped_correction(G, np.ones_like(step), is_free, rows)
+            excess = X.sum(axis=1) - 1 + step.sum(axis=1)
+            step -= along * (excess / np.maximum(along.sum(axis=1), np.finfo(np.float64).tiny))[:, None]
+        X = X + step
+        moved = np.where(is_free & (X <= 0), LOW, np.where(is_free & (some.upper <= X), HIGH, side))
+        side = np.where((moved == FREE).any(axis=1, keepdims=True), moved, side)  # one stays free, as `measure` expects
+        X = _within(X, some, rule)
+        better = Solved(X, side, solved.steps[rough], solved.ending[rough])
+        measured = measure(scaled, some, better)
+        is_better = (measured.value < found.value[rough]) & (some.upper >= X).all(axis=1)  # which scaling to the sum may have missed
+        for mine, theirs in zip((*solved[:2], *found), (*better[:2], *measured), strict=True):
+            mine[rough[is_better]] = theirs[is_better]
 
 
 def _solve_again(scaled: Scaled, block: Block, solved: Solved, found: Checked, least: FloatArray, rows: IntArray) -> IntArray:

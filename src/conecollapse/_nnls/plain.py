@@ -18,17 +18,18 @@ from conecollapse._nnls.careful import solve_carefully
 from conecollapse._nnls.complement import WELL_ENOUGH, pivot_complement
 from conecollapse._nnls.local import local_active_set
 from conecollapse._nnls.problem import Answers, Measured, Problem
-from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal
+from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal, is_rough_zero
 from conecollapse._nnls.quadratic import FREE
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
 GRAM_COLUMNS = 8192  # columns up to which the Gram matrix is formed: 512 MiB
 TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
 FEW_COLUMNS = 600  # up to here an active set prices every column itself
-WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with one refinement)
+WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with refinement)
 DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
 INVERTED_COLUMNS = 512  # columns up to which the inverse of the Gram matrix is worth its time
-KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined
+KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined,
+REFINEMENTS = 2  # at most this often: the first may show that a variable taken to be positive is zero
 KKT_GOOD = 1e-9  # a pivoting solution with a larger KKT residual is solved again by the active set
 
 
@@ -112,13 +113,19 @@ def pivoting(problem: Problem, G: FloatArray, sigma: float, inverse: FloatArray 
             measured, is_rough = problem.measure_by_gram(G, C, H, size, sigma)
             if len(near := np.flatnonzero(is_rough)):
                 measured.put(near, measure(Bt[near], H[near]))
-        rough = np.flatnonzero(result.solved & (measured.kkt > KKT_REFINE))
-        if len(rough):  # one refinement with the explicit residual
+        for _ in range(REFINEMENTS):  # with the explicit residual
+            rough = np.flatnonzero(result.solved & ((measured.kkt > KKT_REFINE) | is_rough_zero(measured.rnorm, H, size)))
+            if not len(rough):
+                break
             H[rough] += grouped_correction(G, measured.gradient, result.passive, rough)[rough]
+            result.passive[rough] &= H[rough] > 0
             np.maximum(H, 0.0, out=H)
             measured.put(rough, measure(Bt[rough], H[rough]))
         finished = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
-        again = np.flatnonzero(finished & ~(result.solved & measured.optimal & (measured.kkt <= KKT_GOOD)))
+        is_good = result.solved & measured.optimal & (measured.kkt <= KKT_GOOD)
+        if maxiter is None:
+            is_good &= ~is_rough_zero(measured.rnorm, H, size)
+        again = np.flatnonzero(finished & ~is_good)
         if len(again):
             left = None if maxiter is None else maxiter - int(result.n_iter[again].min())
             H[again], steps, finished[again], others = fallback()(Bt[again], None, left)

@@ -27,6 +27,7 @@ from conecollapse._types import BoolArray, FloatArray
 
 OPTIMAL_WITHIN = 1e-3  # a residual norm is optimal when it is at most this share above the smallest possible one,
 ZERO_RESIDUAL = 1e-12  # or at most this share of |b|, which is what rounding leaves of ordinary problems with an exact solution
+NEAR_ZERO = 1e-6  # errors of x add to a residual norm above this share of |b| only their squares, which are rounding
 SAFETY = 4.0  # how much smaller than estimated the smallest singular value is taken to be
 EPS = float(np.finfo(np.float64).eps)
 
@@ -34,6 +35,15 @@ EPS = float(np.finfo(np.float64).eps)
 def is_optimal(rnorm: FloatArray, least: FloatArray, b_norm: FloatArray) -> BoolArray:
     """Whether residual norms are as good as the smallest possible ones."""
     return rnorm <= (1 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
+
+
+def is_rough_zero(rnorm: FloatArray, H: FloatArray, b_norm: FloatArray) -> BoolArray:
+    """Whether residual norms are near zero and yet larger than rounding explains: errors of the coefficients may be the reason."""
+    is_rough = rnorm <= NEAR_ZERO * b_norm
+    near = np.flatnonzero(is_rough)
+    if len(near):
+        is_rough[near] = rnorm[near] > EPS * (4.0 + np.sqrt((H[near] > 0).sum(axis=1))) * (b_norm[near] + H[near].sum(axis=1))
+    return is_rough
 
 
 @kernel
