@@ -235,7 +235,7 @@ def test_rank_selection_takes_any_estimator():
         ({"candidates": [50]}, "candidate 50 exceeds the 48 samples that stability works with"),
         ({"candidates": [1, 2]}, "rank 1 puts all samples together"),
         ({"candidates": 3}, "candidates must be several ranks"),
-        ({"method": "elbow"}, "method must be one of stability, consensus, residual; got 'elbow'"),
+        ({"method": "elbow"}, "method must be one of stability, consensus, residual, mixture; got 'elbow'"),
     ],
 )
 def test_bad_rank_selection(arguments, message):

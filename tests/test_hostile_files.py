@@ -374,7 +374,7 @@ def test_too_little_memory_is_said_with_the_size(kind, tmp_path, monkeypatch):
     path = tmp_path / f"table{kind}"
     WRITERS[kind](path)
 
-    def broken(*_):
+    def broken(*_, **__):
         raise MemoryError
 
     monkeypatch.setattr("conecollapse.io.reading.as_numbers", broken)

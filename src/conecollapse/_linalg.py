@@ -162,6 +162,13 @@ def ratio(numerator: AnyArray, denominator: AnyArray) -> AnyArray:
     return numerator / np.where(denominator > 0, denominator, denominator.dtype.type(TINY))
 
 
+def stack_rows(above: Points, below: Points, like: Points) -> Points:
+    """The rows of two arrays as one, a CSR array if ``like`` is sparse, else a dense array."""
+    if sp.issparse(like):
+        return sp.csr_array(sp.vstack([sp.csr_array(above), sp.csr_array(below)]))
+    return np.vstack([as_dense(above), as_dense(below)])
+
+
 def take_rows(U: Points, rows: IntArray) -> Points:
     """``U[rows]``, without a copy when that is all of them."""
     return U if len(rows) == U.shape[0] else U[rows]

@@ -68,9 +68,9 @@ def nnls(
     A drop-in for `scipy.optimize.nnls` that also takes a matrix of right-hand sides, sparse matrices, any rank, and more than ``x >= 0``: a
     sum of one, upper bounds, penalties, masks and weights. In full it solves
 
-    .. math:: \min_x \tfrac12 \sum_i w_i (A x - b)_i^2 + \tfrac12 ridge \|x\|^2 + l_1 \sum_j x_j
+    .. math:: \min_x \frac{1}{2} \sum_i w_i (A x - b)_i^2 + \frac{1}{2} ridge \|x\|^2 + l_1 \sum_j x_j
               \quad\text{subject to}\quad 0 \le x \le upper,\; x_j = 0 \text{ where not allowed},\;
-              \textstyle\sum_j x_j = 1 \text{ if } simplex.
+              \sum_j x_j = 1 \text{ if } simplex.
 
     Parameters
     ----------

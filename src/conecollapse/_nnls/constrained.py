@@ -1,7 +1,7 @@
 r"""Least squares with x >= 0 and more: a sum of one, upper bounds, penalties, masks, weights.
 
-.. math:: \min_x \tfrac12 \sum_i w_i (A x - b)_i^2 + \tfrac12 ridge \|x\|^2 + l_1 \sum_j x_j
-          \quad\text{subject to}\quad 0 \le x \le u,\; x_j = 0 \text{ where not allowed},\; \textstyle\sum_j x_j = 1 \text{ if asked for}
+.. math:: \min_x \frac{1}{2} \sum_i w_i (A x - b)_i^2 + \frac{1}{2} ridge \|x\|^2 + l_1 \sum_j x_j
+          \quad\text{subject to}\quad 0 \le x \le u,\; x_j = 0 \text{ where not allowed},\; \sum_j x_j = 1 \text{ if asked for}
 
 All of these are one quadratic program in Gram form, :math:`G = A' W A + ridge`, :math:`c = A' W b - l_1` (`quadratic`). Problems that share
 their weights share G. What rounding has left of the optimality conditions is measured with A and b themselves, and removed by solving

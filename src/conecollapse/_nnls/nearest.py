@@ -12,6 +12,7 @@ relative to the points.
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.constrained import LIFT, Scaled
@@ -33,7 +34,7 @@ def is_for_lists(scaled: Scaled) -> bool:
     """Whether the only constraint is a sum of one, over the columns of a wide dense matrix."""
     c, (m, n) = scaled.constraints, scaled.A.shape
     alone = c.simplex and not c.ridge and c.upper is None and c.allowed is None and c.weights is None
-    return bool(alone and isinstance(scaled.A, np.ndarray) and n > MANY_COLUMNS and n > WIDE * m)
+    return bool(alone and not sp.issparse(scaled.A) and n > MANY_COLUMNS and n > WIDE * m)
 
 
 def solve_lists(scaled: Scaled, Bt: FloatArray, start: FloatArray | None, maxiter: int | None) -> tuple[FloatArray, Answers]:

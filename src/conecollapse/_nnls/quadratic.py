@@ -2,11 +2,11 @@ r"""An active set for small convex quadratic programs in Gram form: bounds on ev
 
 For each right-hand side, with a Gram matrix ``G`` and a linear term ``c``,
 
-.. math:: \min_x \tfrac12 x'Gx - c'x \quad\text{subject to}\quad 0 \le x_j \le u_j, \quad \textstyle\sum_j x_j = 1 \text{ if asked for}.
+.. math:: \min_x \frac{1}{2} x'Gx - c'x \quad\text{subject to}\quad 0 \le x_j \le u_j, \quad \sum_j x_j = 1 \text{ if asked for}.
 
 A variable is *free*, or sits at its lower or upper bound. The free ones F solve
 
-.. math:: G_{FF} x_F + \lambda 1 = c_F - G_{FU} u_U, \qquad \textstyle\sum_F x_j = 1 - \sum_U u_j
+.. math:: G_{FF} x_F + \lambda 1 = c_F - G_{FU} u_U, \qquad \sum_F x_j = 1 - \sum_U u_j
 
 (without the sum, :math:`\lambda = 0`), by a Cholesky factor of :math:`G_{FF}` that is grown and shrunk variable by variable. The iterate
 walks from its feasible point towards that solution; a variable that meets a bound on the way is fixed there, and the solution is

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -154,8 +153,3 @@ class MixtureNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def stacked(H: FloatArray, points: Points) -> Points:
-    """Components above samples."""
-    return sp.csr_array(sp.vstack([sp.csr_array(H), points])) if sp.issparse(points) else np.vstack([H, points])

@@ -36,8 +36,8 @@ class CCNMF(OrthogonalNMF):
         How much each ray counts in stage 2: by the data it carries, or equally, as in the paper.
     cone : {"certified", "paper"} or Cone
         The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower. Or the cone of the
-        features, found before: to go on after an interruption, to try several ranks, or to have it proven: "certified" is quick, see
-        `Cone.from_points`, and may leave rays open.
+        features, found before: to go on after an interruption, to try several ranks, or to have it proven. With weights by mass
+        "certified" is quick (see `Cone.from_points`) and may leave rays open.
     cone_tol : float, optional
         Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32 numbers that are not whole, whose rounding is about 1e-7.
     eta : float
@@ -128,7 +128,8 @@ class CCNMF(OrthogonalNMF):
         tol = check_tol((1e-6 if is_rounded else 1e-8) if self.cone_tol is None else self.cone_tol)
         if is_rounded:
             warn_if_too_coarse(self._dtype, tol)
-        return data_cone(table, self.cone, tol=tol, eta=self.eta)
+        # by mass a generator that could be left out only represents itself; at unit weight it would count as one more ray
+        return data_cone(table, self.cone, tol=tol, eta=self.eta, effort="quick" if self.weighting == "mass" else "exact")
 
     def _given(self, cone: Cone, table: Table) -> Cone:
         if (cone.dim, cone.n_points) != table.shape:

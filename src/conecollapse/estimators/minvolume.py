@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import TOL, Stopping
-from conecollapse._linalg import as_dense
+from conecollapse._linalg import as_dense, stack_rows
 from conecollapse._types import AnyArray, FloatArray, Points
-from conecollapse.estimators._mixture import MixtureNMF, stacked
+from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.factorization.kl import encode_divergence
 from conecollapse.factorization.minvolume_kl import TOL as COUNTS_TOL
 from conecollapse.factorization.minvolume_kl import VOLUME as COUNTS_VOLUME
@@ -179,7 +179,8 @@ class MinVolumeNMF(MixtureNMF):
         return table.array.astype(np.float64, copy=False)
 
     def _cone_points(self, table: Table) -> Points:
-        return stacked(self._H, self._samples(table))
+        samples = self._samples(table)
+        return stack_rows(self._H, samples, like=samples)
 
 
 def _number(value: Any, name: str, automatic: float) -> float:

@@ -6,13 +6,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, unit_rows
+from conecollapse._linalg import as_dense, stack_rows, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.estimators._input import check_table, warn_of_samples
 from conecollapse.estimators._summary import SummaryMixin
@@ -122,9 +121,7 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         terms = Terms(self.locality)
         new = U[np.flatnonzero(distances(self._trusted, U, nearest(self._trusted, U, self._gram, terms), terms) > self.tol)]
         if new.shape[0]:
-            stack = sp.vstack if sp.issparse(self._trusted) else np.vstack
-            self._trusted = stack([self._trusted, sp.csr_array(new) if sp.issparse(self._trusted) else as_dense(new)])
-            self._trusted = sp.csr_array(self._trusted) if sp.issparse(self._trusted) else self._trusted
+            self._trusted = stack_rows(self._trusted, new, like=self._trusted)
             self._gram = gram(self._trusted)
         self.n_trusted_ += U.shape[0]
         self.noise_ = self._found_noise()

@@ -90,13 +90,16 @@ def hals(
 
 
 def _balanced(W: AnyArray, Ht: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Components of which one factor has all but vanished, with equal factors; the product does not change.
+    """Components of which one factor has all but vanished, with equal factors, or none where it is zero; the product does not change.
 
     What a component that fits nothing any more is multiplied by is arbitrary, and drifts without bound from step to step.
     """
     lengths_W, lengths_H = row_lengths(W.T), row_lengths(Ht.T)
     eps = float(np.finfo(W.dtype).eps)
-    drifted = (np.minimum(lengths_W, lengths_H) < eps * np.maximum(lengths_W, lengths_H)) & (lengths_W > 0) & (lengths_H > 0)
+    alive = (lengths_W > 0) & (lengths_H > 0)
+    if not alive.all():
+        W, Ht = np.where(alive, W, 0), np.where(alive, Ht, 0)
+    drifted = alive & (np.minimum(lengths_W, lengths_H) < eps * np.maximum(lengths_W, lengths_H))
     if not drifted.any():
         return W, Ht
     gap = np.where(drifted, np.log2(np.where(drifted, lengths_H, 1.0)) - np.log2(np.where(drifted, lengths_W, 1.0)), 0.0)

@@ -3,7 +3,7 @@ r"""How far samples lie from the cone of thousands of trusted ones.
 *The problem.* For unit generators :math:`u_1, \dots, u_N` (rows of ``U``), a unit sample y, a *locality* :math:`0 \le \lambda < 1` and
 a *ridge* :math:`\rho \ge 0`
 
-.. math:: f(y) = \min_{h \ge 0} \tfrac12 \| y - h U \|^2 + \lambda \sum_j h_j + \tfrac12 \rho \sum_j h_j^2 .
+.. math:: f(y) = \min_{h \ge 0} \frac{1}{2} \| y - h U \|^2 + \lambda \sum_j h_j + \frac{1}{2} \rho \sum_j h_j^2 .
 
 With :math:`\lambda = \rho = 0` this is half the squared distance from the cone, and hU is the nearest point in it.
 
@@ -16,10 +16,10 @@ a unit sample than near ones do. It ranks the samples inside the cone.
 
 *The scale.* By duality, for :math:`\rho = 0`,
 
-.. math:: f(y) = \max \{ y \cdot z - \tfrac12 \|z\|^2 : U z \le \lambda \} .
+.. math:: f(y) = \max \{ y \cdot z - \frac{1}{2} \|z\|^2 : U z \le \lambda \} .
 
-Since :math:`u_j \cdot y \le 1`, the vector :math:`z = \lambda y` is feasible, so :math:`f(y) \ge \lambda - \tfrac12 \lambda^2`, with
-equality for the generators themselves; a ridge only adds to f, and h = 0 gives :math:`f(y) \le \tfrac12`. So
+Since :math:`u_j \cdot y \le 1`, the vector :math:`z = \lambda y` is feasible, so :math:`f(y) \ge \lambda - \frac{1}{2} \lambda^2`, with
+equality for the generators themselves; a ridge only adds to f, and h = 0 gives :math:`f(y) \le \frac{1}{2}`. So
 
 .. math:: d(y) = \frac{\sqrt{2 f(y) - 2 \lambda + \lambda^2}}{1 - \lambda}
 

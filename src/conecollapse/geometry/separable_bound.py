@@ -8,7 +8,7 @@ largest distance of two of them. If
 .. math::
 
     \delta \ge \varepsilon + d\, \frac{1 - \sqrt{1 - 4 \eta}}{2}, \qquad
-    \eta = \frac{4 \rho\, \varepsilon}{\sigma^2 - (r + 1) \delta^2} \in \Big[ 0, \tfrac14 \Big],
+    \eta = \frac{4 \rho\, \varepsilon}{\sigma^2 - (r + 1) \delta^2} \in \Big[ 0, \frac{1}{4} \Big],
 
 then the r points that `conecollapse.geometry.epsilon.greedy_rays` chooses lie within :math:`\delta` of :math:`t_1, \dots, t_r`, each near
 another one.
