@@ -39,8 +39,7 @@ def in_blocks(P, size, kind):
         return FileTable(open_table(sp.csr_array(X) if sp.issparse(P) else np.ascontiguousarray(X)).source, 1, size)
     if not sp.issparse(P):
         return da.from_array(np.ascontiguousarray(X), chunks=(-1, size))
-    parts = [sp.csr_array(X[:, a : a + size]) for a in range(0, P.shape[0], size)]
-    return da.concatenate([da.from_delayed(dask.delayed(part), part.shape, P.dtype, meta=sp.csr_array((0, 0))) for part in parts], axis=1)
+    return da.from_array(X.toarray(), chunks=(-1, size)).map_blocks(sp.csr_array)
 
 
 def assert_same(found, P):

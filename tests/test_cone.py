@@ -356,8 +356,8 @@ def test_words_that_every_document_has_are_decided_by_sweeps():
     P = sp.csr_array(sp.vstack([words, sp.csr_array(inside), sp.csr_array(outside)]))
     cone = Cone.from_points(P)
     assert words.shape[0] not in cone.ray_indices
-    assert cone.ray_indices.tolist() == brute_force(P.toarray()).tolist()
-    cone.verify(P)
+    assert words.shape[0] + 1 in cone.ray_indices
+    assert cone.verify(P).n_open == 0  # which proves the other points, too
 
 
 def near_families(rng):
