@@ -12,7 +12,7 @@ from conecollapse.cli.terminal import say, working
 
 
 def warm() -> None:
-    """Compile the kernels of all usual calls now and keep them on disk: in NUMBA_CACHE_DIR, or beside the package."""
+    """Compile the kernels of the usual calls on tables in memory now and keep them on disk: in NUMBA_CACHE_DIR, or beside the package."""
     start = time.perf_counter()
     with working("compiling") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the tiny tables; kernels that cannot be kept are told of
@@ -21,7 +21,7 @@ def warm() -> None:
             if progress is not None:
                 progress("compiling", done, len(PARTS))
             part()
-    say(f"the kernels of all usual calls are compiled ({time.perf_counter() - start:.0f} s).")
+    say(f"the kernels of the usual calls on tables in memory are compiled ({time.perf_counter() - start:.0f} s).")
 
 
 def warm_up() -> None:
