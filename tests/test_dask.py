@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -262,8 +263,6 @@ def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(t
             killer.start()
             with pytest.raises(ClusterError, match=expected):
                 Cone.from_table(D, checkpoint=tmp_path)
-            with pytest.raises(ClusterError, match=r"went away during conecollapse-survey .* is lost; start a cluster and call again"):
-                CCNMF(3).fit(D)
     finally:
         process.kill()
         process.stdout.close()
@@ -273,6 +272,15 @@ def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(t
     with dask.config.set(scheduler="threads"):
         cone = Cone.from_table(D, checkpoint=tmp_path)
     np.testing.assert_array_equal(cone.ray_indices, Cone.from_points(X.T).ray_indices)
+
+
+def test_a_cluster_that_goes_away_without_a_checkpoint_says_that_all_is_lost(monkeypatch):
+    def gone(*_tasks):
+        raise concurrent.futures.CancelledError("conecollapse-survey-1")
+
+    monkeypatch.setattr(dask, "compute", gone)
+    with pytest.raises(ClusterError, match=r"went away during conecollapse-survey .* is lost; start a cluster and call again"):
+        CCNMF(3).fit(da.from_array(np.eye(8), chunks=(-1, 4)))
 
 
 def test_without_dask_the_error_names_the_extra():
