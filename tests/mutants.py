@@ -7,6 +7,9 @@ Lines are drawn evenly over all lines of AREAS that can be changed, then one cha
 the start, and everything is taken from it: the working tree is never touched, and may be edited meanwhile. Each process runs the tests in
 a copy of that copy, the quick ones first. Kernels are compiled anew only where a change can reach them.
 
+A first run without any change records, with coverage.py, which tests execute which lines. A change is then tried with the tests that
+execute it. Lines of kernels, which coverage.py does not see, and lines that run at import are tried with all tests of their file (TESTS).
+
 Some changes mean the same in correct code, or only word a message, and are never made:
 
 - sizes: whole numbers of at least 16 in assignments at module level (`is_size`). They bound memory, are limits for which the next number
@@ -359,10 +362,29 @@ class Copy:
     def __init__(self, tree: Path, pristine: Path) -> None:
         self.tree, self.pristine = tree, pristine
 
-    def run(self, tests: list[str], tier: str, seconds: float) -> tuple[int | None, str]:
-        """Exit code (None: out of time) and the test that failed. ``tier`` is an expression of marks, as for pytest's ``-m``."""
+    def run(self, tests: list[str], tier: str, seconds: float, record: Path | None = None) -> tuple[int | None, str]:
+        """Exit code (None: out of time) and the test that failed. ``tier`` is an expression of marks, as for pytest's ``-m``.
+
+        With ``record``, a file there says afterwards which test executed which lines.
+        """
         left_out = " and ".join(f"not {name}" for name in LEFT_OUT if not any(name in test for test in tests))
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-k", left_out, "-m", tier, *tests]
+        traced = ["coverage", "run", "--rcfile", str(record.with_suffix(".ini")), "--data-file", str(record), "-m"] if record else []
+        command = [
+            sys.executable,
+            "-m",
+            *traced,
+            "pytest",
+            "-x",
+            "-q",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            left_out,
+            "-m",
+            tier,
+            *tests,
+        ]
         environment = {k: v for k, v in os.environ.items() if k not in ("CONECOLLAPSE_DATA", "NUMBA_CACHE_DIR")}
         environment |= {
             "PYTHONPATH": str(self.tree / "src"),
@@ -392,7 +414,7 @@ class Copy:
         code = 0 if process.returncode == NO_TESTS else process.returncode
         return code, failed.group(1) if failed else output.strip()[-200:]
 
-    def judge(self, m: Mutant, seconds: float) -> tuple[str, str]:
+    def judge(self, m: Mutant, tests: list[str], seconds: float) -> tuple[str, str]:
         path = self.tree / PACKAGE / m.file
         source, stamp = path.read_bytes(), path.stat()
         kernels = reached_kernels(self.pristine, m.file)
@@ -404,7 +426,7 @@ class Copy:
                 compiled.unlink()
             self.drop(kernels)
             for tier in ("not slow", "slow"):
-                code, failed = self.run(checks_of(self.pristine, m.file), tier, seconds)
+                code, failed = self.run(tests, tier, seconds)
                 if code != 0:
                     break
         finally:
@@ -429,21 +451,71 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-def baseline(copy: Copy, chosen: list[Mutant], jobs: int) -> dict[str, float]:
-    """Seconds of each file of tests without a mutant; this also compiles the kernels. They must pass."""
+class Coverage:
+    """Which tests execute which lines, as recorded in the files of a folder, one for each file of tests."""
 
-    def seconds(test: str) -> float:
-        begin = time.monotonic()
-        code, failed = copy.run([test], "slow or not slow", 3600)
-        if code != 0:
-            raise SystemExit(f"mutants: {test} fails without any mutant: {failed}")
-        return time.monotonic() - begin
+    def __init__(self, tree: Path, folder: Path) -> None:
+        self.tree, self.folder = tree, folder
+        self.took: dict[str, float] = {}
+        self.tests_of: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
 
-    tests = sorted({test for file in {m.file for m in chosen} for test in checks_of(copy.pristine, file)})
-    with ThreadPoolExecutor(jobs) as pool:
-        took = dict(zip(tests, pool.map(seconds, tests), strict=True))
-    print(f"mutants: the tests take {sum(took.values()):.0f} s without a mutant", flush=True)
-    return took
+    def record(self, copy: Copy, tests: list[str], jobs: int) -> None:
+        """Run each file of tests without a mutant, which also compiles the kernels. They must pass."""
+
+        def recorded(test: str) -> tuple[str, float, Path]:
+            data = self.folder / f"{tests.index(test)}.coverage"
+            data.with_suffix(".ini").write_text(f"[run]\ndynamic_context = test_function\nsource = {copy.tree / PACKAGE}\n")
+            begin = time.monotonic()
+            code, failed = copy.run([test], "slow or not slow", 3600, data)
+            if code != 0:
+                raise SystemExit(f"mutants: {test} fails without any mutant: {failed}")
+            return test, time.monotonic() - begin, data
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for test, seconds, data in pool.map(recorded, tests):
+                self.took[test] = seconds
+                if data.is_file() and test.startswith("tests/"):
+                    self.add(test.split("::")[0], data)
+
+    def add(self, test_file: str, record: Path) -> None:
+        """Contexts are named module.function."""
+        from coverage import CoverageData  # not among the oldest dependencies, with which this module is imported by a test
+
+        data = CoverageData(str(record))
+        data.read()
+        for path in data.measured_files():
+            lines = self.tests_of[Path(path).relative_to(self.tree / PACKAGE).as_posix()]
+            for line, contexts in data.contexts_by_lineno(path).items():
+                lines[line] |= {
+                    f"{test_file}::{context.split('.')[-1]}" for context in contexts if context.startswith(f"{Path(test_file).stem}.")
+                }
+
+    def tests(self, m: Mutant) -> list[str]:
+        """The doctests of the file and the tests that execute the statement, in the order of TESTS; where none does, all of TESTS."""
+        files = checks_of(self.tree, m.file)
+        covering = {
+            test for line in statement_lines((self.tree / PACKAGE / m.file).read_bytes(), m.line) for test in self.tests_of[m.file][line]
+        }
+        chosen = [test for file in files for test in sorted(covering) if test == file or test.split("::")[0] == file]
+        return [file for file in files if file.startswith("src/")] + chosen if chosen else files
+
+    def seconds(self, tests: list[str]) -> float:
+        """What the files of these tests take without a mutant."""
+        files = {test.split("::")[0] for test in tests}
+        return sum(seconds for test, seconds in self.took.items() if test.split("::")[0] in files)
+
+
+def statement_lines(source: bytes, line: int) -> range:
+    """The lines of the smallest statement around a line; of a statement with a body, those before the body."""
+    found = range(line, line + 1)
+    size = None
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            body = getattr(node, "body", None)
+            stop = body[0].lineno if body and body[0].lineno > node.lineno else node.end_lineno + 1
+            if node.lineno <= line < stop and (size is None or stop - node.lineno < size):
+                found, size = range(node.lineno, stop), stop - node.lineno
+    return found
 
 
 def main() -> int:
@@ -470,15 +542,17 @@ def main() -> int:
             for m in chosen:
                 print(f"{m.place}  {m.diff(sources[m.file])}")
             return 0
-        took = baseline(Copy(pristine, pristine), chosen, options.jobs)
+        coverage = Coverage(pristine, Path(folder))
+        coverage.record(Copy(pristine, pristine), sorted({test for m in chosen for test in checks_of(pristine, m.file)}), options.jobs)
+        print(f"mutants: the tests take {sum(coverage.took.values()):.0f} s without a mutant", flush=True)
         copies: queue.Queue[Copy] = queue.Queue()
         for k in range(options.jobs):
             copies.put(Copy(copied(pristine, Path(folder, f"copy{k}")), pristine))
 
         def judge(m: Mutant) -> str:
-            copy = copies.get()
+            copy, tests = copies.get(), coverage.tests(m)
             try:
-                verdict, by = copy.judge(m, SECONDS + TIMES * sum(took[test] for test in checks_of(pristine, m.file)))
+                verdict, by = copy.judge(m, tests, SECONDS + TIMES * coverage.seconds(tests))
             finally:
                 copies.put(copy)
             print(f"{verdict:8} {m.place}  {m.diff(sources[m.file])}" + (f"  [{by}]" if by else ""), flush=True)

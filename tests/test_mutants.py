@@ -6,7 +6,7 @@ import ast
 
 import pytest
 from kernel_caches import reached_kernels
-from mutants import AREAS, ROOT, TESTS, Finder, all_mutants, checks_of, drawn, is_whole
+from mutants import AREAS, ROOT, TESTS, Coverage, Finder, all_mutants, checks_of, drawn, is_whole, statement_lines
 
 
 def changes(source):
@@ -76,3 +76,21 @@ def test_the_map_of_tests_names_files_that_exist():
 def test_kernels_that_a_change_can_reach_are_compiled_anew():
     assert {"_nnls/kernels.py", "_nnls/slots.py", "geometry/certified/support.py"} <= set(reached_kernels(ROOT, "_nnls/kernels.py"))
     assert reached_kernels(ROOT, "io/names.py") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [(1, range(1, 3)), (2, range(1, 3)), (3, range(3, 4)), (4, range(4, 6)), (5, range(4, 6))],
+)
+def test_a_change_is_tried_with_the_tests_of_its_statement(line, lines):
+    source = b"def f(a,\n      b):\n    if a:\n        return (a\n          + b)\n"
+    assert statement_lines(source, line) == lines
+
+
+def test_lines_that_no_test_was_seen_to_execute_are_tried_with_all():
+    m = next(m for m in all_mutants(ROOT) if m.file == "geometry/merging.py")
+    coverage = Coverage(ROOT, ROOT)
+    assert coverage.tests(m) == checks_of(ROOT, m.file)
+    coverage.tests_of[m.file][m.line] = {"tests/test_exact.py::test_x", "tests/test_merge_and_files.py::test_y"}
+    assert coverage.tests(m)[-2:] == ["tests/test_merge_and_files.py::test_y", "tests/test_exact.py::test_x"]
+    assert all(test.startswith("src/") for test in coverage.tests(m)[:-2])

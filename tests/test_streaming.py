@@ -371,3 +371,12 @@ def test_a_point_takes_part_in_few_merges(monkeypatch):
     P = np.random.default_rng(0).random((16, 5))
     np.testing.assert_array_equal(Cone.from_blocks(P[k : k + 1] for k in range(16)).ray_indices, Cone.from_points(P).ray_indices)
     assert sum(size for size in merged if size > 1) == 16 * 4
+
+
+@pytest.mark.parametrize("make", [Cone.from_blocks, Cone.from_samples])
+def test_blocks_in_float32_are_warned_about_once(make):
+    blocks = [np.eye(3, dtype=np.float32)] * 2
+    for some in (blocks, blocks[:1]):
+        with pytest.warns(UserWarning, match="P is float32") as caught:
+            make(some)
+        assert len(caught) == 1
