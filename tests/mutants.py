@@ -51,6 +51,7 @@ TESTS = {
     "_nnls/active_set.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
     "_nnls/gram.py": ["test_factorizations*"],
     "_nnls/nearest.py": ["test_hull*", "test_novelty*"],
+    "_nnls/stepwise.py": ["test_catalogue*"],
     "_nnls/slots.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
     "geometry": ["test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"],
     "geometry/blockwise": ["test_blockwise*", "test_streaming*", "test_dask*"],

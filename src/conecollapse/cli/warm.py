@@ -81,6 +81,8 @@ def _factorizations() -> None:
         X = _table().astype(dtype)
         HierarchicalNMF(2, random_state=0).fit(X).transform(X)
         AlternatingNMF(2, random_state=0).fit(X)
+        for selection in ("forward", "backward"):
+            HierarchicalNMF.from_components(X[:4]).transform(X, at_most=2, selection=selection)
         for table in (X, sp.csr_array(X)):
             MultiplicativeNMF(2, loss="kullback-leibler", random_state=0).fit(table)
         large = as_table(wide.astype(dtype))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conecollapse.estimators._base import BaseNMF
+    from conecollapse.estimators._explain import NovelFeature
     from conecollapse.estimators.ccnmf import CCNMF
     from conecollapse.estimators.cone_collapse import ConeCollapse
     from conecollapse.estimators.graph_ccnmf import GraphCCNMF
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
         ProjectiveNMF,
         SparseNMF,
     )
-    from conecollapse.estimators.novelty import ConeNovelty, NovelFeature
+    from conecollapse.estimators.novelty import ConeNovelty
     from conecollapse.estimators.rank import RankSelection, select_rank
     from conecollapse.estimators.separable import SeparableNMF
 
 _HOMES = {
     "conecollapse.estimators._base": ("BaseNMF",),
+    "conecollapse.estimators._explain": ("NovelFeature",),
     "conecollapse.estimators.ccnmf": ("CCNMF",),
     "conecollapse.estimators.cone_collapse": ("ConeCollapse",),
     "conecollapse.estimators.graph_ccnmf": ("GraphCCNMF",),
@@ -40,10 +42,7 @@ _HOMES = {
         "ProjectiveNMF",
         "SparseNMF",
     ),
-    "conecollapse.estimators.novelty": (
-        "ConeNovelty",
-        "NovelFeature",
-    ),
+    "conecollapse.estimators.novelty": ("ConeNovelty",),
     "conecollapse.estimators.rank": (
         "RankSelection",
         "select_rank",

@@ -14,6 +14,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray
 from conecollapse.estimators._base import BaseNMF, one_cluster_codes
+from conecollapse.estimators._catalogue import CatalogueNMF
 from conecollapse.factorization.anls import anls, solve_rows
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.hals import hals
@@ -28,7 +29,7 @@ Method = Callable[[Table, AnyArray, AnyArray], Factorization]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MultiplicativeNMF(BaseNMF):
+class MultiplicativeNMF(CatalogueNMF):
     """NMF by multiplicative updates (Lee & Seung 2001), for the Frobenius norm or the Kullback-Leibler divergence.
 
     For ``loss="kullback-leibler"`` each entry of a factor is updated after the other, by a step in the direction of the multiplicative
@@ -68,7 +69,7 @@ class MultiplicativeNMF(BaseNMF):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AlternatingNMF(BaseNMF):
+class AlternatingNMF(CatalogueNMF):
     """NMF by alternating non-negative least squares with block principal pivoting (Kim & Park 2008).
 
     Parameters and attributes are those of every factorization, see `BaseNMF`.
@@ -87,7 +88,7 @@ class AlternatingNMF(BaseNMF):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HierarchicalNMF(BaseNMF):
+class HierarchicalNMF(CatalogueNMF):
     """NMF by hierarchical alternating least squares, accelerated: the fastest of the family, and the default choice for plain NMF.
 
     Parameters and attributes are those of every factorization, see `BaseNMF`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, stack_rows, unit_rows
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points
+from conecollapse._linalg import stack_rows, unit_rows
+from conecollapse._types import FloatArray, IntArray, Points
+from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
 from conecollapse.estimators._input import check_table, warn_of_samples
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest
+from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest, witnesses
 
 AUTO = 0.05  # the share of false alarms that contamination="auto" allows
 LOCALITY = 0.02  # ranks samples inside the cone, and hardly changes distances from it: docs/novelty.md compares
@@ -25,15 +26,6 @@ FITTING = 0.25  # quantile of their squared distances that counts: the other sam
 COUNTED = 0.3  # share of that which is taken as noise; docs/novelty.md compares
 MOST_NOISE = 0.98  # that is believed; where no two samples share anything, all of it would be noise
 SEED = 0  # of the choice of samples, so that runs repeat
-
-
-class NovelFeature(NamedTuple):
-    """A feature in which a sample differs from the nearest mixture of trusted samples."""
-
-    column: int
-    name: str
-    amount: float  # the sample's value minus that of the mixture, in the units of the data
-    share: float  # of the squared distance
 
 
 @dataclass(eq=False, repr=False)
@@ -156,9 +148,7 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         The vector g separates the sample x from the cone (Moreau): ``g . x = |g|^2``, while ``g . t <= 0`` for every trusted sample t.
         """
         Y, lengths = self._judged(X)
-        H = nearest(self._trusted, Y, self._gram)
-        outside = distances(self._trusted, Y, H) > 0
-        return np.asarray((as_dense(Y) - as_dense(H @ self._trusted)) * (lengths * outside)[:, None])
+        return witnesses(self._trusted, Y, self._gram) * lengths[:, None]
 
     def explain(self, X: Any, n_features: int = 5, names: Any = None) -> list[list[NovelFeature]]:
         """For each sample the features by which it leaves the cone, the most important first; none for samples in the cone.
@@ -167,13 +157,7 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         negative where it has less. ``names`` are those of the features; by default the names of the columns that `fit` saw.
         """
         count = check_count(n_features, "n_features")
-        names = self._names(names)
-        explained = []
-        for g in self.witness_samples(X):
-            squares = np.square(g / max(float(np.abs(g).max()), np.finfo(float).tiny))
-            top = [int(j) for j in np.argsort(-squares, kind="stable")[:count] if squares[j] > NOTHING]
-            explained.append([NovelFeature(j, str(names[j]), float(g[j]), float(squares[j] / squares.sum())) for j in top])
-        return explained
+        return leading_features(self.witness_samples(X), feature_names(self, names), count)
 
     @property
     def distances_(self) -> FloatArray:
@@ -238,14 +222,6 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", stacklevel=4)
         Y, lengths = unit_rows(table.array)
         return Y, lengths
-
-    def _names(self, names: Any) -> AnyArray:
-        check_is_fitted(self, "n_trusted_")
-        names = getattr(self, "feature_names_in_", None) if names is None else names
-        found = np.array([f"x{j}" for j in range(self.n_features_in_)]) if names is None else np.asarray(names)
-        if len(found) != self.n_features_in_:
-            raise InvalidInputError(f"there are {len(found)} names for {self.n_features_in_} features; give one for each.")
-        return found
 
     def _check_parameters(self) -> None:
         share = self.contamination

@@ -47,12 +47,12 @@ import scipy.sparse as sp
 from conecollapse._kernels import kernel
 from conecollapse._linalg import as_dense, combination_rows, row_norms
 from conecollapse._nnls.kernels import new_state, restore_feasibility
+from conecollapse._nnls.stepwise import append_gram
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
 
 NOTHING = 1e-6  # a share of the sample's length up to which a distance is rounding
 PRICE = 1e-12  # gradients of the squared distance between unit vectors up to which none can be gained
-DEPENDENT = 1e-12  # a generator whose squared part outside the passive ones is smaller adds nothing that G can resolve
 FLOOR = 1e-9  # the least ridge with a locality; it changes squared distances by no more than this
 ROUNDS = 50  # more looks at all gradients than there are generators: beyond that only rounding changes
 LISTED = 48  # gradients that are followed from step to step
@@ -159,26 +159,11 @@ def distances(U: Points, Y: Points, H: Sparse, terms: Terms = EXACT) -> FloatArr
     return np.where((found <= NOTHING) | (row_norms(Y) == 0), 0.0, found / (1 - terms.locality))
 
 
-@kernel
-def _append(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
-    """Put generator ``j`` last among the passive ones; False if it depends on them."""
-    S, R, qx = state.S, state.R, state.qx
-    left, along = G[j, j] + ridge, c[j]
-    for a in range(k):
-        w = G[S[a], j]
-        for b in range(a):
-            w -= R[b, a] * R[b, k]
-        w /= R[a, a]
-        R[a, k] = w
-        left -= w * w
-        along -= w * qx[a]
-    if left <= DEPENDENT * G[j, j] or along <= 0.0:
-        return False
-    R[k, k] = np.sqrt(left)
-    qx[k] = along / R[k, k]
-    S[k] = j
-    state.h[k] = 0.0
-    return True
+def witnesses(U: Points, Y: Points, G: FloatArray | None) -> FloatArray:
+    """Each unit row of ``Y`` minus the nearest point of the cone; zero where that is rounding."""
+    H = nearest(U, Y, G)
+    outside = distances(U, Y, H) > 0
+    return np.asarray((as_dense(Y) - as_dense(H @ U)) * outside[:, None])
 
 
 @kernel
@@ -238,7 +223,7 @@ def _active_sets(G, C, ridge, barred, out, start, stop):  # type: ignore[no-unty
                     break
                 j = listed[at]
                 listed[at] = -1
-                if _append(G, c, ridge, j, state, k):
+                if append_gram(G, c, ridge, j, state, k):
                     moved = True
                     k = restore_feasibility(state, k + 1)
             if not moved:

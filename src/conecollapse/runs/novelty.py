@@ -12,7 +12,8 @@ import numpy as np
 from conecollapse._errors import InvalidInputError, RunFolderError
 from conecollapse._files import whole_file
 from conecollapse._types import FloatArray, Points
-from conecollapse.estimators.novelty import AUTO, LOCALITY, ConeNovelty, NovelFeature
+from conecollapse.estimators._explain import NovelFeature
+from conecollapse.estimators.novelty import AUTO, LOCALITY, ConeNovelty
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.reading import read_more
 from conecollapse.runs.preparing import NORMALIZATIONS

@@ -1,0 +1,170 @@
+"""Models whose components are known beforehand: encodings over few of them, and samples that need a component which is not there."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from conecollapse._checks import as_points, check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense, row_lengths, unit_rows
+from conecollapse._types import AnyArray, FloatArray, Points
+from conecollapse.affinity import Source
+from conecollapse.estimators._base import BaseNMF
+from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
+from conecollapse.estimators._input import check_table, in_dtype, safe_unit, warn_of_samples
+from conecollapse.factorization.refit import SELECTIONS, refit
+from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
+from conecollapse.tables import as_table
+
+
+class CatalogueNMF(BaseNMF):
+    """What a factorization by plain least squares, or by the divergence, can do with components that it did not find itself."""
+
+    @classmethod
+    def from_components(cls, components: Any, **parameters: Any) -> Self:
+        """A fitted model whose components are given: a catalogue of signatures, spectra or topics.
+
+        `components_` are these numbers, unchanged. Nothing is fitted, so there are no `labels_` and no `embedding_`; `transform`,
+        `predict`, `score` and `inverse_transform` work as after `fit`.
+
+        Parameters
+        ----------
+        components : (n_components, n_features) array, sparse array or data frame
+            One component in each row. The names of a frame are kept: its columns are the features, and its index names the columns of what
+            `transform` gives (`get_feature_names_out`, ``set_output``).
+        **parameters
+            Further parameters of the estimator, such as ``loss``.
+
+        Examples
+        --------
+        >>> from conecollapse import HierarchicalNMF
+        >>> model = HierarchicalNMF.from_components([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+        >>> model.transform([[2.2, 3.0, 1.2]]).round(2)
+        array([[2. , 1. , 0.2]])
+        >>> model.transform([[2.2, 3.0, 1.2]], at_most=2).round(2)
+        array([[2.07, 1.07, 0.  ]])
+        """
+        model = cls(**parameters)
+        if model.affinity is not None:
+            raise InvalidInputError("components over features know no graph of samples; leave out affinity.")
+        H = as_points(components, "components", needs="components must be >= 0")
+        for k in np.flatnonzero(row_lengths(H) == 0)[:1]:
+            raise InvalidInputError(f"component {k} is zero everywhere; drop it.")
+        validate_data(model, components if hasattr(components, "columns") else H, reset=True, skip_check_array=True)
+        H = np.array(as_dense(H))
+        H = H if H.dtype.kind == "f" else H.astype(np.float64)
+        table = as_table(H)
+        model.n_components = len(H)
+        model._unit, model._dtype, model._source = safe_unit(table), H.dtype, Source(None)
+        model._joins_neighbours, model._on_graph = False, None
+        model.components_, model._H = H, np.asarray(table.divided(model._unit).array)
+        model.label_weights_ = model._label_weights()
+        model.profiles_ = H
+        if hasattr(components, "columns") and hasattr(components, "index"):
+            model.component_names_ = np.asarray(components.index).astype(str).astype(object)
+        return model
+
+    def transform(
+        self, X: Any, *, l1: float = 0.0, at_most: int | None = None, selection: str = "forward", least_gain: float = 0.0
+    ) -> AnyArray:
+        """Encodings of samples, known or new: the non-negative least-squares solution over the components; if asked for, over few of them.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array, sparse array or data frame
+        l1 : float
+            Price of a component, at least 0 and below 1: the sum of the encoding, each entry times the length of its component, is added
+            to half the squared error, times ``l1`` times the smallest price at which nothing would be left of the sample. It shrinks all
+            entries, and the small ones to zero.
+        at_most : int, optional
+            Most components of a sample.
+        selection : {"forward", "backward"}
+            How components are chosen with ``at_most`` and ``least_gain``. "forward" begins with none, and adds the component that lowers
+            the error most. "backward" begins with the best encoding over all components, and takes away the one whose loss raises the
+            error least. After each step the encoding is the best one over the components that are left.
+        least_gain : float
+            What a component must lower the squared error by, as a share of the squared length of the sample.
+
+        Returns
+        -------
+        (n_samples, n_components) array
+        """
+        if not _is_number(l1, 1.0):
+            raise InvalidInputError(f"l1 must be a number of at least 0 and below 1; got {l1!r}.")
+        if not _is_number(least_gain, 1.0):
+            raise InvalidInputError(f"least_gain must be a number of at least 0 and below 1; got {least_gain!r}.")
+        if selection not in SELECTIONS:
+            raise InvalidInputError(f"selection must be one of {', '.join(SELECTIONS)}; got {selection!r}.")
+        most = None if at_most is None else check_count(at_most, "at_most")
+        if not l1 and most is None and not least_gain:
+            return super().transform(X)
+        self._check_squares("l1, at_most and least_gain are")
+        table = check_table(self, X, reset=False)
+        working = self._working(table)[0]
+        if working is None:
+            return np.zeros((table.shape[0], len(self._H)), table.dtype)
+        codes = refit(working, self._H, l1=l1, most=most, selection=selection, least_gain=least_gain)
+        return in_dtype(codes, table.dtype)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the distance of each sample from the cone of the components, as a share of its length: 0 for a mixture of them, down to -1.
+
+        A sample far from the cone needs a component that the model does not have. How far noise alone puts samples is best read off samples
+        that are known to be complete. A sample of zeros belongs to every cone.
+        """
+        U, Y, _ = self._units(X)
+        G = gram(U)
+        return -distances(U, Y, nearest(U, Y, G))
+
+    def witness_samples(self, X: Any) -> FloatArray:
+        """Each sample minus the nearest mixture of components, (n_samples, n_features), in the units of ``X``.
+
+        The vector g separates the sample x from the cone (Moreau): ``g . x = |g|^2``, while ``g . h <= 0`` for every component h. Its
+        positive entries are what the missing component would have to bring.
+        """
+        U, Y, lengths = self._units(X)
+        return witnesses(U, Y, gram(U)) * lengths[:, None]
+
+    def explain(self, X: Any, n_features: int = 5, names: Any = None) -> list[list[NovelFeature]]:
+        """For each sample the features that no mixture of the components explains, the most important first.
+
+        The amounts are the entries of `witness_samples`. ``names`` are those of the features; by default the names that the model knows.
+        """
+        count = check_count(n_features, "n_features")
+        return leading_features(self.witness_samples(X), feature_names(self, names), count)
+
+    def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
+        """Names of the components: those of the catalogue, or the name of the class with a number."""
+        check_is_fitted(self)
+        if hasattr(self, "component_names_") and not hasattr(self, "labels_"):  # `fit` finds components of its own
+            return np.asarray(self.component_names_)
+        return np.asarray(super().get_feature_names_out(input_features))
+
+    def _units(self, X: Any) -> tuple[Points, Points, FloatArray]:
+        """Components and samples with unit length, and the lengths of the samples."""
+        check_is_fitted(self)
+        if self._source.is_graph:
+            raise InvalidInputError("the components of a graph are over samples, and samples have no distance from their cone.")
+        table = check_table(self, X, reset=False)
+        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", stacklevel=4)
+        Y, lengths = unit_rows(table.array)
+        return unit_rows(self._H)[0], Y, lengths
+
+    def _check_squares(self, what: str) -> None:
+        check_is_fitted(self)
+        if self._source.is_graph:
+            raise InvalidInputError(f"{what} for components over features, not over a graph of samples.")
+        if getattr(self, "loss", "frobenius") != "frobenius":
+            raise InvalidInputError(f"{what} for the squared error; make the model with loss='frobenius'.")
+
+    def _summary(self) -> dict[str, str]:
+        if not hasattr(self, "labels_"):
+            return {"components": f"{len(self.components_)}, given"}
+        return super()._summary()
+
+
+def _is_number(value: Any, below: float) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(0 <= value < below)
