@@ -36,7 +36,8 @@ def test_readme(capsys):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
 @pytest.mark.parametrize(
-    "page", ["index", "theory", "epsilon-cone", "novelty", "hulls", "datasets", "factorizations", "what-reproduces", "scale"]
+    "page",
+    ["index", "theory", "catalogue", "epsilon-cone", "novelty", "hulls", "datasets", "factorizations", "what-reproduces", "scale"],
 )
 def test_pages(page):
     page = f"docs/{page}.md"
