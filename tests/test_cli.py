@@ -304,11 +304,11 @@ class TestOthers:
 
         with terminal.working("nothing") as progress:
             assert progress is None  # no terminal
-        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         with terminal.working("patience") as progress:
             progress("cone", 1, 10)
         assert capsys.readouterr().err == ""  # over before anyone waited
-        monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.0)
+        monkeypatch.setattr("conecollapse._progress.AFTER", 0.0)
         with terminal.working("patience") as progress:
             progress("cone", 1, 10)
             while not capsys.readouterr().err:

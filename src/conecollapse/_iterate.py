@@ -46,6 +46,7 @@ class Trace(Generic[S]):
     history: FloatArray  # the objective of the start and after every step
     converged: bool
     status: str
+    stopped: bool = False  # by the callback
 
     @property
     def n_iter(self) -> int:
@@ -105,7 +106,7 @@ def iterate(
         if progress is not None:
             progress(stage, n_iter, max_iter)
         if callback is not None and callback(n_iter, state.objective):
-            return Trace(state, np.array(objectives), False, f"stopped by the callback after {_count(n_iter)}")
+            return Trace(state, np.array(objectives), False, f"stopped by the callback after {_count(n_iter)}", stopped=True)
         reason = _why_settled(objectives[-2], objectives[-1], tol, rounding) if settled is None else _why_method(settled(state))
         if reason:
             return Trace(state, np.array(objectives), True, f"converged after {_count(n_iter)}: {reason}")

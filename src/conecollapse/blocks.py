@@ -1,7 +1,8 @@
 """Tables larger than memory, read in blocks of samples or of features.
 
 `open_table` opens a ``.npy``, ``.mtx`` or ``.h5ad`` file, or wraps an array at hand. What it returns goes into `Cone.from_table` and into
-``fit`` of the estimators like any other table; its `features()` and `samples()` go into `Cone.from_blocks` and `Cone.from_samples`.
+``fit`` of the estimators like any other table, with the names that the file has; its `features()` and `samples()` go into
+`Cone.from_blocks` and `Cone.from_samples`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Any
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray
+from conecollapse.io.market import names_beside
+from conecollapse.io.names import as_names
 from conecollapse.tables.files import FileTable
-from conecollapse.tables.sources import READERS, ArraySource, Source
+from conecollapse.tables.sources import READERS, ArraySource, H5adSource, MtxSource, Source
 
 __all__ = ["FileTable", "open_table"]
 
 
-def open_table(source: Any, *, block_size: int | None = None) -> FileTable:
+def open_table(source: Any, *, block_size: int | None = None, layer: str | None = None) -> FileTable:
     """A table (n_samples, n_features) on disk, to be read in blocks and never whole.
 
     Parameters
@@ -29,6 +33,14 @@ def open_table(source: Any, *, block_size: int | None = None) -> FileTable:
         hand, such as a NumPy memory map.
     block_size : int, optional
         Samples in a block; blocks of about 64 MiB by default.
+    layer : str, optional
+        Of an ``.h5ad`` file: the layer to open instead of ``X``.
+
+    Returns
+    -------
+    FileTable
+        With `feature_names` and `sample_names` where the source has them: in an ``.h5ad`` file, and in the text files that may stand
+        beside a ``.mtx`` file.
 
     Examples
     --------
@@ -39,18 +51,32 @@ def open_table(source: Any, *, block_size: int | None = None) -> FileTable:
     >>> Cone.from_table(table).ray_indices
     array([0, 1])
     """
-    return FileTable(_source(source), 0, block_size)
+    opened = FileTable(_source(source, layer), 0, block_size)
+    opened.feature_names, opened.sample_names = (_names(opened, axis) for axis in (1, 0))
+    return opened
 
 
-def _source(source: Any) -> Source:
+def _source(source: Any, layer: str | None) -> Source:
     if getattr(source, "isbacked", False):  # an AnnData object whose X is still on disk
         source = source.filename
+    is_file = isinstance(source, (str, PathLike))
+    ending = Path(fspath(source)).suffix.lower() if is_file else ""
+    if layer is not None and ending != ".h5ad":
+        raise InvalidInputError(f"layer={layer!r} is for .h5ad files and backed AnnData objects; leave it out for other tables.")
     if sp.issparse(source) or hasattr(source, "__array__"):
         return ArraySource(source)
-    if not isinstance(source, (str, PathLike)):
+    if not is_file:
         raise InvalidInputError(f"a table is opened from a path or an array; got {type(source).__name__}.")
-    ending = Path(fspath(source)).suffix.lower()
     if ending not in READERS:
         raise InvalidInputError(f"{fspath(source)!r} cannot be read in blocks; expected one of {', '.join(READERS)}.")
-    reader: Source = READERS[ending](source)
+    reader: Source = READERS[ending](source) if layer is None else H5adSource(source, layer)
     return reader
+
+
+def _names(table: FileTable, axis: int) -> AnyArray | None:
+    """The names that the source has along an axis."""
+    source = table.source
+    if isinstance(source, MtxSource):
+        return names_beside(source.file.path, axis, table.shape[axis])
+    found = source.names(axis) if isinstance(source, H5adSource) else None
+    return None if found is None else as_names(found, ("samples", "features")[axis])

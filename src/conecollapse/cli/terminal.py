@@ -1,25 +1,23 @@
-"""What goes to the terminal: results to stdout, notes and progress to stderr; progress only on a terminal, after two seconds."""
+"""What goes to the terminal: results to stdout, notes and progress to stderr."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from conecollapse._progress import showing
 from conecollapse._types import Progress as Callback
 from conecollapse.io.plain import plain
 
-PROGRESS_AFTER = 2.0  # seconds of work before progress is shown
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
 ARGUMENTS = (
     *("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "prove", "data", "tol", "force"),
@@ -97,25 +95,6 @@ def say_table(heading: list[str], rows: list[list[str]]) -> None:
 @contextmanager
 def working(what: str) -> Iterator[Callback]:
     """Shows that work goes on, after two seconds and on a terminal only; gives the callback that moves the bar, or None."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    bar = Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=console, transient=True
-    )
-    task = bar.add_task(what, total=None)
-    timer = threading.Timer(PROGRESS_AFTER, bar.start)
-    timer.daemon = True
-    timer.start()
-
-    def progress(stage: str, done: int, total: int) -> None:
-        bar.update(task, description=STAGES.get(stage, stage), completed=done, total=total if total > 1 else None)
-
-    try:
-        yield progress
-    finally:
-        timer.cancel()
-        timer.join()
-        if bar.live.is_started:
-            bar.stop()
+    with showing(what, names=STAGES) as display:
+        display.tell(what, 0, 1)
+        yield display.tell if display.screen is not None else None

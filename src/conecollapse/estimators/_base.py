@@ -16,11 +16,22 @@ from conecollapse._checks import as_matrix, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
+from conecollapse._progress import teller
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
-from conecollapse.estimators._input import check_range, check_table, generator, in_dtype, safe_unit, warn_of_empty, warn_of_samples
+from conecollapse.estimators._input import (
+    check_range,
+    check_table,
+    generator,
+    in_dtype,
+    safe_unit,
+    taken,
+    warn_of_empty,
+    warn_of_samples,
+)
+from conecollapse.estimators._running import Iterating, running
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.data import Factorization
@@ -33,10 +44,11 @@ EMPTY_SAMPLES = f"kept in place, with zero encodings and the label {NO_CLUSTER},
 
 
 @dataclass(eq=False, repr=False)
-class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The interface of every factorization: ``X ~ embedding_ @ components_``, and a cluster for each sample.
 
-    `fit` takes dense and sparse arrays, data frames, opened files (`conecollapse.blocks.open_table`) and Dask arrays.
+    `fit` takes dense and sparse arrays, data frames, AnnData objects, what `conecollapse.io.read_table` and
+    `conecollapse.blocks.open_table` return, and Dask arrays. Names of features come with the table, or beside it by ``feature_names``.
 
     Parameters
     ----------
@@ -54,8 +66,15 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Relative change of the objective in one iteration that ends the run.
     max_iter : int
         Most iterations of a run.
-    random_state : int, RandomState or None
-        Random seed.
+    random_state : int, Generator, RandomState or None
+        Random seed. A `numpy.random.Generator` is used as it is, and goes on from where it was.
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True, the objective of every tenth iteration
+        is printed instead; if False, nothing is.
+    callback : callable, optional
+        Called as ``callback(n_iter, objective)`` after each iteration of every start; a true answer ends that run.
+    n_jobs : int, optional
+        Most threads to use; all by default.
 
     Attributes
     ----------
@@ -96,9 +115,13 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     _reads_blocks = False  # whether its graph of samples can be had from a table that is not in memory
     _encodings_scale = False  # whether W scales with the data, rather than H
 
-    def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
-        """Factorize ``X`` (n_samples, n_features)."""
-        X = check_table(self, X, reset=True)
+    @running
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> Any:  # noqa: ARG002
+        """Factorize ``X`` (n_samples, n_features).
+
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        """
+        X = check_table(self, taken(self, X, feature_names, layer), reset=True)
         empty = warn_of_empty(X, EMPTY_SAMPLES, self)
         affinity = resolve(self.affinity)
         self._joins_neighbours = self._compares_samples or (affinity is not None and affinity.is_graph)
@@ -150,16 +173,16 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise InvalidInputError(f"there are {len(names)} names for {self.n_features_in_} features; give one for each.")
         return top_features(self.profiles_, names, count)
 
-    def fit_predict(self, X: Any, y: Any = None) -> IntArray:
-        """Factorize ``X`` and return `labels_`."""
-        labels: IntArray = self.fit(X, y).labels_
+    def fit_predict(self, X: Any, y: Any = None, **how: Any) -> IntArray:
+        """Factorize ``X`` and return `labels_`. ``how`` are arguments of `fit`."""
+        labels: IntArray = self.fit(X, y, **how).labels_
         return labels
 
-    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
+    def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
         """Factorize ``X`` and return the encodings of its samples: `embedding_`, or `transform` of ``X`` where the method's own factor is
-        no encoding.
+        no encoding. ``how`` are arguments of `fit`.
         """
-        encodings: AnyArray = self.fit(X, y).embedding_
+        encodings: AnyArray = self.fit(X, y, **how).embedding_
         return encodings if self._embedding_encodes else self.transform(X)
 
     @property
@@ -167,6 +190,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Whether `embedding_` is what `transform` gives for the training samples."""
         return True
 
+    @running
     def transform(self, X: Any) -> AnyArray:
         """Encodings of samples, known or new: the non-negative least-squares solution over the components."""
         check_is_fitted(self)
@@ -174,12 +198,13 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         codes = self._encodings(X)[0]
         return in_dtype(codes * self._unit if self._encodings_scale else codes, X.dtype)
 
+    @running
     def predict(self, X: Any) -> IntArray:
         """The component with the largest weighted encoding of each sample; -1 for a sample without any, such as one of zeros."""
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         codes, empty = self._encodings(table)
-        warn_of_samples(empty, EMPTY_SAMPLES)
+        warn_of_samples(empty, EMPTY_SAMPLES, self)
         labels: IntArray = table.wrap(self._labels(codes, self.label_weights_))
         return labels
 
@@ -192,6 +217,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         samples = np.asarray(codes.astype(np.float64) @ self.components_)
         return in_dtype(samples, np.result_type(codes, self.components_))
 
+    @running
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
         check_is_fitted(self)
@@ -235,7 +261,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         raise NotImplementedError
 
     def _stopping(self) -> Stopping:
-        return {"tol": self.tol, "max_iter": self.max_iter}
+        return {"tol": self.tol, "max_iter": self.max_iter, "callback": self._told, "progress": teller()}
 
     def _encode(self, rows: Table) -> AnyArray:
         """The codes over H of rows of the table that is factorized."""
@@ -282,7 +308,7 @@ class BaseNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
         if not result.converged and self.tol > 0:
-            warnings.warn(f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=4)
 
     def _among_samples(self, on_graph: AnyArray, n_samples: int) -> AnyArray:
         """Columns for the samples on the graph, with columns of zeros for those that are left out of it."""

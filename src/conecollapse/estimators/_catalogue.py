@@ -149,7 +149,7 @@ class CatalogueNMF(BaseNMF):
         if self._source.is_graph:
             raise InvalidInputError("the components of a graph are over samples, and samples have no distance from their cone.")
         table = check_table(self, X, reset=False)
-        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", stacklevel=4)
+        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self, stacklevel=4)
         Y, lengths = unit_rows(table.array)
         return unit_rows(self._H)[0], Y, lengths
 

@@ -1,9 +1,10 @@
-"""The input of an estimator as a checked table, with warnings about rows and columns that are all zero."""
+"""The input of an estimator as a checked table with its names, and warnings about rows and columns that are all zero."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,20 +13,63 @@ from sklearn.utils.validation import validate_data
 from conecollapse._checks import as_points
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray
+from conecollapse.blocks import open_table
+from conecollapse.io import TableFile
+from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
+from conecollapse.io.names import as_names
 from conecollapse.tables import Table, as_table, recognised
 
 SAFE = (1e-30, 1e30)  # largest entries with which sixth powers and their sums stay in range
 NAMED = 5  # how many empty rows or columns a warning names
 
 
+class Named(NamedTuple):
+    """A table as it was passed, without its wrapping: an array, a sparse array, a frame or a `Table`, and names if they are known."""
+
+    X: Any
+    feature_names: AnyArray | None = None
+    sample_names: AnyArray | None = None
+
+
+def named(X: Any, feature_names: Any = None, layer: str | None = None) -> Named:
+    """What a `TableFile`, an AnnData object or an opened file holds, with its names; ``feature_names`` replaces them."""
+    found = X if isinstance(X, Named) else _unwrapped(X, layer)
+    if feature_names is None:
+        return found
+    names, n_features = as_names(feature_names, "features"), getattr(found.X, "shape", (0, len(feature_names)))[-1]
+    if len(names) != n_features:
+        raise InvalidInputError(f"feature_names has {len(names)} names, but X has {n_features} features; give one for each.")
+    return found._replace(X=found.X.to_numpy() if hasattr(found.X, "iloc") else found.X, feature_names=names)
+
+
+def _unwrapped(X: Any, layer: str | None) -> Named:
+    if is_anndata(X):
+        values = open_table(X, layer=layer) if stored_at(X) is not None else in_memory(X, layer)
+        return Named(values, *(as_names(names, "names") for names in (X.var_names, X.obs_names)))
+    if layer is not None:
+        raise InvalidInputError(f"layer={layer!r} is for AnnData objects; leave it out for {type(X).__name__}.")
+    if isinstance(X, TableFile):
+        return Named(X.X, X.feature_names, X.sample_names)
+    return Named(X, getattr(X, "feature_names", None), getattr(X, "sample_names", None)) if isinstance(X, Table) else Named(X)
+
+
+def taken(estimator: Any, X: Any, feature_names: Any, layer: str | None) -> Named:
+    """`named`, for `fit`: the layer is that of later tables, too."""
+    estimator._layer = layer
+    return named(X, feature_names, layer)
+
+
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
-    """``X`` as a table of float64 or float32, finite and non-negative, in scikit-learn's manner."""
+    """``X`` as a table of float64 or float32, finite and non-negative, in scikit-learn's manner, with its names noted or compared."""
+    X, names, _ = named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None)
     table = recognised(X)
     if table is not None and not table.in_memory:
-        return _checked(estimator, table.checked(), reset)
+        return _checked(estimator, table.checked(), reset, names)
     X = X if table is None else table.array
     _check_unique_columns(X)
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    with without_question_of_names(estimator, X, reset=reset):
+        X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    _check_names(estimator, names, reset)
     try:
         return as_table(as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip"))
     except InvalidInputError as error:
@@ -34,7 +78,30 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
         raise InvalidInputError(f"Negative values in data: {error}") from None
 
 
-def _checked(estimator: Any, table: Table, reset: bool) -> Table:
+def without_question_of_names(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """scikit-learn asks for names in every table if `fit` had them; not here, if `fit` had an array whose names were passed beside it."""
+    if reset or hasattr(X, "columns") or not getattr(estimator, "_names_beside", False):
+        return nullcontext()
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
+
+
+def _check_names(estimator: Any, names: AnyArray | None, reset: bool) -> None:
+    """Note the names that came beside a table, or compare them with those of `fit`."""
+    if reset:
+        estimator._names_beside = names is not None
+        if names is not None:
+            estimator.feature_names_in_ = names.astype(object)
+        return
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is None or known is None or len(known) != len(names):
+        return
+    for j in np.flatnonzero(known.astype(str) != names.astype(str))[:1]:
+        raise InvalidInputError(
+            f"feature {j} of X is called {str(names[j])!r}, but {str(known[j])!r} in `fit`; put the features into the same order."
+        )
+
+
+def _checked(estimator: Any, table: Table, reset: bool, names: AnyArray | None) -> Table:
     """The table, with its number of features noted or compared."""
     if reset:
         estimator.n_features_in_ = table.shape[1]
@@ -44,6 +111,7 @@ def _checked(estimator: Any, table: Table, reset: bool) -> Table:
         raise InvalidInputError(
             f"X has {table.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features as input."
         )
+    _check_names(estimator, names, reset)
     return table
 
 
@@ -79,18 +147,23 @@ def warn_of_empty(X: Table, samples_are: str, estimator: Any) -> BoolArray:
     rows, columns = ~X.filled, ~X.filled_columns
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
-    warn_of_samples(rows, samples_are, stacklevel=4)
-    if columns.any():
+    warn_of_samples(rows, samples_are, estimator, stacklevel=5)
+    if columns.any() and not _is_told(estimator, "features"):
         names = getattr(estimator, "feature_names_in_", None)
         listed = _listed(np.flatnonzero(columns), "feature", names)
-        warnings.warn(f"{listed} only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=3)
+        warnings.warn(f"{listed} only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=4)
     return rows
 
 
-def warn_of_samples(empty: BoolArray, samples_are: str, *, stacklevel: int = 3) -> None:
+def warn_of_samples(empty: BoolArray, samples_are: str, estimator: Any = None, *, stacklevel: int = 4) -> None:
     """Name the samples that are all zero, and say what becomes of them."""
-    if empty.any():
+    if empty.any() and not _is_told(estimator, "samples"):
         warnings.warn(f"{_listed(np.flatnonzero(empty), 'sample')} only zeros: {samples_are}.", EmptyDataWarning, stacklevel=stacklevel)
+
+
+def _is_told(estimator: Any, of: str) -> bool:
+    """Whether a copy of the model, such as that of another fold, has warned of it."""
+    return hasattr(estimator, "_is_told") and estimator._is_told(of, estimator.n_features_in_)
 
 
 def safe_unit(X: Table) -> float:
@@ -106,5 +179,7 @@ def _listed(which: IntArray, what: str, names: AnyArray | None = None) -> str:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """scikit-learn's ``random_state`` as a modern generator."""
+    """scikit-learn's ``random_state`` as a modern generator; a generator is used as it is, and goes on from where it was."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

@@ -13,7 +13,8 @@ from conecollapse._checks import as_matrix, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.certificates import Verdict
-from conecollapse.estimators._input import check_range, check_table, in_dtype, safe_unit, warn_of_empty
+from conecollapse.estimators._input import check_range, check_table, in_dtype, safe_unit, taken, warn_of_empty
+from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.mixtures import shares
@@ -25,7 +26,7 @@ EMPTY_SAMPLES = "kept in place, with zero abundances"
 
 
 @dataclass(eq=False, repr=False)
-class MixtureNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MixtureNMF(Running, SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The interface of the two estimators for mixtures; see them for what the parameters mean."""
 
     n_components: int = 2
@@ -33,15 +34,16 @@ class MixtureNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     outliers: Any = 0.0
     sum_to_one: bool = False
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> Any:
         """Find the components."""
         raise NotImplementedError
 
-    def fit_transform(self, X: Any, y: Any = None) -> AnyArray:
-        """Find the components of ``X`` and return the abundances of its samples, `embedding_`."""
-        abundances: AnyArray = self.fit(X, y).embedding_
+    def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
+        """Find the components of ``X`` and return the abundances of its samples, `embedding_`. ``how`` are arguments of `fit`."""
+        abundances: AnyArray = self.fit(X, y, **how).embedding_
         return abundances
 
+    @running
     def transform(self, X: Any) -> AnyArray:
         """Abundances of samples, known or new: how much of each component, by non-negative least squares; with ``sum_to_one`` as shares."""
         check_is_fitted(self)
@@ -57,6 +59,7 @@ class MixtureNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             raise InvalidInputError(f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each component.")
         return in_dtype(np.asarray(codes.astype(np.float64) @ self.components_), np.result_type(codes, self.components_))
 
+    @running
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
         check_is_fitted(self)
@@ -71,9 +74,9 @@ class MixtureNMF(SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         cone: Cone = self.cone_
         return cone.verify(self._cone_points(table))
 
-    def _prepared(self, X: Any) -> tuple[Table, BoolArray]:
+    def _prepared(self, X: Any, feature_names: Any, layer: str | None) -> tuple[Table, BoolArray]:
         """The checked table in its working unit, and which of its samples are empty."""
-        table = check_table(self, X, reset=True)
+        table = check_table(self, taken(self, X, feature_names, layer), reset=True)
         empty = warn_of_empty(table, EMPTY_SAMPLES, self)
         if not table.in_memory:
             name = type(self).__name__

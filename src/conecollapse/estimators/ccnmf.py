@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
-from conecollapse._types import AnyArray, IntArray, Sparse
+from conecollapse._progress import teller
+from conecollapse._types import AnyArray, Effort, IntArray, Sparse
 from conecollapse.affinity.kinds import resolve
 from conecollapse.estimators._summary import cone_line
 from conecollapse.estimators.nmf import OrthogonalNMF
@@ -129,7 +130,8 @@ class CCNMF(OrthogonalNMF):
         if is_rounded:
             warn_if_too_coarse(self._dtype, tol)
         # by mass a generator that could be left out only represents itself; at unit weight it would count as one more ray
-        return data_cone(table, self.cone, tol=tol, eta=self.eta, effort="quick" if self.weighting == "mass" else "exact")
+        effort: Effort = "quick" if self.weighting == "mass" else "exact"
+        return data_cone(table, self.cone, tol=tol, eta=self.eta, effort=effort, progress=teller())
 
     def _given(self, cone: Cone, table: Table) -> Cone:
         if (cone.dim, cone.n_points) != table.shape:

@@ -16,17 +16,19 @@ from conecollapse._checks import as_matrix, check_count, check_effort
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
-from conecollapse.estimators._input import check_table, in_dtype, warn_of_empty
+from conecollapse.estimators._input import Named, check_table, in_dtype, named, taken, warn_of_empty, without_question_of_names
+from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin, cone_line
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
+from conecollapse.io.h5ad import is_anndata
 from conecollapse.tables import Table
 
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
 
 
 @dataclass(eq=False, repr=False)
-class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class ConeCollapse(Running, SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """The extreme rays of the cone of features (or of samples), exactly or nearly, with a certificate.
 
     With ``points="features"`` it selects the features that generate all others: `transform` keeps their columns, and `inverse_transform`
@@ -46,6 +48,12 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
     max_residual, max_rays, weighting : float, int or None, "unit" or "mass"
         Of the epsilon-cone, see `Cone.approximate`.
     points : {"features", "samples"}
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook; True prints a line for each step, False nothing.
+    callback : callable, optional
+        Called as ``callback(stage, done, total)`` now and then, possibly from a worker thread.
+    n_jobs : int, optional
+        Most threads to use; all by default.
 
     Attributes
     ----------
@@ -83,12 +91,17 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
     weighting: str = "unit"
     points: str = "features"
 
-    def fit(self, X: Any, y: Any = None) -> ConeCollapse:  # noqa: ARG002
-        """Find the rays of ``X`` (n_samples, n_features)."""
+    @running
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> ConeCollapse:  # noqa: ARG002
+        """Find the rays of ``X`` (n_samples, n_features).
+
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        """
         self._forget()
-        return self._add(X)
+        return self._add(taken(self, X, feature_names, layer))
 
     @available_if(lambda self: self.method != "approximate")  # type: ignore[untyped-decorator]
+    @running
     def partial_fit(self, X: Any, y: Any = None) -> ConeCollapse:  # noqa: ARG002
         """Add a block: more features of the same samples, or more samples with the same features, as ``points`` says.
 
@@ -106,7 +119,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             raise InvalidInputError(f"max_rays = {self.max_rays} is for an epsilon-cone; add method='approximate', or leave it out.")
         check_effort(self.effort)
         known = getattr(self, "cone_", None)
-        labels = X.index if self.points == "samples" and hasattr(X, "iloc") else None
+        labels = _row_names(X) if self.points == "samples" else None
         X, arrived = self._checked_block(X, known)
         warn_of_empty(X, "kept in place, as zeros", arrived)
         table = X if self.points == "features" else X.transposed()  # its columns are the points
@@ -141,6 +154,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             return
         old: AnyArray | None = getattr(self, "feature_names_in_", None)
         new: AnyArray | None = getattr(arrived, "feature_names_in_", None)
+        self._names_beside = arrived._names_beside
         self.n_features_in_ = arrived.n_features_in_ + (0 if known is None else known.n_points)
         if new is not None and (known is None or old is not None):
             self.feature_names_in_ = new if known is None or old is None else np.concatenate([old, new])
@@ -159,6 +173,7 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
             max_rays=self.max_rays,
             weighting=self.weighting,
             effort=self.effort,
+            progress=self._progress(),
         )
 
     def _forget(self) -> None:
@@ -196,7 +211,9 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         if self.points == "samples":
             X = check_table(self, X, reset=False)
             return in_dtype(np.asarray(self.cone_.coefficients(X.array)), X.dtype)
-        return super().transform(X)
+        table = named(X, layer=self._layer if is_anndata(X) else None).X
+        with without_question_of_names(self, table, reset=False):
+            return super().transform(table)
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """All features from those that are rays, by their coefficients; with ``points="samples"`` samples from coefficients."""
@@ -280,3 +297,9 @@ class ConeCollapse(SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _row_names(X: Any) -> Any:
+    """The names of the samples, where the table has them."""
+    inner, names = (X.X, X.sample_names) if isinstance(X, Named) else (X, getattr(X, "sample_names", None))
+    return inner.index if hasattr(inner, "iloc") else names

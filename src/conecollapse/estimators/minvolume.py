@@ -13,8 +13,10 @@ from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import TOL, Stopping
 from conecollapse._linalg import as_dense, stack_rows
+from conecollapse._progress import teller
 from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.estimators._mixture import MixtureNMF
+from conecollapse.estimators._running import Iterating, running
 from conecollapse.factorization.kl import encode_divergence
 from conecollapse.factorization.minvolume_kl import TOL as COUNTS_TOL
 from conecollapse.factorization.minvolume_kl import VOLUME as COUNTS_VOLUME
@@ -26,7 +28,7 @@ from conecollapse.tables import Table
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MinVolumeNMF(MixtureNMF):
+class MinVolumeNMF(Iterating, MixtureNMF):
     r"""The components of mixtures, as the smallest cone that holds the samples up to noise; no pure samples are needed.
 
     .. math:: \min_{W, H \ge 0,\ H 1 = 1}\ \|X - W H\|^2 + \lambda \log\det(I + H H^T / \delta)
@@ -59,10 +61,13 @@ class MinVolumeNMF(MixtureNMF):
         and 3e-4 with the divergence: counts that are fitted longer than their noise supports lose components again.
     max_iter : int
         Most iterations with all samples.
-    verbose : bool
-        Whether to print the objective of every tenth iteration.
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True, the objective of every tenth iteration
+        is printed instead; if False, nothing is.
     callback : callable, optional
         Called as ``callback(n_iter, objective)`` after each iteration with all samples; a true answer ends the run.
+    n_jobs : int, optional
+        Most threads to use; all by default.
 
     Attributes
     ----------
@@ -111,12 +116,14 @@ class MinVolumeNMF(MixtureNMF):
     fixed_components: Any = None
     tol: Any = "auto"
     max_iter: int = 300
-    verbose: bool = False
-    callback: Any = None
 
-    def fit(self, X: Any, y: Any = None) -> MinVolumeNMF:  # noqa: ARG002
-        """Find the components of ``X`` (n_samples, n_features)."""
-        table, empty = self._prepared(X)
+    @running
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> MinVolumeNMF:  # noqa: ARG002
+        """Find the components of ``X`` (n_samples, n_features).
+
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        """
+        table, empty = self._prepared(X, feature_names, layer)
         points = self._samples(table)
         self.outliers_ = self._left_out(points, ~empty)
         found = self._unmixed(points)
@@ -137,6 +144,7 @@ class MinVolumeNMF(MixtureNMF):
             "tol": _number(self.tol, "tol", TOL if is_squared else COUNTS_TOL),
             "max_iter": check_count(self.max_iter, "max_iter"),
             "callback": self._told,
+            "progress": teller(),
         }
         starts = min(check_count(self.n_starts, "n_starts"), len(STARTS))
         held = self._held()
@@ -150,11 +158,6 @@ class MinVolumeNMF(MixtureNMF):
         if self.loss == "frobenius":
             return super()._abundances(table)
         return encode_divergence(table, self._H.astype(table.dtype))
-
-    def _told(self, n_iter: int, objective: float) -> object:
-        if self.verbose and n_iter % 10 == 0:
-            print(f"MinVolumeNMF: iteration {n_iter}, objective {objective:.6g}")
-        return self.callback(n_iter, objective) if self.callback is not None else None
 
     def _held(self) -> FloatArray | None:
         if self.fixed_components is None:
@@ -172,7 +175,7 @@ class MinVolumeNMF(MixtureNMF):
         self.history_ = result.history / result.scale
         self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status
         if not result.converged:
-            warnings.warn(f"MinVolumeNMF {result.status}.", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"MinVolumeNMF {result.status}.", ConvergenceWarning, stacklevel=4)
 
     @staticmethod
     def _samples(table: Table) -> Points:

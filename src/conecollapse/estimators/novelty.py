@@ -14,7 +14,8 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import stack_rows, unit_rows
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
-from conecollapse.estimators._input import check_table, warn_of_samples
+from conecollapse.estimators._input import check_table, taken, warn_of_samples
+from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest, witnesses
 
@@ -29,7 +30,7 @@ SEED = 0  # of the choice of samples, so that runs repeat
 
 
 @dataclass(eq=False, repr=False)
-class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class ConeNovelty(Running, SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Novelty detection: how far a sample lies from the cone of trusted samples.
 
     The cone holds all mixtures of trusted samples with weights that are not negative. The distance of a sample is measured relative to its
@@ -51,6 +52,12 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         of the others. With 0, and a locality of 0, the score is the distance from the cone itself.
     tol : float
         `partial_fit` does not keep samples whose distance from those kept is at most this, so that a stream needs little memory.
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook; True prints a line for each stage, False nothing.
+    callback : callable, optional
+        Called as ``callback(stage, done, total)`` at each stage of `fit`.
+    n_jobs : int, optional
+        Most threads to use; all by default.
 
     Attributes
     ----------
@@ -93,17 +100,24 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
     noise: Any = "auto"
     tol: float = NOTHING
 
-    def fit(self, X: Any, y: Any = None) -> ConeNovelty:  # noqa: ARG002
-        """Take the rows of ``X`` (n_samples, n_features) as the trusted samples."""
+    @running
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> ConeNovelty:  # noqa: ARG002
+        """Take the rows of ``X`` (n_samples, n_features) as the trusted samples.
+
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        """
         self._check_parameters()
-        U = self._unit_samples(X, reset=True)
+        U = self._unit_samples(taken(self, X, feature_names, layer), reset=True)
         self._trusted = U
         self._gram = gram(U)
         self.n_trusted_ = U.shape[0]
+        self._tell("noise", 0, 2)
         self.noise_ = self._found_noise()
+        self._tell("calibration", 1, 2)
         self._calibration: FloatArray | None = self._calibrated()  # None after `partial_fit`, until it is asked for
         return self
 
+    @running
     def partial_fit(self, X: Any, y: Any = None) -> ConeNovelty:  # noqa: ARG002
         """Trust these samples, too. Samples within ``tol`` of those known already are counted, but not kept."""
         if not hasattr(self, "n_trusted_"):
@@ -120,6 +134,7 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         self._calibration = None
         return self
 
+    @running
     def score_samples(self, X: Any) -> FloatArray:
         """Minus the distance of each sample: 0 for a mixture of trusted samples, down to -1; lower is more of a novelty.
 
@@ -211,7 +226,7 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
             raise InvalidInputError(
                 "all trusted samples are zero, and their cone holds nothing but zero; pass at least one trusted sample that is not zero."
             )
-        warn_of_samples(~self._filled, "left out of the trusted samples", stacklevel=4)
+        warn_of_samples(~self._filled, "left out of the trusted samples", self, stacklevel=5)
         U: Points = unit_rows(table.array)[0]
         return U if self._filled.all() else U[np.flatnonzero(self._filled)]
 
@@ -219,7 +234,7 @@ class ConeNovelty(SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[mi
         """New samples with unit length, in the trusted ones' kind of storage, and their lengths."""
         check_is_fitted(self, "n_trusted_")
         table = check_table(self, X, reset=False)
-        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", stacklevel=4)
+        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self, stacklevel=5)
         Y, lengths = unit_rows(table.array)
         return Y, lengths
 

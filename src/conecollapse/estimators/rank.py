@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import get_tags
 
-from conecollapse._checks import as_points, check_count
+from conecollapse._checks import as_points, check_callable, check_count
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
+from conecollapse._progress import showing, teller
+from conecollapse._threads import limit_threads
 from conecollapse._types import FloatArray, IntArray
-from conecollapse.estimators._input import generator, warn_of_empty
+from conecollapse.estimators._input import generator, named, warn_of_empty
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
 from conecollapse.factorization.counting import CLEAR, count_components
 from conecollapse.tables import Table, as_table, recognised
@@ -50,14 +53,17 @@ def select_rank(
     estimator: Any = None,
     n_runs: int = 10,
     random_state: Any = None,
+    verbose: bool | None = None,
+    callback: Callable[[int, int], object] | None = None,
+    n_jobs: int | None = None,
 ) -> RankSelection:
     """Choose ``n_components`` without labels.
 
-    Of a table in memory with more than 2000 samples, 2000 random ones are used.
+    Of a table with more than 2000 samples, 2000 random ones are used.
 
     Parameters
     ----------
-    X : (n_samples, n_features) array, sparse array or data frame
+    X : (n_samples, n_features) array, or anything that the estimators take
     candidates : iterable of int
         Ranks to try.
     method : {"stability", "consensus", "residual", "mixture"}
@@ -71,11 +77,18 @@ def select_rank(
           other's cone, by at least 0.12; the scores are these distances. ``reason`` also says what the singular values and an estimate
           of the noise suggest, and whether the three disagree.
     estimator : estimator, optional
-        Anything with ``n_components``, ``random_state``, ``fit_predict`` and ``reconstruction_err_``; by default `OrthogonalNMF` from
-        random starts, and `HierarchicalNMF` for "residual".
+        Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method ``fit_predict``, scikit-learn's for example; for
+        "residual" it needs ``reconstruction_err_``, too. By default `OrthogonalNMF` from random starts, and `HierarchicalNMF` for
+        "residual".
     n_runs : int
         Pairs of subsamples, restarts, or shuffles.
-    random_state : int, RandomState or None
+    random_state : int, Generator, RandomState or None
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook; True prints a line for each fit, False nothing.
+    callback : callable, optional
+        Called as ``callback(done, total)`` after each fit.
+    n_jobs : int, optional
+        Most threads to use; all by default.
 
     Returns
     -------
@@ -89,8 +102,6 @@ def select_rank(
     >>> select_rank(X, [2, 3, 4, 5], random_state=0).rank
     3
     """
-    known = recognised(X)
-    table = as_table(as_points(X if known is None else known.array, "X", needs="NMF needs X >= 0"))
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     if not isinstance(candidates, Iterable):
@@ -100,22 +111,25 @@ def select_rank(
         raise InvalidInputError("candidates is empty; name at least one rank.")
     if ranks[0] == 1 and method in ("stability", "consensus"):
         raise InvalidInputError(f"rank 1 puts all samples together, so {method} says nothing of it; start at 2.")
+    check_count(n_runs, "n_runs")
+    check_callable(callback, "callback")
+    rng = generator(random_state)
+    base = estimator if estimator is not None else _default(method)
+    table = _table(X)
     smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
     if ranks[-1] > smallest:
         raise InvalidInputError(f"candidate {ranks[-1]} exceeds the {smallest} samples that {method} works with; lower it.")
-    check_count(n_runs, "n_runs")
-    rng = generator(random_state)
-    base = estimator if estimator is not None else _default(method)
     if method == "residual" and get_tags(base).input_tags.pairwise:
         raise InvalidInputError("residual shuffles features, and a graph has none; use stability or consensus.")
-    warn_of_empty(table, "kept in place", base)
+    warn_of_empty(table, "kept in place", None)
     table = _enough(table, base, rng)
-    if method == "mixture":
-        return _mixture(table, ranks)
-    choose = {"stability": _stability, "consensus": _consensus, "residual": _residual}[method]
-    with warnings.catch_warnings():
+    with showing("select_rank", verbose), limit_threads(n_jobs), warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyDataWarning)  # said above, and subsamples have more of them
-        return choose(table, ranks, base, n_runs, rng)
+        if method == "mixture":
+            return _mixture(table, ranks)
+        choose, fits = {"stability": (_stability, 2), "consensus": (_consensus, 1), "residual": (_residual, 1)}[method]
+        total = len(ranks) * (fits * n_runs + (method == "residual"))
+        return choose(table, ranks, _Fits(base, method, total, callback), n_runs, rng)
 
 
 def _default(method: str) -> Any:
@@ -126,17 +140,71 @@ def _default(method: str) -> Any:
     return OrthogonalNMF(n_init=3)
 
 
-def _fitted(base: Any, r: int, seed: int, X: Table) -> Any:
-    model = clone(base).set_params(n_components=int(r), random_state=seed)
-    model.fit(X.array)
-    return model
+class _Fits:
+    """Fits of one estimator at several ranks, counted."""
+
+    def __init__(self, base: Any, method: str, total: int, callback: Callable[[int, int], object] | None) -> None:
+        self.base, self.total, self.callback = base, total, callback
+        known = base.get_params()
+        self.rank = next((name for name in ("n_components", "n_clusters") if name in known), "")
+        if not self.rank or not hasattr(base, "fit_predict"):
+            raise InvalidInputError(
+                f"{type(base).__name__} is no clusterer with a parameter n_components or n_clusters and a method fit_predict; pass one."
+            )
+        self.is_random = "random_state" in known
+        self.is_pairwise = bool(get_tags(base).input_tags.pairwise)
+        self.done, self.tell, self.method = 0, teller(), method
+        self._say()
+
+    def model(self, r: int, rng: np.random.Generator, X: Table) -> Any:
+        """Fitted to ``X`` at rank ``r``."""
+        model = self._of_rank(r, rng).fit(X.array)
+        self._say(done=1)
+        return model
+
+    def labels(self, r: int, rng: np.random.Generator, X: Table) -> IntArray:
+        """The clusters of ``X`` at rank ``r``."""
+        labels = np.asarray(self._of_rank(r, rng).fit_predict(X.array))
+        self._say(done=1)
+        return labels
+
+    def _of_rank(self, r: int, rng: np.random.Generator) -> Any:
+        seed = int(rng.integers(2**31 - 1))
+        return clone(self.base).set_params(**{self.rank: int(r)}, **({"random_state": seed} if self.is_random else {}))
+
+    def _say(self, done: int = 0) -> None:
+        self.done += done
+        if self.tell is not None:
+            self.tell(f"{self.method}, fits", self.done, self.total)
+        if self.callback is not None and self.done:
+            self.callback(self.done, self.total)
+
+
+def _table(X: Any) -> Table:
+    """The checked table; one that is not in memory is read in blocks when it is needed."""
+    values = named(X).X
+    known = recognised(values)
+    if known is not None and not known.in_memory:
+        return known.checked()
+    return as_table(as_points(values if known is None else known.array, "X", needs="NMF needs X >= 0"))
 
 
 def _enough(X: Table, base: Any, rng: np.random.Generator) -> Table:
-    """The table, or a random part of its samples."""
-    if X.shape[0] <= ENOUGH_SAMPLES or get_tags(base).input_tags.pairwise:
+    """The table, or a random part of its samples; in memory."""
+    if X.in_memory and (X.shape[0] <= ENOUGH_SAMPLES or get_tags(base).input_tags.pairwise):
         return X
-    return X.rows(np.sort(rng.permutation(X.shape[0])[:ENOUGH_SAMPLES]))
+    chosen = np.sort(rng.permutation(X.shape[0])[:ENOUGH_SAMPLES])
+    return X.rows(chosen) if X.in_memory else _gathered(X, chosen)
+
+
+def _gathered(X: Table, rows: IntArray) -> Table:
+    """These samples, in memory, of a table in blocks."""
+    found, first = [], 0
+    for part in X.in_parts():
+        last = first + part.shape[0]
+        found.append(part.array[rows[(rows >= first) & (rows < last)] - first])
+        first = last
+    return as_table(sp.csr_array(sp.vstack(found)) if X.is_sparse else np.vstack(found))
 
 
 def _mixture(X: Table, ranks: IntArray) -> RankSelection:
@@ -149,20 +217,16 @@ def _mixture(X: Table, ranks: IntArray) -> RankSelection:
     return RankSelection(counts.clearance, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason)
 
 
-def _seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**31 - 1))
-
-
-def _stability(X: Table, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+def _stability(X: Table, ranks: IntArray, fits: _Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
     n = X.shape[0]
     size = int(SHARE * n)
     agreement = np.empty((len(ranks), n_runs))
     for run in range(n_runs):
         a, b = (np.sort(rng.permutation(n)[:size]) for _ in range(2))
         shared, in_a, in_b = np.intersect1d(a, b, return_indices=True)
-        parts = [X.rows(rows).columns(rows) if get_tags(base).input_tags.pairwise else X.rows(rows) for rows in (a, b)]
+        parts = [X.rows(rows).columns(rows) if fits.is_pairwise else X.rows(rows) for rows in (a, b)]
         for k, r in enumerate(ranks):
-            first, second = (_fitted(base, r, _seed(rng), part).labels_ for part in parts)
+            first, second = (fits.labels(r, rng, part) for part in parts)
             agreement[k, run] = adjusted_rand_score(first[in_a], second[in_b]) if len(shared) else 0.0
     scores = agreement.mean(axis=1)
     spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
@@ -171,14 +235,14 @@ def _stability(X: Table, ranks: IntArray, base: Any, n_runs: int, rng: np.random
     return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason)
 
 
-def _consensus(X: Table, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
+def _consensus(X: Table, ranks: IntArray, fits: _Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
     n = X.shape[0]
     kept = np.sort(rng.permutation(n)[:MOST_SAMPLES])
     scores = np.empty(len(ranks))
     for k, r in enumerate(ranks):
         together = np.zeros((len(kept), len(kept)))
         for _ in range(n_runs):
-            labels = _fitted(base, r, _seed(rng), X).labels_[kept]
+            labels = fits.labels(r, rng, X)[kept]
             together += labels[:, None] == labels
         scores[k] = cophenetic_correlation(together / n_runs)
     high = np.flatnonzero(scores >= scores.max() - PLATEAU)
@@ -198,12 +262,12 @@ def cophenetic_correlation(consensus: FloatArray) -> float:
     return float(np.corrcoef(distance, tree)[0, 1])
 
 
-def _residual(X: Table, ranks: IntArray, base: Any, n_runs: int, rng: np.random.Generator) -> RankSelection:
-    errors = np.array([_relative_error(_fitted(base, r, _seed(rng), X), X) for r in ranks])
+def _residual(X: Table, ranks: IntArray, fits: _Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
+    errors = np.array([_relative_error(fits.model(r, rng, X), X) for r in ranks])
     shuffled = np.empty((n_runs, len(ranks)))
     for run in range(n_runs):
         Y = X.shuffled(rng)
-        shuffled[run] = [_relative_error(_fitted(base, r, _seed(rng), Y), Y) for r in ranks]
+        shuffled[run] = [_relative_error(fits.model(r, rng, Y), Y) for r in ranks]
     reference = shuffled.mean(axis=0)
     gains, noise = errors[:-1] - errors[1:], reference[:-1] - reference[1:]
     better = np.flatnonzero(gains > noise)

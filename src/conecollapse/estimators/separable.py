@@ -12,6 +12,7 @@ from conecollapse._linalg import as_dense, dense_rows
 from conecollapse._types import FloatArray, Points
 from conecollapse.estimators._input import generator
 from conecollapse.estimators._mixture import MixtureNMF
+from conecollapse.estimators._running import running
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.separable import select
 from conecollapse.geometry.chosen import chosen_cone
@@ -45,8 +46,14 @@ class SeparableNMF(MixtureNMF):
     sum_to_one : bool
         Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
         The brightness of a sample is then no part of its abundances.
-    random_state : int, RandomState or None
+    random_state : int, Generator, RandomState or None
         Random seed of ``method="vca"``.
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook; True prints a line for each stage, False nothing.
+    callback : callable, optional
+        Called as ``callback(stage, done, total)`` at each stage.
+    n_jobs : int, optional
+        Most threads to use; all by default.
 
     Attributes
     ----------
@@ -86,21 +93,28 @@ class SeparableNMF(MixtureNMF):
     points: str = "samples"
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any = None) -> SeparableNMF:  # noqa: ARG002
-        """Choose the components among the samples (or features) of ``X`` (n_samples, n_features)."""
+    @running
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> SeparableNMF:  # noqa: ARG002
+        """Choose the components among the samples (or features) of ``X`` (n_samples, n_features).
+
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        """
         if self.points not in ("samples", "features"):
             raise InvalidInputError(f"points must be samples or features; got {self.points!r}.")
-        table, empty = self._prepared(X)
+        table, empty = self._prepared(X, feature_names, layer)
         points = self._cone_points(table)
         filled = ~empty if self.points == "samples" else table.filled_columns
+        self._tell("outliers", 0, 3)
         self.outliers_ = self._left_out(points, filled)
         places = np.flatnonzero(~self.outliers_)
         usable = points[places]
+        self._tell("choosing points", 1, 3)
         chosen = select(usable, self.n_components, self.method, self.scaling, generator(self.random_state))
         self.method_, self.scaling_ = chosen.method, chosen.scaling
         indices = places[chosen.indices]
         rays = dense_rows(points, indices).astype(np.float64)
         H = rays if self.points == "samples" else self._weights(points, rays)
+        self._tell("abundances", 2, 3)
         order = self._set_factors(table, H, empty)
         self.ray_indices_ = indices[order]
         self.cone_ = chosen_cone(points, self.ray_indices_)

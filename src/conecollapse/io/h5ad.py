@@ -35,13 +35,36 @@ def read_h5ad(path: Path) -> Matrix:
     return from_anndata(data, path.name)
 
 
-def from_anndata(data: Any, source: str = "the AnnData object") -> Matrix:
-    """The table of an AnnData object."""
-    if data.X is None:
-        raise InvalidInputError(f"{source} has no X; put the table of counts there.")
-    values = data.X[:] if type(data.X).__module__.startswith("anndata") else data.X  # a view of a file or of another object
+def from_anndata(data: Any, source: str = "the AnnData object", layer: str | None = None) -> Matrix:
+    """The table of an AnnData object, or one of its layers."""
     rows, columns = as_names(data.obs_names, "samples (obs)"), as_names(data.var_names, "features (var)")
-    return Matrix(values, rows, columns, features_in="columns", because="AnnData holds samples (obs) in rows")
+    return Matrix(in_memory(data, layer, source), rows, columns, features_in="columns", because="AnnData holds samples (obs) in rows")
+
+
+def is_anndata(data: Any) -> bool:
+    """Whether this is an AnnData object; anndata is not imported for it."""
+    return type(data).__module__.partition(".")[0] == "anndata" and hasattr(data, "obs_names")
+
+
+def stored_at(data: Any) -> Path | None:
+    """The file that holds the tables of a backed AnnData object; None if they are in memory, or if it is a part of another object."""
+    return Path(data.filename) if getattr(data, "isbacked", False) and not data.is_view else None
+
+
+def in_memory(data: Any, layer: str | None = None, source: str = "the AnnData object") -> Any:
+    """``X`` of an AnnData object, or one of its layers, as an array or a sparse array."""
+    if layer is not None and layer not in data.layers:
+        raise no_layer(layer, list(data.layers), source)
+    values = data.X if layer is None else data.layers[layer]
+    if values is None:
+        raise InvalidInputError(f"{source} has no X; put the table of counts there, or name one of its layers with layer=....")
+    return values[:] if type(values).__module__.startswith("anndata") else values  # a view of a file or of another object
+
+
+def no_layer(layer: str, there: list[str], source: str) -> InvalidInputError:
+    """The error for a layer that is not there."""
+    known = f"it has {', '.join(map(repr, there))}" if there else "it has none, only X"
+    return InvalidInputError(f"{source} has no layer {layer!r}; {known}.")
 
 
 def _check_size(path: Path) -> None:

@@ -34,7 +34,7 @@ def read_mtx(path: Path) -> Matrix:
     _check_size(path)
     with io.TextIOWrapper(opened(path), encoding="latin-1") as file:  # type: ignore[arg-type]  # comments may hold any bytes
         values = _parse(file, path)
-    rows, columns = (_beside(path, (f"{stem(path)}.{end}.txt",), size) for end, size in zip(("rows", "cols"), values.shape, strict=True))
+    rows, columns = (names_beside(path, axis, size) for axis, size in enumerate(values.shape))
     if rows is not None or columns is not None:
         return Matrix(values, rows, columns)
     features, samples = (_beside(path, files, size) for files, size in ((FEATURE_FILES, values.shape[0]), (SAMPLE_FILES, values.shape[1])))
@@ -42,6 +42,11 @@ def read_mtx(path: Path) -> Matrix:
         return Matrix(values)
     reason = "features.tsv and barcodes.tsv beside the file name its rows and columns"
     return Matrix(values, features, samples, features_in="rows", because=reason)
+
+
+def names_beside(path: Path, axis: int, size: int) -> AnyArray | None:
+    """The names in ``NAME.rows.txt`` (``axis=0``) or ``NAME.cols.txt``; None if there is no such file."""
+    return _beside(path, (f"{stem(path)}.{('rows', 'cols')[axis]}.txt",), size)
 
 
 def _check_size(path: Path) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import IntArray, Points
+from conecollapse._types import AnyArray, IntArray, Points
 from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
 from conecollapse.tables.sources import Source
 from conecollapse.tables.survey import Survey, survey_block
@@ -24,6 +24,8 @@ class FileTable(BlockedTable):
     """A table that is read from its source, a block at a time, whenever a product needs it."""
 
     kind = "an opened file, read in blocks"
+    feature_names: AnyArray | None = None
+    sample_names: AnyArray | None = None
 
     def __init__(self, source: Source, axis: int = 0, block_size: int | None = None) -> None:
         n, m = source.shape

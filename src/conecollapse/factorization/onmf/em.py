@@ -99,7 +99,7 @@ class Clusters:
 
     def _run(self, run: Trace[_State], r: int, limit: int) -> Trace[_State]:
         """The run with up to ``limit`` steps in all."""
-        if run.converged:
+        if run.converged or run.stopped:
             return run
         stopping: Stopping = {**self.stopping, "max_iter": min(limit, self.max_iter)}
         return iterate(

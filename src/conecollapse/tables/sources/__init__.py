@@ -8,7 +8,7 @@ from conecollapse.tables.sources.arrays import ArraySource, NpySource, Source
 from conecollapse.tables.sources.h5ad import H5adSource
 from conecollapse.tables.sources.mtx import MtxSource
 
-__all__ = ["READERS", "ArraySource", "Source"]
+__all__ = ["READERS", "ArraySource", "H5adSource", "MtxSource", "Source"]
 
 READERS: dict[str, Any] = {
     ".npy": NpySource,

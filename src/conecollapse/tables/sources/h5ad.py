@@ -1,4 +1,4 @@
-"""AnnData ``.h5ad`` files, read with h5py where they lie: a dense ``X``, or a compressed one by rows or columns."""
+"""AnnData ``.h5ad`` files, read with h5py where they lie: ``X`` or a layer, dense, or compressed by rows or columns; and its names."""
 
 from __future__ import annotations
 
@@ -29,32 +29,48 @@ class _Promise(NamedTuple):
 
 
 class H5adSource:
-    """The table ``X`` (cells, genes) of a ``.h5ad`` file."""
+    """The table ``X`` (cells, genes) of a ``.h5ad`` file, or one of its layers."""
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], layer: str | None = None) -> None:
         self.file = WatchedFile(path)
+        self.group = "X" if layer is None else f"layers/{layer}"
         self.spill: Spill | None = None
         X = self._look()
         if X.encoding is None:
             self.is_sparse, self.shape, self.dtype, self.entries = False, X.shape, X.dtype, math.prod(X.shape)
         else:
             if X.encoding not in ENCODINGS:
-                raise InvalidInputError(f"X in {str(path)!r} is encoded as {X.encoding!r}; expected an array, csr_matrix or csc_matrix.")
+                raise InvalidInputError(
+                    f"{self.group} in {str(path)!r} is encoded as {X.encoding!r}; expected an array, csr_matrix or csc_matrix."
+                )
             self.is_sparse, self.shape, self.dtype, self.entries = True, X.shape, X.dtype, X.stored[0]
             self.lines_are = ENCODINGS[X.encoding]
             check_extent(*self.shape, self.file.path)
             self.indptr = self._pointers()
             self._check_lines(*X.stored)
         if self.dtype.kind not in "fiub":
-            raise InvalidInputError(f"X in {str(path)!r} holds {self.dtype} values, not real numbers.")
+            raise InvalidInputError(f"{self.group} in {str(path)!r} holds {self.dtype} values, not real numbers.")
+
+    def names(self, axis: int) -> list[str] | None:
+        """Names of the cells (``axis=0``) or genes; None if the file has none, or not one for each."""
+        with self._open("at its beginning") as file:
+            try:
+                frame = file["obs" if axis == 0 else "var"]
+                column = frame[str(frame.attrs["_index"])]
+                found = [str(name) for name in column.asstr()[:]] if column.shape == (self.shape[axis],) else None
+            except H5PY_RAISES:  # another layout of names does no harm to the table
+                return None
+        return found
 
     def _look(self) -> _Promise:
         """What the file says of X."""
         with self._open("at its beginning") as file:
-            if "X" not in file:
-                raise InvalidInputError(f"{str(self.file.path)!r} has no table X.")
+            if self.group not in file:
+                there = [str(name) for name in file.get("layers", ())]
+                known = f"; its layers are {', '.join(map(repr, there))}" if there else ""
+                raise InvalidInputError(f"{str(self.file.path)!r} has no table {self.group}{known}.")
             try:
-                X = file["X"]
+                X = file[self.group]
                 if hasattr(X, "dtype"):
                     n, m = (int(size) for size in X.shape)
                     return _Promise(None, (n, m), X.dtype, ())
@@ -68,7 +84,7 @@ class H5adSource:
         """Where the lines of a sparse X begin; none if they are not as many as the shape promises, for which there is room."""
         with self._open("at its beginning") as file:
             try:
-                pointers = file["X/indptr"]
+                pointers = file[f"{self.group}/indptr"]
                 found = pointers[:] if len(pointers) == self.shape[self.lines_are] + 1 else ()
             except H5PY_RAISES as error:
                 raise unreadable(self.file.path, error) from error
@@ -78,7 +94,7 @@ class H5adSource:
         where = f"at {('row', 'column')[axis]} {start}"
         if not self.is_sparse:
             places = (slice(start, stop), slice(None)) if axis == 0 else (slice(None), slice(start, stop))
-            return self._part("X", places, where)
+            return self._part(self.group, places, where)
         if axis == self.lines_are:
             return self._lines(start, stop, where)
         if self.spill is None:  # across the order of the file: sort it into blocks once
@@ -88,12 +104,12 @@ class H5adSource:
 
     def _lines(self, start: int, stop: int, where: str) -> Any:
         low, high = self.indptr[start], self.indptr[stop]
-        data, indices = (self._part(name, slice(low, high), where) for name in ("X/data", "X/indices"))
+        data, indices = (self._part(name, slice(low, high), where) for name in (f"{self.group}/data", f"{self.group}/indices"))
         across = self.shape[1 - self.lines_are]
         if len(indices) and not 0 <= indices.min() <= indices.max() < across:  # SciPy would write outside its arrays
             wrong = int(indices[(indices < 0) | (indices >= across)][0])
             raise InvalidInputError(
-                f"X in {str(self.file.path)!r} has the index {wrong} {where}, outside 0 to {across - 1}; it is damaged."
+                f"{self.group} in {str(self.file.path)!r} has the index {wrong} {where}, outside 0 to {across - 1}; it is damaged."
             )
         parts = (data, indices, self.indptr[start : stop + 1] - low)
         if self.lines_are == 0:
@@ -117,7 +133,9 @@ class H5adSource:
             or (steps < 0).any()
             or {int(self.indptr[-1])} != set(stored)
         ):
-            raise InvalidInputError(f"X in {str(self.file.path)!r} has pointers that do not fit its shape and entries; it is damaged.")
+            raise InvalidInputError(
+                f"{self.group} in {str(self.file.path)!r} has pointers that do not fit its shape and entries; it is damaged."
+            )
 
     def _all_entries(self) -> Iterator[Entries]:
         for start, stop in pieces_of_lines(self.indptr):
