@@ -26,6 +26,7 @@ from conecollapse.estimators._input import (
     check_table,
     generator,
     in_dtype,
+    refuse_weights,
     safe_unit,
     taken,
     warn_of_empty,
@@ -33,11 +34,11 @@ from conecollapse.estimators._input import (
 )
 from conecollapse.estimators._running import Iterating, running
 from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
 from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.rows import solve
 from conecollapse.tables import Equations, Table
 
 EMPTY_SAMPLES = f"kept in place, with zero encodings and the label {NO_CLUSTER}, which means no cluster"
@@ -116,12 +117,16 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
     _encodings_scale = False  # whether W scales with the data, rather than H
 
     @running
-    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> Any:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None, **weights: Any) -> Any:  # noqa: ARG002
         """Factorize ``X`` (n_samples, n_features).
 
         ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        `HierarchicalNMF`, `AlternatingNMF`, `MultiplicativeNMF` and `SparseNMF` take weights of entries and samples; others refuse them.
         """
-        X = check_table(self, taken(self, X, feature_names, layer), reset=True)
+        refuse_weights(self, weights)
+        return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
+
+    def _fit(self, X: Table) -> Any:
         empty = warn_of_empty(X, EMPTY_SAMPLES, self)
         affinity = resolve(self.affinity)
         self._joins_neighbours = self._compares_samples or (affinity is not None and affinity.is_graph)
@@ -133,7 +138,7 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
         working = X.divided(self._unit)
         check_range(X, working, self._unit)
         self._on_graph = np.flatnonzero(~empty) if self._joins_neighbours else None
-        samples = working.rows(self._on_graph) if self._joins_neighbours and empty.any() else working
+        samples = working.rows(self._on_graph) if self._on_graph is not None and empty.any() else working
         source = Source(samples) if affinity is None else affinity.source(samples, self.n_components)
         assert source.table is not None
         result = self._factorize(source.table, generator(self.random_state))
@@ -154,8 +159,7 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
         members = np.zeros((table.shape[0], r))
         rows = np.flatnonzero(self.labels_ != NO_CLUSTER)
         members[rows, self.labels_[rows]] = 1.0
-        means = (table.T @ members).T / np.maximum(cluster_sizes(self.labels_, r), 1)[:, None]
-        return in_dtype(np.asarray(means) * self._unit, self._dtype)
+        return in_dtype(table.group_means(members) * self._unit, self._dtype)
 
     def top_features(self, n_features: int = 10, names: Any = None) -> list[list[TopFeature]]:
         """For each cluster the features that distinguish it: column, name, and mean inside it minus the largest mean elsewhere.
@@ -194,7 +198,9 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
     def transform(self, X: Any) -> AnyArray:
         """Encodings of samples, known or new: the non-negative least-squares solution over the components."""
         check_is_fitted(self)
-        X = check_table(self, X, reset=False)
+        return self._transformed(check_table(self, X, reset=False))
+
+    def _transformed(self, X: Table) -> AnyArray:
         codes = self._encodings(X)[0]
         return in_dtype(codes * self._unit if self._encodings_scale else codes, X.dtype)
 
@@ -202,7 +208,9 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
     def predict(self, X: Any) -> IntArray:
         """The component with the largest weighted encoding of each sample; -1 for a sample without any, such as one of zeros."""
         check_is_fitted(self)
-        table = check_table(self, X, reset=False)
+        return self._predicted(check_table(self, X, reset=False))
+
+    def _predicted(self, table: Table) -> IntArray:
         codes, empty = self._encodings(table)
         warn_of_samples(empty, EMPTY_SAMPLES, self)
         labels: IntArray = table.wrap(self._labels(codes, self.label_weights_))
@@ -221,12 +229,15 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
         check_is_fitted(self)
-        working = self._working(check_table(self, X, reset=False))[0]
+        return self._scored(check_table(self, X, reset=False))
+
+    def _scored(self, X: Table) -> float:
+        working = self._working(X)[0]
         if working is None:
             return 1.0
         rows = self._source.place(working)
         equations, norm2 = rows.row_equations(self._H), rows.squared_norm
-        return 1.0 - equations.error(norm2, solve_rows(equations.G, equations.C)) / norm2 if norm2 > 0 else 1.0
+        return 1.0 - equations.error(norm2, solve(equations)) / norm2 if norm2 > 0 else 1.0
 
     def _working(self, X: Table) -> tuple[Table | None, BoolArray]:
         """Checked samples in the unit of `fit`, and which of them are not all zero: on a graph only these, None if there are none."""
@@ -269,21 +280,30 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
         """The codes from their normal equations; the sets of positive entries of ``start`` are tried first."""
-        return solve_rows(equations.G, equations.C, start)
+        return solve(equations, start)
 
     def _numbered(self, result: Factorization, table: Table) -> Factorization:
         """The factors with W as `transform` has it, and components numbered by the sizes of their clusters."""
         self._H = result.H
-        if self._embedding_encodes and not self._is_orthogonal:
-            equations = table.row_equations(result.H)
-            W = self._codes(equations, result.W > 0)
-            result = replace(result, W=W, error=equations.error(table.squared_norm, W))
+        result = self._encoded(result, table)
         weights = self._label_weights()
-        order = largest_first(self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H))
+        order = self._order(self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H))
         self._H = result.H[order]
         self.label_weights_ = weights[order]
         self._renumber(order)
         return replace(result, W=np.ascontiguousarray(result.W[:, order]), H=self._H)
+
+    def _encoded(self, result: Factorization, table: Table) -> Factorization:
+        """The factors with W as `transform` has it, where that is an encoding."""
+        if not self._embedding_encodes or self._is_orthogonal:
+            return result
+        equations = table.row_equations(result.H)
+        W = self._codes(equations, result.W)
+        return replace(result, W=W, error=equations.error(table.squared_norm, W))
+
+    def _order(self, labels: IntArray, masses: AnyArray) -> IntArray:
+        """The components by the numbers of their samples, largest first."""
+        return largest_first(labels, masses)
 
     def _renumber(self, order: IntArray) -> None:
         """Further factors of a method in this order of components."""
@@ -304,7 +324,7 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
         self.status_ = result.status
         error = float(np.sqrt(result.error))
         self.reconstruction_err_ = error * float(unit)
-        self.relative_err_ = error / np.sqrt(source.table.squared_norm)
+        self.relative_err_ = error / np.sqrt(source.table.squared_norm if result.norm2 is None else result.norm2)
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
         if not result.converged and self.tol > 0:

@@ -12,15 +12,15 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, unit_rows
 from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.affinity import Source
-from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
-from conecollapse.estimators._input import check_table, in_dtype, safe_unit, warn_of_samples
+from conecollapse.estimators._input import in_dtype, safe_unit, warn_of_samples
+from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.factorization.refit import SELECTIONS, refit
 from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
-from conecollapse.tables import as_table
+from conecollapse.tables import Table, as_table
 
 
-class CatalogueNMF(BaseNMF):
+class CatalogueNMF(WeightedNMF):
     """What a factorization by plain least squares, or by the divergence, can do with components that it did not find itself."""
 
     @classmethod
@@ -68,13 +68,22 @@ class CatalogueNMF(BaseNMF):
         return model
 
     def transform(
-        self, X: Any, *, l1: float = 0.0, at_most: int | None = None, selection: str = "forward", least_gain: float = 0.0
+        self,
+        X: Any,
+        *,
+        weights: Any = None,
+        l1: float = 0.0,
+        at_most: int | None = None,
+        selection: str = "forward",
+        least_gain: float = 0.0,
     ) -> AnyArray:
         """Encodings of samples, known or new: the non-negative least-squares solution over the components; if asked for, over few of them.
 
         Parameters
         ----------
         X : (n_samples, n_features) array, sparse array or data frame
+        weights : (n_samples, n_features) array or sparse array, optional
+            How much each entry counts, as in `fit`. Missing entries and weights cannot be combined with the choice of few components.
         l1 : float
             Price of a component, at least 0 and below 1: the sum of the encoding, each entry times the length of its component, is added
             to half the squared error, times ``l1`` times the smallest price at which nothing would be left of the sample. It shrinks all
@@ -100,9 +109,9 @@ class CatalogueNMF(BaseNMF):
             raise InvalidInputError(f"selection must be one of {', '.join(SELECTIONS)}; got {selection!r}.")
         most = None if at_most is None else check_count(at_most, "at_most")
         if not l1 and most is None and not least_gain:
-            return super().transform(X)
+            return super().transform(X, weights=weights)
         self._check_squares("l1, at_most and least_gain are")
-        table = check_table(self, X, reset=False)
+        table = self._complete_table(X, weights)
         working = self._working(table)[0]
         if working is None:
             return np.zeros((table.shape[0], len(self._H)), table.dtype)
@@ -148,10 +157,16 @@ class CatalogueNMF(BaseNMF):
         check_is_fitted(self)
         if self._source.is_graph:
             raise InvalidInputError("the components of a graph are over samples, and samples have no distance from their cone.")
-        table = check_table(self, X, reset=False)
+        table = self._complete_table(X)
         warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self, stacklevel=4)
         Y, lengths = unit_rows(table.array)
         return unit_rows(self._H)[0], Y, lengths
+
+    def _complete_table(self, X: Any, weights: Any = None) -> Table:
+        table = self._table(X, weights, reset=False)
+        if not table.is_complete:
+            raise InvalidInputError("this needs every entry of X, without weights; call `impute` first, or drop samples and features.")
+        return table
 
     def _check_squares(self, what: str) -> None:
         check_is_fitted(self)

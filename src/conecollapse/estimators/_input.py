@@ -7,12 +7,13 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from conecollapse._checks import as_points
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
-from conecollapse._types import AnyArray, BoolArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 from conecollapse.blocks import open_table
 from conecollapse.io import TableFile
 from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
@@ -59,23 +60,70 @@ def taken(estimator: Any, X: Any, feature_names: Any, layer: str | None) -> Name
     return named(X, feature_names, layer)
 
 
+WITH_WEIGHTS = "HierarchicalNMF, AlternatingNMF, MultiplicativeNMF and SparseNMF"
+
+
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
     """``X`` as a table of float64 or float32, finite and non-negative, in scikit-learn's manner, with its names noted or compared."""
+    found = check_input(estimator, X, reset=reset)
+    if isinstance(found, Table):
+        return found
+    missing = first_missing(found)
+    if missing is not None:
+        row, column = missing
+        raise InvalidInputError(
+            f"X has NaN at row {row}, column {column}; {type(estimator).__name__} cannot use missing values. {WITH_WEIGHTS} can, and "
+            "their `impute` fills them in."
+        )
+    return as_table(non_negative(estimator, found))
+
+
+def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
+    """``X`` with its names noted or compared: a checked table if it is not in memory, else a dense array or a CSR array of float64 or
+    float32, in which NaN may stand for missing entries.
+    """
     X, names, _ = named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None)
     table = recognised(X)
     if table is not None and not table.in_memory:
         return _checked(estimator, table.checked(), reset, names)
     X = X if table is None else table.array
     _check_unique_columns(X)
+    if np.ma.isMaskedArray(X):
+        X = np.ma.filled(X.astype(np.float64 if X.dtype.kind != "f" else X.dtype), np.nan)
     with without_question_of_names(estimator, X, reset=reset):
-        X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, ensure_all_finite="allow-nan")
     _check_names(estimator, names, reset)
+    return X
+
+
+def non_negative(estimator: Any, X: Points) -> Points:
+    """``X``, after a refusal of negative and infinite entries."""
     try:
-        return as_table(as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip"))
+        return as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip")
     except InvalidInputError as error:
         if "negative" not in str(error):
             raise
         raise InvalidInputError(f"Negative values in data: {error}") from None
+
+
+def first_missing(X: Points) -> tuple[int, int] | None:
+    """Row and column of the first NaN; None if there is none."""
+    data = X.data if sp.issparse(X) else X
+    if not data.size or not np.isnan(data.min()):  # NaN spreads through the minimum
+        return None
+    at = int(np.argmax(np.isnan(data)))
+    if sp.issparse(X):
+        return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+    return at // X.shape[1], at % X.shape[1]
+
+
+def refuse_weights(estimator: Any, given: dict[str, Any]) -> None:
+    """Refuse keywords of `fit` that only some factorizations have."""
+    for name, value in given.items():
+        if name not in ("weights", "sample_weight"):
+            raise TypeError(f"{type(estimator).__name__}.fit() got an unexpected keyword argument {name!r}")
+        if value is not None:
+            raise InvalidInputError(f"{type(estimator).__name__} does not take {name}; {WITH_WEIGHTS} do.")
 
 
 def without_question_of_names(estimator: Any, X: Any, *, reset: bool) -> Any:

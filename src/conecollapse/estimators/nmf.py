@@ -15,7 +15,8 @@ from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray
 from conecollapse.estimators._base import BaseNMF, one_cluster_codes
 from conecollapse.estimators._catalogue import CatalogueNMF
-from conecollapse.factorization.anls import anls, solve_rows
+from conecollapse.estimators._weighted import WeightedNMF
+from conecollapse.factorization.anls import anls
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.hals import hals
 from conecollapse.factorization.kl import encode_divergence, kl
@@ -23,6 +24,7 @@ from conecollapse.factorization.mu import LOSSES, mu
 from conecollapse.factorization.onmf import SOLVERS, prepared
 from conecollapse.factorization.onmf.multiplicative import RULES
 from conecollapse.factorization.pnmf import pnmf
+from conecollapse.factorization.rows import solve
 from conecollapse.tables import Equations, Table
 
 Method = Callable[[Table, AnyArray, AnyArray], Factorization]
@@ -58,11 +60,17 @@ class MultiplicativeNMF(CatalogueNMF):
     def _method(self, table: Table) -> Method:  # noqa: ARG002
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+        if self.loss != "frobenius" and self.robust is not None:
+            raise InvalidInputError("robust compares squared residuals with uncertainties; use the Frobenius loss.")
         return partial(mu if self.loss == "frobenius" else kl, **self._stopping())
 
     @property
     def _embedding_encodes(self) -> bool:
         return self.loss == "frobenius"
+
+    @property
+    def _sample_power(self) -> float:  # type: ignore[override]
+        return 0.5 if self.loss == "frobenius" else 1.0
 
     def _encode(self, rows: Table) -> AnyArray:
         return encode_divergence(rows, self._H) if self.loss == "kullback-leibler" else super()._encode(rows)
@@ -108,7 +116,7 @@ class HierarchicalNMF(CatalogueNMF):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SparseNMF(BaseNMF):
+class SparseNMF(WeightedNMF):
     r"""Sparse NMF (Kim & Park 2007): each sample is encoded by few components.
 
     .. math:: \min_{W, H \ge 0} \|X - W H\|^2 + \eta \|H\|^2 + \alpha \sum_i \|w_i\|_1^2
@@ -150,7 +158,7 @@ class SparseNMF(BaseNMF):
         return partial(anls, alpha=alpha, eta=eta, **self._stopping())
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
-        return solve_rows(equations.G + self.alpha, equations.C, start)
+        return solve(equations.plus(self.alpha), start)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

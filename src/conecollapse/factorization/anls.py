@@ -23,6 +23,8 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._nnls.gram import solve_gram
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.factorization.held import Held
+from conecollapse.factorization.rows import solve
 from conecollapse.tables import Equations, Table, as_table
 
 
@@ -41,6 +43,7 @@ def anls(
     *,
     alpha: float = 0.0,
     eta: float = 0.0,
+    held: Held | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start H by exact alternating solves; ``alpha`` and ``eta`` are the penalties of sparse NMF.
@@ -49,14 +52,14 @@ def anls(
     """
     X = as_table(X)
     norm2 = X.squared_norm
-    W, H = _balanced(W, H, alpha, eta)
+    if held is None:
+        W, H = _balanced(W, H, alpha, eta)
     ridge = eta * np.eye(W.shape[1])
 
     def step(s: _State) -> _State:
-        of_rows = X.row_equations(s.H)
-        W = solve_rows(of_rows.G + alpha, of_rows.C, s.W > 0)
+        W = solve(X.row_equations(s.H).plus(alpha), s.W)
         of_columns = X.column_equations(W)
-        H = solve_rows(of_columns.G + ridge, of_columns.C, s.H.T > 0).T
+        H = solve(of_columns.plus(ridge), s.H.T, held).T
         return measure(W, H, of_columns)
 
     def measure(W: AnyArray, H: AnyArray, of_columns: Equations) -> _State:

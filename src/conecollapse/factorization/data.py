@@ -26,6 +26,7 @@ class Factorization:
     status: str
     scale: float  # what the objective is a share of: |X|^2, or the sum of X for the divergence
     error: float  # |X - W H|^2, which is the objective unless that is a divergence or has penalties
+    norm2: float | None = None  # what the error is a share of, where that is not |X|^2 of the table
 
     @property
     def n_iter(self) -> int:

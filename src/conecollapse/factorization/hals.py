@@ -28,6 +28,8 @@ from conecollapse._linalg import row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.factorization.held import Held
+from conecollapse.factorization.rows import sweep_rows
 from conecollapse.tables import Equations, Table, as_table
 
 LEAST_SWEEPS, MOST_SWEEPS = 4, 8  # few coordinates of a sparse factor move, so that four sweeps cost little more than one
@@ -53,6 +55,7 @@ def hals(
     *,
     sweeps: int | None = None,
     extrapolate: bool = True,
+    held: Held | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by accelerated HALS; ``sweeps=1, extrapolate=False`` is plain coordinate descent."""
@@ -66,7 +69,7 @@ def hals(
         if beta:
             W = _ahead(W, s.W, beta)
         of_columns = X.column_equations(W)
-        new = sweep(Ht, of_columns, sweeps_H)
+        new = sweep(Ht, of_columns, sweeps_H, held)
         objective = of_columns.error(norm2, new)
         return _State(W, new, _ahead(new, s.Ht, beta) if beta else new, beta, s.beta_most, objective)
 
@@ -85,7 +88,9 @@ def hals(
     objective = X.row_equations(Ht.T).error(norm2, W)
     start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
     trace = iterate(step, start, rounding=rounding, stage="HALS", **stopping)
-    W, Ht = _balanced(trace.state.W, trace.state.Ht)
+    W, Ht = trace.state.W, trace.state.Ht
+    if held is None:
+        W, Ht = _balanced(W, Ht)
     return Factorization.of(W, np.ascontiguousarray(Ht.T), trace.state.objective, trace, norm2)
 
 
@@ -115,20 +120,29 @@ def _ahead(new: AnyArray, old: AnyArray, beta: float) -> AnyArray:
     return np.maximum(out, 0, out=out)
 
 
-def sweep(W: AnyArray, equations: Equations, sweeps: int) -> AnyArray:
-    """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries.
+def sweep(W: AnyArray, equations: Equations, sweeps: int, held: Held | None = None) -> AnyArray:
+    """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries."""
+    out = np.array(W, order="C")
+    for part in equations.parts():
+        if len(part.G) > 1 or held is not None:
+            sweep_rows(out, part, sweeps, held)
+        else:
+            _sweep_alike(out[part.rows], part.G[0], part.C, sweeps)
+    return out
+
+
+def _sweep_alike(out: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> None:
+    """Sweeps in place where all rows share G.
 
     A row of gradients ``c - w G`` goes along with each row of W; a coordinate that does not move costs nothing.
     """
-    out = np.array(W, order="C")
-    gradient = np.ascontiguousarray(equations.C) - out @ equations.G
-    G = np.ascontiguousarray(equations.G)
+    gradient = np.ascontiguousarray(C) - out @ G
+    G = np.ascontiguousarray(G)
 
     def work(start: int, stop: int) -> None:
         _sweep_rows(out, G, gradient, sweeps, start, stop)
 
     for_ranges(work, len(out), smallest=max(1, 2**16 // (1 + G.size)))
-    return out
 
 
 def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, IntArray
+from conecollapse.factorization.rows import solve
 from conecollapse.tables import DenseTable, Table, as_table
 
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
@@ -29,7 +30,7 @@ FILL = 0.01  # NNDSVDar fills zeros with random numbers up to this share of the 
 def initialize(X: Table, n_components: int, init: Any, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
     """A start (W, H) in the precision of X.
 
-    ``init`` is one of `INITS`, a pair of arrays (W, H), or an array of ``n_samples`` cluster labels.
+    ``init`` is one of `INITS`, a pair of arrays (W, H), the array H alone, or an array of ``n_samples`` cluster labels.
     """
     X = as_table(X)
     n, m = X.shape
@@ -38,15 +39,16 @@ def initialize(X: Table, n_components: int, init: Any, rng: np.random.Generator)
     if init == "random":
         W, H = _random(X, n_components, rng)
     elif init == "spectral":
+        X = X.completed()
         return from_labels(X, kmeans_labels(spectral_embedding(X, n_components, rng), n_components, rng), n_components)
     elif init in INITS:
         if n_components > min(n, m):
             raise InvalidInputError(
                 f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(n, m)}; got {n_components}. Use init='random'."
             )
-        W, H = _nndsvd(X, n_components, init, rng)
+        W, H = _nndsvd(X.completed(), n_components, init, rng)
     else:
-        raise InvalidInputError(f"init must be one of {', '.join(INITS)}, a pair (W, H) or an array of labels; got {init!r}.")
+        raise InvalidInputError(f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone or an array of labels; got {init!r}.")
     return W.astype(X.dtype, copy=False), H.astype(X.dtype, copy=False)
 
 
@@ -164,7 +166,24 @@ def is_pair(init: Any) -> bool:
     return isinstance(init, tuple | list) and len(init) == 2 and all(len(getattr(part, "shape", np.shape(part))) == 2 for part in init)
 
 
+def is_components(init: Any) -> bool:
+    """Whether ``init`` is one matrix: the components alone."""
+    return not isinstance(init, str | tuple | list) and len(getattr(init, "shape", ())) == 2
+
+
+def _with_codes(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
+    """The start of components H alone: with the least-squares encodings over them, which are not let fall to zero."""
+    H = as_points(init, "init", needs="a factor must be >= 0")
+    if H.shape != (r, X.shape[1]):
+        raise InvalidInputError(f"init has shape {H.shape}; as components alone it must have {(r, X.shape[1])}.")
+    H = np.array(as_dense(H), X.dtype)
+    W = solve(X.row_equations(H))
+    return np.maximum(W, FILL * W.mean(axis=0)), H
+
+
 def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
+    if is_components(init):
+        return _with_codes(X, r, init)
     if is_pair(init):
         W, H = (as_points(part, name, needs="a factor must be >= 0") for part, name in zip(init, ("init[0]", "init[1]"), strict=True))
         expected = (X.shape[0], r), (r, X.shape[1])
@@ -178,7 +197,7 @@ def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
         labels = np.zeros(0, object)
     if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= r:
         raise InvalidInputError(
-            f"init must be one of {', '.join(INITS)}, a pair (W, H) of matrices, or {X.shape[0]} integer labels from 0 to {r - 1}; "
+            f"init must be one of {', '.join(INITS)}, matrices (W, H), H alone, or {X.shape[0]} integer labels from 0 to {r - 1}; "
             f"got a {type(init).__name__}."
         )
-    return from_labels(X, labels.astype(np.int64), r)
+    return from_labels(X.completed(), labels.astype(np.int64), r)

@@ -18,6 +18,7 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import TINY
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
+from conecollapse.factorization.held import Held
 from conecollapse.tables import Table, as_table
 from conecollapse.tables.divergence import Effort
 
@@ -32,19 +33,19 @@ class _State:
     objective: float
 
 
-def kl(X: Table, W: AnyArray, H: AnyArray, **stopping: Unpack[Stopping]) -> Factorization:
+def kl(X: Table, W: AnyArray, H: AnyArray, *, held: Held | None = None, **stopping: Unpack[Stopping]) -> Factorization:
     """``X ~ W H`` from the start (W, H), by coordinate descent on the divergence, which never rises."""
     X = as_table(X)
     rows = X.quotients()
     columns = rows.transposed()
 
     def divergence(logs: float, W: AnyArray, H: AnyArray) -> float:
-        model = float(W.sum(axis=0, dtype=np.float64) @ H.sum(axis=1, dtype=np.float64))
-        return max(logs - rows.total + model, 0.0)
+        return max(logs - rows.total + rows.model_sum(W, H), 0.0)
 
     def step(s: _State) -> _State:
         W, _ = rows.improved(s.W, s.H, ONCE)
-        Ht, logs = columns.improved(s.H.T, W.T, ONCE)
+        totals = None if held is None else columns.totals(W.T) * held.free  # zero: does not move
+        Ht, logs = columns.improved(s.H.T, W.T, ONCE, totals)
         return _State(W, Ht.T, divergence(logs, W, Ht.T))
 
     start = _State(W, H, divergence(rows.right(W, H)[1], W, H))

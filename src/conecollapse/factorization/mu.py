@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import TINY, ratio
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error, squared_error_from
+from conecollapse.factorization.data import Factorization, rounding_of, squared_error
+from conecollapse.factorization.held import Held
 from conecollapse.tables import Table, as_table
 
 
@@ -31,8 +32,7 @@ from conecollapse.tables import Table, as_table
 class _State:
     W: AnyArray
     H: AnyArray
-    XHt: AnyArray  # X H' or Q H', whichever the loss needs for the next W
-    HHt: AnyArray
+    of_rows: Any  # the normal equations of the next W, or Q H', whichever the loss needs
     objective: float
 
 
@@ -42,11 +42,12 @@ def mu(
     H: AnyArray,
     *,
     loss: str = "frobenius",
+    held: Held | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by multiplicative updates; ``loss`` is "frobenius" or "kullback-leibler"."""
     X = as_table(X)
-    step, start, rounding, scale = _LOSSES[loss](X, W, H)
+    step, start, rounding, scale = _LOSSES[loss](X, W, H, held)
     trace = iterate(step, start, rounding=rounding, stage="MU", **stopping)
     state = trace.state
     error = None if loss == "frobenius" else squared_error(X, state.W, state.H)
@@ -68,40 +69,41 @@ def positive_codes(X: Table, H: AnyArray, n_iter: int) -> AnyArray:
 _Prepared = tuple[Callable[[_State], _State], _State, float, float]  # step, start, rounding, scale
 
 
-def _frobenius(X: Table, W: AnyArray, H: AnyArray) -> _Prepared:
+def _frobenius(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> _Prepared:
     norm2 = X.squared_norm
 
     def step(s: _State) -> _State:
-        W = s.W * ratio(s.XHt, s.W @ s.HHt)
-        WtW, WtX = W.T @ W, (X.T @ W).T
-        H = s.H * ratio(WtX, WtW @ s.H)
-        HHt = H @ H.T
-        return _State(W, H, X @ H.T, HHt, squared_error_from(norm2, WtX, H, WtW, HHt))
+        W = s.W * ratio(s.of_rows.C, s.of_rows.applied(s.W))
+        of_columns = X.column_equations(W)
+        H = s.H * ratio(of_columns.C, of_columns.applied(s.H.T)).T
+        H = H if held is None else held.put(H)
+        return _State(W, H, X.row_equations(H), of_columns.error(norm2, H.T))
 
-    XHt, HHt = X @ H.T, H @ H.T
-    start = _State(W, H, XHt, HHt, squared_error_from(norm2, XHt, W, W.T @ W, HHt))
+    of_rows = X.row_equations(H)
+    start = _State(W, H, of_rows, of_rows.error(norm2, W))
     return step, start, rounding_of(X, norm2), norm2
 
 
-def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray) -> _Prepared:
+def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> _Prepared:
     quotients = X.quotients()
+    columns = quotients.transposed()
 
     def divergence(logs: float, W: AnyArray, H: AnyArray) -> float:
-        model = float(W.sum(axis=0, dtype=np.float64) @ H.sum(axis=1, dtype=np.float64))
-        return max(logs - quotients.total + model, 0.0)
+        return max(logs - quotients.total + quotients.model_sum(W, H), 0.0)
 
     def step(s: _State) -> _State:
-        W = s.W * ratio(s.XHt, s.H.sum(axis=1)[None, :])
-        H = s.H * ratio(quotients.left(W, s.H), W.sum(axis=0)[:, None])
+        W = s.W * ratio(s.of_rows, quotients.totals(s.H))
+        H = s.H * ratio(quotients.left(W, s.H), columns.totals(W.T).T)
+        H = H if held is None else held.put(H)
         QHt, logs = quotients.right(W, H)
-        return _State(W, H, QHt, s.HHt, divergence(logs, W, H))
+        return _State(W, H, QHt, divergence(logs, W, H))
 
     QHt, logs = quotients.right(W, H)
-    start = _State(W, H, QHt, np.zeros((0, 0)), divergence(logs, W, H))
+    start = _State(W, H, QHt, divergence(logs, W, H))
     return step, start, rounding_of(X, quotients.total), quotients.total
 
 
-_LOSSES: dict[str, Callable[[Table, AnyArray, AnyArray], _Prepared]] = {
+_LOSSES: dict[str, Callable[[Table, AnyArray, AnyArray, Held | None], _Prepared]] = {
     "frobenius": _frobenius,
     "kullback-leibler": _kullback_leibler,
 }

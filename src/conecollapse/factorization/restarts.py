@@ -48,7 +48,7 @@ def best_of_starts(
     spread = starts(X, n_components, init, n_init, rng, embedding, weights)
     if isinstance(run, FromLabels):
         return run.best_of((start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread), n_components)
-    pairs = (start if isinstance(start, tuple) else from_labels(X, start, n_components) for start in spread)
+    pairs = (start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components) for start in spread)
     rounding = SAME_OBJECTIVE * float(np.finfo(X.dtype).eps)
     return first_of_best((run(X, W, H) for W, H in pairs), lambda result: (result.objective, rounding * result.scale))
 
@@ -75,7 +75,7 @@ def starts(
 ) -> Iterator[IntArray | tuple[AnyArray, AnyArray]]:
     """The starts one after the other, as labels or as a pair (W, H); the spectral embedding is computed once for all of them."""
     if isinstance(init, str) and init == "spectral":
-        E = spectral_embedding(X, r, rng) if embedding is None else embedding
+        E = spectral_embedding(X.completed(), r, rng) if embedding is None else embedding
         for _ in range(n_init):
             yield kmeans_labels(E, r, rng, weights)
         return

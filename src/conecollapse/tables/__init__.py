@@ -17,6 +17,7 @@ from conecollapse.tables.csr import CsrTable
 from conecollapse.tables.dense import DenseTable
 from conecollapse.tables.diffused import DiffusedTable
 from conecollapse.tables.in_memory import InMemoryTable
+from conecollapse.tables.masked import MaskedTable
 from conecollapse.tables.product import ProductTable
 from conecollapse.tables.protocol import Equations, Table
 
@@ -27,6 +28,7 @@ __all__ = [
     "DiffusedTable",
     "Equations",
     "InMemoryTable",
+    "MaskedTable",
     "ProductTable",
     "Table",
     "as_blocked",

@@ -59,6 +59,15 @@ class CsrTable(InMemoryTable):
             return CsrTable(table)
         return CsrTable(sp.csr_array((scaled_entries(table.data, unit), table.indices, table.indptr), shape=table.shape))
 
+    def row_scaled(self, scale: FloatArray) -> CsrTable:
+        return self._at_places(self.array.data * np.repeat(scale, np.diff(self.array.indptr)).astype(self.dtype))
+
+    def excess(self, W: AnyArray, H: AnyArray) -> CsrTable:
+        return self._at_places(np.maximum(self.array.data - sampled_product(self.array, W, H), 0))
+
+    def _at_places(self, data: AnyArray) -> CsrTable:
+        return CsrTable(sp.csr_array((data, self.array.indices, self.array.indptr), shape=self.shape))
+
     def quotients(self) -> Quotients:
         return SparseQuotients(self.array)
 
@@ -129,23 +138,29 @@ class SparseQuotients(Quotients):
     def left(self, W: AnyArray, H: AnyArray) -> AnyArray:
         return np.asarray((self._quotients(W, H).T @ W).T)
 
-    def improved(self, W: AnyArray, H: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
+    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
         entries = Entries(self.X.indptr, self.X.indices, self.X.data)
         Ht = np.ascontiguousarray(H.T)
-        return improve(partial(improve_sparse_rows, entries, Ht), W, H, effort)
+        return improve(partial(improve_sparse_rows, entries, Ht), W, self.totals(H) if totals is None else totals, effort)
 
     def transposed(self) -> SparseQuotients:
         return SparseQuotients(sp.csr_array(self.X.T))
 
     def _quotients(self, W: AnyArray, H: AnyArray) -> Sparse:
-        X, model = self.X, np.empty_like(self.X.data)
-        Ht = np.ascontiguousarray(H.T)
+        X = self.X
+        return sp.csr_array((ratio(X.data, sampled_product(X, W, H)), X.indices, X.indptr), shape=X.shape)
 
-        def work(start: int, stop: int) -> None:
-            _sampled_product(W, Ht, X.indptr, X.indices, start, stop, model)
 
-        for_ranges(work, X.shape[0], smallest=256)
-        return sp.csr_array((ratio(X.data, model), X.indices, X.indptr), shape=X.shape)
+def sampled_product(X: Sparse, W: AnyArray, H: AnyArray) -> AnyArray:
+    """Entries of ``W H`` at the stored places of X."""
+    out, Ht = np.empty_like(X.data), np.ascontiguousarray(H.T)
+    W = np.ascontiguousarray(W)
+
+    def work(start: int, stop: int) -> None:
+        _sampled_product(W, Ht, X.indptr, X.indices, start, stop, out)
+
+    for_ranges(work, X.shape[0], smallest=256)
+    return out
 
 
 @kernel

@@ -49,6 +49,12 @@ class DenseTable(InMemoryTable):
     def divided(self, unit: float) -> DenseTable:
         return DenseTable(scaled_entries(np.ascontiguousarray(self.array, np.float64), unit))
 
+    def row_scaled(self, scale: FloatArray) -> DenseTable:
+        return DenseTable((self.array * scale[:, None]).astype(self.dtype, copy=False))
+
+    def excess(self, W: AnyArray, H: AnyArray) -> DenseTable:
+        return DenseTable(np.maximum(self.array - W @ H, 0).astype(self.dtype, copy=False))
+
     def quotients(self) -> Quotients:
         return DenseQuotients(self.array)
 
@@ -93,8 +99,9 @@ class DenseQuotients(Quotients):
             out += W[rows].T @ Q
         return out
 
-    def improved(self, W: AnyArray, H: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
-        return improve(partial(improve_dense_rows, self.X, np.ascontiguousarray(H, np.float64)), W, H, effort)
+    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
+        of_rows = partial(improve_dense_rows, self.X, np.ascontiguousarray(H, np.float64))
+        return improve(of_rows, W, self.totals(H) if totals is None else totals, effort)
 
     def transposed(self) -> DenseQuotients:
         return DenseQuotients(np.ascontiguousarray(self.X.T))

@@ -49,10 +49,13 @@ class Effort(NamedTuple):
     still: float
 
 
-def improve(of_rows: Callable[..., None], W: AnyArray, H: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
-    """W after coordinate descent on every row, and the sum of x log(x / wh); ``of_rows`` is a kernel with its first arguments."""
+def improve(of_rows: Callable[..., None], W: AnyArray, totals: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
+    """W after coordinate descent on every row, and the sum of x log(x / wh); ``of_rows`` is a kernel with its first arguments.
+
+    ``totals`` (1 or rows, r) is the sum s of the module's text for each coefficient, in one row for all or a row for each.
+    """
     out = np.array(W, order="C")
-    total = H.sum(axis=1, dtype=np.float64)
+    total = np.ascontiguousarray(totals, np.float64)
     logs = np.empty(len(W))
 
     def work(start: int, stop: int) -> None:
@@ -80,7 +83,7 @@ def improve_sparse_rows(entries, Ht, total, W, logs, effort, start, stop):  # ty
             h = Ht[entries.indices[first + t]]
             for k in range(r):
                 H[k, t] = h[k]
-        logs[i] = _improve_row(x[:p], H, total, W[i], scratch[:, :p], effort)
+        logs[i] = _improve_row(x[:p], H, total[i if len(total) > 1 else 0], W[i], scratch[:, :p], effort)
 
 
 @kernel
@@ -90,7 +93,7 @@ def improve_dense_rows(X, H, total, W, logs, effort, start, stop):  # type: igno
     x = np.empty(X.shape[1])
     for i in range(start, stop):
         x[:] = X[i]
-        logs[i] = _improve_row(x, H, total, W[i], scratch, effort)
+        logs[i] = _improve_row(x, H, total[i if len(total) > 1 else 0], W[i], scratch, effort)
 
 
 @kernel(fastmath=_FAST)

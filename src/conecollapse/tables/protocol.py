@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse.linalg as spla
@@ -45,6 +45,10 @@ class Table(ABC):
         Whether `array` is at hand.
     inverse : CSR array or None
         The inverse of the table, where it is square and the inverse is known to exist and to be sparse.
+    is_complete : bool
+        Whether no entry is missing or has a weight.
+    has_uncertainties : bool
+        Whether entries have weights that the user gave, so that residuals can be compared with them.
     """
 
     kind: ClassVar[str] = "a table"  # for messages
@@ -53,6 +57,8 @@ class Table(ABC):
     is_sparse: bool = False
     in_memory: bool = False
     inverse: Sparse | None = None
+    is_complete: bool = True
+    has_uncertainties: bool = False
 
     # what a kind must say
 
@@ -130,6 +136,14 @@ class Table(ABC):
         """``X / unit`` in float64, where ``unit`` is a power of two."""
         raise InvalidInputError(f"this needs the entries of X, which is {self.kind}.")
 
+    def row_scaled(self, scale: FloatArray) -> Table:
+        """Each sample multiplied by its number in ``scale``."""
+        raise InvalidInputError(f"sample_weight needs the whole table in memory, and X is {self.kind}.")
+
+    def excess(self, W: AnyArray, H: AnyArray) -> Table:
+        """``max(X - W H, 0)``: what components that are known leave to explain."""
+        raise InvalidInputError(f"fixed_components need the whole table in memory, and X is {self.kind}.")
+
     def checked(self) -> Table:
         """The table, after a look at its entries that refuses those that cannot be used; arrays are checked before they are tables."""
         return self
@@ -137,6 +151,21 @@ class Table(ABC):
     def wrap(self, per_sample: AnyArray) -> Any:
         """An array with an entry for each sample, in the kind of array that the table came from."""
         return per_sample
+
+    # what only tables with weights or missing entries do in a way of their own
+
+    def completed(self) -> Table:
+        """The table with guesses in place of missing entries, and without weights: what starts are made of."""
+        return self
+
+    def group_means(self, members: AnyArray) -> AnyArray:
+        """Mean sample of each group, where ``members`` (n_samples, groups) says who belongs to it; zero for groups of no one."""
+        means = self.transposed_times(members).T / np.maximum(members.sum(axis=0), 1)[:, None]
+        return np.asarray(means)
+
+    def downweighted(self, W: AnyArray, H: AnyArray, limit: float) -> tuple[Table, float]:
+        """The table whose entries have less weight where ``W H`` is more than ``limit`` standard deviations off, and Huber's loss."""
+        raise InvalidInputError("robust compares residuals with their uncertainties; pass weights=1 / sigma**2 to `fit`.")
 
     # what follows
 
@@ -202,17 +231,43 @@ class Transposed:
         return self.table.transposed_times(C)
 
 
-@dataclass(frozen=True)
-class Equations:
-    """Normal equations of many rows that share one matrix: ``min w G w' - 2 c w'`` over w >= 0 for each row c of C."""
+class Part(NamedTuple):
+    """Normal equations of some rows: row i of ``C`` belongs to the matrix ``G[of[i]]``."""
 
-    G: AnyArray  # (r, r)
-    C: AnyArray  # (rows, r)
+    rows: slice
+    G: AnyArray  # (matrices, r, r)
+    of: IntArray
+    C: AnyArray
+
+
+class Equations:
+    """Normal equations of many rows: ``min w G w' - 2 c w'`` over w >= 0 for each row c of C. Here all rows share one matrix G."""
+
+    def __init__(self, G: AnyArray, C: AnyArray) -> None:
+        self._G = G
+        self.C = C  # (rows, r)
+
+    @property
+    def G(self) -> AnyArray:
+        """The matrix of all rows, (r, r)."""
+        return self._G
+
+    def parts(self) -> Iterator[Part]:
+        """The equations in parts of moderate size: one, unless rows have matrices of their own."""
+        yield Part(slice(None), self._G[None], np.zeros(len(self.C), np.int64), self.C)
+
+    def plus(self, added: AnyArray | float) -> Equations:
+        """The equations with ``G + added``."""
+        return Equations(self._G + added, self.C)
+
+    def applied(self, W: AnyArray) -> AnyArray:
+        """``w G`` for each row."""
+        return W @ self._G
 
     def error(self, norm2: float, W: AnyArray, WtW: AnyArray | None = None) -> float:
         """``|X - W H|^2 = |X|^2 - 2 <C, W> + <W'W, G>``, without a residual matrix; never below zero."""
         cross = np.einsum("ij,ij->", self.C, W, dtype=np.float64)
-        model = np.einsum("ij,ij->", W.T @ W if WtW is None else WtW, self.G, dtype=np.float64)
+        model = np.einsum("ij,ij->", W.T @ W if WtW is None else WtW, self._G, dtype=np.float64)
         return max(float(norm2 - 2 * cross + model), 0.0)
 
 
@@ -230,8 +285,20 @@ class Quotients(ABC):
         """``W' Q``."""
 
     @abstractmethod
-    def improved(self, W: AnyArray, H: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
-        """W after coordinate descent on each row, which never raises its divergence, and the sum of x log(x / wh) for it."""
+    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
+        """W after coordinate descent on each row, which never raises its divergence, and the sum of x log(x / wh) for it.
+
+        ``totals`` are `totals` if something else: a coefficient whose total is zero does not move.
+        """
+
+    def totals(self, H: AnyArray) -> AnyArray:
+        """What the sum of the model grows by with each coefficient, (1, r), or (rows, r) where rows differ in it."""
+        return H.sum(axis=1, dtype=np.float64)[None, :]
+
+    def model_sum(self, W: AnyArray, H: AnyArray) -> float:
+        """Sum of ``W H`` over the entries that count, each as often as it counts."""
+        totals = self.totals(H)
+        return float(W.sum(axis=0, dtype=np.float64) @ totals[0]) if len(totals) == 1 else float(np.einsum("ij,ij->", W, totals))
 
     @abstractmethod
     def transposed(self) -> Quotients:

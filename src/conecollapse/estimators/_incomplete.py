@@ -1,0 +1,134 @@
+"""Tables with missing entries and weights at the public door: what is wrong with them, and how they become a `MaskedTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import as_array, as_matrix
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense
+from conecollapse._types import AnyArray, FloatArray, Points
+from conecollapse.estimators._input import check_input, first_missing, non_negative
+from conecollapse.tables import MaskedTable, Table, as_table
+
+WEIGHTS = (1e-100, 1e100)  # of the largest weight: products with squares of entries stay in range
+
+
+def incomplete_table(estimator: Any, X: Any, weights: Any, *, unstored: bool, reset: bool) -> Table:
+    """``X`` as a table, with weights where entries are missing or have some; an ordinary table where all count the same."""
+    array = check_input(estimator, X, reset=reset)
+    if isinstance(array, Table):
+        if weights is not None or unstored:
+            raise InvalidInputError(f"weights and missing entries need the whole table in memory, and X is {array.kind}.")
+        return array
+    at = first_missing(array)
+    if sp.issparse(array):
+        if at is not None:
+            raise InvalidInputError(
+                f'X is sparse and has NaN at row {at[0]}, column {at[1]}; store only what is known and use missing="unstored", or pass a '
+                "dense array."
+            )
+    elif unstored:
+        raise InvalidInputError('missing="unstored" is for sparse X; mark missing entries of a dense one with NaN.')
+    if at is None and weights is None and not unstored:
+        return as_table(non_negative(estimator, array))
+    values = _sorted(array) if sp.issparse(array) else np.where(np.isnan(array), 0, array)
+    non_negative(estimator, values)
+    known = _known(array if not sp.issparse(array) else values, unstored)
+    Q = known if weights is None else check_weights(weights, array.shape)
+    table = _weighted(values, known, Q, weights is not None)
+    _refuse_unknown(table)
+    return table
+
+
+def _sorted(array: Points) -> Points:
+    """A CSR array with sorted indices and no duplicates; stored zeros stay."""
+    array = sp.csr_array(array)
+    if not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
+    return array
+
+
+def _known(array: Points, unstored: bool) -> Points | None:
+    """Ones for known entries, stored like the array; None where all entries are known."""
+    if sp.issparse(array):
+        return sp.csr_array((np.ones_like(array.data), array.indices, array.indptr), shape=array.shape) if unstored else None
+    return (~np.isnan(array)).astype(array.dtype)
+
+
+def check_weights(weights: Any, shape: tuple[int, int]) -> Points:
+    """Weights of entries in float64: finite, >= 0, of the shape of X."""
+    Q = as_matrix(weights, "weights")
+    if Q.shape != shape:
+        raise InvalidInputError(f"weights has shape {Q.shape}, but X has {shape}; give one for each entry, or use sample_weight.")
+    data = Q.data if sp.issparse(Q) else Q
+    bad = ~(np.isfinite(data) & (data >= 0))
+    if bad.any():
+        value = data[bad].flat[0]
+        hint = " An uncertainty of zero gives an infinite weight: use the smallest that you believe." if np.isposinf(value) else ""
+        raise InvalidInputError(f"weights has {value:.6g} {_where(Q, bad)}; weights must be finite and >= 0.{hint}")
+    peak = float(data.max(initial=0.0))
+    if peak and not WEIGHTS[0] <= peak <= WEIGHTS[1]:
+        raise InvalidInputError(f"the largest of weights is {peak:.3g}; divide them by it, since only their ratios matter.")
+    return Q.astype(np.float64, copy=False)
+
+
+def _where(Q: Points, bad: AnyArray) -> str:
+    at = int(np.argmax(bad))
+    if sp.issparse(Q):
+        row, column = int(np.searchsorted(Q.indptr, at, side="right")) - 1, int(Q.indices[at])
+    else:
+        row, column = (int(place) for place in np.unravel_index(at, Q.shape))
+    return f"at row {row}, column {column}"
+
+
+def _weighted(values: Points, known: Points | None, Q: Points, has_uncertainties: bool) -> MaskedTable:
+    """The table with these weights: sparse where the weights are, or where only stored entries are known."""
+    if known is not None:
+        Q = Q if known is Q else Q * known
+    if not sp.issparse(Q):
+        return MaskedTable.of(np.where(Q > 0, as_dense(values), 0), Q, has_uncertainties)
+    places = _sorted(Q)
+    places.eliminate_zeros()
+    rows = np.repeat(np.arange(places.shape[0]), np.diff(places.indptr))
+    data = np.asarray(values[rows, places.indices]).ravel()
+    return MaskedTable.of(sp.csr_array((data, places.indices, places.indptr), shape=places.shape), places, has_uncertainties)
+
+
+def _refuse_unknown(table: MaskedTable) -> None:
+    """Refuse rows and columns of which no entry counts."""
+    for what, counts in (("row", table.weights.row_lengths), ("column", table.weights.column_lengths)):
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            raise InvalidInputError(f"all entries of {what} {empty[0]} of X are missing or have weight zero; drop the {what}.")
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
+    """Weights of samples in float64: finite, >= 0, one for each, not all zero."""
+    s = as_array(sample_weight, "sample_weight")
+    if s.shape != (n_samples,):
+        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_samples},), one for each sample.")
+    s = s.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(s) & (s >= 0)))
+    if len(bad):
+        raise InvalidInputError(f"sample_weight has {s[bad[0]]:.6g} at sample {bad[0]}; weights must be finite and >= 0.")
+    if not s.any():
+        raise InvalidInputError("sample_weight is zero everywhere; at least one sample must count.")
+    return s
+
+
+def filled_in(X: Any, guesses: Callable[[], AnyArray]) -> Any:
+    """``X`` with ``guesses()`` in place of its missing entries."""
+    if sp.issparse(X):
+        raise InvalidInputError("impute makes a dense table of all entries; for sparse X call inverse_transform of the rows you need.")
+    if hasattr(X, "iloc"):
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        filled = np.where(np.isnan(values), guesses(), values)
+        return type(X)(filled, index=X.index, columns=X.columns)
+    values = np.ma.filled(np.ma.asarray(X, dtype=np.result_type(np.asarray(X).dtype, np.float32)), np.nan)
+    return np.where(np.isnan(values), guesses(), values).astype(values.dtype, copy=False)

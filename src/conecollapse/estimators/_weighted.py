@@ -1,0 +1,255 @@
+"""What the factorizations share that take missing entries, weights, uncertainties, and components that are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import as_matrix, as_points, check_positive
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense
+from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.estimators._base import BaseNMF
+from conecollapse.estimators._incomplete import check_sample_weight, filled_in, incomplete_table
+from conecollapse.estimators._input import in_dtype, taken
+from conecollapse.estimators._running import running
+from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.held import Held
+from conecollapse.factorization.inits import is_components, is_pair
+from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.robust import robust, robust_codes
+from conecollapse.factorization.rows import solve
+from conecollapse.tables import Table
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WeightedNMF(BaseNMF):
+    """A factorization in which entries may be missing or have weights, and components may be known.
+
+    NaN in a dense array or a data frame, and a masked entry of NumPy's masked arrays, is a missing entry: it counts neither in the
+    objective nor in errors and scores. `transform`, `predict`, `score` and `impute` take new samples with missing entries.
+
+    Parameters
+    ----------
+    missing : {"nan", "unstored"}
+        What is missing in a sparse array: nothing, its unstored entries are zeros; or "unstored" entries, so that only stored ones count,
+        stored zeros among them.
+    robust : float, optional
+        With ``weights=1 / sigma**2``: entries whose residual exceeds this many sigma count less, by Huber's loss, as in positive matrix
+        factorization, where 4 is usual.
+    fixed_components : (k, n_features) array, optional
+        Known components, k <= n_components. They are the first rows of `components_`, to the last bit; the others are found.
+    fixed_entries : (n_components, n_features) boolean array, optional
+        True where an entry of `components_` must be zero.
+    n_components, affinity, ...
+        As in `BaseNMF`, which also lists the attributes. ``init`` may also be a matrix of components (n_components, n_features).
+    """
+
+    missing: str = "nan"
+    robust: float | None = None
+    fixed_components: Any = None
+    fixed_entries: Any = None
+
+    _sample_power: ClassVar[float] = 0.5  # samples times this power of their weights: for a squared error the root
+
+    @running
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        weights: Any = None,
+        sample_weight: Any = None,
+        feature_names: Any = None,
+        layer: str | None = None,
+    ) -> Any:
+        """Factorize ``X`` (n_samples, n_features).
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array, sparse array, data frame, opened file or Dask array
+        y : ignored
+        weights : (n_samples, n_features) array or sparse array, optional
+            How much each entry counts in the objective: ``1 / sigma**2`` for uncertainties sigma, zero for missing. Unstored weights of a
+            sparse array are zero.
+        sample_weight : (n_samples,) array, optional
+            How much each sample counts. A sample of weight zero does not move the components, and is still encoded.
+        feature_names : sequence of str, optional
+            Names of the features of an array.
+        layer : str, optional
+            The layer of an AnnData object to use instead of X.
+        """
+        table = self._table(taken(self, X, feature_names, layer), weights, reset=True)
+        self._row_scale: FloatArray | None = (
+            None if sample_weight is None else check_sample_weight(sample_weight, table.shape[0]) ** self._sample_power
+        )
+        if (sample_weight is not None or not table.is_complete) and self.affinity is not None:
+            raise InvalidInputError("a graph of samples cannot use missing entries or weights; use affinity=None, or `impute` them first.")
+        try:
+            return self._fit(table)
+        finally:
+            self._row_scale = None
+
+    def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
+        """Factorize ``X`` and return the encodings of its samples. ``how`` are arguments of `fit`."""
+        encodings: AnyArray = self.fit(X, y, **how).embedding_
+        return encodings if self._embedding_encodes else self._transformed(self._table(X, how.get("weights"), reset=False))
+
+    @running
+    def transform(self, X: Any, *, weights: Any = None) -> AnyArray:
+        """Encodings of samples, known or new, over the components; missing entries and those of weight zero do not count."""
+        check_is_fitted(self)
+        return self._transformed(self._table(X, weights, reset=False))
+
+    @running
+    def predict(self, X: Any, *, weights: Any = None) -> IntArray:
+        """The component with the largest weighted encoding of each sample; -1 for a sample without any, such as one of zeros."""
+        check_is_fitted(self)
+        return self._predicted(self._table(X, weights, reset=False))
+
+    @running
+    def score(self, X: Any, y: Any = None, *, weights: Any = None) -> float:  # noqa: ARG002
+        """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0, over known entries
+        and with their weights; at most 1.
+        """
+        check_is_fitted(self)
+        return self._scored(self._table(X, weights, reset=False))
+
+    @running
+    def impute(self, X: Any, *, weights: Any = None) -> Any:
+        """``X`` with `transform` times `components_` in place of its missing entries; a data frame stays one.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array or data frame
+            NaN is missing. It may be the table of `fit` or new samples.
+        weights : (n_samples, n_features) array, optional
+            As in `fit`; entries that are there keep their values, whatever their weight.
+        """
+        check_is_fitted(self)
+        return filled_in(X, lambda: self.inverse_transform(self._transformed(self._table(X, weights, reset=False))))
+
+    def _table(self, X: Any, weights: Any, *, reset: bool) -> Table:
+        if self.missing not in ("nan", "unstored"):
+            raise InvalidInputError(f'missing must be "nan" or "unstored"; got {self.missing!r}.')
+        return incomplete_table(self, X, weights, unstored=self.missing == "unstored", reset=reset)
+
+    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+        scaled = table if self._row_scale is None else table.row_scaled(self._row_scale)
+        run: Any = self._method(scaled)
+        held = self._held()
+        if held is not None:
+            run = partial(run, held=held)
+        if self.robust is not None:
+            run = partial(robust, run, limit=self._limit(scaled), **self._stopping())
+        if held is None or not isinstance(self.init, str):
+            method = run if held is None else lambda X, W, H: run(X, W, held.put(H))
+            return best_of_starts(method, scaled, self.n_components, self._start(scaled), self.n_init, rng)
+        return self._around_known(run, scaled, held, rng)
+
+    def _around_known(self, run: Any, table: Table, held: Held, rng: np.random.Generator) -> Factorization:
+        """The best of ``n_init`` runs in which the components that are not known start from what the known ones leave."""
+        k = held.n_components
+        known = held.values[:k]
+        codes = solve(table.row_equations(known)) if k else np.zeros((table.shape[0], 0), table.dtype)
+        if k == self.n_components:
+            everything: Factorization = run(table, codes, known)
+            return everything
+        guess = table.completed()
+        rest = guess.excess(codes, known) if k else guess
+        rest = rest if rest.peak > 0 else guess
+
+        def run_all(_: Table, W: AnyArray, H: AnyArray) -> Factorization:
+            result: Factorization = run(table, np.hstack((codes, W)), held.put(np.vstack((known, H))))
+            return result
+
+        others = self.n_components - k
+        init = ("nndsvda" if others <= min(table.shape) else "random") if self.init == "auto" else self.init
+        return best_of_starts(run_all, rest, others, init, self.n_init, rng)
+
+    def _limit(self, table: Table) -> float:
+        limit = check_positive(self.robust, "robust")
+        if not table.has_uncertainties:
+            raise InvalidInputError("robust compares residuals with their uncertainties; pass weights=1 / sigma**2 to `fit`.")
+        return limit / self._unit
+
+    def _start(self, table: Table) -> Any:
+        if is_components(self.init) and not self._encodings_scale and self._unit != 1:
+            return np.asarray(as_dense(as_points(self.init, "init", needs="a factor must be >= 0"))) / self._unit
+        start = super()._start(table)
+        if self._row_scale is not None and is_pair(start):
+            W, H = start
+            return np.asarray(W) * self._row_scale[:, None], H
+        return start
+
+    def _encoded(self, result: Factorization, table: Table) -> Factorization:
+        if self._row_scale is None and self.robust is None:
+            return super()._encoded(result, table)
+        W = self._encode(table)
+        if self._row_scale is None:
+            return replace(result, W=W, error=table.row_equations(result.H).error(table.squared_norm, W))
+        scale = self._row_scale ** (0.5 / self._sample_power)
+        scaled = table.row_scaled(scale)
+        norm2 = scaled.squared_norm
+        return replace(result, W=W, error=scaled.row_equations(result.H).error(norm2, W * scale[:, None]), norm2=norm2)
+
+    def _encode(self, rows: Table) -> AnyArray:
+        plain = super()._encode
+        if self.robust is None or not rows.has_uncertainties:
+            return plain(rows)
+        return robust_codes(plain, rows, self._H, self._limit(rows))
+
+    def _order(self, labels: IntArray, masses: AnyArray) -> IntArray:
+        if self.fixed_entries is not None:  # which speak of components by their numbers
+            return np.arange(self.n_components)
+        k = 0 if self.fixed_components is None else len(self._known_components())
+        order = super()._order(labels, masses)
+        return np.concatenate((np.arange(k), order[order >= k]))
+
+    def _known_components(self) -> FloatArray:
+        H = as_points(self.fixed_components, "fixed_components", needs="a component must be >= 0")
+        if H.shape[1] != self.n_features_in_:
+            raise InvalidInputError(f"fixed_components have {H.shape[1]} features, but X has {self.n_features_in_}; use the same ones.")
+        if H.shape[0] > self.n_components:
+            raise InvalidInputError(f"there are {H.shape[0]} fixed_components, but n_components = {self.n_components}; raise it.")
+        empty = np.flatnonzero(~as_dense(H).any(axis=1))
+        if len(empty):
+            raise InvalidInputError(f"row {empty[0]} of fixed_components is zero everywhere; leave it out.")
+        return np.asarray(in_dtype(as_dense(H), self._dtype), np.float64)
+
+    def _held(self) -> Held | None:
+        """What is known of H, in the unit of the working table."""
+        if self.fixed_components is None and self.fixed_entries is None:
+            return None
+        if self.affinity is not None:
+            raise InvalidInputError("fixed_components and fixed_entries are over features, and a graph has none; use affinity=None.")
+        shape = self.n_components, self.n_features_in_
+        known, values = np.zeros(shape, bool), np.zeros(shape)
+        if self.fixed_components is not None:
+            H = self._known_components()
+            known[: len(H)], values[: len(H)] = True, H if self._encodings_scale else H / self._unit
+        if self.fixed_entries is not None:
+            known |= self._zeros(shape, values)
+        return Held(known, values)
+
+    def _zeros(self, shape: tuple[int, int], values: FloatArray) -> AnyArray:
+        zeros = as_dense(as_matrix(self.fixed_entries, "fixed_entries")).astype(bool)
+        if zeros.shape != shape:
+            raise InvalidInputError(f"fixed_entries has shape {zeros.shape}; it must be that of components_, {shape}.")
+        full = np.flatnonzero(zeros.all(axis=1))
+        if len(full):
+            raise InvalidInputError(f"fixed_entries leaves nothing of component {full[0]}; lower n_components, or free an entry of it.")
+        clash = np.argwhere(zeros & (values > 0))
+        if len(clash):
+            row, column = clash[0]
+            raise InvalidInputError(f"fixed_entries wants zero at row {row}, column {column}, where fixed_components has another number.")
+        return zeros
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

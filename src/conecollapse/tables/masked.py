@@ -1,0 +1,319 @@
+r"""A table whose entries have weights: zero where an entry is missing, :math:`1 / \sigma^2` where its uncertainty is known.
+
+The squared error and the divergence count each entry as often as its weight says,
+
+.. math:: \sum_{ij} q_{ij} (x_{ij} - (W H)_{ij})^2 , \qquad
+          \sum_{ij} q_{ij} \Big( x_{ij} \log \frac{x_{ij}}{(W H)_{ij}} - x_{ij} + (W H)_{ij} \Big) .
+
+*Normal equations.* For fixed H, row i of W has the matrix and the right-hand side
+
+.. math:: G_i = H\, \mathrm{diag}(q_i)\, H^T , \qquad c_i = (q_i \circ x_i) H^T .
+
+Rows with the same weights share :math:`G_i`. The matrices of many rows are one product of the weights with all products of two rows of H.
+They are formed for a block of rows at a time. Entries of weight zero are stored as zeros, or, in a sparse table, not at all; there every
+stored entry is known, a stored zero too.
+
+*Divergence.* With :math:`q \circ x` in place of x, only the sum of the model changes: it grows by :math:`\sum_j q_{ij} h_{kj}` with
+:math:`w_{ik}`.
+
+*Large residuals.* Huber's loss is the square of :math:`z = \sqrt q\, (x - (WH))` up to a limit :math:`\alpha`, and
+:math:`2 \alpha |z| - \alpha^2` beyond it. The weighted squares with :math:`q \alpha / |z|` in place of q for the entries beyond the limit
+touch it from above, so a step that lowers them lowers the loss (`MaskedTable.downweighted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._kernels import kernel
+from conecollapse._threads import for_ranges
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.tables.csr import CsrTable, sampled_product
+from conecollapse.tables.dense import DenseTable
+from conecollapse.tables.divergence import Effort
+from conecollapse.tables.guessed import GuessedTable, rank_one_guess
+from conecollapse.tables.in_memory import BLOCK, InMemoryTable
+from conecollapse.tables.protocol import Equations, Part, Quotients, Table
+
+GRAMS = 2**21  # entries of normal equations that are formed at once: 16 MiB
+PAIRS = 2**20  # products of two rows of H that are formed at once
+
+
+class MaskedTable(Table):
+    """Values and weights, stored alike: two dense arrays, or two CSR arrays with the same places. Values are zero where weights are."""
+
+    kind = "a table with missing entries or weights"
+    is_complete = False
+
+    def __init__(self, values: InMemoryTable, weights: InMemoryTable, has_uncertainties: bool = False) -> None:
+        self.has_uncertainties = has_uncertainties
+        self.values = values
+        self.weights = weights
+        self.shape = values.shape
+        self.dtype = values.dtype
+        self.is_sparse = values.is_sparse
+
+    @classmethod
+    def of(cls, values: Points, weights: Points, has_uncertainties: bool = False) -> MaskedTable:
+        """The table of two arrays that are stored alike."""
+        kind = CsrTable if sp.issparse(values) else DenseTable
+        return cls(kind(values), kind(weights), has_uncertainties)
+
+    # products: of the weighted entries
+
+    @cached_property
+    def weighted(self) -> InMemoryTable:
+        """Each entry times its weight."""
+        return self._like(self.values.entries * self.weights.entries)
+
+    def times(self, B: AnyArray) -> AnyArray:
+        return self.weighted.times(B)
+
+    def transposed_times(self, C: Any) -> AnyArray:
+        return self.weighted.transposed_times(C)
+
+    def row_equations(self, H: AnyArray) -> Equations:
+        return WeightedEquations(self, H)
+
+    def column_equations(self, W: AnyArray) -> Equations:
+        return WeightedEquations(self.transposed(), W.T)
+
+    def quotients(self) -> Quotients:
+        return WeightedQuotients(self)
+
+    # numbers
+
+    @cached_property
+    def row_lengths(self) -> FloatArray:
+        return self._like(self.values.entries * np.sqrt(self.weights.entries)).row_lengths
+
+    @cached_property
+    def column_lengths(self) -> FloatArray:
+        return self._like(self.values.entries * np.sqrt(self.weights.entries)).column_lengths
+
+    @cached_property
+    def squared_norm(self) -> float:
+        """Weighted."""
+        return self._like(self.values.entries * np.sqrt(self.weights.entries)).squared_norm
+
+    @cached_property
+    def mean_entry(self) -> float:
+        """Weighted."""
+        return float(self.weighted.entries.sum(dtype=np.float64)) / float(self.weights.entries.sum(dtype=np.float64))
+
+    @property
+    def peak(self) -> float:
+        return self.values.peak
+
+    @property
+    def n_entries(self) -> int:
+        return self.weights.n_entries
+
+    @property
+    def filled(self) -> BoolArray:
+        return self.values.filled
+
+    @property
+    def filled_columns(self) -> BoolArray:
+        return self.values.filled_columns
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.values.is_rounded
+
+    # other tables
+
+    def _like(self, entries: AnyArray) -> InMemoryTable:
+        """A table of numbers at the places of this one."""
+        array = self.values.array
+        if self.is_sparse:
+            return CsrTable(sp.csr_array((entries, array.indices, array.indptr), shape=self.shape))
+        return DenseTable(entries.reshape(self.shape))
+
+    def rows(self, indices: IntArray) -> MaskedTable:
+        return MaskedTable.of(self.values.array[indices], self.weights.array[indices], self.has_uncertainties)
+
+    def transposed(self) -> MaskedTable:
+        return self._transposed
+
+    @cached_property
+    def _transposed(self) -> MaskedTable:
+        turned = MaskedTable.of(*(_turned(table.array) for table in (self.values, self.weights)))
+        turned.__dict__["_transposed"] = self
+        return turned
+
+    def divided(self, unit: float) -> MaskedTable:
+        weights = self.weights.array.astype(np.float64, copy=False)
+        return MaskedTable.of(self.values.divided(unit).array, weights, self.has_uncertainties)
+
+    def row_scaled(self, scale: FloatArray) -> MaskedTable:
+        return MaskedTable.of(self.values.row_scaled(scale).array, self.weights.array, self.has_uncertainties)
+
+    def in_parts(self) -> Iterator[Table]:
+        yield self
+
+    def completed(self) -> Table:
+        known = self._like((self.weights.entries > 0).astype(np.float64))
+        guess = rank_one_guess(self.values, known)
+        if self.is_sparse:
+            return GuessedTable(self.values, known, *guess)
+        return DenseTable(np.where(known.array > 0, self.values.array, np.outer(*guess).astype(self.dtype, copy=False)))
+
+    def group_means(self, members: AnyArray) -> AnyArray:
+        sums, counts = self.transposed_times(members).T, self.weights.transposed_times(members).T
+        return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+
+    def downweighted(self, W: AnyArray, H: AnyArray, limit: float) -> tuple[Table, float]:
+        weights, loss = np.array(self.weights.entries), 0.0
+        for piece, x, q, model in self._pieces(W, H):
+            z = np.sqrt(q) * np.abs(x - model)
+            beyond = z > limit
+            loss += float(np.where(beyond, limit * (2 * z - limit), np.square(z)).sum(dtype=np.float64))
+            weights[piece][beyond] *= limit / z[beyond]
+        table = MaskedTable(self.values, self._like(weights))
+        table.__dict__["patterns"] = np.arange(self.shape[0]), np.arange(self.shape[0])  # no two rows alike
+        return table, loss
+
+    # entry by entry
+
+    def _pieces(self, W: AnyArray, H: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
+        """Places among the entries, and there x, weights and ``W H``, a block of rows at a time; of a sparse table only known ones."""
+        x, q = self.values.entries, self.weights.entries
+        if self.is_sparse:
+            yield slice(None), x, q, sampled_product(self.values.array, W, H)
+            return
+        n, m = self.shape
+        step = max(1, BLOCK // m)
+        for a in range(0, n, step):
+            piece = slice(a * m, min(a + step, n) * m)
+            yield piece, x[piece], q[piece], (W[a : a + step] @ H).reshape(-1)
+
+    def squared_error(self, W: AnyArray, H: AnyArray) -> float:
+        """Weighted."""
+        return sum(float((q * np.square(x - model)).sum(dtype=np.float64)) for _, x, q, model in self._pieces(W, H))
+
+    def weighted_model(self, W: AnyArray, H: AnyArray) -> InMemoryTable:
+        """Weights times ``W H``."""
+        out = np.empty_like(self.weights.entries)
+        for piece, _, q, model in self._pieces(W, H):
+            np.multiply(q, model, out=out[piece])
+        return self._like(out)
+
+    @cached_property
+    def patterns(self) -> tuple[IntArray, IntArray]:
+        """Which pattern of weights each row has, and a row of each pattern."""
+        index: dict[bytes, int] = {}
+        keys = self.weights.row_keys()
+        of = np.array([index.setdefault(key, len(index)) for key in keys])
+        first = np.full(len(index), len(keys))
+        np.minimum.at(first, of, np.arange(len(keys)))
+        return of, first
+
+
+class WeightedEquations(Equations):
+    """Normal equations in which each pattern of weights has a matrix, ``G_i = H diag(q_i) H'``."""
+
+    def __init__(self, table: MaskedTable, H: AnyArray, C: AnyArray | None = None, added: AnyArray | float = 0.0) -> None:
+        self.table = table
+        self.H = H
+        self.C = table.times(H.T) if C is None else C
+        self.added = added  # to each of the matrices
+
+    @property
+    def G(self) -> AnyArray:
+        raise InvalidInputError("this method cannot use missing entries or weights; HierarchicalNMF can.")
+
+    def plus(self, added: AnyArray | float) -> Equations:
+        return WeightedEquations(self.table, self.H, self.C, self.added + added)
+
+    def parts(self) -> Iterator[Part]:
+        of, first = self.table.patterns
+        r, n = len(self.H), len(self.C)
+        step = n if len(first) * r * r <= GRAMS else max(1, GRAMS // (r * r))
+        for a in range(0, n, step):
+            rows = slice(a, min(a + step, n))
+            shown, of_rows = np.unique(of[rows], return_inverse=True)
+            yield Part(rows, grams(self.table.weights, first[shown], self.H) + self.added, of_rows.ravel(), self.C[rows])
+
+    def applied(self, W: AnyArray) -> AnyArray:
+        out = self.table.weighted_model(W, self.H).times(self.H.T)
+        return out + W @ (self.added + np.zeros((len(self.H), len(self.H))))
+
+    def error(self, norm2: float, W: AnyArray, WtW: AnyArray | None = None) -> float:  # noqa: ARG002
+        return self.table.squared_error(W, self.H)
+
+
+def grams(weights: InMemoryTable, rows: IntArray, H: AnyArray) -> FloatArray:
+    """``H diag(q) H'`` for these rows q of the weights."""
+    r, m = H.shape
+    if weights.is_sparse:
+        out, Q, Ht = np.zeros((len(rows), r, r)), weights.array, np.ascontiguousarray(H.T)
+        for_ranges(lambda start, stop: _add_grams(Q.indptr, Q.indices, Q.data, rows, Ht, out, start, stop), len(rows), smallest=64)
+        return out
+    upper = np.triu_indices(r)
+    products = np.zeros((len(rows), len(upper[0])))
+    step = max(1, PAIRS // len(upper[0]))
+    for a in range(0, m, step):
+        columns = H[:, a : a + step]
+        products += weights.array[rows, a : a + step] @ (columns[upper[0]] * columns[upper[1]]).T
+    out = np.empty((len(rows), r, r))
+    out[:, upper[0], upper[1]] = products
+    out[:, upper[1], upper[0]] = products
+    return out
+
+
+class WeightedQuotients(Quotients):
+    """The quotients of ``q x`` in place of x, with sums of the model that count each entry by its weight."""
+
+    def __init__(self, table: MaskedTable) -> None:
+        self.table = table
+        self.plain = table.weighted.quotients()
+        self.total = self.plain.total
+        q, qx = table.weights.entries, table.weighted.entries
+        counted = qx > 0
+        self.logs_of_weights = float((qx[counted] * np.log(q[counted])).sum(dtype=np.float64))
+
+    def totals(self, H: AnyArray) -> AnyArray:
+        return self.table.weights.times(np.asarray(H.T, np.float64))
+
+    def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:
+        QHt, logs = self.plain.right(W, H)
+        return QHt, logs - self.logs_of_weights
+
+    def left(self, W: AnyArray, H: AnyArray) -> AnyArray:
+        return self.plain.left(W, H)
+
+    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
+        out, logs = self.plain.improved(W, H, effort, self.totals(H) if totals is None else totals)
+        return out, logs - self.logs_of_weights
+
+    def transposed(self) -> Quotients:
+        return WeightedQuotients(self.table.transposed())
+
+
+def _turned(array: Points) -> Points:
+    return sp.csr_array(array.T) if sp.issparse(array) else np.ascontiguousarray(array.T)
+
+
+@kernel(fastmath=True)
+def _add_grams(indptr, indices, weights, rows, Ht, out, start, stop):  # type: ignore[no-untyped-def]
+    """Add ``q h h'`` to ``out[t]`` for all entries of row ``rows[t]``; both halves of the matrix in the end."""
+    r = Ht.shape[1]
+    for t in range(start, stop):
+        G = out[t]
+        for e in range(indptr[rows[t]], indptr[rows[t] + 1]):
+            h, q = Ht[indices[e]], weights[e]
+            for k in range(r):
+                c = q * h[k]
+                if c != 0:
+                    for j in range(k, r):
+                        G[k, j] += c * h[j]
+        for k in range(r):
+            for j in range(k):
+                G[k, j] = G[j, k]
