@@ -243,6 +243,11 @@ class WeightedNMF(BaseNMF):
         full = np.flatnonzero(zeros.all(axis=1))
         if len(full):
             raise InvalidInputError(f"fixed_entries leaves nothing of component {full[0]}; lower n_components, or free an entry of it.")
+        left_out = np.flatnonzero(zeros.all(axis=0))
+        if len(left_out):
+            raise InvalidInputError(
+                f"fixed_entries leaves no component for feature {left_out[0]}; drop the feature, or free an entry of it."
+            )
         clash = np.argwhere(zeros & (values > 0))
         if len(clash):
             row, column = clash[0]

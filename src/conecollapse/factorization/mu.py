@@ -92,8 +92,8 @@ def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> 
         return max(logs - quotients.total + quotients.model_sum(W, H), 0.0)
 
     def step(s: _State) -> _State:
-        W = s.W * ratio(s.of_rows, quotients.totals(s.H))
-        H = s.H * ratio(quotients.left(W, s.H), columns.totals(W.T).T)
+        W = s.W * ratio(s.of_rows, quotients.totals(s.H).astype(s.W.dtype))
+        H = s.H * ratio(quotients.left(W, s.H), columns.totals(W.T).T.astype(s.H.dtype))
         H = H if held is None else held.put(H)
         QHt, logs = quotients.right(W, H)
         return _State(W, H, QHt, divergence(logs, W, H))

@@ -72,6 +72,14 @@ class MaskedTable(Table):
         """Each entry times its weight."""
         return self._like(self.values.entries * self.weights.entries)
 
+    def positive(self) -> InMemoryTable:
+        """`weighted` without stored zeros."""
+        if not self.is_sparse:
+            return self.weighted
+        array = self.weighted.array.copy()
+        array.eliminate_zeros()
+        return CsrTable(array)
+
     def times(self, B: AnyArray) -> AnyArray:
         return self.weighted.times(B)
 
@@ -273,7 +281,7 @@ class WeightedQuotients(Quotients):
 
     def __init__(self, table: MaskedTable) -> None:
         self.table = table
-        self.plain = table.weighted.quotients()
+        self.plain = table.positive().quotients()
         self.total = self.plain.total
         q, qx = table.weights.entries, table.weighted.entries
         counted = qx > 0

@@ -1,0 +1,368 @@
+"""Missing entries, weights, uncertainties and known components: what counts, what does not, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from factors import problems
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from conecollapse import (
+    CCNMF,
+    AlternatingNMF,
+    ConeNovelty,
+    GraphCCNMF,
+    HierarchicalNMF,
+    InvalidInputError,
+    MinVolumeNMF,
+    MultiplicativeNMF,
+    OrthogonalNMF,
+    SparseNMF,
+)
+from conecollapse.factorization import anls, hals, mu
+from conecollapse.factorization.held import Held
+from conecollapse.factorization.kl import kl
+from conecollapse.factorization.robust import robust
+from conecollapse.factorization.rows import solve
+from conecollapse.tables import DenseTable, MaskedTable, as_table
+
+METHODS = {
+    "hals": hals,
+    "anls": anls,
+    "sparse": lambda *a, **k: anls(*a, alpha=0.1, eta=1.0, **k),
+    "mu": mu,
+    "mu kl": lambda *a, **k: mu(*a, loss="kullback-leibler", **k),
+    "kl": kl,
+}
+MODELS = [
+    HierarchicalNMF(),
+    AlternatingNMF(),
+    MultiplicativeNMF(),
+    MultiplicativeNMF(loss="kullback-leibler"),
+    SparseNMF(alpha=0.001),
+]
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}-{getattr(model, 'loss', '')}")
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::conecollapse.EmptyDataWarning")
+
+
+def fresh(model, n_components=3, **parameters):
+    return type(model)(**{**model.get_params(), "n_components": n_components, "random_state": 0, **parameters})
+
+
+@st.composite
+def weighted(draw):
+    """A masked table beside its dense values and weights, and a start."""
+    X, W, H = draw(problems())
+    X = X.toarray() if sp.issparse(X) else X
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    known = rng.random(X.shape) < 0.7
+    Q = known * (1.0 if draw(st.booleans()) else rng.random(X.shape) * 10.0 ** rng.integers(-3, 3, X.shape))
+    Q[:, 0] = np.maximum(Q[:, 0], 1.0)
+    Q[0] = np.maximum(Q[0], 1.0)
+    if draw(st.booleans()):
+        places = sp.csr_array(Q)
+        rows = np.repeat(np.arange(len(X)), np.diff(places.indptr))
+        values = sp.csr_array((X[rows, places.indices], places.indices, places.indptr), shape=X.shape)
+        table = MaskedTable.of(values, places, True)
+    else:
+        table = MaskedTable.of(np.where(Q > 0, X, 0), Q, True)
+    return table, X, Q, W, H
+
+
+@pytest.fixture
+def planted():
+    rng = np.random.default_rng(0)
+    W = rng.random((40, 3)) * (rng.random((40, 3)) < 0.7) + 0.01
+    H = rng.random((3, 20)) * (rng.random((3, 20)) < 0.7)
+    H[0, ~H.any(axis=0)] = 0.5
+    return W @ H, rng.random((40, 20)) < 0.3, H
+
+
+# theorems
+
+
+@pytest.mark.parametrize("name", METHODS)
+@settings(max_examples=30)
+@given(problem=weighted())
+def test_the_weighted_objective_never_rises(name, problem):
+    table, X, Q, W, H = problem
+    result = METHODS[name](table, W, H, tol=0.0, max_iter=20)
+    scale = (Q * X).sum() if "kl" in name else max(table.squared_norm, result.history[0])
+    assert np.diff(result.history).max(initial=0.0) <= 1e-13 * scale
+    assert np.isfinite(result.W).all()
+    assert np.isfinite(result.H).all()
+
+
+@settings(max_examples=30)
+@given(problem=weighted())
+def test_the_objective_is_what_its_formula_says(problem):
+    table, X, Q, W, H = problem
+    squares = (Q * np.square(X - W @ H)).sum()
+    assert np.isclose(hals(table, W, H, max_iter=1, tol=0).history[0], squares, rtol=1e-10)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(X > 0, X * np.log(X / (W @ H)), 0.0)
+    divergence = (Q * (logs - X + W @ H)).sum()
+    assert np.isclose(kl(table, W, H, max_iter=1, tol=0).history[0], divergence, rtol=1e-8, atol=1e-12 * (Q * X).sum())
+
+
+@settings(max_examples=20)
+@given(problem=weighted(), limit=st.sampled_from([1e-3, 0.1, 1.0]))
+def test_huber_s_loss_never_rises_and_is_what_its_formula_says(problem, limit):
+    table, X, Q, W, H = problem
+    limit = limit * np.sqrt(table.squared_norm)
+    result = robust(hals, table, W, H, limit=limit, tol=0.0, max_iter=6)
+    z = np.sqrt(Q) * np.abs(X - W @ H)
+    assert np.isclose(result.history[0], np.where(z > limit, limit * (2 * z - limit), z * z).sum(), rtol=1e-10)
+    assert np.diff(result.history).max(initial=0.0) <= 1e-13 * max(table.squared_norm, result.history[0])
+
+
+@settings(max_examples=20)
+@given(problem=weighted())
+def test_rows_are_solved_as_scipy_solves_them(problem):
+    table, X, Q, _, H = problem
+    W = solve(table.row_equations(H))
+    for w, x, q in zip(W, X, Q, strict=True):
+        root = np.sqrt(q)
+        best = nnls((root * H).T, root * x)[1]
+        assert np.linalg.norm(root * (x - w @ H)) <= best + 1e-9 * np.linalg.norm(root * x)
+
+
+def test_rows_with_the_same_mask_share_a_matrix():
+    rng = np.random.default_rng(0)
+    masks = (rng.random((3, 8)) < 0.6).astype(float)
+    masks[:, 0] = 1.0
+    Q = masks[rng.integers(3, size=50)]
+    for table in (MaskedTable.of(Q, Q), MaskedTable.of(sp.csr_array(Q), sp.csr_array(Q))):
+        (part,) = table.row_equations(rng.random((2, 8))).parts()
+        assert len(part.G) == 3
+
+
+@pytest.mark.parametrize("method", [hals, anls, mu, kl])
+def test_weights_of_one_change_nothing(method):
+    rng = np.random.default_rng(1)
+    X, W, H = rng.random((12, 9)), rng.random((12, 3)), rng.random((3, 9))
+    plain, weighted = (method(table, W, H, tol=0, max_iter=5) for table in (DenseTable(X), MaskedTable.of(X, np.ones_like(X))))
+    assert np.allclose(plain.H, weighted.H, rtol=1e-9)
+    assert np.allclose(plain.history, weighted.history, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@settings(max_examples=15)
+@given(problem=weighted(), seed=st.integers(0, 2**31), plain=st.booleans())
+def test_what_is_known_of_h_stays_to_the_last_bit(name, problem, seed, plain):
+    table, X, _, W, H = problem
+    rng = np.random.default_rng(seed)
+    known = rng.random(H.shape) < 0.5
+    values = np.where(known & ((rng.random(H.shape) < 0.5) | (np.arange(len(H)) == 0)[:, None]), H, 0.0)  # not all zero for a feature
+    held = Held(known, values)
+    result = METHODS[name](as_table(X) if plain else table, W, held.put(H), held=held, tol=0.0, max_iter=6)
+    assert (result.H[known] == values[known]).all()
+    assert (result.H >= 0).all()
+    assert np.diff(result.history).max(initial=0.0) <= 1e-12 * result.history[0]
+
+
+# estimators
+
+
+@quiet
+@every_model
+def test_missing_entries_are_ignored_and_imputed(model, planted):
+    X, missing, _ = planted
+    Y = np.where(missing, np.nan, X)
+    fitted = fresh(model, tol=1e-7, max_iter=1000).fit(Y)
+    filled = fitted.impute(Y)
+    assert (filled[~missing] == X[~missing]).all()
+    assert np.linalg.norm((filled - X)[missing]) < 0.1 * np.linalg.norm(X[missing])
+    assert np.allclose(fitted.inverse_transform(fitted.transform(Y))[missing], filled[missing])
+    known = np.linalg.norm((X - fitted.embedding_ @ fitted.components_)[~missing])
+    assert np.isclose(fitted.reconstruction_err_, known, rtol=1e-6, atol=1e-9)
+    assert fitted.score(Y) > 0.99
+    assert (fitted.predict(Y) == fitted.labels_).mean() > 0.95
+    other = fresh(model, tol=1e-7, max_iter=1000).fit(
+        np.where(missing, 1e6, X), weights=(~missing).astype(int)
+    )  # what is there is not used
+    assert np.allclose(other.components_, fitted.components_, rtol=1e-6, atol=1e-9)
+
+
+@quiet
+@every_model
+def test_unstored_entries_of_sparse_tables_can_be_missing(model, planted):
+    X, missing, _ = planted
+    X = X.copy()
+    X[0, :5] = 0.0
+    missing[0, :5] = False  # stored zeros are known
+    rows, columns = np.nonzero(~missing)
+    S = sp.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
+    dense_model = fresh(model, init="random").fit(np.where(missing, np.nan, X))
+    sparse_model = fresh(model, init="random", missing="unstored").fit(S)
+    assert np.allclose(dense_model.components_, sparse_model.components_, rtol=1e-6, atol=1e-8)
+    by_weights = fresh(model, init="random").fit(sp.csr_array(np.where(missing, 7.0, X)), weights=sp.csr_array((~missing).astype(float)))
+    assert np.allclose(by_weights.components_, sparse_model.components_, rtol=1e-6, atol=1e-8)
+    assert np.allclose(dense_model.transform(np.where(missing, np.nan, X)), sparse_model.transform(S), atol=1e-6)
+    from_svd = fresh(model, missing="unstored", tol=1e-7, max_iter=1000).fit(S)
+    assert from_svd.relative_err_ < 0.1
+
+
+@quiet
+@pytest.mark.parametrize("model", MODELS[:4], ids=lambda model: f"{type(model).__name__}-{getattr(model, 'loss', '')}")
+def test_a_sample_of_weight_two_is_two_samples_and_one_of_weight_zero_is_none(model):
+    rng = np.random.default_rng(2)
+    X = rng.random((15, 8))
+    s = np.array([0, 1, 2] * 5)
+    H = rng.random((2, 8))
+    weighted = fresh(model, 2, init=H, tol=1e-12, max_iter=3000).fit(X, sample_weight=s)
+    repeated = fresh(model, 2, init=H, tol=1e-12, max_iter=3000).fit(np.repeat(X, s, axis=0))
+    assert np.isclose(weighted.reconstruction_err_, repeated.reconstruction_err_, rtol=1e-5)
+    assert np.isclose(weighted.relative_err_, repeated.relative_err_, rtol=1e-5)
+    assert np.allclose(weighted.embedding_, weighted.transform(X), atol=1e-5)  # the sample of weight zero too
+
+
+@quiet
+@every_model
+def test_fixed_components_are_the_first_to_the_last_bit(model, planted):
+    X, missing, H = planted
+    for Y in (X, np.where(missing, np.nan, X), sp.csr_array(X)):
+        fitted = fresh(model, fixed_components=H[:2], tol=1e-6, max_iter=1000).fit(Y)
+        assert (fitted.components_[:2] == H[:2]).all()
+        assert fitted.relative_err_ < 0.15
+    only = fresh(model, fixed_components=pd.DataFrame(H)).fit(X)
+    assert (only.components_ == H).all()
+    single = fresh(model, fixed_components=H[:1]).fit(X.astype(np.float32))
+    assert (single.components_[0] == H[0].astype(np.float32)).all()
+
+
+@quiet
+@every_model
+def test_fixed_entries_are_zero(model, planted):
+    X, _, H = planted
+    fitted = fresh(model, fixed_entries=H == 0, tol=1e-6, max_iter=1000).fit(X)
+    assert (fitted.components_[H == 0] == 0).all()
+    assert fitted.relative_err_ < 0.15
+    both = fresh(model, fixed_components=H[:1], fixed_entries=H == 0).fit(X)
+    assert (both.components_[0] == H[0]).all()
+    assert (both.components_[H == 0] == 0).all()
+
+
+@every_model
+def test_components_alone_are_a_start(model, planted):
+    X, _, H = planted
+    fitted = fresh(model, init=H * 1e-40).fit(X * 1e-40)  # in the units of the table
+    assert fitted.relative_err_ < 0.05
+    with pytest.raises(InvalidInputError, match=r"init has shape \(2, 20\); as components alone it must have \(3, 20\)"):
+        fresh(model, init=H[:2]).fit(X)
+
+
+def test_large_residuals_do_not_rule_robust_components(planted):
+    X, _, _ = planted
+    rng = np.random.default_rng(3)
+    sigma = 0.01 + 0.02 * rng.random(X.shape)
+    Y = np.maximum(X + sigma * rng.standard_normal(X.shape), 0)
+    bad = rng.random(X.shape) < 0.02
+    Y[bad] += 5.0
+    starts = {"init": "random", "n_init": 5, "random_state": 0}
+    plain, tamed = (HierarchicalNMF(3, robust=limit, **starts).fit(Y, weights=1 / sigma**2) for limit in (None, 4.0))
+    errors = [np.linalg.norm((model.embedding_ @ model.components_ - X)[~bad]) for model in (plain, tamed)]
+    assert errors[1] < 0.1 * errors[0]
+    assert np.allclose(tamed.transform(Y, weights=1 / sigma**2), tamed.embedding_, atol=1e-6)
+    scaled = HierarchicalNMF(3, robust=4.0, **starts).fit(Y * 2.0**-120, weights=1 / (sigma * 2.0**-120) ** 2)
+    assert np.allclose(scaled.embedding_ @ scaled.components_ * 2.0**120, tamed.embedding_ @ tamed.components_)
+
+
+def test_frames_and_masked_arrays_keep_their_form(planted):
+    X, missing, _ = planted
+    frame = pd.DataFrame(np.where(missing, np.nan, X), index=[f"s{i}" for i in range(40)], columns=[f"f{j}" for j in range(20)])
+    model = HierarchicalNMF(3, random_state=0).fit(frame)
+    filled = model.impute(frame)
+    assert list(filled.index) == list(frame.index)
+    assert list(filled.columns) == list(frame.columns)
+    assert not filled.isna().to_numpy().any()
+    masked = HierarchicalNMF(3, random_state=0).fit(np.ma.masked_array(np.where(missing, -1.0, X), missing))
+    assert np.allclose(masked.components_, model.components_)
+    assert np.isnan(frame.to_numpy()).sum() == missing.sum()  # the input is not written to
+    assert model.profiles_.shape == (3, 20)
+    assert np.isfinite(model.profiles_).all()
+
+
+@quiet
+def test_other_estimators_name_those_that_take_missing_entries_and_weights():
+    X = np.random.default_rng(0).random((12, 6))
+    Y = X.copy()
+    Y[3, 4] = np.nan
+    for model in (CCNMF(2), GraphCCNMF(2), OrthogonalNMF(2), MinVolumeNMF(2), ConeNovelty()):
+        with pytest.raises(InvalidInputError, match=r"NaN at row 3, column 4; \w+ cannot use missing values\. HierarchicalNMF, Alt"):
+            model.fit(Y)
+    for model in (CCNMF(2), GraphCCNMF(2), OrthogonalNMF(2)):
+        with pytest.raises(InvalidInputError, match=r"does not take weights; HierarchicalNMF, AlternatingNMF, Mult\w+ and SparseNMF do"):
+            model.fit(X, weights=np.ones_like(X))
+        with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
+            model.fit(X, weight=1)
+
+
+TABLE = np.random.default_rng(0).random((12, 6)) + 0.1
+
+
+def _with(X, value):
+    X = X.copy()
+    X[1, 0] = value
+    return X
+
+
+BAD = {
+    "all entries of row 2 of X are missing": ({}, {"X": np.where(np.arange(12)[:, None] == 2, np.nan, TABLE)}),
+    "all entries of column 5 of X are missing": ({}, {"X": np.where(np.arange(6) == 5, np.nan, TABLE)}),
+    "all entries of row 0 of X are missing or have weight zero": (
+        {},
+        {"weights": np.arange(12)[:, None] * TABLE},
+    ),
+    r"weights has -1 at row 1, column 0; weights must be finite and >= 0\.$": ({}, {"weights": _with(TABLE, -1.0)}),
+    "weights has nan at row 1, column 0": ({}, {"weights": _with(TABLE, np.nan)}),
+    "An uncertainty of zero gives an infinite weight": ({}, {"weights": _with(TABLE, np.inf)}),
+    r"weights has shape \(12, 5\), but X has \(12, 6\)": ({}, {"weights": TABLE[:, :5]}),
+    "the largest of weights is 1e": ({}, {"weights": np.full_like(TABLE, 1e200)}),
+    r"sample_weight has shape \(11,\); expected \(12,\)": ({}, {"sample_weight": np.ones(11)}),
+    "sample_weight has -2 at sample 3": ({}, {"sample_weight": np.where(np.arange(12) == 3, -2.0, 1)}),
+    "sample_weight is zero everywhere": ({}, {"sample_weight": np.zeros(12)}),
+    "fixed_components have 5 features, but X has 6": ({"fixed_components": np.ones((1, 5))}, {}),
+    "there are 3 fixed_components, but n_components = 2": ({"fixed_components": np.ones((3, 6))}, {}),
+    "fixed_components has 1 negative entry": ({"fixed_components": -np.eye(6)[:1]}, {}),
+    "row 0 of fixed_components is zero everywhere": ({"fixed_components": np.zeros((1, 6))}, {}),
+    r"fixed_entries has shape \(1, 6\)": ({"fixed_entries": np.zeros((1, 6), bool)}, {}),
+    "fixed_entries leaves nothing of component 1": ({"fixed_entries": np.arange(2)[:, None] * np.ones((2, 6)) > 0}, {}),
+    "fixed_entries leaves no component for feature 2": ({"fixed_entries": np.arange(6) == np.full((2, 1), 2)}, {}),
+    "where fixed_components has another number": (
+        {"fixed_components": np.ones((1, 6)), "fixed_entries": np.eye(2, 6, dtype=bool)},
+        {},
+    ),
+    "missing must be .nan. or .unstored.; got 'zero'": ({"missing": "zero"}, {}),
+    'missing="unstored" is for sparse X': ({"missing": "unstored"}, {}),
+    'store only what is known and use missing="unstored"': ({}, {"X": sp.csr_array(_with(TABLE, np.nan))}),
+    "Negative values in data: X has 1 negative entry": ({}, {"X": np.where(TABLE[2, 2] == TABLE, np.nan, _with(TABLE, -1.0))}),
+    "robust compares residuals with their uncertainties": ({"robust": 4.0}, {}),
+    "robust must be a number above 0; got -4": ({"robust": -4}, {"weights": np.ones_like(TABLE)}),
+    "a graph of samples cannot use missing entries or weights": ({"affinity": "knn"}, {"weights": np.ones_like(TABLE)}),
+    "over features, and a graph has none": ({"affinity": "knn", "fixed_components": np.ones((1, 6))}, {}),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_cannot_be_used_is_refused_in_one_sentence(message):
+    parameters, given = BAD[message]
+    with pytest.raises(InvalidInputError, match=message):
+        HierarchicalNMF(2, **parameters).fit(**{"X": TABLE, **given})
+    if not parameters and "sample_weight" not in given:
+        model = HierarchicalNMF(2, random_state=0).fit(TABLE)
+        with pytest.raises(InvalidInputError, match=message):
+            model.transform(**{"X": TABLE, **given})
+
+
+def test_what_else_is_refused():
+    X = TABLE
+    model = HierarchicalNMF(2, random_state=0).fit(X)
+    with pytest.raises(InvalidInputError, match="impute makes a dense table"):
+        model.impute(sp.csr_array(X))
+    with pytest.raises(InvalidInputError, match="use the Frobenius loss"):
+        MultiplicativeNMF(2, loss="kullback-leibler", robust=4.0).fit(X, weights=X)
