@@ -126,8 +126,11 @@ def test_the_objective_never_rises_and_held_components_stay():
     np.testing.assert_array_equal(run.H[0], start[0] / start[0].sum())
     assert run.H.min() >= 0
     np.testing.assert_allclose(run.H.sum(axis=1), 1)
-    model = MinVolumeNMF(3, fixed_components=H[1:2]).fit(X)
-    assert degrees(model.components_[:1], H[1:2]).max() < 1e-4
+    for loss in ("frobenius", "kullback-leibler"):
+        model = MinVolumeNMF(3, loss=loss, fixed_components=H[1:2]).fit(X)
+        assert degrees(model.components_[:1], H[1:2]).max() < 1e-4
+        assert (np.diff(model.history_) <= 1e-12).all()
+        assert degrees(model.components_, H).max() < 8
 
 
 def test_minimum_volume_of_counts_never_raises_its_objective_and_finds_the_components():
@@ -139,6 +142,59 @@ def test_minimum_volume_of_counts_never_raises_its_objective_and_finds_the_compo
     assert (np.diff(model.history_) <= 1e-12).all()
     np.testing.assert_allclose(model.transform(X), model.embedding_)
     assert model.verify(X).largest_residual <= model.cone_.tol
+
+
+def counts(rng, *, n=200, m=400, r=3):
+    """Poisson counts of features whose means differ by orders, from samples of different depth; and components and shares."""
+    H = np.exp(rng.normal(0, 2, m) + rng.normal(0, 0.7, (r, m)))
+    H /= H.sum(axis=1, keepdims=True)
+    A = rng.dirichlet(np.full(r, 0.4), n)
+    X = rng.poisson(A * rng.uniform(1000, 10000, (n, 1)) @ H).astype(float)
+    return X[:, X.any(axis=0)], H[:, X.any(axis=0)], A
+
+
+@pytest.mark.parametrize("model", [MinVolumeNMF, SeparableNMF])
+def test_counts_are_divided_by_the_noise_of_their_features_and_give_the_shares(model):
+    X, _, A = counts(np.random.default_rng(0))
+    fitted, plain = model(3).fit(X), model(3, feature_noise="equal").fit(X)
+    assert np.ptp(plain.feature_noise_) == 0
+
+    def worst(shares):
+        return max(1 - np.corrcoef(shares.T, a)[-1, :-1].max() for a in A.T)
+
+    assert worst(fitted.shares_) < min(0.04, worst(plain.shares_))
+    large = X.mean(axis=0) > 1
+    assert np.corrcoef(np.log(fitted.feature_noise_[large]), 0.5 * np.log(X[:, large].mean(axis=0)))[0, 1] > 0.95
+    assert model(3).fit(sp.csr_array(X)).feature_noise_ == pytest.approx(fitted.feature_noise_, rel=1e-6)
+    given = model(3, feature_noise=7 * fitted.feature_noise_).fit(X)  # up to a common factor
+    np.testing.assert_allclose(given.shares_, fitted.shares_, atol=1e-9)
+    np.testing.assert_allclose(model(3, sum_to_one=True).fit(X).transform(X), fitted.shares_, atol=1e-9)
+    assert fitted.verify(X).largest_residual <= fitted.cone_.tol
+
+
+def test_noise_of_equal_features_and_of_exact_mixtures_scales_nothing_much():
+    X, _, _ = mixtures(np.random.default_rng(3), noise=0.02, n=600)
+    found = MinVolumeNMF(3).fit(X + 0.2).feature_noise_  # 0.2, so that no entry is cut off at zero
+    assert 1 / 1.5 < found.min() <= found.max() < 1.5
+    exact, _, _ = mixtures(np.random.default_rng(3))
+    assert (MinVolumeNMF(3).fit(exact).feature_noise_ == 1).all()
+
+
+def test_structure_in_the_residual_is_not_taken_for_the_noise_of_features():
+    """A fourth component that is not asked for makes some features hard to explain, but not unreliable."""
+    X, _, _ = mixtures(np.random.default_rng(5), r=4, noise=0.001, n=400)
+    assert (MinVolumeNMF(2).fit(X).feature_noise_ == 1).all()
+
+
+@pytest.mark.parametrize("n", [100, 2000])
+def test_the_noise_inside_the_subspace_is_told_from_outside(n):
+    """Independent noise of variance v has n v in each direction, for few samples of many features, too."""
+    rng = np.random.default_rng(6)
+    clean = rng.dirichlet(np.ones(3), n) @ rng.uniform(1, 2, (3, 300))
+    X = clean + 0.01 * rng.standard_normal(clean.shape)
+    found = compressed(as_table(X), 3)
+    assert found.noise == pytest.approx(n * 1e-4, rel=0.2)
+    assert found.structure == pytest.approx(1, abs=0.2)
 
 
 def test_scale_of_samples_and_of_the_table_and_their_order_change_no_direction():
@@ -264,7 +320,8 @@ def test_what_cannot_be_unmixed_is_refused_in_one_sentence(model, r, X, message)
         (SeparableNMF(2, points="pixels"), r"points must be samples or features; got 'pixels'"),
         (SeparableNMF(2, outliers=0.9), r"outliers must be 'auto' or a share of the samples from 0 to 0\.5; got 0\.9"),
         (MinVolumeNMF(2, loss="poisson"), r"loss must be one of frobenius, kullback-leibler; got 'poisson'"),
-        (MinVolumeNMF(2, loss="kullback-leibler", fixed_components=BASE[:1]), r"fixed_components are for loss='frobenius'"),
+        (MinVolumeNMF(2, feature_noise="poisson"), r"feature_noise must be one of auto, equal, or an array; got 'poisson'"),
+        (SeparableNMF(2, feature_noise=np.zeros(7)), r"feature_noise has shape \(7,\); expected 7 positive finite numbers"),
         (MinVolumeNMF(2, volume=-1), r"volume must be a number above 0; got -1"),
         (MinVolumeNMF(2, fixed_components=np.ones((3, 7))), r"fixed_components has shape \(3, 7\); expected at most n_components = 2 rows"),
         (MinVolumeNMF(2, fixed_components=np.ones((1, 6))), r"and 7 columns"),

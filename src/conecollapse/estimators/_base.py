@@ -34,6 +34,7 @@ from conecollapse.estimators._input import (
 )
 from conecollapse.estimators._running import Iterating, running
 from conecollapse.estimators._summary import SummaryMixin
+from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import is_pair
 from conecollapse.factorization.onmf import orthogonality
@@ -45,7 +46,7 @@ EMPTY_SAMPLES = f"kept in place, with zero encodings and the label {NO_CLUSTER},
 
 
 @dataclass(eq=False, repr=False)
-class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The interface of every factorization: ``X ~ embedding_ @ components_``, and a cluster for each sample.
 
     `fit` takes dense and sparse arrays, data frames, AnnData objects, what `conecollapse.io.read_table` and
@@ -395,10 +396,7 @@ class BaseNMF(Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfor
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.affinity == "precomputed" or isinstance(self.affinity, Precomputed)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -16,23 +16,27 @@ from conecollapse.certificates import Verdict
 from conecollapse.estimators._input import check_range, check_table, in_dtype, safe_unit, taken, warn_of_empty
 from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin
+from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.factorization.anls import solve_rows
+from conecollapse.factorization.feature_noise import feature_noise
 from conecollapse.factorization.mixtures import shares
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.subspace import outlying
-from conecollapse.tables import Table
+from conecollapse.tables import Equations, Table
 
+FEATURE_NOISE = ("auto", "equal")
 EMPTY_SAMPLES = "kept in place, with zero abundances"
 
 
 @dataclass(eq=False, repr=False)
-class MixtureNMF(Running, SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MixtureNMF(NonNegativeMixin, Running, SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The interface of the two estimators for mixtures; see them for what the parameters mean."""
 
     n_components: int = 2
     _: KW_ONLY
     outliers: Any = 0.0
     sum_to_one: bool = False
+    feature_noise: Any = "auto"
 
     def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> Any:
         """Find the components."""
@@ -49,7 +53,7 @@ class MixtureNMF(Running, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         W = self._abundances(table.divided(self._unit))
-        return in_dtype(shares(W, self._H) if self.sum_to_one else W, table.dtype)
+        return in_dtype(self._shares(W) if self.sum_to_one else W, table.dtype)
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Samples from abundances: ``X @ components_``; from shares, samples of another brightness."""
@@ -102,10 +106,25 @@ class MixtureNMF(Running, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             )
         return away
 
+    def _feature_sizes(self, points: Points) -> FloatArray:
+        """The noise of each feature that is not zero, in units of the median; ones where all features count alike."""
+        m, asked = points.shape[1], self.feature_noise
+        if isinstance(asked, str):
+            if asked not in FEATURE_NOISE:
+                raise InvalidInputError(f"feature_noise must be one of {', '.join(FEATURE_NOISE)}, or an array; got {asked!r}.")
+            return feature_noise(points, self.n_components) if asked == "auto" else np.ones(m)
+        sizes = np.asarray(asked, dtype=np.float64)
+        if sizes.shape != (m,) or not (np.isfinite(sizes) & (sizes > 0)).all():
+            raise InvalidInputError(f"feature_noise has shape {sizes.shape}; expected {m} positive finite numbers, one for each feature.")
+        return np.asarray(sizes / np.median(sizes))
+
+    def _shares(self, W: AnyArray) -> AnyArray:
+        return shares(W, self._H / self.feature_noise_)
+
     def _abundances(self, table: Table) -> AnyArray:
-        """Abundances over the components in the working unit."""
-        equations = table.row_equations(self._H)
-        codes = solve_rows(equations.G, equations.C)
+        """Abundances over the components in the working unit, by least squares over features that are divided by their noise."""
+        H = self._H / self.feature_noise_
+        codes = solve_rows(H @ H.T, table.row_equations(H / self.feature_noise_).C)
         if not np.isfinite(codes).all():
             raise InvalidInputError("X is so much larger than the samples of `fit` that its abundances leave the range of floating point.")
         return codes
@@ -120,12 +139,12 @@ class MixtureNMF(Running, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         W, self._H = np.ascontiguousarray(W[:, order]), np.ascontiguousarray(H[order])
         W[empty] = 0.0
         equations, lengths = table.row_equations(self._H), table.row_lengths
-        cross, model = np.einsum("ij,ij->i", equations.C, W), np.einsum("ij,ij->i", W @ equations.G, W)
-        squares = np.maximum(lengths**2 - 2 * cross + model, 0.0)
-        self.residuals_ = np.sqrt(squares) / np.where(lengths > 0, lengths, 1.0)
-        self.embedding_ = in_dtype(shares(W, self._H) if self.sum_to_one else W, self._dtype)
+        nearest = _squared_errors(equations, lengths, solve_rows(equations.G, equations.C))
+        self.residuals_ = np.sqrt(nearest) / np.where(lengths > 0, lengths, 1.0)
+        self.shares_ = in_dtype(self._shares(W), self._dtype)
+        self.embedding_ = self.shares_ if self.sum_to_one else in_dtype(W, self._dtype)
         self.components_ = in_dtype(self._H * self._unit if self._components_scale else self._H, self._dtype)
-        error = float(np.sqrt(squares.sum()))
+        error = float(np.sqrt(_squared_errors(equations, lengths, W).sum()))
         self.reconstruction_err_ = error * self._unit
         self.relative_err_ = error / float(np.sqrt(table.squared_norm))
         return order
@@ -148,11 +167,11 @@ class MixtureNMF(Running, SummaryMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             "relative error": f"{self.relative_err_:.4g}",
             "largest distance of a sample from the cone": f"{float(self.residuals_.max()):.4g} of its length",
             "samples left out": str(int(self.outliers_.sum())),
+            "features": "of equal noise" if np.ptp(self.feature_noise_) == 0 else "divided by their noise",
         }
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+
+def _squared_errors(equations: Equations, lengths: FloatArray, W: AnyArray) -> FloatArray:
+    """``|x - w H|^2`` of each sample."""
+    cross, model = np.einsum("ij,ij->i", equations.C, W), np.einsum("ij,ij->i", W @ equations.G, W)
+    return np.asarray(np.maximum(lengths**2 - 2 * cross + model, 0.0))

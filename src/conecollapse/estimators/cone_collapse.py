@@ -19,6 +19,7 @@ from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
 from conecollapse.estimators._input import Named, check_table, in_dtype, named, taken, warn_of_empty, without_question_of_names
 from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin, cone_line
+from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 from conecollapse.io.h5ad import is_anndata
@@ -28,7 +29,7 @@ NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains no
 
 
 @dataclass(eq=False, repr=False)
-class ConeCollapse(Running, SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """The extreme rays of the cone of features (or of samples), exactly or nearly, with a certificate.
 
     With ``points="features"`` it selects the features that generate all others: `transform` keeps their columns, and `inverse_transform`
@@ -290,13 +291,6 @@ class ConeCollapse(Running, SummaryMixin, SelectorMixin, BaseEstimator):  # type
             "rays": ", ".join(str(names[i]) if named and names is not None else str(i) for i in first)
             + (" ..." if self.cone_.n_rays > len(first) else ""),
         }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _row_names(X: Any) -> Any:

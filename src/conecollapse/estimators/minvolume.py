@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import TOL, Stopping
-from conecollapse._linalg import as_dense, stack_rows
+from conecollapse._linalg import as_dense, scaled_columns, stack_rows
 from conecollapse._progress import teller
 from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.estimators._mixture import MixtureNMF
@@ -33,7 +33,8 @@ class MinVolumeNMF(Iterating, MixtureNMF):
 
     .. math:: \min_{W, H \ge 0,\ H 1 = 1}\ \|X - W H\|^2 + \lambda \log\det(I + H H^T / \delta)
 
-    over samples that are divided by the root of their length. It starts from samples (the greedy cone, SPA) and is the same in every run.
+    over samples that are divided by the root of their length, and features that are divided by their noise where that is called for.
+    It starts from samples (the greedy cone, SPA) and is the same in every run.
 
     Parameters
     ----------
@@ -42,9 +43,10 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     loss : {"frobenius", "kullback-leibler"}
         The squared error, or the divergence for counts.
     volume : "auto" or float
-        What a unit of the logarithm of the volume is worth, in units of the noise: :math:`\lambda` is this number times the sum of the
-        squared singular values r + 1 to 2 r of the scaled samples. "auto" is 0.3. With
-        the divergence it is this number times the divergence for each component, and "auto" is 0.003. Larger values give a tighter cone.
+        What a unit of the logarithm of the volume is worth, in units of the noise: :math:`\lambda` is this number times the squared noise
+        in each direction of the subspace of the components, which is estimated from the residual of that subspace. "auto" is 1, the value
+        for samples that are spread evenly over the mixtures. With the divergence it is this number times the divergence for each
+        component, and "auto" is 0.003. Larger values give a tighter cone.
     n_starts : int
         Starts that are tried on a part of the samples, up to five; the one with the smallest objective goes on with all samples. The
         divergence always starts from NNDSVD.
@@ -54,8 +56,11 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     sum_to_one : bool
         Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
         The brightness of a sample is then no part of its abundances.
+    feature_noise : {"auto", "equal"} or (n_features,) array
+        How large the noise of each feature is, up to a common factor; features are divided by it. "auto" estimates it, and divides only
+        if what is left then looks like independent noise, as in counts; in measured spectra it seldom does. The divergence needs none.
     fixed_components : (k, n_features) array, optional
-        Known components, which are held; they come first. Only with the squared error.
+        Known components, which are held; they come first.
     tol : "auto" or float
         Relative change of the objective in an iteration that ends the run (three times in a row, for the squared error). "auto" is 1e-5,
         and 3e-4 with the divergence: counts that are fitted longer than their noise supports lose components again.
@@ -76,6 +81,10 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         of the samples.
     embedding_ : (n_samples, r) array
         Abundances of the samples over `components_`, by least squares or by the divergence.
+    shares_ : (n_samples, r) array
+        The same as shares that sum to one; zero for a sample that is zero.
+    feature_noise_ : (n_features,) array
+        The noise that features were divided by, in units of its median; ones where they count alike.
     residuals_ : (n_samples,) array
         Distance of each sample from the cone of the components, as a share of its length.
     cone_ : Cone
@@ -86,8 +95,8 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     volume_ : float
         The number that ``volume`` stands for.
     noise_ : float
-        Share of the squared norm that lies in singular values r + 1 to 2 r: about the noise that moves the components. With the
-        divergence, its share of the sum of X.
+        Squared noise in each direction of the subspace of the components, as a share of the squared norm. With the divergence, its share
+        of the sum of X.
     start_ : str
         The start that led to the smallest objective.
     history_ : array
@@ -126,12 +135,14 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         table, empty = self._prepared(X, feature_names, layer)
         points = self._samples(table)
         self.outliers_ = self._left_out(points, ~empty)
-        found = self._unmixed(points)
+        kept = table.rows(np.flatnonzero(~self.outliers_))
+        is_squared = self.loss == "frobenius"  # the divergence weighs features itself
+        self.feature_noise_ = self._feature_sizes(self._samples(kept)) if is_squared else np.ones(table.shape[1])
+        found = self._unmixed(scaled_columns(points, 1 / self.feature_noise_))
         self.volume_, self.noise_, self.start_ = found.volume, found.noise, found.start
         self._report(found)
-        kept = table.rows(np.flatnonzero(~self.outliers_))
         held = 0 if self.fixed_components is None else len(self.fixed_components)
-        self._set_factors(table, equally_long(kept, found.result.H), empty, first=held)
+        self._set_factors(table, equally_long(kept, found.result.H * self.feature_noise_), empty, first=held)
         self.cone_ = chosen_cone(self._cone_points(table), np.arange(self.n_components))
         return self
 
@@ -150,9 +161,7 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         held = self._held()
         if is_squared:
             return unmix(points, self.n_components, volume=volume, n_starts=starts, held=held, left_out=self.outliers_, **stopping)
-        if held is not None:
-            raise InvalidInputError("fixed_components are for loss='frobenius'; leave them out, or change the loss.")
-        return unmix_counts(points, self.n_components, volume=volume, left_out=self.outliers_, **stopping)
+        return unmix_counts(points, self.n_components, volume=volume, held=held, left_out=self.outliers_, **stopping)
 
     def _abundances(self, table: Table) -> AnyArray:
         if self.loss == "frobenius":
@@ -168,7 +177,7 @@ class MinVolumeNMF(Iterating, MixtureNMF):
                 f"fixed_components has shape {held.shape}; expected at most n_components = {self.n_components} rows, none of them zero, "
                 f"and {self.n_features_in_} columns."
             )
-        return np.asarray(held)
+        return np.asarray(held / self.feature_noise_)
 
     def _report(self, found: Mixture) -> None:
         result = found.result

@@ -17,6 +17,7 @@ from conecollapse.estimators._explain import NovelFeature, feature_names, leadin
 from conecollapse.estimators._input import check_table, taken, warn_of_samples
 from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin
+from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest, witnesses
 
 AUTO = 0.05  # the share of false alarms that contamination="auto" allows
@@ -30,7 +31,7 @@ SEED = 0  # of the choice of samples, so that runs repeat
 
 
 @dataclass(eq=False, repr=False)
-class ConeNovelty(Running, SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Novelty detection: how far a sample lies from the cone of trusted samples.
 
     The cone holds all mixtures of trusted samples with weights that are not negative. The distance of a sample is measured relative to its
@@ -251,9 +252,3 @@ class ConeNovelty(Running, SummaryMixin, OutlierMixin, BaseEstimator):  # type: 
             "trusted samples": f"{self.n_trusted_}, {self._trusted.shape[0]} of them kept",
             "novel": f"distance above {-self.offset_:.3g}",
         }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
-        return tags

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, dense_rows
+from conecollapse._linalg import as_dense, dense_rows, scaled_columns
 from conecollapse._types import FloatArray, Points
 from conecollapse.estimators._input import generator
 from conecollapse.estimators._mixture import MixtureNMF
@@ -46,6 +46,10 @@ class SeparableNMF(MixtureNMF):
     sum_to_one : bool
         Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
         The brightness of a sample is then no part of its abundances.
+    feature_noise : {"auto", "equal"} or (n_features,) array
+        How large the noise of each feature is, up to a common factor; features are divided by it. "auto" estimates it, and divides only
+        if what is left then looks like independent noise, as in counts; in measured spectra it seldom does. Not used with
+        ``points="features"``.
     random_state : int, Generator, RandomState or None
         Random seed of ``method="vca"``.
     verbose : bool, optional
@@ -63,6 +67,10 @@ class SeparableNMF(MixtureNMF):
         The chosen samples, largest total abundance first; for features the weights V in ``X ~ X[:, ray_indices_] @ V``.
     embedding_ : (n_samples, r) array
         Abundances of the samples, by least squares over `components_`.
+    shares_ : (n_samples, r) array
+        The same as shares that sum to one; zero for a sample that is zero.
+    feature_noise_ : (n_features,) array
+        The noise that features were divided by, in units of its median; ones where they count alike.
     residuals_ : (n_samples,) array
         Distance of each sample from the cone of the components, as a share of its length.
     cone_ : Cone
@@ -109,7 +117,9 @@ class SeparableNMF(MixtureNMF):
         places = np.flatnonzero(~self.outliers_)
         usable = points[places]
         self._tell("choosing points", 1, 3)
-        chosen = select(usable, self.n_components, self.method, self.scaling, generator(self.random_state))
+        self.feature_noise_ = self._feature_sizes(usable) if self.points == "samples" else np.ones(self.n_features_in_)
+        compared = scaled_columns(usable, 1 / self.feature_noise_) if self.points == "samples" else usable
+        chosen = select(compared, self.n_components, self.method, self.scaling, generator(self.random_state))
         self.method_, self.scaling_ = chosen.method, chosen.scaling
         indices = places[chosen.indices]
         rays = dense_rows(points, indices).astype(np.float64)

@@ -4,8 +4,15 @@ With the p leading right singular vectors as the columns of V, :math:`X \approx 
 
 .. math:: \|X - W H\|^2 \approx \|X\|^2 - \|Z\|^2 + \|Z V^T - W H\|^2 ,
 
-so that an iteration costs p columns instead of all features. What lies beyond the first r vectors is noise and mismatch of the model;
-`Compressed.noise` is how much of it there is to expect *inside* the r-dimensional subspace, where it moves the components.
+so that an iteration costs p columns instead of all features.
+
+*Noise.* What lies beyond the first r vectors is noise and mismatch of the model. What moves the components is the part of it *inside* the
+subspace of the first r, which is not seen and must be told from what is outside. Independent noise of variance :math:`\sigma^2` has
+:math:`n \sigma^2` in each direction of the features, and :math:`\sigma^2` is the mean squared residual; its largest squared singular value
+is about :math:`\sigma^2 (\sqrt{n} + \sqrt{m})^2`. Where the squared singular values r + 1 to 2 r are larger than that, the residual has
+structure (variants of a material, light that is reflected twice), and as much more is expected in each direction of the subspace:
+
+.. math:: N = n \sigma^2 + \Bigl(\frac{1}{r} \sum_{k=r+1}^{2r} s_k^2 - \sigma^2 (\sqrt{n} + \sqrt{m})^2\Bigr)_+ .
 """
 
 from __future__ import annotations
@@ -31,7 +38,8 @@ class Compressed:
     Vt: FloatArray  # (p, n_features)
     norm2: float  # |X|^2
     floor: float  # |X|^2 without its r largest squared singular values
-    noise: float  # the next r squared singular values
+    noise: float  # N: expected squared noise in each direction of the r-dimensional subspace
+    structure: float  # squared singular values r + 1 to 2 r, in units of what independent noise would have; about 1 where it is that
 
     @property
     def lost(self) -> float:
@@ -43,7 +51,7 @@ class Compressed:
         share = len(indices) / len(self.Z)
         Z = self.Z[indices]
         lost = self.lost * share
-        return Compressed(Z, self.Vt, float(np.square(Z).sum()) + lost, self.floor * share, self.noise * share)
+        return Compressed(Z, self.Vt, float(np.square(Z).sum()) + lost, self.floor * share, self.noise * share, self.structure)
 
 
 def compressed(X: Table, r: int) -> Compressed:
@@ -58,5 +66,14 @@ def compressed(X: Table, r: int) -> Compressed:
     squares = np.square(s.astype(np.float64))
     norm2 = float(X.squared_norm)
     floor = max(norm2 - float(squares[:r].sum()), 0.0)
-    Z = np.asarray(U * s, np.float64)
-    return Compressed(np.ascontiguousarray(Z), np.ascontiguousarray(Vt, np.float64), norm2, floor, float(squares[r : 2 * r].sum()))
+    variance = floor / (max(n - r, 1) * max(m - r, 1))
+    edge = variance * (np.sqrt(n) + np.sqrt(m)) ** 2
+    largest = float(squares[r : 2 * r].mean()) if p > r else 0.0
+    return Compressed(
+        Z=np.ascontiguousarray(U * s, np.float64),
+        Vt=np.ascontiguousarray(Vt, np.float64),
+        norm2=norm2,
+        floor=floor,
+        noise=n * variance + max(largest - edge, 0.0),
+        structure=largest / edge if edge > 0 else 0.0,
+    )

@@ -6,9 +6,13 @@ The rows of H, the components, sum to one; W is free, so that the brightness of 
 about as well, the penalty prefers components that span a small volume: the tightest cone around the samples. The error is that of
 samples divided by the root of their length, as noise whose variance grows with the signal asks for.
 
-*How much volume.* A unit of the logarithm is worth :math:`\lambda = v N`, where N is the sum of the squared singular values r + 1 to 2 r:
-about as much noise as lies inside the r-dimensional subspace of the components, where it moves them
-(`conecollapse.factorization.compressed`). The rest of the noise is orthogonal to every mixture and says nothing about the volume.
+*How much volume.* Let the noise have variance :math:`\sigma^2`, and let the n samples be spread evenly over the mixtures of the components,
+so that their density is one over the volume, :math:`\det(H H^T)^{-1/2}` up to a factor. The logarithm of the likelihood is then
+
+.. math:: -\frac{1}{2 \sigma^2} \|X - W H\|^2 - \frac{n}{2} \log\det(H H^T) ,
+
+so that :math:`\lambda = n \sigma^2`, the squared noise in each direction of the subspace of the components. It is estimated from what
+lies outside of the subspace (`conecollapse.factorization.compressed`); no constant is left to choose.
 
 *Steps.* W by coordinate descent on its rows. The logarithm is concave in :math:`H H^T`, so its tangent is an upper bound (Fu et al. 2016;
 Leplat, Ang & Gillis 2019); with it H is a quadratic problem over simplices, for which a few accelerated projected gradient steps are taken.

@@ -26,7 +26,7 @@ from conecollapse.factorization.compressed import compressed
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
 from conecollapse.factorization.inits import initialize
 from conecollapse.factorization.minvolume import volume_scale
-from conecollapse.factorization.mixtures import Mixture
+from conecollapse.factorization.mixtures import Mixture, furthest_from
 from conecollapse.factorization.mu import mu
 from conecollapse.tables import Table, as_table
 
@@ -46,8 +46,8 @@ class _State:
     objective: float
 
 
-def minvolume_kl(X: Table, W: FloatArray, H: FloatArray, lam: float, **stopping: Unpack[Stopping]) -> Factorization:
-    """``X ~ W H`` from the start (W, H), whose components are scaled to sum one; X in float64."""
+def minvolume_kl(X: Table, W: FloatArray, H: FloatArray, lam: float, *, n_held: int = 0, **stopping: Unpack[Stopping]) -> Factorization:
+    """``X ~ W H`` from the start (W, H), whose components are scaled to sum one; the first ``n_held`` stay. X in float64."""
     sums = H.sum(axis=1)
     W, H = W * sums, np.maximum(H / sums[:, None], TINY)
     quotients = X.quotients()
@@ -65,7 +65,8 @@ def minvolume_kl(X: Table, W: FloatArray, H: FloatArray, lam: float, **stopping:
         F = np.linalg.inv(s.H @ s.H.T + delta * eye)
         c = s.H * (quotients.left(W, s.H) + 2 * lam * np.maximum(-F, 0.0) @ s.H)
         p = lam * (np.maximum(F, 0.0) @ s.H) / s.H
-        return measured(W, np.maximum(_rows_of_sum_one(c, p), TINY))
+        free = np.maximum(_rows_of_sum_one(c[n_held:], p[n_held:]), TINY)
+        return measured(W, np.vstack([s.H[:n_held], free]))
 
     trace = iterate(step, measured(W, H), rounding=rounding_of(X, quotients.total), stage="minimum volume", **stopping)
     s = trace.state
@@ -95,9 +96,15 @@ def _rows_of_sum_one(c: FloatArray, p: FloatArray) -> FloatArray:
 
 
 def unmix_counts(
-    points: Points, r: int, *, volume: float = VOLUME, left_out: BoolArray | None = None, **stopping: Unpack[Stopping]
+    points: Points,
+    r: int,
+    *,
+    volume: float = VOLUME,
+    held: FloatArray | None = None,
+    left_out: BoolArray | None = None,
+    **stopping: Unpack[Stopping],
 ) -> Mixture:
-    """Components of float64 rows of counts that are not all zero, from NNDSVD.
+    """Components of float64 rows of counts that are not all zero, from NNDSVD; the first ones are ``held``.
 
     What a unit of the logarithm of the volume is worth is ``volume`` times the divergence for each component, after `FIRST` plain steps.
     """
@@ -107,6 +114,13 @@ def unmix_counts(
     W, H = initialize(X, r, "nndsvda", np.random.default_rng(0))
     plain = mu(X, W, H, loss="kullback-leibler", tol=0.0, max_iter=FIRST)
     divergence = max(plain.objective, LEAST_DIVERGENCE * plain.scale)
-    result = minvolume_kl(X, W, H, volume * divergence / r, **stopping)
-    result = replace(result, H=result.H * (np.asarray(kept.sum(axis=0)).ravel() > 0))
-    return Mixture(result, "NNDSVD", volume, divergence / plain.scale)
+    n_held = 0 if held is None else len(held)
+    if held is not None:
+        others = furthest_from(held, H, r - n_held)
+        even = np.asarray(kept.sum(axis=1), np.float64).reshape(-1, 1) / (r * held.sum(axis=1))
+        W, H = np.hstack([even, W[:, others]]), np.vstack([held, H[others]])
+    result = minvolume_kl(X, W, H, volume * divergence / r, n_held=n_held, **stopping)
+    found = result.H * (np.asarray(kept.sum(axis=0)).ravel() > 0)
+    if held is not None:
+        found[:n_held] = held
+    return Mixture(replace(result, H=found), "NNDSVD", volume, divergence / plain.scale)

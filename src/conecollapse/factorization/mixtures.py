@@ -30,8 +30,8 @@ from conecollapse.tables import Table, as_table
 
 CORE = 2000  # samples on which starts are compared
 FAINT = 0.02  # samples shorter than this share of the median length are scaled as if they had it
-VOLUME = 0.3  # of the noise: what a unit of the logarithm of the volume is worth
-LEAST_NOISE = 1e-6  # of the squared norm, for data without noise
+VOLUME = 1.0  # of the noise: what a unit of the logarithm of the volume is worth
+LEAST_NOISE = 3e-7  # of the squared norm, for data without noise
 FIRST_PENALTY, LOWERED = 1e-3, 4.0  # of the squared norm for each component; and the factor of a step
 EARLY_TOL, EARLY_ITER = 1e-4, 60  # before the last penalty
 CORE_TOL, CORE_ITER = 1e-5, 250  # with the last penalty, on the few samples
@@ -54,7 +54,7 @@ class Mixture:
     result: Factorization
     start: str
     volume: float  # lambda, over the noise
-    noise: float  # share of the squared norm that lies in the singular values r + 1 to 2 r
+    noise: float  # N over the squared norm
 
 
 def root_scaled(points: Points) -> Points:
@@ -94,7 +94,7 @@ def unmix(
     scaled = root_scaled(kept)
     X = compressed(as_table(scaled), r)
     lam = volume * max(X.noise, LEAST_NOISE * X.norm2)
-    core = _core(len(X.Z))
+    core = core_samples(len(X.Z))
     small = X.rows(core)
     share = len(core) / len(X.Z)
     held = np.zeros((0, points.shape[1])) if held is None else held
@@ -120,8 +120,8 @@ def _lowered(X: Compressed, H: FloatArray, lam: float, n_held: int) -> Factoriza
     return minvolume(X, run.H, lam, W=run.W, n_held=n_held, delta=delta, tol=CORE_TOL, max_iter=CORE_ITER)
 
 
-def _core(n: int) -> IntArray:
-    """Samples for the starts, the same in every run."""
+def core_samples(n: int) -> IntArray:
+    """At most `CORE` of n samples, the same in every run."""
     return np.arange(n) if n <= CORE else np.sort(np.random.default_rng(0).permutation(n)[:CORE])
 
 
@@ -132,11 +132,11 @@ def _start(points: Points, name: str, r: int, held: FloatArray) -> FloatArray | 
     H = dense_rows(points, chosen).astype(np.float64)
     H += PRESENT * H.max(axis=1, keepdims=True)
     if len(held):
-        H = np.vstack([held, H[_furthest_from(held, H, r - len(held))]])
+        H = np.vstack([held, H[furthest_from(held, H, r - len(held))]])
     return H
 
 
-def _furthest_from(held: FloatArray, H: FloatArray, count: int) -> IntArray:
+def furthest_from(held: FloatArray, H: FloatArray, count: int) -> IntArray:
     """The rows of H that are least like a held component."""
     unit = H / np.linalg.norm(H, axis=1, keepdims=True)
     known = held / np.linalg.norm(held, axis=1, keepdims=True)
