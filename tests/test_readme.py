@@ -37,7 +37,19 @@ def test_readme(capsys):
 @pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
 @pytest.mark.parametrize(
     "page",
-    ["index", "theory", "catalogue", "epsilon-cone", "novelty", "hulls", "datasets", "factorizations", "what-reproduces", "scale"],
+    [
+        "index",
+        "theory",
+        "cells-and-texts",
+        "catalogue",
+        "epsilon-cone",
+        "novelty",
+        "hulls",
+        "datasets",
+        "factorizations",
+        "what-reproduces",
+        "scale",
+    ],
 )
 def test_pages(page):
     page = f"docs/{page}.md"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PUBLIC = ("", ".affinity", ".blocks", ".datasets", ".experiments", ".io", ".metrics", ".plots", ".report", ".runs")
+PUBLIC = ("", ".affinity", ".blocks", ".datasets", ".experiments", ".io", ".metrics", ".plots", ".report", ".runs", ".scverse")
 DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto(?:class|function|data|exception)|function):: ([\w.]+)", re.MULTILINE)
 
 

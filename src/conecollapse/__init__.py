@@ -12,6 +12,7 @@
 - `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
 - `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
+- `conecollapse.scverse`: clusters and gene programs of AnnData objects.
 - `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
 
@@ -91,7 +92,7 @@ _HOMES = {
     ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("affinity", "blocks", "certificates", "geometry")
+_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse")
 
 __all__ = [
     "CCNMF",

@@ -10,6 +10,7 @@ import typer
 from conecollapse.cli import options
 from conecollapse.cli.terminal import as_options, say, say_json, working
 
+WORDS = 8  # of a topic that are printed
 LISTED = 12  # clusters whose sizes are printed one by one
 METHODS = ("graph", "features", "knn", "diffusion")  # as `conecollapse.runs` has them, which takes longer to import
 
@@ -18,10 +19,13 @@ def cluster(
     file: options.File,
     k: Annotated[str, typer.Option("-k", "--clusters", help="Number of clusters, or auto.", show_default=False)],
     labels: Annotated[Path | None, typer.Option(help="Known classes, one for each sample: .txt, .csv, .npy, or y of an .npz.")] = None,
+    labels_from: Annotated[str | None, typer.Option(help="Known classes in an .h5ad file, such as obs:cell_type.")] = None,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
     names: options.Names = None,
+    layer: options.Layer = None,
+    text_column: options.TextColumn = None,
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
     method: Annotated[
@@ -31,6 +35,7 @@ def cluster(
     prove: options.Prove = False,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     report: options.Report = True,
+    write_h5ad: Annotated[Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")] = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -39,7 +44,8 @@ def cluster(
     Writes a folder: labels.csv, rays.csv, factors.npz, certificate.npz, run.json and report.html.
     """
     from conecollapse._errors import InvalidInputError
-    from conecollapse.io import read_labels, read_table
+    from conecollapse.cli.sources import check_h5ad, known_classes, write_results
+    from conecollapse.io import read_table
     from conecollapse.runs import check_folder, prepare
 
     n_components, shape = options.clusters(k), options.image_shape(image_shape)
@@ -47,10 +53,14 @@ def cluster(
         raise InvalidInputError(f"--method must be one of {', '.join(METHODS)}; got {method!r}.")
     folder = options.out_folder(out, file, "clusters")
     check_folder(folder, force=force)
+    column = options.labels_from(labels_from, labels)
+    if write_h5ad is not None:
+        check_h5ad(write_h5ad, file)
     with working(f"reading {file.name}") as progress:
-        read = read_table(file, features_in=features_in, image_shape=shape, header=header, names=names)
-        table = prepare(read, normalize, tfidf)
-        target = None if labels is None else read_labels(labels, table.sample_names, table.n_samples)
+        reading: dict[str, Any] = {"header": header, "names": names, "layer": layer, "text_column": text_column}
+        read = read_table(file, features_in=features_in, image_shape=shape, **reading)
+        table = prepare(read, normalize, tfidf or read.texts is not None)
+        target = known_classes(file, table, labels, column)
         from conecollapse.runs import Interrupted, results, save  # after the file is read: an error in it does not wait for them
         from conecollapse.runs import cluster as run_cluster
 
@@ -73,6 +83,8 @@ def cluster(
         if progress is not None:
             progress("report", 0, 1)
         save(run, folder, options.report_writer(report), force=force)
+        if write_h5ad is not None:
+            write_results(run, file, write_h5ad)
     found = results(run)
     if as_json:
         say_json(
@@ -80,6 +92,7 @@ def cluster(
                 "folder": str(folder),
                 "orientation": as_options(table.why),
                 "read_as": as_options(table.read_as),
+                **({} if write_h5ad is None else {"h5ad": str(write_h5ad)}),
                 **found,
                 "timings": dict(run.timings),
             }
@@ -87,7 +100,11 @@ def cluster(
         return
     say_table_read(file.name, table)
     _say_clusters(found)
+    if table.texts is not None:
+        say_topics(run)
     say_cone(found)
+    if write_h5ad is not None:
+        say(f"data and results in {write_h5ad}")
     say(f"results in {folder}{', report in ' + str(folder / 'report.html') if (folder / 'report.html').exists() else ''}")
 
 
@@ -97,6 +114,15 @@ def _say_clusters(found: dict[str, Any]) -> None:
     chosen = f" (chosen: {found['rank_reason']})" if found["rank_reason"] else ""
     scores = f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}" if "purity" in found else ""
     say(f"{found['n_clusters']} clusters of {sizes} samples{chosen}{scores}.")
+
+
+def say_topics(run: Any) -> None:
+    """The words of each topic, and documents without known words."""
+    for k, words in enumerate(run.top_features(WORDS)):
+        say(f"  topic {k}: {', '.join(word.name for word in words if word.lead > 0)}")
+    without = int((run.labels < 0).sum())
+    if without:
+        say(f"{without} of {len(run.labels)} documents {'has' if without == 1 else 'have'} no known words, and so no topic (label -1).")
 
 
 def say_table_read(name: str, table: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +24,8 @@ def rays(
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
     names: options.Names = None,
+    layer: options.Layer = None,
+    text_column: options.TextColumn = None,
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
     image_shape: options.ImageShape = None,
@@ -43,8 +45,9 @@ def rays(
     folder = options.out_folder(out, file, "rays")
     check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
-        read = read_table(file, features_in=features_in, image_shape=shape, header=header, names=names)
-        table = prepare(read, normalize, tfidf)
+        reading: dict[str, Any] = {"header": header, "names": names, "layer": layer, "text_column": text_column}
+        read = read_table(file, features_in=features_in, image_shape=shape, **reading)
+        table = prepare(read, normalize, tfidf or read.texts is not None)
         from conecollapse.runs import rays as run_rays  # after the file is read: an error in it does not wait for them
         from conecollapse.runs import results, save
 

@@ -21,11 +21,11 @@ from conecollapse.io.plain import plain
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
 ARGUMENTS = (
     *("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "prove", "data", "tol", "force"),
-    *("contamination", "locality", "outliers", "bands"),
+    *("contamination", "locality", "outliers", "bands", "layer", "text_column", "variable"),
 )
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}  # that set these arguments of the library
 OPTIONS |= {"n_components": "-k", "download": "conecollapse datasets fetch"}
-ARGUMENT = re.compile(rf'\b({"|".join(OPTIONS)})\b(?:=("\w+"|True|False|\.\.\.)|(?= must be\b))')
+ARGUMENT = re.compile(rf"""\b({"|".join(OPTIONS)})\b(?:=("[^"]+"|'[^']+'|True|False|\.\.\.)|(?= must be\b))""")
 CONE_STAGES = ("cone", "products", "supports", "search", "settle")  # as the geometry names its steps
 STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
 STAGES |= {

@@ -15,11 +15,13 @@ METHODS = ("min-volume", "samples")  # as `conecollapse.runs.unmixing` has them,
 
 def unmix(
     file: Annotated[
-        Path, typer.Argument(help="A cube (.npy of three dimensions), or a table of samples x channels in any format.", show_default=False)
+        Path,
+        typer.Argument(help="A cube (.npy or .mat of three dimensions, ENVI), or a table of samples x channels.", show_default=False),
     ],
     k: Annotated[int, typer.Option("-k", "--components", min=1, help="Number of components.", show_default=False)],
     shape: Annotated[str | None, typer.Option(help="Height x width of the image whose pixels are the samples, such as 95x95.")] = None,
     bands: Annotated[str, typer.Option(help="Of a cube: whether its bands are the last or the first dimension.")] = "last",
+    variable: Annotated[str | None, typer.Option(help="Of a .mat file with several cubes: the name of the one to use.")] = None,
     wavelengths: Annotated[Path | None, typer.Option(help="A number for each channel: text or .npy.")] = None,
     method: Annotated[
         str, typer.Option(help="min-volume (no pure samples needed) or samples (the purest samples are the components).")
@@ -31,13 +33,15 @@ def unmix(
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
     names: options.Names = None,
+    layer: options.Layer = None,
     report: options.Report = True,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Find the pure components of the mixtures in FILE, and how much of each is in every sample.
 
-    Writes a folder: endmembers.csv, maps.npy (of an image) or abundances.csv, factors.npz, certificate.npz, run.json and report.html.
+    Writes a folder: endmembers.csv, maps.npy (of an image; also as FILE is: maps.mat, maps.hdr and maps.img) or abundances.csv,
+    factors.npz, certificate.npz, run.json and report.html.
     """
     from conecollapse._errors import InvalidInputError
 
@@ -53,7 +57,8 @@ def unmix(
     from conecollapse.runs.unmixing import unmix as run_unmix
 
     with working(f"reading {file.name}") as progress:
-        spectra = read_spectra(file, shape=size, bands=bands, clip=clip, features_in=features_in, header=header, names=names)
+        reading: dict[str, Any] = {"features_in": features_in, "header": header, "names": names, "layer": layer, "variable": variable}
+        spectra = read_spectra(file, shape=size, bands=bands, clip=clip, **reading)
         lengths = None if wavelengths is None else read_wavelengths(wavelengths, spectra.table.n_features)
         run = run_unmix(spectra, k, method=method, sum_to_one=sum_to_one, outliers=share, wavelengths=lengths, progress=progress)
         if progress is not None:

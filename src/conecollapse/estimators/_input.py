@@ -54,6 +54,11 @@ def _unwrapped(X: Any, layer: str | None) -> Named:
     return Named(X, getattr(X, "feature_names", None), getattr(X, "sample_names", None)) if isinstance(X, Table) else Named(X)
 
 
+def values_of(estimator: Any, X: Any) -> Any:
+    """What ``X`` holds, without its wrapping: of an AnnData object the layer that the estimator was fitted to."""
+    return named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None).X
+
+
 def taken(estimator: Any, X: Any, feature_names: Any, layer: str | None) -> Named:
     """`named`, for `fit`: the layer is that of later tables, too."""
     estimator._layer = layer

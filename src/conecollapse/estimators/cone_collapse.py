@@ -16,13 +16,12 @@ from conecollapse._checks import as_matrix, check_count, check_effort
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
-from conecollapse.estimators._input import Named, check_table, in_dtype, named, taken, warn_of_empty, without_question_of_names
+from conecollapse.estimators._input import Named, check_table, in_dtype, taken, values_of, warn_of_empty, without_question_of_names
 from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin, cone_line
 from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
-from conecollapse.io.h5ad import is_anndata
 from conecollapse.tables import Table
 
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
@@ -212,7 +211,7 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
         if self.points == "samples":
             X = check_table(self, X, reset=False)
             return in_dtype(np.asarray(self.cone_.coefficients(X.array)), X.dtype)
-        table = named(X, layer=self._layer if is_anndata(X) else None).X
+        table = values_of(self, X)
         with without_question_of_names(self, table, reset=False):
             return super().transform(table)
 

@@ -1,10 +1,11 @@
-"""Images of many bands: a ``.npy`` file of three dimensions as a table of pixels, and the wavelengths of its bands."""
+"""Images of many bands as tables of pixels: ``.npy`` and ``.mat`` files of three dimensions, and ENVI images; wavelengths of the bands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._files import sha256_of
 from conecollapse._room import check_file
 from conecollapse._types import AnyArray
+from conecollapse.io.envi import files_of_envi, read_envi
+from conecollapse.io.folders import digest
+from conecollapse.io.matlab import read_cube
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.numbers import as_numbers, clipped
 from conecollapse.io.opening import suffix
@@ -30,6 +34,8 @@ class Spectra:
     shape: tuple[int, int] | None  # (height, width) of the image
     n_clipped: int  # negative values that were set to zero
     bands: str = "last"  # where the bands of a cube were
+    wavelengths: AnyArray | None = None  # that the file has
+    variable: str | None = None  # the array of a ``.mat`` file that was asked for
 
 
 def read_spectra(
@@ -41,8 +47,13 @@ def read_spectra(
     features_in: str = "auto",
     header: bool | None = None,
     names: bool | None = None,
+    layer: str | None = None,
+    variable: str | None = None,
 ) -> Spectra:
-    """Read samples whose features are channels: a cube of pixels (``.npy``), or any table that `read_table` takes.
+    """Read samples whose features are channels: a cube of pixels, or any table that `read_table` takes.
+
+    A cube is a ``.npy`` or ``.mat`` file of three dimensions, or an ENVI image: a header ``NAME.hdr`` beside a file of numbers, of which
+    ``source`` names either.
 
     Parameters
     ----------
@@ -53,16 +64,21 @@ def read_spectra(
         Whether a cube is height x width x bands, or bands x height x width.
     clip : bool
         Set negative values to zero and count them, instead of refusing them.
-    features_in, header, names
+    features_in, header, names, layer
         As in `read_table`.
+    variable : str, optional
+        Of a ``.mat`` file with several arrays of three dimensions: the one to read.
     """
     path = Path(fspath(source))
     check_file(path)
     if bands not in BANDS:
         raise InvalidInputError(f"bands must be one of {', '.join(BANDS)}; got {bands!r}.")
-    cube = load_npy(path) if suffix(path) == ".npy" else None
-    if cube is None or cube.ndim != 3:
-        table, count = read_matrix(path, clip=clip, features_in=features_in, header=header, names=names)
+    if variable is not None and suffix(path) != ".mat":
+        raise InvalidInputError(f"variable={variable!r} is only for .mat files; leave it out for {path.name}.")
+    cube, lengths, files = _cube(path, variable)
+    if cube is None:
+        reading: dict[str, Any] = {"features_in": features_in, "header": header, "names": names, "layer": layer}
+        table, count = read_matrix(path, clip=clip, **reading)
         return Spectra(table, check_shape(shape, table.n_samples), count)
     cube = np.moveaxis(cube, 0, 2) if bands == "first" else cube
     size = (cube.shape[0], cube.shape[1])
@@ -74,7 +90,20 @@ def read_spectra(
     matrix, count = clipped(matrix) if clip else (matrix, 0)
     X = as_numbers(matrix, path.name)
     why = f"a cube of {size[0]} x {size[1]} pixels and {cube.shape[2]} bands"
-    return Spectra(TableFile(X, None, None, str(path), sha256_of(path), "columns", why), size, count, bands)
+    sha256 = sha256_of(path) if len(files) == 1 else digest(files)
+    table = TableFile(X, None, None, str(path), sha256, "columns", why)
+    return Spectra(table, size, count, bands, lengths if lengths is not None and len(lengths) == table.n_features else None, variable)
+
+
+def _cube(path: Path, variable: str | None) -> tuple[AnyArray | None, AnyArray | None, list[Path]]:
+    """The cube, its wavelengths and the files that hold it; no cube where the file is a table."""
+    if suffix(path) == ".npy":
+        values = load_npy(path)
+        return (values if values.ndim == 3 else None), None, [path]
+    if suffix(path) == ".mat":
+        return read_cube(path, variable), None, [path]
+    envi = files_of_envi(path)
+    return (None, None, [path]) if envi is None else (*read_envi(*envi), list(envi))
 
 
 def check_shape(shape: tuple[int, int] | None, n_samples: int) -> tuple[int, int] | None:

@@ -7,32 +7,72 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import scipy.sparse as sp
+
 from conecollapse._errors import InvalidInputError
 from conecollapse._room import check_extent, check_room, unreadable
+from conecollapse._types import AnyArray
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
 
 # what h5py raises for a damaged file, and anndata for a file of another layout
 H5PY_RAISES = (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError)
+LISTED = 8  # columns that a message names
 ANNDATA_RAISES = (*H5PY_RAISES, IndexError, NotImplementedError, AssertionError)
 
 
-def read_h5ad(path: Path) -> Matrix:
-    """Read ``X``, ``obs_names`` and ``var_names``; needs anndata."""
-    if importlib.util.find_spec("anndata") is None:
-        raise InvalidInputError(f'{path.name} needs the package anndata; install it with: pip install "conecollapse[bio]".')
+def read_h5ad(path: Path, layer: str | None = None) -> Matrix:
+    """Read ``X`` or a layer, ``obs_names`` and ``var_names``; needs anndata."""
+    return from_anndata(whole_h5ad(path), path.name, layer)
+
+
+def whole_h5ad(path: Path) -> Any:
+    """The AnnData object in a file, all of it."""
+    anndata = _anndata(path.name)
+    _check_size(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own dependencies, and about names that occur twice, which are fine here
-        import anndata
-
-        _check_size(path)
         try:
-            data = anndata.read_h5ad(path)
+            return anndata.read_h5ad(path)
         except Exception as error:
             if isinstance(error, ANNDATA_RAISES) or type(error).__module__.startswith("anndata."):  # its own exceptions are private
                 raise unreadable(path, error) from error
             raise
-    return from_anndata(data, path.name)
+
+
+def new_anndata(X: Any, sample_names: Any, feature_names: Any) -> Any:
+    """An AnnData object of a table and its names."""
+    import pandas as pd
+
+    anndata = _anndata("an AnnData object")
+    frames = {name: pd.DataFrame(index=pd.Index(list(names), dtype=object)) for name, names in _axes(sample_names, feature_names)}
+    return anndata.AnnData(sp.csr_matrix(X) if sp.issparse(X) else X, **frames)
+
+
+def _axes(sample_names: Any, feature_names: Any) -> tuple[tuple[str, Any], ...]:
+    return ("obs", sample_names), ("var", feature_names)
+
+
+def obs_column(data: Any, column: str, source: str = "the AnnData object") -> AnyArray:
+    """A column of ``obs`` as text, for known classes."""
+    if column not in data.obs:
+        there = ", ".join(map(repr, data.obs.columns[:LISTED])) or "none"
+        raise InvalidInputError(f"{source} has no column {column!r} in obs; it has {there}.")
+    values = data.obs[column]
+    if values.isna().any():
+        row = int(values.isna().to_numpy().argmax())
+        raise InvalidInputError(f"{source} has no value in obs[{column!r}] for the sample {str(data.obs_names[row])!r}; give each one.")
+    return as_names(values, "labels")
+
+
+def _anndata(what: str) -> Any:
+    """The package, which is imported here only."""
+    if importlib.util.find_spec("anndata") is None:
+        raise InvalidInputError(f'{what} needs the package anndata; install it with: pip install "conecollapse[bio]".')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own dependencies
+        import anndata
+    return anndata
 
 
 def from_anndata(data: Any, source: str = "the AnnData object", layer: str | None = None) -> Matrix:

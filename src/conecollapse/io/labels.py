@@ -26,7 +26,7 @@ def read_labels(
     ----------
     path : path
         ``.txt`` (a label in each line), ``.csv`` or ``.tsv`` (a label in each line, or a name and a label, with or without a heading),
-        ``.npy``, or ``.npz`` (its array ``y``).
+        ``.npy``, or ``.npz`` (its array ``y``; where that holds numbers of classes, ``class_names`` says what they are called).
     sample_names : array of str or None
         Labels of a file that has names are matched by name, if every sample's name is known; all others go by order.
     n : int
@@ -69,12 +69,19 @@ def _array(path: Path, kind: str) -> list[list[Any]]:
         arrays = load_npz(path)
         if "y" not in arrays:
             raise InvalidInputError(f"{path.name} has no array y to take labels from; it has {', '.join(arrays) or 'none'}.")
-        labels = arrays["y"]
+        labels = _called(arrays["y"], arrays.get("class_names"))
     else:
         labels = load_npy(path)
     if labels.ndim != 1 or not labels.size:
         raise InvalidInputError(f"the labels in {path.name} have shape {labels.shape}; expected one for each sample.")
     return [[label] for label in labels.tolist()]
+
+
+def _called(labels: AnyArray, names: AnyArray | None) -> AnyArray:
+    """The names of the classes in place of their numbers, where each number has a name."""
+    if names is None or names.ndim != 1 or names.dtype.kind != "U" or labels.dtype.kind not in "iu" or not labels.size:
+        return labels
+    return names[labels] if labels.min() >= 0 and labels.max() < len(names) else labels
 
 
 def _rows(path: Path, kind: str) -> list[list[str]]:

@@ -14,8 +14,9 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._files import sha256_of
 from conecollapse._room import check_file, too_large
 from conecollapse.io.delimited import read_delimited
+from conecollapse.io.folders import digest, files_of, is_10x
 from conecollapse.io.frames import from_pandas, from_polars
-from conecollapse.io.h5ad import from_anndata, read_h5ad
+from conecollapse.io.h5ad import from_anndata, is_anndata, read_h5ad
 from conecollapse.io.market import read_mtx
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.npy import read_npy
@@ -25,6 +26,7 @@ from conecollapse.io.opening import suffix
 from conecollapse.io.orientation import orientation
 from conecollapse.io.parquet import read_parquet
 from conecollapse.io.table_file import TableFile
+from conecollapse.io.texts import counted, read_column, read_folder
 
 FORMATS: dict[str, Callable[..., Matrix]] = {
     ".npy": read_npy,
@@ -49,6 +51,8 @@ def read_table(
     image_shape: tuple[int, int] | None = None,
     header: bool | None = None,
     names: bool | None = None,
+    layer: str | None = None,
+    text_column: str | None = None,
 ) -> TableFile:
     """Read a table of non-negative numbers, transposed if needed so that samples are rows.
 
@@ -56,7 +60,8 @@ def read_table(
     ----------
     source : path, pandas or polars frame, AnnData object, array or sparse array
         A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three also with ``.gz``), ``.parquet``
-        (needs the extra "parquet") or ``.h5ad`` (needs the extra "bio").
+        (needs the extra "parquet") or ``.h5ad`` (needs the extra "bio"). A folder holds the three files of 10x Genomics
+        (``matrix.mtx``, ``features.tsv``, ``barcodes.tsv``, also with ``.gz``), or texts as ``.txt`` files.
     features_in : {"auto", "rows", "columns"}
         Where the features are in the source; "auto" decides as `conecollapse.io.orientation` describes, and
         `TableFile.why` says how.
@@ -68,6 +73,10 @@ def read_table(
     names : bool, optional
         For ``.csv``, ``.tsv`` and ``.parquet`` files and for frames: whether the first column holds names. By default this is detected
         in the same way.
+    layer : str, optional
+        Of an ``.h5ad`` file or an AnnData object: the layer to read instead of ``X``.
+    text_column : str, optional
+        Of a ``.csv`` or ``.tsv`` file: the column of texts, whose words are counted as `conecollapse.io.texts` describes.
 
     Returns
     -------
@@ -90,20 +99,44 @@ def read_table(
         if value not in (None, True, False):
             raise InvalidInputError(f"{name} must be True, False or None; got {value!r}.")
     if not isinstance(source, (str, PathLike)):
-        return _table(_convert(source, header, names), "the data", "the data", "", features_in, image_shape)
+        if text_column is not None:
+            raise InvalidInputError(f"text_column={text_column!r} is for files; count the words of texts in memory first.")
+        return _table(_convert(source, header, names, layer), "the data", "the data", "", features_in, image_shape, layer=layer)
     path = Path(fspath(source))
+    if path.is_dir() or text_column is not None:
+        return _of_texts_or_folder(path, text_column, features_in, {"header": header, "names": names, "layer": layer})
     check_file(path)
     try:
-        return _table(_read(path, header, names), path.name, str(path), sha256_of(path), features_in, image_shape)
+        matrix = _read(path, header, names, layer)
+        return _table(matrix, path.name, str(path), sha256_of(path), features_in, image_shape, layer=layer)
     except MemoryError as error:
         raise too_large(path) from error
 
 
-def read_matrix(path: Path, *, clip: bool, features_in: str, header: bool | None, names: bool | None) -> tuple[TableFile, int]:
+def _of_texts_or_folder(path: Path, text_column: str | None, features_in: str, others: dict[str, Any]) -> TableFile:
+    for name, value in others.items():
+        if value is not None:
+            raise InvalidInputError(f"{name}={value!r} is not for {'texts' if text_column else 'folders'}; leave it out.")
+    if text_column is not None:
+        check_file(path)
+        found, where, sha256 = read_column(path, text_column), path.name, sha256_of(path)
+    else:
+        files = files_of(path)
+        if is_10x(files):
+            return _table(read_mtx(files[0]), files[0].name, str(path), digest(files), features_in, None)
+        found, where, sha256 = read_folder(path), path.name, digest(files)
+    counts, words = counted(found, where)
+    why = f"each of the {len(found.texts)} texts is a sample"
+    return TableFile(counts, found.names, words, str(path), sha256, "columns", why, text_column=text_column, texts=tuple(found.texts))
+
+
+def read_matrix(
+    path: Path, *, clip: bool, features_in: str, header: bool | None, names: bool | None, layer: str | None
+) -> tuple[TableFile, int]:
     """`read_table` of a file, with negative numbers set to zero if ``clip``, and how many there were."""
-    matrix = _read(path, header, names)
+    matrix = _read(path, header, names, layer)
     matrix, count = clipped(matrix) if clip else (matrix, 0)
-    return _table(matrix, path.name, str(path), sha256_of(path), features_in, None), count
+    return _table(matrix, path.name, str(path), sha256_of(path), features_in, None, layer=layer), count
 
 
 def read_more(source: Any, known: TableFile, *, header: bool | None = None, names: bool | None = None) -> TableFile:
@@ -111,11 +144,11 @@ def read_more(source: Any, known: TableFile, *, header: bool | None = None, name
     taken = {} if known.layout is None else same_layout(source, {"header": known.layout.header, "names": known.layout.names})
     taken |= {name: value for name, value in (("header", header), ("names", names)) if value is not None}
     if not isinstance(source, (str, PathLike)):
-        matrix = _convert(source, taken.get("header"), taken.get("names"))
+        matrix = _convert(source, taken.get("header"), taken.get("names"), None)
         return _table(matrix, "the data", "the data", "", known.features_in, None, single=True)
     path = Path(fspath(source))
     check_file(path)
-    matrix = _read(path, taken.get("header"), taken.get("names"))
+    matrix = _read(path, taken.get("header"), taken.get("names"), None)
     return _table(matrix, path.name, str(path), sha256_of(path), known.features_in, None, single=True)
 
 
@@ -128,6 +161,7 @@ def _table(
     image_shape: tuple[int, int] | None,
     *,
     single: bool = False,
+    layer: str | None = None,
 ) -> TableFile:
     values = as_numbers(matrix, name, single=single)
     chosen, why = orientation(matrix, features_in, image_shape)
@@ -135,7 +169,7 @@ def _table(
     if chosen == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    return TableFile(values, rows, columns, where, digest, chosen, why, image_shape, layout=matrix.layout)
+    return TableFile(values, rows, columns, where, digest, chosen, why, image_shape, layout=matrix.layout, layer=layer)
 
 
 def overruled(kind: str, what: str, header: bool | None, names: bool | None) -> dict[str, bool | None]:
@@ -151,21 +185,28 @@ def overruled(kind: str, what: str, header: bool | None, names: bool | None) -> 
 
 def same_layout(source: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that read ``source`` with the heading and the names that were ``taken`` before; none if its format says what they are."""
-    if isinstance(source, (str, PathLike)):
-        kind = suffix(Path(fspath(source)))
-        return {name: taken.get(name) for name, kinds in (("header", MAY_HAVE_HEADER), ("names", MAY_HAVE_NAMES)) if kind in kinds}
-    return {}
+    if not isinstance(source, (str, PathLike)):
+        return {}
+    if taken.get("text_column") is not None:
+        return {"text_column": taken["text_column"]}
+    kind = suffix(Path(fspath(source)))
+    kinds = (("header", MAY_HAVE_HEADER), ("names", MAY_HAVE_NAMES), ("layer", (".h5ad",)))
+    return {name: taken.get(name) for name, of in kinds if kind in of}
 
 
-def _read(path: Path, header: bool | None, names: bool | None) -> Matrix:
+def _read(path: Path, header: bool | None, names: bool | None, layer: str | None) -> Matrix:
     kind = suffix(path)
+    if layer is not None:
+        if kind != ".h5ad":
+            raise InvalidInputError(f"layer={layer!r} is only for .h5ad files; leave it out for {path.name}.")
+        return read_h5ad(path, layer)
     if kind not in FORMATS or (path.suffix.lower() == ".gz" and kind not in GZIPPED):
         gzipped = ", ".join(f"{name}.gz" for name in GZIPPED)
         raise InvalidInputError(f"{path.name} has no known format; known are {', '.join(FORMATS)}, {gzipped}.")
     return FORMATS[kind](path, **overruled(kind, path.name, header, names))
 
 
-def _convert(source: Any, header: bool | None, names: bool | None) -> Matrix:
+def _convert(source: Any, header: bool | None, names: bool | None, layer: str | None) -> Matrix:
     """The table of an object in memory, recognized by its module's name so that nothing is imported for it."""
     if isinstance(source, TableFile):
         raise InvalidInputError("this is already a TableFile; pass its source.")
@@ -174,8 +215,10 @@ def _convert(source: Any, header: bool | None, names: bool | None) -> Matrix:
     overruled(".parquet" if is_frame else "", "the data", header, names)
     if is_frame:
         return (from_pandas if module == "pandas" else from_polars)(source, wanted=names)
-    if module == "anndata":
-        return from_anndata(source)
+    if is_anndata(source):
+        return from_anndata(source, layer=layer)
+    if layer is not None:
+        raise InvalidInputError(f"layer={layer!r} is for AnnData objects; leave it out for {type(source).__name__}.")
     if sp.issparse(source):
         return Matrix(source)
     try:

@@ -39,6 +39,10 @@ class TableFile(TableSizes):
     layout : Layout or None
         Whether the first line of a text file was taken as its heading (``layout.header``), and the first column of a text file or a
         frame as names (``layout.names``); `read_as` says it in words. None if the format itself says it.
+    layer, text_column : str or None
+        The layer of an ``.h5ad`` file, or the column of texts, that was read.
+    texts : tuple of str, or None
+        The documents, where the features are their words.
 
     Examples
     --------
@@ -58,6 +62,9 @@ class TableFile(TableSizes):
     preparation: Mapping[str, Any] = field(default_factory=dict)
     raw: TableFile | None = None
     layout: Layout | None = None
+    layer: str | None = None
+    text_column: str | None = None
+    texts: tuple[str, ...] | None = None
 
     @property
     def samples(self) -> AnyArray:

@@ -13,6 +13,7 @@ from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.clusters import NO_CLUSTER, largest_elsewhere
+from conecollapse.estimators._input import values_of
 from conecollapse.plots.style import SCALE, colour, evenly, figure, names_or_numbers, text
 
 MAX_DOTS = 6000  # samples on a map
@@ -54,7 +55,9 @@ def around_the_circle(profiles: Any) -> IntArray:
     return np.argsort(np.arctan2(left[:, 1] * sigma[1], left[:, 0] * sigma[0]), kind="stable")
 
 
-def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, shares: Any = None, values: Any = None) -> go.Figure:
+def cluster_map(
+    model: Any, X: Any, *, names: Any = None, target: Any = None, shares: Any = None, values: Any = None, embedding: Any = None
+) -> go.Figure:
     """Samples between the corners of their clusters: a projection of the rows of A to the plane.
 
     Each cluster has a corner on a circle, neighbours being alike. A sample stands at the mean of the corners, weighted by how much of it
@@ -70,9 +73,14 @@ def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, sh
         Names and known labels, shown on hover.
     shares, values : (n_samples, r) and (n_samples,) arrays, optional
         `memberships` and `distances`, if they are already computed.
+    embedding : (n_samples, 2) array, optional
+        Where each sample is drawn instead, such as ``adata.obsm["X_umap"]``; further columns are not used.
     """
     check_is_fitted(model)
+    X = values_of(model, X)
     shares = memberships(model, X) if shares is None else np.asarray(shares)
+    if embedding is not None:
+        return _on_embedding(model.labels_, shares, _checked_places(embedding, len(shares)), names, target)
     values = distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else np.asarray(values)
     labels, r = model.labels_, shares.shape[1]
     order = around_the_circle(model.profiles_)
@@ -83,6 +91,30 @@ def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, sh
     spread = max(float(np.ptp(values)), np.finfo(float).tiny)
     towards = 1 - PULL * (values - values.min()) / spread
     place = towards[:, None] * (shares @ corners) + JITTER * rng.standard_normal((len(shares), 2)) * (1.0 if r > 2 else [0.5, 6.0])
+    traces = [*_dots(labels, shares, place, names, target), _numbers(1.13 * corners, range(r))]
+    axis = {"visible": False, "range": [-1.3, 1.3]}
+    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=r <= 12)
+
+
+def _on_embedding(labels: IntArray, shares: FloatArray, place: FloatArray, names: Any, target: Any) -> go.Figure:
+    """Samples where an embedding has them; the number of each cluster stands at the median of its samples."""
+    there = [k for k in range(shares.shape[1]) if (labels == k).any()]
+    middles = np.array([np.median(place[labels == k], axis=0) for k in there]).reshape(-1, 2)
+    axis = {"visible": False}
+    traces = [*_dots(labels, shares, place, names, target), _numbers(middles, there)]
+    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=shares.shape[1] <= 12)
+
+
+def _checked_places(embedding: Any, n_samples: int) -> FloatArray:
+    place = np.asarray(embedding, np.float64)
+    if place.ndim != 2 or place.shape[0] != n_samples or place.shape[1] < 2 or not np.isfinite(place[:, :2]).all():
+        raise InvalidInputError(f"embedding has shape {place.shape}; expected two finite numbers for each of the {n_samples} samples.")
+    return place[:, :2]
+
+
+def _dots(labels: IntArray, shares: FloatArray, place: FloatArray, names: Any, target: Any) -> list[go.Scatter]:
+    """A dot for each sample, in the colour of its cluster."""
+    r = shares.shape[1]
     shown = evenly(len(labels), MAX_DOTS)
     hover = names_or_numbers(names, len(labels), "sample")
     known = None if target is None else names_or_numbers(target, len(labels), "")
@@ -107,19 +139,20 @@ def cluster_map(model: Any, X: Any, *, names: Any = None, target: Any = None, sh
                 marker=marker,
             )
         )
-    traces.append(
-        go.Scatter(
-            x=1.13 * corners[:, 0],
-            y=1.13 * corners[:, 1],
-            mode="text",
-            text=[str(k) for k in range(r)],
-            hoverinfo="skip",
-            showlegend=False,
-            textfont={"size": 14},
-        )
+    return traces
+
+
+def _numbers(place: FloatArray, numbers: Any) -> go.Scatter:
+    """The numbers of the clusters."""
+    return go.Scatter(
+        x=place[:, 0],
+        y=place[:, 1],
+        mode="text",
+        text=[str(k) for k in numbers],
+        hoverinfo="skip",
+        showlegend=False,
+        textfont={"size": 14},
     )
-    axis = {"visible": False, "range": [-1.3, 1.3]}
-    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=r <= 12)
 
 
 def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None) -> go.Figure:

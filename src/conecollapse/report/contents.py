@@ -22,6 +22,7 @@ from conecollapse.plots.style import colour
 
 TOP = 8  # features and rays named for each cluster
 TYPICAL = 4  # samples named, or shown, for each cluster
+SNIPPET = 240  # characters of a typical text
 CHARTED = 12  # with more clusters than this, features are listed but not drawn as bars
 PATH_RAYS, PATH_CELLS = 40, 2e8  # rays of the epsilon path, and the size of table up to which it is drawn
 SAFE_TO_SQUARE = (1e-100, 1e100)
@@ -47,6 +48,7 @@ class Cluster:
     features: list[str]
     rays: list[str]
     typical: list[str]
+    snippets: list[tuple[str, str]]  # of texts: the name of a typical document, and how it begins
     figure: str | None
     classes: str  # known labels inside it, when there are any
 
@@ -108,6 +110,18 @@ def contents(run: Any) -> Contents:
         (name, str(value)) for name, value in {**run.parameters, **{f"time, {k}": f"{v:.2f} s" for k, v in run.timings.items()}}.items()
     ]
     return found
+
+
+def snippet(text: str) -> str:
+    """How a text begins, in one line.
+
+    Examples
+    --------
+    >>> snippet("One\\n two."), len(snippet("word " * 100)) <= SNIPPET + 2
+    ('One two.', True)
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= SNIPPET else f"{line[:SNIPPET].rsplit(' ', 1)[0]} …"
 
 
 def _in_range(run: Any) -> Any:
@@ -180,7 +194,8 @@ def _cluster(run: Any, k: int, samples: AnyArray, features: AnyArray, far: Float
         colour=colour(k),
         features=[str(features[j]) for j in leading[:TOP] if lead[j] > 0],
         rays=[str(features[j]) for j in rays if lead[j] > 0],
-        typical=[str(samples[i]) for i in typical],
+        typical=[str(samples[i]) for i in typical] if run.table.texts is None else [],
+        snippets=[] if run.table.texts is None else [(str(samples[i]), snippet(run.table.texts[i])) for i in typical],
         figure=name,
         classes=classes,
     )

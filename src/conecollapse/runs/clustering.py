@@ -12,7 +12,7 @@ from sklearn.base import clone
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import Points, Progress
 from conecollapse.estimators import CCNMF, GraphCCNMF, select_rank
-from conecollapse.geometry.certified.estimate import LONG, rest_seconds
+from conecollapse.geometry.certified.estimate import LONG, product_seconds, rest_seconds
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.runs.run import Interrupted, RaysRun, Run
@@ -146,10 +146,17 @@ def cone_of_features(table: TableFile, prove: bool, timings: dict[str, float], p
     with _timed(timings, "cone", progress):
         tol = 1e-8 if table.X.dtype == np.float64 else FLOAT32_TOL
         cone = Cone.from_points(P, tol=tol, effort="quick", progress=progress)
-        if prove or rest_seconds(np.isin(np.arange(cone.n_points), cone.open_points), P) <= LONG:
+        if prove or _proof_seconds(cone, P) <= LONG:
             cone = cone.prove(P, progress=progress)
     cone.ray_names = table.features[cone.ray_indices]
     return cone
+
+
+def _proof_seconds(cone: Cone, P: Points) -> float:
+    """To decide what a quick cone left open: that alone, and the product that may have to be done again for it."""
+    if not len(cone.open_points):
+        return 0.0
+    return product_seconds(P) + rest_seconds(np.isin(np.arange(cone.n_points), cone.open_points), P)
 
 
 def points(X: Points) -> Points:

@@ -106,6 +106,8 @@ def _data(table: TableFile, folder: Path) -> dict[str, Any]:
         "why": table.why,
         "header": None if table.layout is None else table.layout.header,
         "names": None if table.layout is None else table.layout.names,
+        "layer": table.layer,
+        "text_column": table.text_column,
     }
 
 

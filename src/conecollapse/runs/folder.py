@@ -25,7 +25,8 @@ from conecollapse._files import exchange, leftovers, temporary_beside
 FORMAT = "conecollapse-run-2"
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = "labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"
 ENDMEMBERS, ABUNDANCES, MAPS = "endmembers.csv", "abundances.csv", "maps.npy"
-RUN_FILES = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT, ENDMEMBERS, ABUNDANCES, MAPS})
+MAPS_HEADER, MAPS_DATA, MAPS_MAT = "maps.hdr", "maps.img", "maps.mat"  # the maps as the data was: an ENVI image, or of MATLAB
+RUN_FILES = frozenset({LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT, ENDMEMBERS, ABUNDANCES, MAPS, MAPS_HEADER, MAPS_DATA, MAPS_MAT})
 READY = "ready"  # in a temporary folder: the run is whole, and its files are being copied into their folder
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,17 +43,19 @@ NORMALIZATIONS: dict[str, Callable[[Points], Points]] = {
     "sum-samples": _sum_samples,  # every sample has the same total: sequencing depth, length of a document
     "max": _max_features,  # the largest value of every feature is 1
     "log": _log,  # log(1 + x)
+    "cells": lambda X: _log(_sum_samples(X)),  # counts of cells: the same depth for each, then the logarithm
 }
 
 
-def prepare(table: TableFile, normalize: str | None = None, tfidf: bool = False) -> TableFile:
+def prepare(table: TableFile, normalize: str | Sequence[str] | None = None, tfidf: bool = False) -> TableFile:
     """``table`` weighted by TF-IDF and normalized, in this order; unchanged if neither is asked for.
 
     Parameters
     ----------
     table : TableFile
-    normalize : {None, "unit-samples", "sum-samples", "max", "log"}
-        Each sample to length 1; each sample to the same total; each feature to a largest value of 1; log(1 + x).
+    normalize : None, "unit-samples", "sum-samples", "max", "log", "cells", or several of them
+        Each sample to length 1; each sample to the same total; each feature to a largest value of 1; log(1 + x); or, for counts of cells,
+        the same total and then the logarithm. Several are applied in this order.
     tfidf : bool
         Weight counts of words as `conecollapse.datasets.tfidf` does.
 
@@ -69,13 +71,17 @@ def prepare(table: TableFile, normalize: str | None = None, tfidf: bool = False)
     array([[0.6, 0.8],
            [0. , 1. ]])
     """
-    if normalize is not None and normalize not in NORMALIZATIONS:
-        raise InvalidInputError(f"normalize must be one of {', '.join(NORMALIZATIONS)}; got {normalize!r}.")
-    if normalize is None and not tfidf:
+    steps = [normalize] if isinstance(normalize, str) else list(normalize or [])
+    for step in steps:
+        if step not in NORMALIZATIONS:
+            raise InvalidInputError(f"normalize must be one of {', '.join(NORMALIZATIONS)}; got {step!r}.")
+    if not steps and not tfidf:
         return table
     X = weighted(table.X) if tfidf else table.X
-    X = X if normalize is None else NORMALIZATIONS[normalize](X)
-    return replace(table, X=X, preparation={"normalize": normalize, "tfidf": tfidf}, raw=table)
+    for step in steps:
+        X = NORMALIZATIONS[step](X)
+    said = steps[0] if len(steps) == 1 else steps or None
+    return replace(table, X=X, preparation={"normalize": said, "tfidf": tfidf}, raw=table)
 
 
 def _rows_divided(X: Points, by: AnyArray) -> Points:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
+from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.ccnmf import mass
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
@@ -129,7 +130,22 @@ def _write_labels(path: Path, run: Run) -> None:
     heading = ["sample", "cluster"]
     if run.target is not None:
         heading, columns = [*heading, "target"], [*columns, run.target.tolist()]
+    if run.table.texts is not None:
+        heading = [*heading, *(f"share_{k}" for k in range(len(run.model.profiles_)))]
+        columns += [[repr(float(share)) for share in column] for column in topic_shares(run.model.profiles_, run.table.X).T]
     write_csv(path, heading, zip(*columns, strict=True))
+
+
+def topic_shares(profiles: AnyArray, X: Any) -> FloatArray:
+    """How much of each sample belongs to each cluster, (n_samples, r): shares that sum to 1, or 0 for a sample of zeros.
+
+    A sample is explained by the mean samples of the clusters, with weights >= 0 (least squares); a share is the length of what a cluster
+    contributes, over the sum of these lengths.
+    """
+    P = np.asarray(profiles, np.float64)
+    parts = solve_rows(P @ P.T, np.asarray(X @ P.T, np.float64)) * np.linalg.norm(P, axis=1)
+    total = parts.sum(axis=1, keepdims=True)
+    return np.asarray(parts / np.where(total > 0, total, 1.0))
 
 
 def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:

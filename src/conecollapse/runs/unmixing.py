@@ -19,9 +19,23 @@ from conecollapse.estimators import MinVolumeNMF, SeparableNMF
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.io.cube import BANDS, Spectra
+from conecollapse.io.envi import files_of_envi, write_envi
 from conecollapse.io.plain import plain
 from conecollapse.runs.facts import head
-from conecollapse.runs.folder import ABUNDANCES, CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, MAPS, REPORT, check_folder, staged
+from conecollapse.runs.folder import (
+    ABUNDANCES,
+    CERTIFICATE,
+    ENDMEMBERS,
+    FACTORS,
+    FACTS,
+    MAPS,
+    MAPS_DATA,
+    MAPS_HEADER,
+    MAPS_MAT,
+    REPORT,
+    check_folder,
+    staged,
+)
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted
 from conecollapse.runs.saving import write_csv, wrote_page
@@ -46,6 +60,8 @@ class UnmixRun:
         Negative values that were set to zero when the table was read.
     bands : str
         Where the bands of a cube were.
+    variable : str or None
+        The array of a ``.mat`` file that was asked for.
     parameters, timings : mapping
     kind : "unmix"
     """
@@ -56,6 +72,7 @@ class UnmixRun:
     wavelengths: AnyArray | None = None
     n_clipped: int = 0
     bands: str = "last"
+    variable: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
     kind: str = "unmix"
@@ -101,7 +118,7 @@ def unmix(
     outliers : float or "auto"
         Share of the samples to leave out because they fit no mixture.
     wavelengths : (n_features,) array, optional
-        Of the features, for the results.
+        Of the features, for the results; those of the file by default.
     """
     table = spectra.table
     if method not in METHODS:
@@ -118,7 +135,8 @@ def unmix(
     start = time.perf_counter()
     model.fit(table.X)
     timings = {"unmixing": time.perf_counter() - start}
-    return UnmixRun(table, model, spectra.shape, wavelengths, spectra.n_clipped, spectra.bands, asked, timings)
+    lengths = spectra.wavelengths if wavelengths is None else wavelengths
+    return UnmixRun(table, model, spectra.shape, lengths, spectra.n_clipped, spectra.bands, spectra.variable, asked, timings)
 
 
 def unmix_results(run: UnmixRun) -> dict[str, Any]:
@@ -149,11 +167,11 @@ def save_unmixing(run: UnmixRun, folder: str | os.PathLike[str], write_report: A
         if run.maps is None:
             _write_abundances(staging / ABUNDANCES, run)
         else:
-            np.save(staging / MAPS, run.maps)
+            _write_maps(staging, run)
         np.savez(staging / FACTORS, **_factors(run))
         run.model.cone_.save(staging / CERTIFICATE)
         facts = head(run.kind, run.table, path) | {
-            "preparation": {"clip": run.n_clipped > 0, "shape": run.shape, "bands": run.bands},
+            "preparation": {"clip": run.n_clipped > 0, "shape": run.shape, "bands": run.bands, "variable": run.variable},
             "parameters": dict(run.parameters),
             "model": {name: value for name, value in run.model.get_params().items() if not callable(value)},
             "timings": dict(run.timings),
@@ -182,6 +200,19 @@ def _write_endmembers(path: Path, run: UnmixRun) -> None:
     write_csv(path, heading, zip(*columns, strict=True))
 
 
+def _write_maps(folder: Path, run: UnmixRun) -> None:
+    """The maps as NumPy has them, and as the program that wrote the cube does."""
+    assert run.maps is not None
+    np.save(folder / MAPS, run.maps)
+    kind, names = Path(run.table.source).suffix.lower(), [*component_names(run), "distance"]
+    if kind == ".mat":
+        from scipy.io import savemat
+
+        savemat(folder / MAPS_MAT, {"maps": run.maps, "names": np.array(names, dtype=object)})
+    elif kind not in (".npy", ".h5ad") and files_of_envi(Path(run.table.source)) is not None:
+        write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, run.maps, names)
+
+
 def _write_abundances(path: Path, run: UnmixRun) -> None:
     heading = ["sample", *component_names(run), "distance"]
     values = np.column_stack([run.model.embedding_, run.model.residuals_])
@@ -208,7 +239,8 @@ def is_unmixing(said: dict[str, Any]) -> bool:
     """Whether run.json says how the data of an unmixing was read."""
     shape = said.get("shape")
     is_shape = shape is None or (isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape))
-    return set(said) == {"clip", "shape", "bands"} and isinstance(said["clip"], bool) and said["bands"] in BANDS and is_shape
+    is_known = set(said) == {"clip", "shape", "bands", "variable"} and isinstance(said["variable"], str | None)
+    return is_known and isinstance(said["clip"], bool) and said["bands"] in BANDS and is_shape
 
 
 def check_unmixing(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:

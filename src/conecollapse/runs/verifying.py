@@ -116,7 +116,7 @@ def _verify_unmixing(
     source, settings = _source(path, facts, data), facts["preparation"]
     layout = {"features_in": facts["data"]["features_in"], **same_layout(source, facts["data"])}
     shape = tuple(settings["shape"]) if settings["shape"] is not None else None
-    read = read_spectra(source, shape=shape, bands=settings["bands"], clip=settings["clip"], **layout).table
+    read = read_spectra(source, shape=shape, bands=settings["bands"], clip=settings["clip"], variable=settings["variable"], **layout).table
     _check_shape(read, facts)
     _check_values(read, arrays)
     same_bytes = read.sha256 == facts["data"]["sha256"]
@@ -150,7 +150,9 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _is_preparation(said: dict[str, Any]) -> bool:
-    return set(said) == {"normalize", "tfidf"} and isinstance(said["tfidf"], bool) and isinstance(said["normalize"], str | None)
+    steps = said.get("normalize")
+    steps = steps if isinstance(steps, list) else [steps or ""]
+    return set(said) == {"normalize", "tfidf"} and isinstance(said["tfidf"], bool) and all(isinstance(step, str) for step in steps)
 
 
 def _arrays(path: Path) -> dict[str, AnyArray]:
@@ -255,7 +257,7 @@ def _source(path: Path, facts: dict[str, Any], data: Any) -> Any:
     places = [path / relative] if isinstance(relative, str) else []
     places += [Path(absolute)] if isinstance(absolute, str) else []
     for place in places:
-        if os.path.isfile(place):  # False also for a name that no system could have
+        if os.path.isfile(place) or os.path.isdir(place):  # False also for a name that no system could have
             return place
     if not places:
         raise RunFolderError("the run was made from data in memory; pass data=... to verify it.")
