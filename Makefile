@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test quick test-oldest lint types layers unit fuzz mutants announce browser screenshots bench asv asv-compare docs docs-figures clean
+.PHONY: help demo test quick test-oldest lint types layers unit fuzz mutants announce browser screenshots bench asv asv-compare docs docs-figures dist clean
 .DEFAULT_GOAL := demo
 
 help: ## print this list
@@ -81,8 +81,12 @@ docs-figures: $(STAMP) ## badges and figures of the documentation
 screenshots: $(STAMP) browser ## pictures of the report for the documentation
 	CONECOLLAPSE_SCREENSHOTS=docs/figures $(BIN)/python -m pytest tests/test_report.py -k screenshot
 
+dist: $(STAMP) ## build wheel and source archive in dist, install each into a new environment, run its demo there
+	@echo "To be installed in temporary folders, which are removed: the wheel and the source archive with their dependencies (about 600 MB each)."
+	$(BIN)/python tests/check_dist.py
+
 clean: ## remove the environments, built pages and caches (not .asv)
-	rm -rf $(VENV) $(OLDEST) build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What will be installed, and where: said once, before any of it is installed, for all targets that were asked for. Silent when all is there.

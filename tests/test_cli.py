@@ -295,9 +295,22 @@ class TestOthers:
         assert "130 interrupted" in out
         assert run("--version")[1].startswith("conecollapse 0.")
         assert "Usage: conecollapse" in " ".join(run()[1].split())
-        for command in ("demo", "cluster", "rays", "verify", "datasets", "reproduce", "bench"):
+        for command in ("demo", "cluster", "rays", "verify", "datasets", "reproduce", "bench", "doctor"):
             assert run(command, "--help")[0] == 0
         assert "No such command 'cluter'" in fails(run, "cluter")
+
+    def test_the_doctor_says_what_is_there_and_what_is_missing(self, run, monkeypatch):
+        code, out, err = run("doctor")
+        assert (code, err) == (0, "")
+        assert "nothing that is needed is missing." in out
+        assert f"numpy {np.__version__}" in out
+        found = json.loads(run("doctor", "--json")[1])
+        assert found["threads"]["available"] >= 1
+        assert found["problems"] == []
+        monkeypatch.setattr("conecollapse.cli.doctor.requires", lambda _: ["numpy>=99", "nothing-of-the-kind>=1"])
+        code, _, err = run("doctor")
+        assert code == 1
+        assert f"2 found: numpy {np.__version__} is older than 99, the oldest that is tested; nothing-of-the-kind is missing." in err
 
     def test_progress_shows_on_a_terminal_that_waits(self, monkeypatch, capsys):
         from conecollapse.cli import terminal
@@ -321,7 +334,7 @@ def test_the_module_is_a_command_and_completes():
     program = "import sys; sys.argv[0] = 'conecollapse'; from conecollapse.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ | environment)
     assert done.stdout.split() == ["cluster"]
-    failed = subprocess.run([sys.executable, "-m", "conecollapse.cli", "verify", "none"], capture_output=True, text=True, check=False)
+    failed = subprocess.run([sys.executable, "-m", "conecollapse", "verify", "none"], capture_output=True, text=True, check=False)
     assert failed.returncode == 1
     assert failed.stderr == "conecollapse: there is no folder 'none'.\n"
 

@@ -120,7 +120,7 @@ def test_the_table_of_layers_is_that_of_the_import_contract():
         names = {name.strip().removeprefix("conecollapse.") for name in layer.split("|")}
         assert {table.pop(0) for _ in names} == names
     assert not table
-    modules = {path.stem for path in (ROOT / "src" / "conecollapse").iterdir()} - {"__init__", "__pycache__", "py"}  # py.typed
+    modules = {path.stem for path in (ROOT / "src" / "conecollapse").iterdir()} - {"__init__", "__main__", "__pycache__", "py"}  # py.typed
     assert {name for layer in layers for name in re.findall(r"conecollapse\.(\w+)", layer)} == modules
 
 

@@ -61,3 +61,13 @@ def test_a_bug_report_asks_for_version_platform_and_example():
     scope: dict = {"print": lambda found: scope.update(found=found)}
     exec(command, scope)
     assert {"python", "system", "conecollapse", "numpy"} <= scope["found"].keys()
+
+
+def test_the_recipe_for_conda_asks_for_what_the_package_does():
+    recipe = text("packaging/conda/meta.yaml")
+    assert f'version = "{conecollapse.__version__}"' in recipe
+    run = recipe[recipe.index("  run:") : recipe.index("test:")]
+    asked = {name: least for name, least in re.findall(r"- ([\w-]+) >=([\d.]+)", run) if name != "python"}
+    declared = dict(line.split(">=") for line in PYPROJECT["project"]["dependencies"])
+    assert asked == declared
+    assert f"python {PYPROJECT['project']['requires-python']}" in run

@@ -103,7 +103,7 @@ class TestPrepare:
             assert prepare(read_table(sp.csr_array(X.astype(np.float32))), how).X.dtype == np.float32
 
     def test_an_unknown_normalization_is_refused(self):
-        with pytest.raises(InvalidInputError, match="normalize must be one of unit-samples, sum-samples, max, log; got 'l2'"):
+        with pytest.raises(InvalidInputError, match="normalize must be one of unit-samples, sum-samples, max, log, cells; got 'l2'"):
             prepare(read_table(X), "l2")
 
 

@@ -17,6 +17,7 @@ from conecollapse.cli.bench import bench
 from conecollapse.cli.cluster import cluster
 from conecollapse.cli.datasets import app as datasets
 from conecollapse.cli.demo import demo
+from conecollapse.cli.doctor import doctor
 from conecollapse.cli.novelty import novelty
 from conecollapse.cli.rays import rays
 from conecollapse.cli.reproduce import reproduce
@@ -48,7 +49,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, cluster, rays, unmix, novelty, verify, reproduce, bench, warm):
+for command in (demo, cluster, rays, unmix, novelty, verify, reproduce, bench, warm, doctor):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 

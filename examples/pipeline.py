@@ -1,0 +1,50 @@
+"""Machine learning: a table with gaps and a few labels, in a pipeline with grid search that is saved and loaded again.
+
+Where no disk can be written, as in a read-only container, compiled kernels are not kept, with one warning; ``NUMBA_CACHE_DIR`` names
+a folder that can be written, and ``conecollapse warm`` fills it while an image is built.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import joblib
+import numpy as np
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+
+from conecollapse import HierarchicalNMF
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    """240 samples of three classes; 5 % of the values are missing, and only every fourth label is known (-1: unknown)."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=240)
+    X = rng.gamma(2.0, 0.5, (240, 30)) + 3.0 * (np.arange(30) // 10 == y[:, None])
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X, np.where(np.arange(240) % 4 == 0, y, -1)
+
+
+def main(folder: Path) -> GridSearchCV:
+    X, y = data()
+    known = y >= 0
+    pipe = Pipeline(
+        [
+            ("gaps", SimpleImputer(strategy="median")),
+            ("parts", HierarchicalNMF(random_state=0, n_jobs=1)),
+            ("classes", LogisticRegression(max_iter=500)),
+        ]
+    )
+    search = GridSearchCV(pipe, {"parts__n_components": [2, 3, 5]}, cv=3, n_jobs=1).fit(X[known], y[known])
+    print(f"best: {search.best_params_}, accuracy {search.best_score_:.3f}")
+    joblib.dump(search, folder / "search.joblib")
+    loaded = joblib.load(folder / "search.joblib")  # only of files that you trust: a joblib file can run code
+    assert (loaded.predict(X) == search.predict(X)).all()
+    print(f"classes of the {int((~known).sum())} samples without a label: {np.bincount(loaded.predict(X[~known]))}")
+    return search
+
+
+if __name__ == "__main__":
+    main(Path())
