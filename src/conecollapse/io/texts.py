@@ -26,6 +26,7 @@ LEAST_SHARE, MOST_SHARE = 0.001, 0.5  # of the documents that hold a word
 LEAST = 2  # documents that hold a word
 ID_WORDS = frozenset(["id", "name", "title", "document", "doc", "key"])  # headings of columns that name documents
 KINDS = (".csv", ".tsv")
+NAME = 200  # characters of a document's name that are kept
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ def read_column(path: Path, column: str) -> Texts:
         raise InvalidInputError(f"{path.name} has no column {column!r}; its heading is {', '.join(map(repr, heading[:8]))}.")
     at = heading.index(column)
     called = next((j for j, word in enumerate(heading) if j != at and word.strip().lower() in ID_WORDS), None)
-    texts, names = [], []
+    texts: list[str] = []
+    names: list[str] = []
     for number, cells in rows:
         if len(cells) != len(heading):
             raise InvalidInputError(
@@ -58,9 +60,6 @@ def read_column(path: Path, column: str) -> Texts:
     if not texts:
         raise InvalidInputError(f"{path.name} has a heading and no texts.")
     return Texts(as_names((name[:NAME] for name in names), "documents"), texts)
-
-
-NAME = 200  # characters of a document's name that are kept
 
 
 def text_files(folder: Path) -> list[Path]:
