@@ -15,7 +15,9 @@ from conecollapse.factorization import SOLVERS, anls, em, hals, initialize, mu, 
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.inits import INITS
 from conecollapse.factorization.kl import encode_divergence, kl
-from conecollapse.factorization.onmf.em import gram_matrix
+from conecollapse.factorization.kmeans import lloyd, seeds
+from conecollapse.factorization.onmf.em import Clusters, gram_matrix
+from conecollapse.factorization.onmf.trials import try_em
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import as_table
 from conecollapse.tables.divergence import Effort
@@ -313,6 +315,39 @@ def test_the_best_of_several_starts_wins():
     one = [em(X, *initialize(X, 3, "random", np.random.default_rng(s))).objective for s in range(3)]
     many = best_of_starts(em, X, 3, "random", 20, np.random.default_rng(0))
     assert many.objective <= min(one) * (1 + 1e-9)
+
+
+def test_k_means_of_several_starts_is_that_of_each_alone():
+    rng = np.random.default_rng(0)
+    E, weights = rng.random((60, 4)), rng.random(60)
+    centres = E[seeds(E, 5, 3, rng)]
+    assert len(np.unique(centres.reshape(-1, 4), axis=0)) > 5
+    labels, within = lloyd(E, centres, weights)
+    for start in range(3):
+        alone, least = lloyd(E, centres[start : start + 1], weights)
+        np.testing.assert_array_equal(labels[start], alone[0])
+        means = np.array([np.average(E[alone[0] == k], axis=0, weights=weights[alone[0] == k]) for k in range(5)])
+        direct = weights @ np.square(E - means[alone[0]]).sum(axis=1)
+        np.testing.assert_allclose([within[start], least[0]], direct)
+
+
+def test_trials_in_all_coordinates_are_em_itself():
+    rng = np.random.default_rng(0)
+    X, truth = clusters(rng)
+    labels, objective = try_em(X, np.array([truth, rng.integers(3, size=len(X))]), 3)
+    W = np.eye(3)[truth]
+    assert objective[0] == pytest.approx(em(X, W, W.T @ X).objective, rel=1e-4)
+    assert len(np.unique(np.column_stack([labels[0], truth]), axis=0)) == 3
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_promising_starts_lead_as_low_as_all_of_them(make):
+    rng = np.random.default_rng(0)
+    X, _ = clusters(rng)
+    X = make(X)
+    few = best_of_starts(Clusters(X), X, 3, "spectral", 10, np.random.default_rng(0))
+    every = [em(X, *initialize(X, 3, "spectral", np.random.default_rng(s))).objective for s in range(5)]
+    assert few.objective <= min(every) * (1 + 1e-5)
 
 
 def test_callback_and_progress():

@@ -71,14 +71,16 @@ plots.heat_map(model, X).show()
 # %%
 # The rays, and their proof
 # -------------------------
-# Not every gene is needed to generate the others. The number of those that are is proven: the cone has a certificate, and ``verify``
-# checks it with plain NumPy, without the solver that found the rays.
+# Not every gene is needed to generate the others. Clusters do not depend on which, so `CCNMF` leaves that open; ``prove`` decides it for
+# each gene. The number of those that are needed is then proven: the cone has a certificate, and ``verify`` checks it with plain NumPy,
+# without the solver that found the rays.
 
-verdict = model.cone_.verify(X.T)
-print(model.cone_.n_rays, "of", X.shape[1], "genes are extreme rays")
+cone = model.cone_.prove(X.T)
+verdict = cone.verify(X.T)
+print(cone.n_rays, "of", X.shape[1], "genes are extreme rays")
 print(verdict)
-assert verdict.smallest_distance > model.cone_.tol
-assert model.cone_.n_rays < X.shape[1]
+assert verdict.smallest_distance > cone.tol
+assert cone.n_rays < X.shape[1]
 
 # %%
 # A cone in 38 dimensions cannot be drawn, but a projection of it can: for each gene the mean in each of the three clusters. Press play to

@@ -85,9 +85,10 @@ assert 1 - len(wrong) / len(X) == purity_score(person, graph.labels_)
 # exact cone has as many rays as there are pixels. But neighbouring pixels are similar, so few of them *nearly* generate all. The curve
 # shows the largest distance of a pixel from the cone, after each ray.
 
-assert pixels.cone_.n_rays == X.shape[1]
+exact = pixels.cone_.prove(X.T)
+assert exact.n_rays == X.shape[1]
 few = Cone.approximate(X.T, max_residual=0.05, max_rays=60, weighting="mass")
-print(pixels.cone_.n_rays, "rays exactly;", few.n_rays, "rays with no pixel further from their cone than", round(few.tol, 3))
+print(exact.n_rays, "rays exactly;", few.n_rays, "rays with no pixel further from their cone than", round(few.tol, 3))
 few.verify(X.T)
 plots.epsilon_path(few).show()
 

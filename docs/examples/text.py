@@ -137,8 +137,9 @@ assert best[5][0] > best[5][1]  # at five clusters the choice of the sections ma
 # Nearly every word is an *extreme ray*: it is no non-negative combination of other words. This is usual for tables with many samples, and
 # such an exact cone does not summarize the table.
 
-print(five.cone_.n_rays, "of", X.shape[1], "words are rays")
-assert five.cone_.n_rays > 0.9 * X.shape[1]
+exact = five.cone_.prove(X.T)
+print(exact.n_rays, "of", X.shape[1], "words are rays")
+assert exact.n_rays > 0.9 * X.shape[1]
 
 # %%
 # An *epsilon-cone* has few rays: words whose combinations come near all others. With ``weighting="mass"``, the default, frequent words

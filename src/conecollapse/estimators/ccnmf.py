@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
 from conecollapse._progress import teller
-from conecollapse._types import AnyArray, Effort, IntArray, Sparse
+from conecollapse._types import AnyArray, IntArray, Sparse
 from conecollapse.affinity.kinds import resolve
 from conecollapse.estimators._summary import cone_line
 from conecollapse.estimators.nmf import OrthogonalNMF
@@ -38,7 +38,7 @@ class CCNMF(OrthogonalNMF):
     cone : {"certified", "paper"} or Cone
         The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower. Or the cone of the
         features, found before: to go on after an interruption, to try several ranks, or to have it proven. With weights by mass
-        "certified" is quick (see `Cone.from_points`) and may leave rays open.
+        "certified" only merges features of one direction and leaves all rays open, unless there are few features.
     cone_tol : float, optional
         Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32 numbers that are not whole, whose rounding is about 1e-7.
     eta : float
@@ -129,8 +129,8 @@ class CCNMF(OrthogonalNMF):
         tol = check_tol((1e-6 if is_rounded else 1e-8) if self.cone_tol is None else self.cone_tol)
         if is_rounded:
             warn_if_too_coarse(self._dtype, tol)
-        # by mass a generator that could be left out only represents itself; at unit weight it would count as one more ray
-        effort: Effort = "quick" if self.weighting == "mass" else "exact"
+        # by mass a generator that could be left out only stands for itself; at unit weight it would count as one more ray
+        effort: Literal["none", "exact"] = "none" if self.weighting == "mass" else "exact"
         return data_cone(table, self.cone, tol=tol, eta=self.eta, effort=effort, progress=teller())
 
     def _given(self, cone: Cone, table: Table) -> Cone:

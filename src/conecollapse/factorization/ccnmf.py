@@ -8,9 +8,11 @@ transpose, so nothing is transposed here: the points of the cone are the columns
 with U the unit rays as columns, V >= 0 the coefficients of the features, A the orthonormal factor. The paper's H is :math:`A^T`, its W
 is :math:`(S V)^T`. The label of sample i is the argmax of row i of A.
 
-**Stage 1** is the cone, found quickly: what about two products of the features do not decide stays open, that is among the rays. V comes
-with its certificate, except where more rays than samples leave a choice: which of many V the search came upon would depend on the order of
-the points, so it is solved for once more, over the rays alone.
+**Stage 1** is the cone. Weighted by mass, a generator that could be left out only stands for itself, so it is not asked which these are:
+features of one direction are one ray, and all rays stay open unless the features are so few that a proof costs next to nothing. At unit
+weight such a generator would count as one more ray, and the cone is the exact one. V comes with its certificate, except where more rays
+than samples leave a choice: which of many V the search came upon would depend on the order of the points, so it is solved for once more,
+over the rays alone.
 
 **Stage 2** is an orthogonal NMF of the rays,
 
@@ -35,7 +37,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,9 +54,12 @@ from conecollapse.factorization.onmf.em import disjoint_error
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.undecided import undecided
 from conecollapse.tables import Table, as_table
 
 WEIGHTINGS = ("mass", "unit")
+ROUNDING = 8.0  # roundoffs within which the weight of a ray and the length of its only feature are one number
+FEW_PRODUCTS = 2**18  # multiplications of the features with each other up to which they are decided in a moment
 CONES = ("certified", "paper", "approximate")
 
 
@@ -97,7 +102,7 @@ def ccnmf(
     every, indices = X.column_lengths, cone.ray_indices
     V, lengths = encoded(X, cone, every), every[indices]
     d = ray_weights(V, weighting, X.dtype)
-    rays = weighted_rays(cone, d, X.dtype) if X.in_memory else X.columns(indices, d / lengths)
+    rays = _scaled(X, indices, d / lengths)
     _warn_of_orthant(cone)
     _check_reach(rays, n_components)
     run = prepared(solver, rays, **stopping)
@@ -107,6 +112,12 @@ def ccnmf(
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
     error = disjoint_error(X, A, H) if solver == "em" else squared_error(X, A, H)
     return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2)
+
+
+def _scaled(X: Table, indices: IntArray, scale: FloatArray) -> Table:
+    """``U D`` as columns of X, each times its scale; X itself where that is what they are to rounding."""
+    is_all = len(indices) == X.shape[1] and bool((np.abs(scale - 1) <= ROUNDING * np.finfo(np.float64).eps).all())
+    return X if is_all else X.columns(indices, scale)
 
 
 def _warn_of_orthant(cone: Cone) -> None:
@@ -147,12 +158,14 @@ def data_cone(
     max_residual: float = 0.05,
     max_rays: int | None = None,
     weighting: Any = "unit",
-    effort: Effort = "quick",
+    effort: Effort | Literal["none"] = "quick",
     progress: Progress = None,
 ) -> Cone:
     """The cone of the columns of X: certified, by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone.
 
-    A factorization needs rays that generate the data, not the proof that none of them can be left out: ``effort="quick"``.
+    A factorization needs rays that generate the data, not the proof that none of them can be left out: ``effort="quick"``, or "none" where
+    features of one direction are merged and all else is left open. Few features are decided all the same; the cone of a table that is
+    not in memory is quick.
 
     Where the inverse of X is known, no column is a combination of the others: all are rays, and row j of the inverse is a witness for the
     j-th.
@@ -161,7 +174,9 @@ def data_cone(
     if method not in CONES:
         raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
     if method == "certified":
-        return Cone.from_table(X, tol, effort, progress=progress)
+        if effort == "none" and X.in_memory and X.inverse is None and X.shape[1] * X.n_entries > FEW_PRODUCTS:
+            return undecided(X.points(), tol)
+        return Cone.from_table(X, tol, "quick" if effort == "none" else effort, progress=progress)
     points = as_points(X.points(), "X.T")
     if method == "paper":
         return collapse(points, eta=eta, tol=tol)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from conecollapse._checks import as_points
@@ -17,12 +16,14 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, IntArray
+from conecollapse.factorization.kmeans import lloyd
 from conecollapse.factorization.rows import solve
 from conecollapse.tables import DenseTable, Table, as_table
 
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
 SMALL_SIDE = 600  # samples or features up to which singular vectors come from the eigenvectors of a Gram matrix
 MOST_OF_THEM = 3  # so they do when more than 1/3 of them are wanted
+FEW_SAMPLES, FEW_OF_THEM = 200, 8  # of a larger Gram matrix, at most 1/8 of the eigenvectors are found one by one (Lanczos)
 SOFT = 0.2  # what a cluster start adds to every entry of A, so that multiplicative updates can still move it (Ding et al.)
 FILL = 0.01  # NNDSVDar fills zeros with random numbers up to this share of the mean
 
@@ -119,15 +120,30 @@ def _leading(K: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
 
 def spectral_embedding(X: Table, r: int, rng: np.random.Generator) -> AnyArray:
     """Samples in the r leading left singular vectors, weighted by singular values, scaled to unit length."""
-    r = min(r, *X.shape)
-    K = X.gram(cheaply=False) if X.shape[0] <= min(X.shape[1], SMALL_SIDE) else None
-    if K is None:
-        U, s, _ = singular_vectors(X, r, rng)
-    else:  # the vectors of the samples alone; which sign they have does not matter here
-        U, s = _leading(K, r)
-    E = np.asarray(U * s)
+    return unit_vectors(leading_coordinates(X, r, rng))
+
+
+def unit_vectors(E: AnyArray) -> AnyArray:
+    """The rows at unit length; zero rows stay zero."""
     length = np.linalg.norm(E, axis=1, keepdims=True)
     return np.asarray(E / np.where(length > 0, length, 1.0))
+
+
+def leading_coordinates(X: Table, r: int, rng: np.random.Generator, gram: AnyArray | None = None) -> AnyArray:
+    """Samples in the r leading left singular vectors, weighted by singular values; which sign these have does not matter here.
+
+    ``gram`` is ``X X'`` where it is at hand.
+    """
+    r = min(r, *X.shape)
+    K = X.gram(cheaply=False) if gram is None and X.shape[0] <= min(X.shape[1], SMALL_SIDE) else gram
+    if K is None:
+        U, s, _ = singular_vectors(X, r, rng)
+    elif len(K) < FEW_SAMPLES or r * FEW_OF_THEM > len(K):
+        U, s = _leading(K, r)
+    else:
+        values, U = spla.eigsh(np.asarray(K, np.float64), k=r, which="LA", v0=np.random.default_rng(0).standard_normal(len(K)))
+        s = np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(U * s)
 
 
 def kmeans_labels(E: AnyArray, r: int, rng: np.random.Generator, weights: AnyArray | None = None) -> IntArray:
@@ -137,20 +153,7 @@ def kmeans_labels(E: AnyArray, r: int, rng: np.random.Generator, weights: AnyArr
     weights = np.ones(len(E)) if weights is None else weights
     with serial_blas():  # products this small lose more than they gain by a second thread
         centres, _ = kmeans_plusplus(E, r, sample_weight=weights, random_state=int(rng.integers(2**31 - 1)))
-        return _lloyd(E, centres, weights)
-
-
-def _lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray, max_iter: int = 100) -> IntArray:
-    labels = np.full(len(E), -1)
-    for _ in range(max_iter):
-        new = (np.square(centres).sum(axis=1) - 2 * (E @ centres.T)).argmin(axis=1)
-        if (new == labels).all():
-            break
-        labels = new
-        members = sp.csr_array((weights, labels, np.arange(len(E) + 1)), shape=(len(E), len(centres)))
-        total = np.asarray(members.sum(axis=0)).ravel()[:, None]
-        centres = np.where(total > 0, (members.T @ E) / np.where(total > 0, total, 1.0), centres)
-    return labels
+        return np.asarray(lloyd(E, centres[None], weights)[0][0])
 
 
 def from_labels(X: Table, labels: IntArray, r: int) -> tuple[AnyArray, AnyArray]:

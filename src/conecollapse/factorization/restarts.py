@@ -23,6 +23,8 @@ class FromLabels(Protocol):
 
     def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization: ...
 
+    def promising(self, r: int, n_starts: int, rng: np.random.Generator) -> Iterable[IntArray]: ...
+
 
 def best_of_starts(
     run: Callable[[Table, AnyArray, AnyArray], Factorization],
@@ -37,7 +39,7 @@ def best_of_starts(
 ) -> Factorization:
     """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the smallest objective.
 
-    A method that is `FromLabels` compares its starts itself.
+    A method that is `FromLabels` compares its starts itself, and finds those of the spectral embedding itself too.
 
     Starts that end in the same place differ by rounding and by where they stopped. The first of them is taken, so that neither the
     order in which products were summed nor the kind of storage decides.
@@ -47,6 +49,8 @@ def best_of_starts(
     X = as_table(X)
     spread = starts(X, n_components, init, n_init, rng, embedding, weights)
     if isinstance(run, FromLabels):
+        if embedding is None and isinstance(init, str) and init == "spectral":
+            return run.best_of(run.promising(n_components, n_init, rng), n_components)
         return run.best_of((start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread), n_components)
     pairs = (start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components) for start in spread)
     rounding = SAME_OBJECTIVE * float(np.finfo(X.dtype).eps)

@@ -117,7 +117,7 @@ def _is_large(X: Sparse, B: AnyArray) -> bool:
 def _sparse_product(X: Sparse, C: Sparse) -> AnyArray:
     """``X' C`` for C with few entries in each row, as a dense array."""
     if X.nnz < LARGE_PRODUCT // 8 or C.dtype != X.dtype:
-        return np.asarray((C.T @ X).toarray().T)
+        return np.asarray(X.T @ C.toarray() if C.shape[1] < MANY_COLUMNS else (C.T @ X).toarray().T)
     out = np.zeros((X.shape[1], C.shape[1]), X.dtype)
     _add_entries(Entries(X.indptr, X.indices, X.data), Entries(C.indptr, C.indices, C.data), out)
     return out

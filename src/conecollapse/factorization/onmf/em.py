@@ -29,11 +29,13 @@ from conecollapse._iterate import MAX_ITER, Stopping, Trace, iterate
 from conecollapse._linalg import unit_columns
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.factorization.inits import SMALL_SIDE
+from conecollapse.factorization.onmf.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.tables import Equations, Table, as_table
 
 LARGEST_GRAM = 2**26  # entries up to which X X' may be formed: 512 MiB
-WIDE_FROM = 2  # features for each sample from which on X X' pays
+WIDE_FROM = 2  # features for each sample from which on X X' pays where it is not needed for the starts too
 SETTLING = 20  # further steps, at most, until no sample changes its cluster: `predict` then agrees with the labels of the training samples
 TRIAL = 3  # steps of every start before the worse half is given up
 FINALISTS = 3  # starts that are not given up
@@ -66,9 +68,9 @@ def em(
 class Clusters:
     """EM-ONMF of one table from several starts, which share what does not depend on the start.
 
-    All starts take `TRIAL` steps. Then the half with the smaller objectives takes as many again, and so on until `FINALISTS` are left,
-    which run to their end. Objectives only fall, and a start that is behind after its first steps rarely overtakes:
-    `benchmarks/bench_ccnmf.py` compares the result with that of all starts run to their end.
+    All starts take `TRIAL` steps, and of those that have come to the same objective one goes on. Then the half with the smaller objectives
+    takes as many again, and so on until `FINALISTS` are left, which run to their end. Objectives only fall, and a start that is behind
+    after its first steps rarely overtakes: `benchmarks/bench_ccnmf.py` compares the result with that of all starts run to their end.
     """
 
     def __init__(self, X: Table, gram: AnyArray | None = None, **stopping: Unpack[Stopping]) -> None:
@@ -84,14 +86,22 @@ class Clusters:
     def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
         """The factorization with the smallest objective that these clusterings lead to."""
         limit = TRIAL
-        runs = [self._run(self._start(labels, r), r, limit) for labels in starts]
+        tried = [self._run(self._start(labels, r), r, limit) for labels in starts]
+        runs = list({self._place(run): run for run in reversed(tried)}.values())[::-1]
         while len(runs) > FINALISTS and limit < self.max_iter:
-            places = sorted(range(len(runs)), key=lambda i: (round(runs[i].state.objective / (ALIKE * self.norm2)), i))
+            places = sorted(range(len(runs)), key=lambda i: (self._place(runs[i]), i))
             limit *= 2
             runs = [self._run(runs[i], r, limit) for i in sorted(places[: max(len(runs) // 2, FINALISTS)])]
         ended = [self._run(run, r, self.max_iter) for run in runs]
         rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
         return self._settled(first_of_best(ended, lambda run: (run.state.objective, rounding)), r)
+
+    def promising(self, r: int, n_starts: int, rng: np.random.Generator) -> list[IntArray]:
+        """Labels to start from: the best of many that few coordinates are enough to try."""
+        return promising(self.X, r, n_starts, rng, self.gram)
+
+    def _place(self, run: Trace[_State]) -> int:
+        return round(run.state.objective / (ALIKE * self.norm2))
 
     def _start(self, labels: IntArray, r: int) -> Trace[_State]:
         state = self._measure(*_fill_empty(labels, self.lengths.astype(self.X.dtype), self.lengths, r), r)
@@ -113,11 +123,15 @@ class Clusters:
 
     def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> _State:
         """Directions from the clusters, then every sample to its best direction."""
-        A = _one_per_row(labels, scores, r)
-        T = self.X @ (self.X.T @ A) if self.gram is None else self.gram @ A.toarray()
+        if self.gram is None:
+            T = self.X @ (self.X.T @ _one_per_row(labels, scores, r))
+        else:
+            A = np.zeros((len(labels), r), scores.dtype)
+            A[np.arange(len(labels)), labels] = scores
+            T = self.gram @ A
         squares = np.bincount(labels, weights=scores * T[np.arange(len(labels)), labels], minlength=r)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            table = np.where(squares > 0, T / np.sqrt(squares), -1).astype(T.dtype)
+        table = T / np.sqrt(np.where(squares > 0, squares, 1.0)).astype(T.dtype)
+        table[:, squares <= 0] = -1
         new = _choose(table, labels, self.lengths)
         scores = np.maximum(table[np.arange(len(new)), new], 0)
         new, scores = _fill_empty(new, scores, self.lengths, r)
@@ -156,7 +170,7 @@ def gram_matrix(X: Table) -> AnyArray | None:
     """``X X'`` where X is dense and wide enough for that to pay, else None."""
     X = as_table(X)
     n, m = X.shape
-    if X.is_sparse or m < WIDE_FROM * n or n * n > LARGEST_GRAM:
+    if X.is_sparse or n > m or (m < WIDE_FROM * n and n > SMALL_SIDE) or n * n > LARGEST_GRAM:
         return None
     K = X.gram()
     return None if K is None else K.astype(X.dtype, copy=False)
