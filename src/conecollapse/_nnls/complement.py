@@ -57,9 +57,9 @@ def _pivot_range(M, X, bounds, size, side, solved, steps):  # type: ignore[no-un
     s = new_factor(n, n + 1)
     for i in range(len(X)):
         upper, allowed = bounds[0][i if len(bounds[0]) > 1 else 0], bounds[1][i if len(bounds[1]) > 1 else 0]
-        s.given[:] = X[i]
         fixed = 0
         for j in range(n):
+            s.given[j] = X[i, j]
             side[i, j] = FREE
             if not (allowed[j] and upper[j] > 0.0):
                 side[i, j] = BARRED
@@ -72,7 +72,8 @@ def _pivot_range(M, X, bounds, size, side, solved, steps):  # type: ignore[no-un
             continue
         solved[i], steps[i] = _pivot(M, X[i], upper, size[i], side[i], s)
         if not solved[i]:
-            X[i] = s.given
+            for j in range(n):
+                X[i, j] = s.given[j]
 
 
 @kernel

@@ -201,6 +201,20 @@ def proven(Z, r, h, sigma, b_norm, r_norm, g):  # type: ignore[no-untyped-def]
         least, rounding = least_residual(g, h, False, sigma, reach, m, b_norm, r_norm)
         if r_norm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm:
             return True
-        if Z.min() >= 0.0 or Z.max() <= 0.0:
+        if one_sign(Z):
             reach = np.sqrt(m)
     return False
+
+
+@kernel
+def one_sign(Z):  # type: ignore[no-untyped-def]
+    """Whether no two entries have opposite signs."""
+    n, m = Z.shape
+    low, high = False, False
+    for j in range(n):
+        for i in range(m):
+            low = low or Z[j, i] < 0.0
+            high = high or Z[j, i] > 0.0
+        if low and high:
+            return False
+    return True

@@ -104,6 +104,14 @@ def _copy(source, k, target):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _peak(c):  # type: ignore[no-untyped-def]
+    largest = 0.0
+    for j in range(len(c)):
+        largest = max(largest, abs(c[j]))
+    return largest
+
+
+@kernel
 def _explained(state, k):  # type: ignore[no-untyped-def]
     """``|b|^2 - E(S)`` at the solution over S."""
     total = 0.0
@@ -117,7 +125,7 @@ def _settled(G, c, among, m, state, k):  # type: ignore[no-untyped-def]
     """The solution over the first ``m`` columns in ``among``, from the feasible state given."""
     k = restore_feasibility(state, k)
     for _ in range(m + ROUNDS):
-        best, at = PRICE * np.abs(c).max(), -1
+        best, at = PRICE * _peak(c), -1
         for q in range(m):
             j = among[q]
             g = c[j]
@@ -138,7 +146,8 @@ def _settled(G, c, among, m, state, k):  # type: ignore[no-untyped-def]
 def _joined(G, c, j, state, k, trial, among):  # type: ignore[no-untyped-def]
     """In ``trial`` the solution over S and ``j``."""
     _copy(state, k, trial)
-    among[:k] = state.S[:k]
+    for a in range(k):
+        among[a] = state.S[a]
     among[k] = j
     return _settled(G, c, among, k + 1, trial, k + 1) if append_gram(G, c, 0.0, j, trial, k) else k
 
@@ -148,7 +157,8 @@ def _left(G, c, a, state, k, trial, among):  # type: ignore[no-untyped-def]
     """In ``trial`` the solution over S without its column number ``a``."""
     _copy(state, k, trial)
     remove_column(trial, k, a)
-    among[: k - 1] = trial.S[: k - 1]
+    for b in range(k - 1):
+        among[b] = trial.S[b]
     return _settled(G, c, among, k - 1, trial, k - 1)
 
 
@@ -160,11 +170,11 @@ def _forward(G, C, limits, X, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         c = C[i]
         k, done = 0, 0  # passive columns, and how many of them W knows
-        rounding = PRICE * np.abs(c).max() ** 2
+        rounding = PRICE * _peak(c) ** 2
         for _ in range(n + ROUNDS):
             if done == 0:
-                along[:] = c
                 for j in range(n):
+                    along[j] = c[j]
                     outside[j] = G[j, j]
             for a in range(done, k):
                 for j in range(n):

@@ -71,7 +71,8 @@ def lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray | None = None, max_i
 def totals(weights: AnyArray, labels: IntArray, r: int) -> FloatArray:
     """For each start and cluster the weight of its rows: (S, r)."""
     places = labels + r * np.arange(len(labels))[:, None]
-    return np.bincount(places.ravel(), np.broadcast_to(weights, labels.shape).ravel(), r * len(labels)).reshape(-1, r)
+    every = np.bincount(places.ravel(), np.broadcast_to(weights, labels.shape).ravel(), r * len(labels))
+    return np.asarray(every, np.float64).reshape(-1, r)
 
 
 def sums(scores: AnyArray, labels: IntArray, r: int, E: AnyArray) -> AnyArray:

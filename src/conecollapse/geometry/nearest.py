@@ -169,14 +169,18 @@ def witnesses(U: Points, Y: Points, G: FloatArray | None) -> FloatArray:
 @kernel
 def _short_list(g, listed):  # type: ignore[no-untyped-def]
     """The largest of the gradients in each residue class of their numbers, if it is positive: varied, unlike the largest of all."""
-    best = np.full(len(listed), PRICE)
-    listed[:] = -1
+    best = np.empty(len(listed))
+    for q in range(len(listed)):
+        best[q] = PRICE
+        listed[q] = -1
+    found = False
     for j in range(len(g)):
         q = j % len(listed)
         if g[j] > best[q]:
             best[q] = g[j]
             listed[q] = j
-    return listed.max() >= 0
+            found = True
+    return found
 
 
 @kernel
@@ -203,9 +207,10 @@ def _active_sets(G, C, ridge, barred, out, start, stop):  # type: ignore[no-unty
     g = np.empty(n)
     listed = np.empty(min(LISTED, n), np.int64)
     for i in range(start, stop):
-        k, c = 0, C[i]
+        k, c = np.int64(0), C[i]
         for _ in range(n + ROUNDS):
-            g[:] = c
+            for j in range(n):
+                g[j] = c[j]
             for a in range(k):
                 row, h = G[state.S[a]], state.h[a]
                 for j in range(n):
@@ -228,6 +233,7 @@ def _active_sets(G, C, ridge, barred, out, start, stop):  # type: ignore[no-unty
                     k = restore_feasibility(state, k + 1)
             if not moved:
                 break
-        out.S[i, :k] = state.S[:k]
-        out.h[i, :k] = state.h[:k]
+        for a in range(k):
+            out.S[i, a] = state.S[a]
+            out.h[i, a] = state.h[a]
         out.k[i] = k

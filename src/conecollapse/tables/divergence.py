@@ -92,7 +92,8 @@ def improve_dense_rows(X, H, total, W, logs, effort, start, stop):  # type: igno
     scratch = np.empty((2, X.shape[1]))
     x = np.empty(X.shape[1])
     for i in range(start, stop):
-        x[:] = X[i]
+        for j in range(X.shape[1]):
+            x[j] = X[i, j]
         logs[i] = _improve_row(x, H, total[i if len(total) > 1 else 0], W[i], scratch, effort)
 
 

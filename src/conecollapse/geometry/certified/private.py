@@ -107,7 +107,8 @@ def _prove_each(lists, points, needed_distance, hit, stamp, coordinate, weight):
                 continue
             if n_penalties + held[t] > len(penalties):
                 longer = np.empty(2 * len(penalties) + held[t], np.int64)
-                longer[:n_penalties] = penalties[:n_penalties]
+                for p in range(n_penalties):
+                    longer[p] = penalties[p]
                 penalties = longer
             some = penalties[n_penalties : n_penalties + held[t]]
             count, L = _choose_penalties(lists, i, idx[a + t], stamp, hit, some)
