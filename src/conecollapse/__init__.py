@@ -10,6 +10,7 @@
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`, `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`):
   factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
 - `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
+- `ConsensusNMF`: the components that many runs agree on.
 - `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.scverse`: clusters and gene programs of AnnData objects.
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         BaseNMF,
         ConeCollapse,
         ConeNovelty,
+        ConsensusNMF,
         GraphCCNMF,
         HierarchicalNMF,
         MinVolumeNMF,
@@ -78,6 +80,7 @@ _HOMES = {
         "BaseNMF",
         "ConeCollapse",
         "ConeNovelty",
+        "ConsensusNMF",
         "GraphCCNMF",
         "HierarchicalNMF",
         "MinVolumeNMF",
@@ -108,6 +111,7 @@ __all__ = [
     "ConeCollapseError",
     "ConeFileError",
     "ConeNovelty",
+    "ConsensusNMF",
     "ConvergenceError",
     "DataChangedError",
     "DatasetError",

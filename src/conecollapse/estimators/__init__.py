@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from conecollapse.estimators._explain import NovelFeature
     from conecollapse.estimators.ccnmf import CCNMF
     from conecollapse.estimators.cone_collapse import ConeCollapse
+    from conecollapse.estimators.consensus import ConsensusNMF
     from conecollapse.estimators.graph_ccnmf import GraphCCNMF
     from conecollapse.estimators.minvolume import MinVolumeNMF
     from conecollapse.estimators.nmf import (
@@ -32,6 +33,7 @@ _HOMES = {
     "conecollapse.estimators._explain": ("NovelFeature",),
     "conecollapse.estimators.ccnmf": ("CCNMF",),
     "conecollapse.estimators.cone_collapse": ("ConeCollapse",),
+    "conecollapse.estimators.consensus": ("ConsensusNMF",),
     "conecollapse.estimators.graph_ccnmf": ("GraphCCNMF",),
     "conecollapse.estimators.minvolume": ("MinVolumeNMF",),
     "conecollapse.estimators.nmf": (
@@ -57,6 +59,7 @@ __all__ = [
     "BaseNMF",
     "ConeCollapse",
     "ConeNovelty",
+    "ConsensusNMF",
     "GraphCCNMF",
     "HierarchicalNMF",
     "MinVolumeNMF",

@@ -3,6 +3,7 @@
 Names that come from data are escaped, so that a gene called ``<b>`` stays text. Figures hold samples of large tables, never all of them.
 """
 
+from conecollapse.plots.agreement import consensus
 from conecollapse.plots.clusters import cluster_map, confusion, heat_map, images, top_features
 from conecollapse.plots.cone3d import collapse_animation, cone, shadow, spherical_cap
 from conecollapse.plots.curves import convergence, epsilon_path, rank_selection, residuals
@@ -12,6 +13,7 @@ __all__ = [
     "collapse_animation",
     "cone",
     "confusion",
+    "consensus",
     "convergence",
     "epsilon_path",
     "heat_map",

@@ -1,0 +1,210 @@
+"""`ConsensusNMF`: one set of components that many runs agree on."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import check_callable, check_count, check_positive
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import row_lengths
+from conecollapse._threads import limit_threads, serial_blas
+from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.clusters import NO_CLUSTER
+from conecollapse.estimators.nmf import LossNMF, Method
+from conecollapse.factorization.anls import solve_rows
+from conecollapse.factorization.consensus import agreement, stability
+from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.hals import hals
+from conecollapse.factorization.kl import encode_divergence, kl
+from conecollapse.factorization.many_runs import Checkpoint, Run, many_runs
+from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.tables import Table
+
+RANDOM = ("random", "nndsvdar", "spectral")  # starts that differ from run to run
+LAST = 0.1  # of tol ends the last factorization
+MOST_SAMPLES = 20_000  # of which `consensus_` is formed: 3.2 GB
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConsensusNMF(LossNMF):
+    """NMF that gives the same components every time: what many runs from random starts agree on.
+
+    The components of all runs are compared. Those without counterparts in other runs are left out, the others are grouped, and the median
+    of each group is the start of a last factorization (`conecollapse.factorization.consensus`; Kotliar et al. 2019 do the same for gene
+    programs). A run depends on its number and on ``random_state`` only: the result is the same for any number of threads, bit for bit,
+    and the same on other machines up to rounding.
+
+    Parameters
+    ----------
+    n_components : int
+        The rank r.
+    n_runs : int
+        Number of runs.
+    loss : {"frobenius", "kullback-leibler"}
+        The squared error, or the divergence for counts, which takes several times as long.
+    max_distance : float
+        A component of a run is an outlier if its mean distance from the nearest 30 % of ``n_runs`` others exceeds this; between
+        components of unit length, so from 0 to 1.4.
+    init : {"random", "nndsvdar", "spectral"}
+        Starts of the runs.
+    n_init : int
+        Number of starts in each run.
+    tol : float
+        Relative change of the objective in an iteration that ends a run; the last factorization ends at a tenth of it.
+    max_iter : int
+        Most iterations of a run.
+    random_state : int, RandomState or None
+        Random seed; the default is fixed.
+    n_jobs : int, optional
+        Threads, over which the runs are spread; None or -1 for all.
+    checkpoint : path, optional
+        A folder that keeps the runs as they end, as plain arrays. With the same folder, data and parameters, `fit` goes on where it was
+        stopped, and a larger ``n_runs`` adds runs.
+    verbose : bool
+        Whether to print a line after each tenth of the runs.
+    callback : callable, optional
+        Called as ``callback(n_runs_done, objective)`` after each run; a true answer ends the runs, and the consensus is of those done.
+    affinity
+        As in `BaseNMF`, which also lists the other attributes.
+
+    Attributes
+    ----------
+    components_ : (r, n_features) array
+        The components, largest mass first: the sum of what they contribute to the samples.
+    stability_ : (r,) array
+        For each component the mean cosine with its counterpart in every run, matched one to one; 1 where all runs found it.
+    consensus_ : (n_samples, n_samples) array
+        Share of the runs in which two samples have the same label. Formed when it is asked for.
+    run_labels_ : (n_runs, n_samples) array
+        The labels of the samples in each run; the numbers mean something else in each.
+    run_errors_ : (n_runs,) array
+        The objective that each run ended with, as a share of ``|X|^2`` (of the sum of X for the divergence).
+    n_outliers_ : int
+        Components of runs that were left out, of ``n_runs * r``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import ConsensusNMF
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((60, 3)) @ np.kron(np.eye(3), np.ones((1, 4))) + 0.1 * rng.random((60, 12))
+    >>> model = ConsensusNMF(3, n_runs=10).fit(X)
+    >>> bool(model.stability_.min() > 0.99), model.n_outliers_
+    (True, 0)
+    """
+
+    init: Any = "random"
+    random_state: Any = 0
+    n_runs: int = 100
+    max_distance: float = 0.5
+    n_jobs: int | None = None
+    checkpoint: Any = None
+    verbose: bool = False
+    callback: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> ConsensusNMF:
+        """Run ``n_runs`` factorizations of ``X`` (n_samples, n_features), and find what they agree on."""
+        with limit_threads(self.n_jobs), serial_blas():  # products of BLAS may differ in the last bit with its number of threads
+            super().fit(X, y)
+        return self
+
+    @property
+    def consensus_(self) -> FloatArray:
+        """Share of the runs in which two samples have the same label."""
+        check_is_fitted(self)
+        n = self.run_labels_.shape[1]
+        if n > MOST_SAMPLES:
+            raise InvalidInputError(
+                f"consensus_ of {n} samples would have {n * n} entries; use consensus_of(rows) for at most {MOST_SAMPLES} of them."
+            )
+        return self.consensus_of(np.arange(n))
+
+    def consensus_of(self, rows: Any) -> FloatArray:
+        """`consensus_` of some samples, given by their numbers."""
+        check_is_fitted(self)
+        labels = self.run_labels_[:, np.asarray(rows)]
+        n_runs, n = labels.shape
+        run, sample = np.nonzero(labels != NO_CLUSTER)
+        place = run * self.n_components + labels[run, sample]
+        members = sp.csr_array((np.ones(len(place)), (sample, place)), shape=(n, n_runs * self.n_components))
+        return np.asarray((members @ members.T).toarray() / n_runs)
+
+    def _method(self, table: Table) -> Method:  # noqa: ARG002
+        self._check_loss()
+        return self._method_until(self.tol)
+
+    def _method_until(self, tol: float) -> Method:
+        return partial(hals if self.loss == "frobenius" else kl, tol=tol, max_iter=self.max_iter)
+
+    def _check_parameters(self, X: Table, n_filled: int) -> None:
+        super()._check_parameters(X, n_filled)
+        check_count(self.n_runs, "n_runs")
+        check_positive(self.max_distance, "max_distance")
+        check_callable(self.callback, "callback")
+        if self.init not in RANDOM:
+            raise InvalidInputError(f"init must be one of {', '.join(RANDOM)}, so that the runs differ; got {self.init!r}.")
+        if self.checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
+            raise InvalidInputError(f"a checkpoint needs an integer as random_state, to go on as before; got {self.random_state!r}.")
+
+    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+        method, seed = self._method(table), int(rng.integers(2**31 - 1))
+        checkpoint = self._opened(table)
+
+        def one(i: int) -> Run:
+            found = best_of_starts(method, table, self.n_components, self.init, self.n_init, np.random.default_rng([seed, i]))
+            labels = self._labels(found.W, row_lengths(found.H))
+            return Run(np.asarray(found.H, np.float64), labels, found.objective / found.scale)
+
+        runs = many_runs(one, self.n_runs, checkpoint, self._told)
+        components = np.array([run.H for run in runs.values()])
+        self.run_labels_ = np.array([run.labels for run in runs.values()])
+        self.run_errors_ = np.array([run.objective for run in runs.values()])
+        agreed = agreement(components, self.run_errors_, float(self.max_distance))
+        self.n_outliers_ = int(agreed.is_outlier.sum())
+        if not agreed.enough:
+            lead = f"the runs do not agree on {self.n_components} components, so that outliers were kept"
+            warnings.warn(f"{lead}; ask for fewer components.", stacklevel=4)
+        result = self._method_until(LAST * self.tol)(table, self._refitted(table, agreed.H), agreed.H)
+        self.stability_ = stability(components, result.H)
+        return result
+
+    def _refitted(self, table: Table, H: FloatArray) -> AnyArray:
+        """Encodings over the consensus, the start of the last factorization."""
+        if self.loss == "kullback-leibler":
+            return encode_divergence(table, H)
+        equations = table.row_equations(H)
+        return solve_rows(equations.G, equations.C)
+
+    def _numbered(self, result: Factorization, table: Table) -> Factorization:
+        """Components by mass; whatever `BaseNMF` numbers them by."""
+        result = super()._numbered(result, table)
+        order = np.argsort(-(result.W.sum(axis=0) * result.H.sum(axis=1)), kind="stable")
+        self._renumber(order)
+        self._H, self.label_weights_ = result.H[order], self.label_weights_[order]
+        return replace(result, W=np.ascontiguousarray(result.W[:, order]), H=self._H)
+
+    def _renumber(self, order: IntArray) -> None:
+        self.stability_ = self.stability_[order]
+
+    def _opened(self, table: Table) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = ("n_components", "loss", "init", "n_init", "tol", "max_iter", "random_state")
+        parameters = {name: value.item() if hasattr(value := getattr(self, name), "item") else value for name in names}
+        return Checkpoint(self.checkpoint, table, parameters, ((self.n_components, table.shape[1]), (table.shape[0],)))
+
+    def _told(self, n_done: int, objective: float) -> bool:
+        if self.verbose and (n_done * 10 // self.n_runs > (n_done - 1) * 10 // self.n_runs):
+            print(f"ConsensusNMF: {n_done} of {self.n_runs} runs, the last with a relative objective of {objective:.6g}")
+        return bool(self.callback is not None and self.callback(n_done, objective))
+
+    def _summary(self) -> dict[str, str]:
+        stable = ", ".join(f"{value:.3f}" for value in self.stability_)
+        return {**super()._summary(), "runs": f"{len(self.run_errors_)}", "stability by component": stable}

@@ -1,0 +1,123 @@
+"""Many runs side by side, each with its own seed, kept in a folder as they end: a checkpoint.
+
+A run depends on its number and on nothing else: neither on the threads nor on which runs were done before. So a set of runs that was
+stopped goes on where it was, and more runs can be asked for later. The folder holds plain arrays, one ``.npz`` file for each run, and what
+the runs were made from, ``runs.json``; files are there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conecollapse._arrays import load_npz
+from conecollapse._errors import CheckpointError, InvalidInputError
+from conecollapse._files import whole_file
+from conecollapse._threads import for_ranges
+from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.tables import Table
+
+FORMAT = 1
+ORIGIN = "runs.json"
+
+
+class Run(NamedTuple):
+    """What is kept of a run."""
+
+    H: FloatArray  # (r, n_features)
+    labels: IntArray  # (n_samples,)
+    objective: float  # as a share of |X|^2, or of the sum of X
+
+
+def many_runs(
+    one: Callable[[int], Run], n_runs: int, checkpoint: Checkpoint | None, told: Callable[[int, float], object]
+) -> dict[int, Run]:
+    """``one(i)`` for i = 0, 1, ..., on the threads in force; those of the checkpoint are read.
+
+    ``told(n_done, objective)`` is called after each run; a true answer ends the runs, and those that are done are returned.
+    """
+    done: dict[int, Run] = {} if checkpoint is None else checkpoint.read(n_runs)
+    open_runs = [i for i in range(n_runs) if i not in done]
+    lock = Lock()
+    stopped: list[int] = []
+
+    def work(start: int, stop: int) -> None:
+        for i in open_runs[start:stop]:
+            if stopped:
+                return
+            run = one(i)
+            with lock:
+                done[i] = run
+                if checkpoint is not None:
+                    checkpoint.write(i, run)
+                if told(len(done), run.objective):
+                    stopped.append(i)
+
+    for_ranges(work, len(open_runs))
+    return dict(sorted(done.items()))
+
+
+class Checkpoint:
+    """The folder of runs of a table with parameters."""
+
+    def __init__(self, folder: str | PathLike[str], X: Table, parameters: dict[str, Any], shapes: tuple[tuple[int, ...], tuple[int, ...]]):
+        self.folder, self.shapes = Path(folder), shapes
+        keys = hashlib.blake2b(b"".join(X.row_keys()), digest_size=16).hexdigest()
+        origin = {"format": FORMAT, **parameters, "data": keys}
+        file = self.folder / ORIGIN
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            text = file.read_text(encoding="utf-8") if file.is_file() else None
+        except OSError as error:
+            raise InvalidInputError(f"the checkpoint {str(folder)!r} is not a folder that can be used ({error.strerror}).") from error
+        if text is None:
+            with whole_file(file) as temporary:
+                temporary.write_text(json.dumps(origin, indent=1), encoding="utf-8")
+            return
+        self._compare(text, origin)
+
+    def _compare(self, text: str, origin: dict[str, Any]) -> None:
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise CheckpointError(f"{str(self.folder / ORIGIN)!r} cannot be read; use another folder.") from error
+        found = found if isinstance(found, dict) else {}
+        for name, value in origin.items():
+            if found.get(name) != value:
+                what = "from other data" if name == "data" else f"with {name} = {found.get(name)!r}, not {value!r}"
+                raise CheckpointError(f"the runs in {str(self.folder)!r} were made {what}; use another folder.")
+
+    def read(self, n_runs: int) -> dict[int, Run]:
+        """The runs that are there."""
+        return {i: self._run(self._file(i)) for i in range(n_runs) if self._file(i).is_file()}
+
+    def write(self, i: int, run: Run) -> None:
+        """Keep a run."""
+        with whole_file(self._file(i)) as temporary, open(temporary, "wb") as stream:
+            np.savez(stream, H=run.H, labels=run.labels, objective=np.float64(run.objective))
+
+    def _file(self, i: int) -> Path:
+        return self.folder / f"run-{i:05d}.npz"
+
+    def _run(self, file: Path) -> Run:
+        arrays = load_npz(file)
+        H, labels, objective = (arrays.get(name, np.zeros(0)) for name in ("H", "labels", "objective"))
+        if not _is_whole(H, labels, objective, self.shapes):
+            raise CheckpointError(f"{str(file)!r} does not hold a run of this table; remove it, or use another folder.")
+        return Run(H, labels, float(objective))
+
+
+def _is_whole(H: AnyArray, labels: AnyArray, objective: AnyArray, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    (r, m), (n,) = shapes
+    return bool(
+        (H.shape == (r, m) and H.dtype == np.float64 and np.isfinite(H).all() and (H >= 0).all())
+        and (labels.shape == (n,) and labels.dtype == np.int64 and (labels >= -1).all() and (labels < r).all())
+        and (objective.shape == () and objective.dtype == np.float64 and np.isfinite(objective))
+    )
