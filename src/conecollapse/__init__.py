@@ -11,6 +11,7 @@
   factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
 - `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
 - `ConsensusNMF`: the components that many runs agree on.
+- `bootstrap`: intervals for components, encodings and labels.
 - `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.scverse`: clusters and gene programs of AnnData objects.
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         CCNMF,
         AlternatingNMF,
         BaseNMF,
+        BootstrapResult,
         ConeCollapse,
         ConeNovelty,
         ConsensusNMF,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
         RankSelection,
         SeparableNMF,
         SparseNMF,
+        bootstrap,
         select_rank,
     )
     from conecollapse.geometry.collapse import Iteration, collapse
@@ -78,6 +81,7 @@ _HOMES = {
         "CCNMF",
         "AlternatingNMF",
         "BaseNMF",
+        "BootstrapResult",
         "ConeCollapse",
         "ConeNovelty",
         "ConsensusNMF",
@@ -91,6 +95,7 @@ _HOMES = {
         "RankSelection",
         "SeparableNMF",
         "SparseNMF",
+        "bootstrap",
         "select_rank",
     ),
 }
@@ -102,6 +107,7 @@ __all__ = [
     "AlternatingNMF",
     "ApproximateCertificate",
     "BaseNMF",
+    "BootstrapResult",
     "Certificate",
     "CertificateError",
     "CheckpointError",
@@ -137,6 +143,7 @@ __all__ = [
     "SlowWarning",
     "SparseNMF",
     "Verdict",
+    "bootstrap",
     "collapse",
     "nnls",
     "select_rank",

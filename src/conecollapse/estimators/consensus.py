@@ -23,7 +23,7 @@ from conecollapse.factorization.consensus import agreement, stability
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.hals import hals
 from conecollapse.factorization.kl import encode_divergence, kl
-from conecollapse.factorization.many_runs import Checkpoint, Run, many_runs
+from conecollapse.factorization.many_runs import Checkpoint, Run, many_runs, reporter
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import Table
 
@@ -162,7 +162,8 @@ class ConsensusNMF(LossNMF):
             labels = self._labels(found.W, row_lengths(found.H))
             return Run(np.asarray(found.H, np.float64), labels, found.objective / found.scale)
 
-        runs = many_runs(one, self.n_runs, checkpoint, self._told)
+        told = reporter("ConsensusNMF", "runs", self.n_runs, self.verbose, self.callback)
+        runs = many_runs(one, self.n_runs, checkpoint, told)
         components = np.array([run.H for run in runs.values()])
         self.run_labels_ = np.array([run.labels for run in runs.values()])
         self.run_errors_ = np.array([run.objective for run in runs.values()])
@@ -199,11 +200,6 @@ class ConsensusNMF(LossNMF):
         names = ("n_components", "loss", "init", "n_init", "tol", "max_iter", "random_state")
         parameters = {name: value.item() if hasattr(value := getattr(self, name), "item") else value for name in names}
         return Checkpoint(self.checkpoint, table, parameters, ((self.n_components, table.shape[1]), (table.shape[0],)))
-
-    def _told(self, n_done: int, objective: float) -> bool:
-        if self.verbose and (n_done * 10 // self.n_runs > (n_done - 1) * 10 // self.n_runs):
-            print(f"ConsensusNMF: {n_done} of {self.n_runs} runs, the last with a relative objective of {objective:.6g}")
-        return bool(self.callback is not None and self.callback(n_done, objective))
 
     def _summary(self) -> dict[str, str]:
         stable = ", ".join(f"{value:.3f}" for value in self.stability_)

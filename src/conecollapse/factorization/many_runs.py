@@ -13,7 +13,7 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -36,14 +36,30 @@ class Run(NamedTuple):
     objective: float  # as a share of |X|^2, or of the sum of X
 
 
-def many_runs(
-    one: Callable[[int], Run], n_runs: int, checkpoint: Checkpoint | None, told: Callable[[int, float], object]
-) -> dict[int, Run]:
+class Measured(Protocol):
+    """What is known of the result of a run."""
+
+    @property
+    def objective(self) -> float: ...
+
+
+R = TypeVar("R", bound=Measured)
+
+
+class Store(Protocol[R]):
+    """Where results are kept."""
+
+    def read(self, n_runs: int) -> dict[int, R]: ...
+
+    def write(self, i: int, run: R) -> None: ...
+
+
+def many_runs(one: Callable[[int], R], n_runs: int, checkpoint: Store[R] | None, told: Callable[[int, float], object]) -> dict[int, R]:
     """``one(i)`` for i = 0, 1, ..., on the threads in force; those of the checkpoint are read.
 
     ``told(n_done, objective)`` is called after each run; a true answer ends the runs, and those that are done are returned.
     """
-    done: dict[int, Run] = {} if checkpoint is None else checkpoint.read(n_runs)
+    done: dict[int, R] = {} if checkpoint is None else checkpoint.read(n_runs)
     open_runs = [i for i in range(n_runs) if i not in done]
     lock = Lock()
     stopped: list[int] = []
@@ -62,6 +78,19 @@ def many_runs(
 
     for_ranges(work, len(open_runs))
     return dict(sorted(done.items()))
+
+
+def reporter(
+    name: str, what: str, n_runs: int, verbose: bool, callback: Callable[[int, float], object] | None
+) -> Callable[[int, float], bool]:
+    """What is told after each run: a line after each tenth of them, and the callback, whose true answer ends the runs."""
+
+    def told(n_done: int, objective: float) -> bool:
+        if verbose and n_done * 10 // n_runs > (n_done - 1) * 10 // n_runs:
+            print(f"{name}: {n_done} of {n_runs} {what}, the last with a relative objective of {objective:.6g}")
+        return bool(callback is not None and callback(n_done, objective))
+
+    return told
 
 
 class Checkpoint:

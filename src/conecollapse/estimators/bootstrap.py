@@ -1,0 +1,225 @@
+"""`bootstrap`: intervals for the components, the encodings and the labels of a fitted model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from conecollapse._checks import check_callable, check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense, row_lengths
+from conecollapse._threads import limit_threads, serial_blas
+from conecollapse._types import FloatArray, IntArray
+from conecollapse.clusters import NO_CLUSTER
+from conecollapse.estimators._catalogue import CatalogueNMF
+from conecollapse.estimators._input import check_table, generator
+from conecollapse.factorization.hals import hals
+from conecollapse.factorization.kl import kl
+from conecollapse.factorization.many_runs import many_runs, reporter
+from conecollapse.factorization.matching import matched
+from conecollapse.factorization.resampling import Noise, Poisson, Residuals, intervals
+from conecollapse.tables import Table
+
+TOL, MAX_ITER = 1e-8, 1000  # a run that ends early stays too near to where it began, and the intervals would be too short
+NOISES = ("auto", "residuals", "poisson")
+MOST_ENTRIES = 5 * 10**8  # of all encodings and components that are drawn: 4 GB
+
+
+@dataclass(frozen=True)
+class BootstrapResult:
+    """Estimates with their intervals. Component k of every draw is the counterpart of component k of the model."""
+
+    components: FloatArray  # (r, n_features): fitted to convergence; each has the sum that it has in the model
+    components_low: FloatArray
+    components_high: FloatArray
+    encodings: FloatArray  # (n_samples, r)
+    encodings_low: FloatArray
+    encodings_high: FloatArray
+    labels: IntArray  # (n_samples,): the component with the largest contribution; -1 for a sample without any
+    label_shares: FloatArray  # (n_samples, r): share of the draws in which the sample has this label
+    level: float
+    noise: str  # "residuals" or "poisson"
+    n_runs: int
+
+
+class _Factors(NamedTuple):
+    W: FloatArray
+    H: FloatArray
+    objective: float
+
+
+def bootstrap(
+    model: Any,
+    X: Any,
+    n_runs: int = 200,
+    *,
+    level: float = 0.95,
+    noise: str = "auto",
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    callback: Any = None,
+) -> BootstrapResult:
+    """Intervals for the components, encodings and labels of a fitted model.
+
+    Tables like ``X`` are drawn around the fit and factorized, their components are matched with those of the model, and the spread of what
+    is found gives the intervals (`conecollapse.factorization.resampling`).
+
+    *What is assumed*: the model holds, ``X = W H + noise`` with as many components and noise of mean zero that is independent from
+    entry to entry; and the factorization is unique, as far as the data go. Plain NMF is often not unique: other components then fit
+    equally well, and no interval says so. `conecollapse.metrics.component_range` gives their range for two and three components, and
+    `ConsensusNMF.stability_` whether other starts end elsewhere. For plain NMF each draw starts from the solution for ``X``. Noise that
+    was cut off at zero does not have mean zero, and components that should be zero are then found too large.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A factorization of ``X``: `HierarchicalNMF`, `AlternatingNMF`, `MultiplicativeNMF` and `ConsensusNMF` go on from their solution;
+        others, such as `MinVolumeNMF`, are fitted anew to each draw. Not for graphs (``affinity``).
+    X : (n_samples, n_features) array, sparse array or data frame
+        The table that it was fitted to.
+    n_runs : int
+        Number of draws.
+    level : float
+        Share of the entries that the intervals are to contain.
+    noise : {"auto", "residuals", "poisson"}
+        How tables are drawn: with residuals of entries of similar size, or as counts. "auto" is "poisson" for the Kullback-Leibler loss and
+        "residuals" otherwise. With residuals the drawn tables are dense.
+    random_state : int, RandomState or None
+        Random seed; the default is fixed. A draw depends on its number and on the seed only, not on the threads.
+    n_jobs : int, optional
+        Threads, over which the draws are spread; None or -1 for all.
+    verbose : bool
+        Whether to print a line after each tenth of the draws.
+    callback : callable, optional
+        Called as ``callback(n_done, objective)`` after each draw; a true answer ends the draws.
+
+    Returns
+    -------
+    BootstrapResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import HierarchicalNMF, bootstrap
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((60, 2)) @ np.array([[5.0, 3.0, 0.0, 1.0], [0.0, 1.0, 4.0, 2.0]]) + 0.05 * rng.random((60, 4))
+    >>> found = bootstrap(HierarchicalNMF(2).fit(X), X, n_runs=50)
+    >>> bool((found.components_low <= found.components).all() and (found.components <= found.components_high).all())
+    True
+    """
+    check_count(n_runs, "n_runs")
+    check_callable(callback, "callback")
+    if isinstance(level, bool) or not isinstance(level, (float, np.floating)) or not 0 < level < 1:
+        raise InvalidInputError(f"level must be a number above 0 and below 1; got {level!r}.")
+    if noise not in NOISES:
+        raise InvalidInputError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
+    table = _checked(model, X, n_runs)
+    seed = int(generator(random_state).integers(2**31 - 1))
+    kind = noise if noise != "auto" else "poisson" if getattr(model, "loss", "") == "kullback-leibler" else "residuals"
+    told = reporter("bootstrap", "draws", n_runs, verbose, callback)
+    with limit_threads(n_jobs), serial_blas(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of drawn tables: empty features, limits of iterations
+        centre, refit = _plain(model, table) if _is_plain(model) else _anew(model)
+        drawn: Noise = Poisson(centre.W, centre.H, table.is_sparse) if kind == "poisson" else Residuals(_entries(table), centre.W, centre.H)
+
+        def one(i: int) -> _Factors:
+            return _like(refit(drawn.table(np.random.default_rng([seed, i]))), centre.H)
+
+        draws = list(many_runs(one, n_runs, None, told).values())
+    return _result(centre, draws, level, kind)
+
+
+def _result(centre: _Factors, draws: list[_Factors], level: float, kind: str) -> BootstrapResult:
+    H = intervals(np.array([draw.H for draw in draws]), centre.H, level)
+    W = intervals(np.array([draw.W for draw in draws]), centre.W, level)
+    shares = np.zeros_like(centre.W)
+    for draw in draws:
+        labels = _labels(draw)
+        rows = np.flatnonzero(labels != NO_CLUSTER)
+        shares[rows, labels[rows]] += 1 / len(draws)
+    return BootstrapResult(centre.H, *H, centre.W, *W, _labels(centre), shares, float(level), kind, len(draws))
+
+
+def _labels(found: _Factors) -> IntArray:
+    labels: IntArray = np.argmax(found.W * row_lengths(found.H), axis=1).astype(np.int64)
+    labels[~found.W.any(axis=1)] = NO_CLUSTER
+    return labels
+
+
+def _like(found: _Factors, H: FloatArray) -> _Factors:
+    """The factors with their components in the order of ``H``, and with its sums."""
+    order, _ = matched(found.H, H)
+    sums, wanted = found.H[order].sum(axis=1), H.sum(axis=1)
+    scale = np.where((sums > 0) & (wanted > 0), wanted / np.where(sums > 0, sums, 1.0), 1.0)
+    return _Factors(found.W[:, order] / np.where(scale > 0, scale, 1.0), found.H[order] * scale[:, None], found.objective)
+
+
+def _is_plain(model: Any) -> bool:
+    """Whether its result is a minimum of the loss and nothing else."""
+    held = any(getattr(model, name, None) is not None for name in ("fixed_components", "fixed_entries"))
+    return isinstance(model, CatalogueNMF) and not held
+
+
+def _plain(model: Any, table: Table) -> tuple[_Factors, Callable[[Table], _Factors]]:
+    """The solution, fitted to convergence, and how a drawn table is factorized from there."""
+    unit = model._unit
+    method = partial(kl if getattr(model, "loss", "") == "kullback-leibler" else hals, tol=TOL, max_iter=MAX_ITER)
+
+    def fitted(X: Table, W: FloatArray, H: FloatArray) -> _Factors:
+        found = method(X.divided(unit), W, H / unit)
+        return _Factors(np.asarray(found.W, np.float64), np.asarray(found.H, np.float64) * unit, found.objective / found.scale)
+
+    H = np.asarray(model.components_, np.float64)
+    centre = _like(fitted(table, np.asarray(model.embedding_, np.float64), H), H)
+    return centre, lambda X: fitted(X, centre.W, centre.H)
+
+
+def _anew(model: Any) -> tuple[_Factors, Callable[[Table], _Factors]]:
+    """The solution as it is; a drawn table is factorized by the same estimator."""
+
+    def fitted(X: Table) -> _Factors:
+        found = clone(model).fit(X.array)
+        return _Factors(np.asarray(found.embedding_, np.float64), np.asarray(found.components_, np.float64), found.relative_err_**2)
+
+    centre = _Factors(np.asarray(model.embedding_, np.float64), np.asarray(model.components_, np.float64), 0.0)
+    return centre, fitted
+
+
+def _entries(table: Table) -> FloatArray:
+    return np.asarray(as_dense(table.array), np.float64)
+
+
+def _checked(model: Any, X: Any, n_runs: int) -> Table:
+    name = type(model).__name__
+    check_is_fitted(model)
+    if getattr(model, "affinity", None) is not None or not hasattr(model, "components_"):
+        raise InvalidInputError(f"bootstrap needs components over features, which this {name} does not have; fit one without a graph.")
+    if not hasattr(model, "embedding_"):
+        raise InvalidInputError(
+            f"this {name} was made from a catalogue and fitted to nothing; bootstrap needs a model that was fitted to X."
+        )
+    table = check_table(model, X, reset=False)
+    if not table.in_memory:
+        raise InvalidInputError(f"bootstrap draws whole tables, and X is {table.kind}; pass a part of its samples, and a model of it.")
+    W, H = model.embedding_, model.components_
+    if len(W) != table.shape[0]:
+        raise InvalidInputError(
+            f"X has {table.shape[0]} samples, but the {name} was fitted to {len(W)}; pass the table that it was fitted to."
+        )
+    if H.shape[1] != table.shape[1]:
+        raise InvalidInputError(f"bootstrap needs components over features, which this {name} does not have; fit one without a graph.")
+    n_entries = n_runs * (W.size + H.size)
+    if n_entries > MOST_ENTRIES:
+        most = MOST_ENTRIES // (W.size + H.size)
+        raise InvalidInputError(
+            f"{n_runs} draws of these factors have {n_entries} numbers; ask for at most {most} runs, or fit fewer samples."
+        )
+    return table
