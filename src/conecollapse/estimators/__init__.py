@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conecollapse.estimators._base import BaseNMF
+    from conecollapse.estimators._bootstrap import BootstrapResult, bootstrap
     from conecollapse.estimators._explain import NovelFeature
-    from conecollapse.estimators.bootstrap import BootstrapResult, bootstrap
     from conecollapse.estimators.ccnmf import CCNMF
     from conecollapse.estimators.cone_collapse import ConeCollapse
     from conecollapse.estimators.consensus import ConsensusNMF
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "conecollapse.estimators._base": ("BaseNMF",),
     "conecollapse.estimators._explain": ("NovelFeature",),
-    "conecollapse.estimators.bootstrap": ("BootstrapResult", "bootstrap"),
+    "conecollapse.estimators._bootstrap": ("BootstrapResult", "bootstrap"),
     "conecollapse.estimators.ccnmf": ("CCNMF",),
     "conecollapse.estimators.cone_collapse": ("ConeCollapse",),
     "conecollapse.estimators.consensus": ("ConsensusNMF",),

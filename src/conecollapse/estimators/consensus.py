@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import check_callable, check_count, check_positive
+from conecollapse._checks import check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_lengths
-from conecollapse._threads import limit_threads, serial_blas
+from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators.nmf import LossNMF, Method
@@ -63,12 +63,13 @@ class ConsensusNMF(LossNMF):
     random_state : int, RandomState or None
         Random seed; the default is fixed.
     n_jobs : int, optional
-        Threads, over which the runs are spread; None or -1 for all.
+        Most threads to use; the runs are spread over them.
     checkpoint : path, optional
         A folder that keeps the runs as they end, as plain arrays. With the same folder, data and parameters, `fit` goes on where it was
         stopped, and a larger ``n_runs`` adds runs.
-    verbose : bool
-        Whether to print a line after each tenth of the runs.
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True, a line is printed after each tenth of
+        the runs instead; if False, nothing is.
     callback : callable, optional
         Called as ``callback(n_runs_done, objective)`` after each run; a true answer ends the runs, and the consensus is of those done.
     affinity
@@ -104,15 +105,12 @@ class ConsensusNMF(LossNMF):
     random_state: Any = 0
     n_runs: int = 100
     max_distance: float = 0.5
-    n_jobs: int | None = None
     checkpoint: Any = None
-    verbose: bool = False
-    callback: Any = None
 
-    def fit(self, X: Any, y: Any = None) -> ConsensusNMF:
-        """Run ``n_runs`` factorizations of ``X`` (n_samples, n_features), and find what they agree on."""
-        with limit_threads(self.n_jobs), serial_blas():  # products of BLAS may differ in the last bit with its number of threads
-            super().fit(X, y)
+    def fit(self, X: Any, y: Any = None, **how: Any) -> ConsensusNMF:
+        """Run ``n_runs`` factorizations of ``X`` (n_samples, n_features), and find what they agree on. ``how`` is as in `BaseNMF.fit`."""
+        with serial_blas():  # products of BLAS may differ in the last bit with its number of threads
+            super().fit(X, y, **how)
         return self
 
     @property
@@ -147,7 +145,6 @@ class ConsensusNMF(LossNMF):
         super()._check_parameters(X, n_filled)
         check_count(self.n_runs, "n_runs")
         check_positive(self.max_distance, "max_distance")
-        check_callable(self.callback, "callback")
         if self.init not in RANDOM:
             raise InvalidInputError(f"init must be one of {', '.join(RANDOM)}, so that the runs differ; got {self.init!r}.")
         if self.checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):

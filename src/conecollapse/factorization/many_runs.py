@@ -20,6 +20,7 @@ import numpy as np
 from conecollapse._arrays import load_npz
 from conecollapse._errors import CheckpointError, InvalidInputError
 from conecollapse._files import whole_file
+from conecollapse._progress import teller
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.tables import Table
@@ -81,11 +82,16 @@ def many_runs(one: Callable[[int], R], n_runs: int, checkpoint: Store[R] | None,
 
 
 def reporter(
-    name: str, what: str, n_runs: int, verbose: bool, callback: Callable[[int, float], object] | None
+    name: str, what: str, n_runs: int, verbose: bool | None, callback: Callable[[int, float], object] | None
 ) -> Callable[[int, float], bool]:
-    """What is told after each run: a line after each tenth of them, and the callback, whose true answer ends the runs."""
+    """What is told after each run: the progress that is shown, with ``verbose`` a line after each tenth of the runs, and the callback,
+    whose true answer ends them.
+    """
+    progress = teller()
 
     def told(n_done: int, objective: float) -> bool:
+        if progress is not None:
+            progress(what, n_done, n_runs)
         if verbose and n_done * 10 // n_runs > (n_done - 1) * 10 // n_runs:
             print(f"{name}: {n_done} of {n_runs} {what}, the last with a relative objective of {objective:.6g}")
         return bool(callback is not None and callback(n_done, objective))

@@ -5,12 +5,13 @@ The model is :math:`X = W H + E` with noise E of mean zero. With the fit :math:`
 the truth. Noise is drawn in one of two ways:
 
 - *poisson*: :math:`X^*_{ij} \sim \mathrm{Poisson}(F_{ij})`, for counts;
-- *residuals*: :math:`X^*_{ij} = \max(F_{ij} + e / \sqrt{1 - p}, 0)`, where e is the residual of a random entry whose fit is similar (the
-  entries are sorted by F and cut into groups of 200), and p is the number of positive entries of the factors over the number of
-  entries of X: fitting makes residuals smaller than the noise. So noise may grow with the level in any way.
+- *residuals*: :math:`X^*_{ij} = \max(F_{ij} + e, 0)`, where e is the residual of a random entry whose fit is similar: the entries are
+  sorted by F and cut into groups of 200. So noise may grow with the level in any way. Fitting makes residuals smaller than the noise,
+  most where an entry decides on the fit by itself; each is divided by :math:`\sqrt{(1 - p_{ij}) (1 - q_{ij})}`, where p and q are the
+  *leverages* of the entry in the least squares of its row of W and of its column of H, over the coefficients that are positive.
 
-*Intervals.* Let :math:`[a, b]` be the quantiles of an entry over the draws, :math:`\theta` its estimate, and d the median of the draws minus
-:math:`\theta`. The draws are off by d from what they are drawn around, so the estimate may be off by as much from the truth; then
+*Intervals.* Let :math:`[a, b]` be the quantiles of an entry over the draws, :math:`\theta` its estimate, and d the median of the draws
+minus :math:`\theta`. The draws are off by d from what they are drawn around, so the estimate may be off by as much from the truth; then
 :math:`[a - 2 d, b - 2 d]` is the interval around the corrected estimate. Factors are bounded by zero, where d is the bound's work
 rather than an error of the estimate, so that it must not be trusted: the interval reported is the union of both. It begins at zero where
 :math:`a = 0`.
@@ -23,11 +24,11 @@ from abc import ABC, abstractmethod
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.tables import CsrTable, DenseTable, Table
 
 SIMILAR = 200  # entries whose residuals are exchanged
-LEAST_LEFT = 0.1  # of the entries, after the parameters: where fewer are left, the noise cannot be estimated
+LEAST_LEFT = 0.1  # of an entry, after leverage: with less, its residual says nothing of the noise
 BLOCK = 2**22  # entries drawn at once
 
 
@@ -54,26 +55,37 @@ class Poisson(Noise):
 
 
 class Residuals(Noise):
-    """The fit with residuals of entries that are fitted by similar values."""
+    """The fit with residuals of entries that are fitted by similar values; samples and features of zeros stay as they are."""
 
     def __init__(self, X: AnyArray, W: FloatArray, H: FloatArray) -> None:
         self.fit = W @ H
-        n_free = int((W > 0).sum() + (H > 0).sum()) - len(H)
-        left = max(1 - n_free / self.fit.size, LEAST_LEFT)
-        self.residuals = (np.asarray(X, np.float64) - self.fit).ravel() / np.sqrt(left)
+        left = (1 - _leverages(H, W > 0)) * (1 - _leverages(W.T, H.T > 0).T)
+        self.residuals = ((np.asarray(X, np.float64) - self.fit) / np.sqrt(np.maximum(left, LEAST_LEFT))).ravel()
+        filled = X.any(axis=1)[:, None] & X.any(axis=0)
         order: IntArray = np.argsort(self.fit, axis=None, kind="stable")
-        self.groups = np.array_split(order, max(1, self.fit.size // SIMILAR))
+        order = order[filled.ravel()[order]]
+        self.groups = np.array_split(order, max(1, len(order) // SIMILAR))
 
     def table(self, rng: np.random.Generator) -> Table:
-        noise = np.empty_like(self.residuals)
+        noise = np.zeros_like(self.residuals)
         for group in self.groups:
             noise[group] = self.residuals[group[rng.integers(0, len(group), len(group))]]
         return DenseTable(np.maximum(self.fit + noise.reshape(self.fit.shape), 0.0))
 
 
+def _leverages(H: FloatArray, is_used: BoolArray) -> FloatArray:
+    """For each row of ``is_used`` and each column of ``H`` the leverage of that column in a least-squares problem over these rows of H."""
+    supports, which = np.unique(is_used, axis=0, return_inverse=True)
+    found = np.empty((len(supports), H.shape[1]))
+    for leverage, used in zip(found, supports, strict=True):
+        Q = np.linalg.qr(H[used].T)[0]
+        leverage[:] = np.square(Q).sum(axis=1)
+    return found[which.ravel()]
+
+
 def intervals(draws: AnyArray, estimate: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """The ends of the interval of each entry of ``estimate``, from ``draws`` (n_draws, ...)."""
     tail = (1 - level) / 2
-    low, middle, high = np.quantile(draws, [tail, 0.5, 1 - tail], axis=0)
+    low, middle, high = np.quantile(draws, [tail, 0.5, 1 - tail], axis=0, method="weibull")  # right for few draws, too
     twice = 2 * (middle - estimate)
     return np.where(low <= 0, 0.0, np.maximum(np.minimum(low, low - twice), 0.0)), np.maximum(high, high - twice)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from conecollapse._checks import check_callable, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths
+from conecollapse._progress import showing
 from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
@@ -64,7 +65,7 @@ def bootstrap(
     noise: str = "auto",
     random_state: Any = 0,
     n_jobs: int | None = None,
-    verbose: bool = False,
+    verbose: bool | None = None,
     callback: Any = None,
 ) -> BootstrapResult:
     """Intervals for the components, encodings and labels of a fitted model.
@@ -74,9 +75,9 @@ def bootstrap(
 
     *What is assumed*: the model holds, ``X = W H + noise`` with as many components and noise of mean zero that is independent from
     entry to entry; and the factorization is unique, as far as the data go. Plain NMF is often not unique: other components then fit
-    equally well, and no interval says so. `conecollapse.metrics.component_range` gives their range for two and three components, and
-    `ConsensusNMF.stability_` whether other starts end elsewhere. For plain NMF each draw starts from the solution for ``X``. Noise that
-    was cut off at zero does not have mean zero, and components that should be zero are then found too large.
+    equally well, and no interval says so. `HierarchicalNMF.component_range` gives their range for two and three components, and
+    `ConsensusNMF.stability_` says whether other starts end elsewhere. For plain NMF each draw starts from the solution for ``X``. Noise
+    that was cut off at zero does not have mean zero, and entries that should be zero are then found too large.
 
     Parameters
     ----------
@@ -96,8 +97,9 @@ def bootstrap(
         Random seed; the default is fixed. A draw depends on its number and on the seed only, not on the threads.
     n_jobs : int, optional
         Threads, over which the draws are spread; None or -1 for all.
-    verbose : bool
-        Whether to print a line after each tenth of the draws.
+    verbose : bool, optional
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True, a line is printed after each tenth of
+        the draws instead; if False, nothing is.
     callback : callable, optional
         Called as ``callback(n_done, objective)`` after each draw; a true answer ends the draws.
 
@@ -124,8 +126,8 @@ def bootstrap(
     table = _checked(model, X, n_runs)
     seed = int(generator(random_state).integers(2**31 - 1))
     kind = noise if noise != "auto" else "poisson" if getattr(model, "loss", "") == "kullback-leibler" else "residuals"
-    told = reporter("bootstrap", "draws", n_runs, verbose, callback)
-    with limit_threads(n_jobs), serial_blas(), warnings.catch_warnings():
+    shows = None if verbose is None else False  # `reporter` prints
+    with showing("bootstrap", shows), limit_threads(n_jobs), serial_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of drawn tables: empty features, limits of iterations
         centre, refit = _plain(model, table) if _is_plain(model) else _anew(model)
         drawn: Noise = Poisson(centre.W, centre.H, table.is_sparse) if kind == "poisson" else Residuals(_entries(table), centre.W, centre.H)
@@ -133,7 +135,7 @@ def bootstrap(
         def one(i: int) -> _Factors:
             return _like(refit(drawn.table(np.random.default_rng([seed, i]))), centre.H)
 
-        draws = list(many_runs(one, n_runs, None, told).values())
+        draws = list(many_runs(one, n_runs, None, reporter("bootstrap", "draws", n_runs, verbose, callback)).values())
     return _result(centre, draws, level, kind)
 
 
@@ -198,28 +200,24 @@ def _entries(table: Table) -> FloatArray:
 
 
 def _checked(model: Any, X: Any, n_runs: int) -> Table:
-    name = type(model).__name__
+    """``X`` as a table that ``model`` was fitted to, as far as can be seen."""
+    this = f"this {type(model).__name__}"
     check_is_fitted(model)
-    if getattr(model, "affinity", None) is not None or not hasattr(model, "components_"):
-        raise InvalidInputError(f"bootstrap needs components over features, which this {name} does not have; fit one without a graph.")
+    if getattr(model, "affinity", None) is not None or getattr(model, "_joins_neighbours", False) or not hasattr(model, "components_"):
+        raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
     if not hasattr(model, "embedding_"):
-        raise InvalidInputError(
-            f"this {name} was made from a catalogue and fitted to nothing; bootstrap needs a model that was fitted to X."
-        )
+        raise InvalidInputError(f"{this} was made from a catalogue; bootstrap needs a model that was fitted to X.")
     table = check_table(model, X, reset=False)
     if not table.in_memory:
         raise InvalidInputError(f"bootstrap draws whole tables, and X is {table.kind}; pass a part of its samples, and a model of it.")
     W, H = model.embedding_, model.components_
     if len(W) != table.shape[0]:
-        raise InvalidInputError(
-            f"X has {table.shape[0]} samples, but the {name} was fitted to {len(W)}; pass the table that it was fitted to."
-        )
+        raise InvalidInputError(f"X has {table.shape[0]} samples, but {this} was fitted to {len(W)}; pass the same table.")
     if H.shape[1] != table.shape[1]:
-        raise InvalidInputError(f"bootstrap needs components over features, which this {name} does not have; fit one without a graph.")
-    n_entries = n_runs * (W.size + H.size)
-    if n_entries > MOST_ENTRIES:
-        most = MOST_ENTRIES // (W.size + H.size)
+        raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
+    most = MOST_ENTRIES // (W.size + H.size)
+    if n_runs > most:
         raise InvalidInputError(
-            f"{n_runs} draws of these factors have {n_entries} numbers; ask for at most {most} runs, or fit fewer samples."
+            f"{n_runs} draws of these factors have too many numbers; ask for at most {most} draws, or fit fewer samples."
         )
     return table
