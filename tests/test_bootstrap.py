@@ -166,6 +166,10 @@ def test_models_without_components_over_features_are_refused():
     for model in (HierarchicalNMF(2, affinity="knn").fit(X0), GraphCCNMF(2, random_state=0, n_init=1).fit(X0)):
         with pytest.raises(InvalidInputError, match="bootstrap needs a model without a graph"):
             bootstrap(model, X0)
+    with pytest.raises(InvalidInputError, match="takes entries as missing or uncertain"):
+        bootstrap(HierarchicalNMF(2, missing="unstored").fit(sp.csr_array(X0)), sp.csr_array(X0))
+    with pytest.raises(ValueError, match="NaN"):
+        bootstrap(HierarchicalNMF(2).fit(X0), np.where(X0 > 0.9, np.nan, X0))
     with pytest.raises(InvalidInputError, match="made from a catalogue; bootstrap needs a model that was fitted to X"):
         bootstrap(HierarchicalNMF.from_components(X0[:2]), X0)
 

@@ -21,6 +21,7 @@ from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._catalogue import CatalogueNMF
 from conecollapse.estimators._input import check_table, generator
+from conecollapse.estimators.consensus import ConsensusNMF
 from conecollapse.factorization.hals import hals
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.many_runs import many_runs, reporter
@@ -167,7 +168,7 @@ def _like(found: _Factors, H: FloatArray) -> _Factors:
 def _is_plain(model: Any) -> bool:
     """Whether its result is a minimum of the loss and nothing else."""
     held = any(getattr(model, name, None) is not None for name in ("fixed_components", "fixed_entries"))
-    return isinstance(model, CatalogueNMF) and not held
+    return isinstance(model, (CatalogueNMF, ConsensusNMF)) and not held
 
 
 def _plain(model: Any, table: Table) -> tuple[_Factors, Callable[[Table], _Factors]]:
@@ -207,6 +208,8 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
         raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
     if not hasattr(model, "embedding_"):
         raise InvalidInputError(f"{this} was made from a catalogue; bootstrap needs a model that was fitted to X.")
+    if getattr(model, "missing", "nan") == "unstored" or getattr(model, "robust", None) is not None:
+        raise InvalidInputError(f"{this} takes entries as missing or uncertain, which bootstrap cannot draw; fit one to a whole table.")
     table = check_table(model, X, reset=False)
     if not table.in_memory:
         raise InvalidInputError(f"bootstrap draws whole tables, and X is {table.kind}; pass a part of its samples, and a model of it.")

@@ -17,13 +17,15 @@ from conecollapse._linalg import row_lengths
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.estimators.nmf import LossNMF, Method
+from conecollapse.estimators._base import BaseNMF
+from conecollapse.estimators.nmf import Method
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.consensus import agreement, stability
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.hals import hals
 from conecollapse.factorization.kl import encode_divergence, kl
 from conecollapse.factorization.many_runs import Checkpoint, Run, many_runs, reporter
+from conecollapse.factorization.mu import LOSSES
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import Table
 
@@ -33,7 +35,7 @@ MOST_SAMPLES = 20_000  # of which `consensus_` is formed: 3.2 GB
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ConsensusNMF(LossNMF):
+class ConsensusNMF(BaseNMF):
     """NMF that gives the same components every time: what many runs from random starts agree on.
 
     The components of all runs are compared. Those without counterparts in other runs are left out, the others are grouped, and the median
@@ -104,6 +106,7 @@ class ConsensusNMF(LossNMF):
     init: Any = "random"
     random_state: Any = 0
     n_runs: int = 100
+    loss: str = "frobenius"
     max_distance: float = 0.5
     checkpoint: Any = None
 
@@ -135,8 +138,16 @@ class ConsensusNMF(LossNMF):
         return np.asarray((members @ members.T).toarray() / n_runs)
 
     def _method(self, table: Table) -> Method:  # noqa: ARG002
-        self._check_loss()
+        if self.loss not in LOSSES:
+            raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
         return self._method_until(self.tol)
+
+    @property
+    def _embedding_encodes(self) -> bool:
+        return self.loss == "frobenius"
+
+    def _encode(self, rows: Table) -> AnyArray:
+        return encode_divergence(rows, self._H) if self.loss == "kullback-leibler" else super()._encode(rows)
 
     def _method_until(self, tol: float) -> Method:
         return partial(hals if self.loss == "frobenius" else kl, tol=tol, max_iter=self.max_iter)

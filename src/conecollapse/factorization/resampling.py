@@ -61,7 +61,7 @@ class Residuals(Noise):
         self.fit = W @ H
         left = (1 - _leverages(H, W > 0)) * (1 - _leverages(W.T, H.T > 0).T)
         self.residuals = ((np.asarray(X, np.float64) - self.fit) / np.sqrt(np.maximum(left, LEAST_LEFT))).ravel()
-        filled = X.any(axis=1)[:, None] & X.any(axis=0)
+        filled = np.any(X, axis=1, keepdims=True) & np.any(X, axis=0)
         order: IntArray = np.argsort(self.fit, axis=None, kind="stable")
         order = order[filled.ravel()[order]]
         self.groups = np.array_split(order, max(1, len(order) // SIMILAR))
