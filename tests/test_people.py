@@ -292,3 +292,21 @@ def test_class_names_of_a_file_are_the_labels(tmp_path):
     assert set(read_labels(tmp_path / "d.npz", None, 30)[:10]) == {"a"}
     np.savez(tmp_path / "d.npz", X=COUNTS, y=KIND + 1, class_names=np.array(["a", "b", "c"]))  # no name for each
     assert set(read_labels(tmp_path / "d.npz", None, 30)[:10]) == {"1"}
+
+
+def test_views_in_parts_are_those_of_the_whole_table(monkeypatch):
+    """Rows at unit length, minus their mean, at unit length again, whatever part of the table is measured at once."""
+    from conecollapse.affinity import views
+
+    X = RNG.gamma(0.3, size=(200, 150)).astype(np.float32)
+    whole = views._filled_views(X)
+    wanted = whole[1].of(X)
+    unit = np.sqrt(X).astype(np.float64)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    centred = unit - unit.mean(axis=0)
+    np.testing.assert_allclose(wanted, centred / np.linalg.norm(centred, axis=1, keepdims=True), rtol=1e-5, atol=1e-7)
+    monkeypatch.setattr(views, "AT_ONCE", 1000)
+    parts = views._filled_views(X)
+    np.testing.assert_array_equal(parts[1].mean, whole[1].mean)
+    np.testing.assert_array_equal(parts[1].of(X), wanted)
+    np.testing.assert_array_equal(views._variance_of_roots(X), np.sqrt(X).var(axis=0, dtype=np.float64))

@@ -33,6 +33,8 @@ SPARSE = 0.1  # share of non-zero entries up to which a table counts as sparse: 
 N_NEIGHBORS = 5
 LEAST = 3  # samples below which there is no graph to speak of
 SMALL_PART = 10  # a part of the graph with less than 1/10 of the mean cluster is an artefact, and is tied to the rest
+AT_ONCE = 2**24  # entries of a dense table that are measured at once, in 128 MiB
+LEAST_COLUMNS = 64  # of a table that are taken together: fewer would be summed in another order
 FEW_FEATURES = 2.0  # when fewer features than this carry the variance, units decide, and columns are scaled
 
 
@@ -60,13 +62,33 @@ class View:
         return unit_rows(Y)[0] if self.metric == "cosine" else Y
 
     def _measured(self, X: Points) -> Points:
-        Y = X if self.name == "cosine" else root(X)
-        if self.scale is not None:
-            Y = Y * self.scale
+        if self.name == "cosine":
+            return X
         if self.name != "centred":
-            return Y
-        Y = unit_rows(Y)[0]
-        return unit_rows(Y - (Y.mean(axis=0) if self.mean is None else self.mean))[0]
+            return _scaled_roots(X, self.scale)
+        mean = _mean_of_units(X, self.scale) if self.mean is None else self.mean
+        found = np.empty(X.shape)
+        for rows in _parts(X):
+            found[rows] = unit_rows(unit_rows(_scaled_roots(X[rows], self.scale))[0] - mean)[0]
+        return found
+
+
+def _scaled_roots(X: Points, scale: FloatArray | None) -> Points:
+    return root(X) if scale is None else root(X) * scale
+
+
+def _mean_of_units(X: Points, scale: FloatArray | None) -> FloatArray:
+    """The mean of the roots of all rows at unit length, with few of them in memory at a time."""
+    total = np.zeros((1, X.shape[1]))
+    for rows in _parts(X):
+        total = np.vstack([total, unit_rows(_scaled_roots(X[rows], scale))[0]]).sum(axis=0, keepdims=True)  # as one sum over all rows
+    return np.asarray(total[0] / X.shape[0])
+
+
+def _parts(X: Points) -> Iterator[slice]:
+    """Consecutive rows, of at most `AT_ONCE` entries together."""
+    step = max(1, AT_ONCE // X.shape[1])
+    return (slice(first, first + step) for first in range(0, X.shape[0], step))
 
 
 @dataclass(frozen=True)
@@ -160,13 +182,18 @@ def _views(X: Points, is_sparse: bool, wanted: str | int) -> list[View]:
 
 def _filled_views(X: Points) -> list[View]:
     """Of tables that are not mostly zeros."""
-    roots = root(X)
-    variance = roots.var(axis=0, dtype=np.float64)
+    variance = _variance_of_roots(X)
     total = float(variance.sum())
     by_units = total**2 < FEW_FEATURES * float(np.square(variance).sum())
     scale = (1 / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(X.dtype) if by_units else None
-    unit = unit_rows(roots if scale is None else roots * scale)[0]
-    return [View("root", scale), View("centred", scale, unit.mean(axis=0))]
+    return [View("root", scale), View("centred", scale, _mean_of_units(X, scale))]
+
+
+def _variance_of_roots(X: Points) -> FloatArray:
+    """The variance of the root of each feature, with few features in memory at a time."""
+    step = max(LEAST_COLUMNS, AT_ONCE // X.shape[0])
+    parts = [root(X[:, first : first + step]).var(axis=0, dtype=np.float64) for first in range(0, X.shape[1], step)]
+    return np.concatenate(parts)
 
 
 class _Graph(NamedTuple):
