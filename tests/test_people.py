@@ -310,3 +310,24 @@ def test_views_in_parts_are_those_of_the_whole_table(monkeypatch):
     np.testing.assert_array_equal(parts[1].mean, whole[1].mean)
     np.testing.assert_array_equal(parts[1].of(X), wanted)
     np.testing.assert_array_equal(views._variance_of_roots(X), np.sqrt(X).var(axis=0, dtype=np.float64))
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
+def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
+    """Also where many samples are nearly, or quite, the same: rounding in float32 decides nothing."""
+    from sklearn.neighbors import NearestNeighbors
+
+    from conecollapse.affinity import brute
+    from conecollapse.affinity.neighbors import nearest
+
+    rng = np.random.default_rng(3)
+    S = (1 + rng.random((6, 50))[np.arange(300) % 6] + spread * rng.random((300, 50))).astype(np.float32)
+    monkeypatch.setattr(brute, "LEAST_WORK", 0)
+    monkeypatch.setattr(brute, "STRIPE", 64)
+    index, distance = nearest(S, S, 5, "euclidean", exclude_self=True)
+    wanted, _ = NearestNeighbors(n_neighbors=5, algorithm="brute").fit(S.astype(np.float64)).kneighbors()
+    np.testing.assert_allclose(distance, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(S[index].astype(float) - S[:, None], axis=2), wanted, rtol=1e-6, atol=1e-6)
+    assert (index != np.arange(300)[:, None]).all()
+    unsure = brute.neighbours(S, 5)[2]
+    assert unsure.any() == (spread < 1)

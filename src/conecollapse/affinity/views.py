@@ -67,7 +67,7 @@ class View:
         if self.name != "centred":
             return _scaled_roots(X, self.scale)
         mean = _mean_of_units(X, self.scale) if self.mean is None else self.mean
-        found = np.empty(X.shape)
+        found = np.empty(X.shape, np.result_type(X.dtype, np.float32))
         for rows in _parts(X):
             found[rows] = unit_rows(unit_rows(_scaled_roots(X[rows], self.scale))[0] - mean)[0]
         return found
