@@ -58,7 +58,7 @@ def zipf(n_words: int, n_documents: int, length: int, *, tfidf: bool, everywhere
 
 def sets_of(n: int, size: int) -> sp.csr_array:
     """0/1 points: random sets, and unions of two of them."""
-    S = sp.random_array((n, 600), density=size / 600, rng=np.random.default_rng(2), data_sampler=np.ones).tocsr()
+    S = sp.random_array((n, 600), density=size / 600, rng=np.random.default_rng(2), data_sampler=lambda size: np.ones(size)).tocsr()
     unions = ((S[: n // 2] + S[n // 2 :]) > 0).astype(np.float64)
     P = sp.csr_array(sp.vstack([S, unions]))
     return P[np.diff(P.indptr) > 0]

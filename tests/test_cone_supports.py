@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import nnls
 
 from conecollapse import Cone
+from conecollapse.certificates import Support
 from conecollapse.geometry.certified import support
+from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.contained import contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import private_coordinates
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
@@ -24,7 +28,7 @@ def settled(monkeypatch):
 
     settle = support.settle
     monkeypatch.setattr(support, "settle", spy)
-    monkeypatch.setattr("conecollapse.geometry.certified.support.MOSTLY_FILLED", 2.0)
+    monkeypatch.setattr(support, "MOSTLY_FILLED", 2.0)
     return seen
 
 
@@ -51,18 +55,20 @@ def test_a_private_coordinate_proves_a_ray_exactly_where_no_contained_point_has_
     P = (rng.random((60, 30)) < density) * (0.1 + rng.random((60, 30)))
     P = P[np.unique((P > 0).argmax(axis=1), return_index=True)[1]] if density > 0.5 else P[P.any(axis=1)]
     U = sp.csr_array(P / np.linalg.norm(P, axis=1)[:, None])
-    found = private_coordinates(Lists.of(U), 1e-8)
+    found = private_coordinates(Lists.of(U), 1e-8, Budget.endless())
     has = P > 0
     for i in range(len(P)):
         contained = [j for j in range(len(P)) if j != i and not (has[j] & ~has[i]).any()]
         private = has[i] & ~has[contained].any(axis=0)
         assert found.is_proven[i] == private.any()
         assert not found.is_proven[i] or private[found.coordinate[i]]
-    G = found.witnesses(30).G.toarray()
-    values = G @ U.toarray().T
-    rays = np.flatnonzero(found.is_proven)
-    assert ((values > 0) == (np.arange(len(P)) == rays[:, None])).all()
-    assert ((G > 0).sum(axis=1) == 1).all()
+    for family in found.witnesses(30):
+        G = family.F.toarray() - family.lift[:, None] * ~has[family.of] if isinstance(family, Support) else family.G.toarray()
+        values = G @ U.toarray().T
+        assert ((values > 0) == (np.arange(len(P)) == family.of[:, None])).all()
+        assert ((G > 0).sum(axis=1) == 1).all()
+    of = np.concatenate([family.of for family in found.witnesses(30)])
+    assert np.sort(of).tolist() == np.flatnonzero(found.is_proven).tolist()
 
 
 def test_a_point_whose_coordinates_all_have_axes_is_their_sum():
@@ -79,12 +85,71 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
     words = (rng.random((30, 12)) < 0.3) * rng.random((30, 12))
     words = words[words.any(axis=1)]
     for x, is_inside in ((rng.random(len(words)) @ words, True), (np.where(np.arange(12) % 2, 1.0, 1e-3), False)):
-        lists = support.Lists.of(sp.csr_array(words))
+        lists = Lists.of(sp.csr_array(words))
         x = x / x.sum()
         slices = words / lists.sums[:, None]
-        is_solved, h, r = descend_by_sweeps(lists, np.arange(len(words)), np.arange(12, dtype=np.int32), x, 1e-6)
+        columns = contained_columns(lists, np.arange(len(words)), np.arange(12, dtype=np.int32), np.ones(12))
+        is_solved, h, r = descend_by_sweeps(columns, x, 1e-6)
         assert is_solved
         assert (h >= 0).all()
-        np.testing.assert_allclose(r, x - h @ slices, atol=1e-12)
+        np.testing.assert_allclose(r, 0.0 if is_inside else x - h @ slices, atol=1e-12)
+        assert np.linalg.norm(x - h @ slices) <= 1e-6 or not is_inside
         assert is_inside == (np.linalg.norm(r) <= 1e-6 * np.linalg.norm(x))
         assert is_inside or r @ x > (slices @ r).max()
+
+
+def test_a_ray_of_few_words_is_lifted_and_one_of_many_has_penalties():
+    """Each witness in the form that costs a checker less; both are proven."""
+    rng = np.random.default_rng(0)
+    common = (rng.random((40, 60)) < 0.5) * rng.random((40, 60))
+    short = np.zeros((20, 60))
+    for row in short:
+        row[rng.choice(60, 2, replace=False)] = 1
+    P = sp.csr_array(np.vstack([common, short]))
+    lists = Lists.of(sp.csr_array(P / np.sqrt(P.power(2).sum(axis=1))[:, None]))
+    found = private_coordinates(lists, 1e-8, Budget.endless())
+    lifted = {int(i) for family in found.witnesses(60) if isinstance(family, Support) for i in family.of}
+    assert lifted
+    assert len(lifted) < found.is_proven.sum()
+    assert np.diff(P.indptr)[sorted(lifted)].max() < np.diff(P.indptr).max()
+    Cone.from_points(P).verify(P)
+
+
+def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone():
+    """It represents x, or its residual is the optimum's: the same as that of SciPy, and positive on no column."""
+    rng = np.random.default_rng(0)
+    for dim, n in ((12, 40), (30, 20), (5, 1)):
+        words = (rng.random((n, dim)) < 0.3) * rng.random((n, dim))
+        words[np.arange(n), rng.integers(dim, size=n)] = 1.0
+        lists = Lists.of(sp.csr_array(words))
+        columns = contained_columns(lists, np.arange(n), np.arange(dim, dtype=np.int32), np.ones(dim))
+        for x in (rng.random(n) @ words, rng.random(dim)):
+            x = x / x.sum()
+            S, h, r = descend_contained(columns, x, 1e-12, 1 - 1e-12)
+            slices = words / words.sum(axis=1, keepdims=True)
+            _, least = nnls(slices.T, x)
+            np.testing.assert_allclose(np.linalg.norm(x - h @ slices[S]), least, atol=1e-10)
+            np.testing.assert_allclose(r, (x - h @ slices[S]) if r.any() else 0, atol=1e-12)
+            assert (h > 0).all()
+
+
+def test_points_decided_at_the_same_time_do_not_lean_on_each_other():
+    """Many points with one support: some represent others, and what is redundant represents nothing."""
+    rng = np.random.default_rng(1)
+    rays = np.vstack([np.eye(6), rng.random((6, 6)) * 0.2 + np.eye(6)])
+    P = np.vstack([rays, rng.random((40, 12)) @ rays])
+    P = sp.csr_array(np.hstack([P, np.zeros((len(P), 100))]))
+    cone = Cone.from_points(P)
+    assert cone.ray_indices.tolist() == list(range(6))
+    cone.verify(P)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coordinates_of_very_different_size_do_not_change_what_is_decided(seed):
+    """Rays of dense and sparse storage agree, whatever the scale of each coordinate."""
+    rng = np.random.default_rng(seed)
+    P = (rng.random((80, 10)) < 0.4) * rng.lognormal(0, 4, (80, 10))
+    P = np.vstack([P[P.any(axis=1)], rng.random((40, 5)) @ P[P.any(axis=1)][:5]])
+    dense, sparse = Cone.from_points(P), Cone.from_points(sp.csr_array(P))
+    assert dense.ray_indices.tolist() == sparse.ray_indices.tolist()
+    sparse.verify(P)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,8 +13,14 @@ from certificate_cases import cases, dense_points, quick, sparse_points, with_tw
 from conftest import seeds
 
 from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarning
+from conecollapse._linalg import unit_rows
 from conecollapse.blocks import open_table
+from conecollapse.geometry import certified
+from conecollapse.geometry.certified import dense, support
+from conecollapse.geometry.certified.budget import PRODUCTS, Budget, product_work
 from conecollapse.geometry.certified.estimate import DENSE_SPEED, SPARSE_SPEED, product_seconds, warn_if_long
+from conecollapse.geometry.certified.lists import Lists
+from conecollapse.geometry.certified.private import private_coordinates
 from conecollapse.io import read_table
 from conecollapse.runs import rays, save, verify
 
@@ -263,3 +270,46 @@ def test_a_product_of_sparse_points_is_counted():
     U = sp.csr_array(sp.vstack([sp.eye_array(50), sp.eye_array(50)]))
     assert product_seconds(U) * SPARSE_SPEED == pytest.approx(50 * 2**2)
     assert product_seconds(U.toarray()) * DENSE_SPEED == pytest.approx(100 * 100 * 50 / 2)
+
+
+class Counted(Budget):
+    """A budget that is remembered."""
+
+    every: ClassVar[list[Budget]] = []
+
+    @classmethod
+    def quick(cls, U):
+        cls.every.append(super().quick(U))
+        return cls.every[-1]
+
+
+@pytest.mark.parametrize("shape", [(700, 20), (600, 300), (300, 900)])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "smooth"])
+def test_a_quick_cone_spends_at_most_two_products(monkeypatch, kind, shape):
+    """Counted in multiplications, and proven to the same tolerance."""
+    monkeypatch.setattr(certified, "SMALL_WORK", 0)
+    monkeypatch.setattr(dense, "Budget", Counted)
+    monkeypatch.setattr(support, "Budget", Counted)
+    monkeypatch.setattr(Counted, "every", [])
+    rng = np.random.default_rng(0)
+    P = rng.random(shape)
+    if kind == "sparse":
+        P = sp.csr_array(P * (rng.random(shape) < 0.2))
+    if kind == "smooth":
+        P = 3.0 + P / np.linalg.norm(P - 0.5, axis=1)[:, None]
+    cone = Cone.from_points(P, effort="quick")
+    cone.verify(P)
+    (budget,) = Counted.every
+    U = P[np.asarray(P.sum(axis=1)).ravel() > 0]
+    assert 0 < budget.spent <= PRODUCTS * product_work(U)
+
+
+def test_sparse_points_that_are_not_reached_within_the_budget_stay_open():
+    rng = np.random.default_rng(0)
+    U = unit_rows(sp.csr_array(rng.random((300, 100)) * (rng.random((300, 100)) < 0.3)))[0]
+    lists = Lists.of(U)
+    every = private_coordinates(lists, 1e-8, Budget.endless()).is_proven
+    budget = Budget(product_work(U) / 20)
+    some = private_coordinates(lists, 1e-8, budget).is_proven
+    assert 0 < some.sum() < every.sum()
+    assert not (some & ~every).any()

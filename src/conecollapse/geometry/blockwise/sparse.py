@@ -24,7 +24,8 @@ from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, st
 from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
 from conecollapse.geometry.certified.lists import SUM_ROUNDING
 from conecollapse.geometry.certified.settle import CLEAR
-from conecollapse.geometry.certified.support import LEAST_LIFT, LIFT_MARGIN, prove_sparse
+from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
+from conecollapse.geometry.certified.support import prove_sparse
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Held
 

@@ -11,12 +11,14 @@ import numpy as np
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, Effort, FloatArray, Progress
 from conecollapse.certificates import Metric
+from conecollapse.geometry.certified.budget import SYMMETRIC_SINGLE, Budget, frame_work, product_work
 from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import leading_products
 from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.geometry.certified.settle import CLEAR, EPS, confirm, settle
+from conecollapse.geometry.certified.variance import led_by_variance
 
 HIGH_DIMENSION = 200
 POWER_LOW, POWER_HIGH = 0.35, 0.5  # fully whitened products prove most; milder scaling keeps active sets shorter
@@ -27,17 +29,20 @@ def prove_dense(
 ) -> Proof:
     """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations.
 
-    With ``effort="quick"`` what the product does not prove is left open. What is ``known`` is not proven again; without ``multiply`` the
-    product, which made it known, is left out.
+    With ``effort="quick"`` what the product does not prove is left open, and so is what is not reached within the `Budget`. What is
+    ``known`` is not proven again; without ``multiply`` the product, which made it known, is left out.
     """
     m, n = U.shape
-    frame = Frame.of(U, POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
     known = known or Known(np.zeros(m, bool), {}, ())
     undecided = known.undecided
+    budget = Budget.quick(U) if effort == "quick" else Budget.endless()
+    if not budget.take(frame_work(m, n) + SYMMETRIC_SINGLE * product_work(U)):
+        return _by_variance(U, tol, known, budget)
+    frame = Frame.of(U, POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
     families: tuple[Metric, ...] = ()
     lead, by_product = known.sure.copy(), known.sure.copy()
     if multiply:
-        leads, proven, offset = _lead_in_own_direction(frame, U, tol, progress)
+        leads, proven, offset = _lead_in_own_direction(frame, U, tol, budget, progress)
         led = np.flatnonzero(proven & undecided)
         families = (Metric(led, frame.T.astype(np.float32), frame.centre, offset[led]),)
         lead |= leads & undecided
@@ -63,7 +68,21 @@ def prove_dense(
     return Proof.of_settled(settled, witness, n, *families, known=known)
 
 
-def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Progress) -> tuple[BoolArray, BoolArray, FloatArray]:
+def _by_variance(U: FloatArray, tol: float, known: Known, budget: Budget) -> Proof:
+    """A quick cone where round coordinates cost too much: points that lead in their own direction in the metric ``diag(1 / variance)``."""
+    m, n = U.shape
+    sums = U.sum(axis=1)
+    sure, undecided = known.sure.copy(), np.flatnonzero(known.undecided)
+    asked = undecided[: int(budget.left // (float(m) * n))]
+    budget.spend(float(m) * n * len(asked))
+    led = led_by_variance(U, sums, asked, tol)
+    sure[list(led)] = True
+    return Proof.of_settled(settle(U, sums, tol, sure, known.combination, None, "quick"), led, n, known=known)
+
+
+def _lead_in_own_direction(
+    frame: Frame, U: FloatArray, tol: float, budget: Budget, progress: Progress
+) -> tuple[BoolArray, BoolArray, FloatArray]:
     """Points that lead in their own direction, those for which the shared metric proves it well, and its offsets.
 
     The offset of ``T z_i`` is half-way between the point's own value and the next, or just above the next where that proves too little.
@@ -80,7 +99,7 @@ def _lead_in_own_direction(frame: Frame, U: FloatArray, tol: float, progress: Pr
             stretched[rows] = squares @ frame.scale**2
 
     for_ranges(measure, m, smallest=256)
-    largest, error = leading_products(Z, frame.single, own, progress)
+    largest, error = leading_products(Z, frame.single, own, budget, progress)
     lead = own - largest
     rounding = 32 * EPS * (n + frame.scale.max() / frame.scale.min()) / frame.spread
     centred, total = Z @ (frame.T.T @ frame.centre), Z @ frame.T.sum(axis=0)

@@ -20,6 +20,7 @@ class Lists(NamedTuple):
     post_ptr: IntArray  # coordinate d is in the supports of the points post[post_ptr[d]:post_ptr[d + 1]], by size of support,
     post: AnyArray
     post_val: FloatArray  # where it has these values
+    by_size: AnyArray  # (n_points,): the points, those with small supports first
     sums: FloatArray  # (n_points,): sum of the values of each point
     rounding: float  # bound on the rounding error of a sum over the support of a point
 
@@ -39,6 +40,7 @@ class Lists(NamedTuple):
             post_ptr=posting.indptr.astype(np.int64),
             post=order.astype(np.int32)[posting.indices],
             post_val=posting.data,
+            by_size=order.astype(np.int32),
             sums=sums,
             rounding=float(SUM_ROUNDING * (np.diff(U.indptr).max(initial=0) + 2) * sums.max(initial=0.0)),
         )

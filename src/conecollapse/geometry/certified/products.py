@@ -10,19 +10,24 @@ import numpy as np
 
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, Progress
+from conecollapse.geometry.certified.budget import Budget
 
 TILE_ROWS, TILE_COLUMNS = 512, 2048  # a float32 block of 4 MiB: it stays in cache between the product and its maxima
 UNIT_ROUNDOFF_32, UNIT_ROUNDOFF_64 = 2.0**-24, 2.0**-53
 
 
-def leading_products(Z: FloatArray, Zf: AnyArray, own: FloatArray, progress: Progress = None) -> tuple[FloatArray, FloatArray]:
+def leading_products(
+    Z: FloatArray, Zf: AnyArray, own: FloatArray, budget: Budget, progress: Progress = None
+) -> tuple[FloatArray, FloatArray]:
     """As `largest_products`, and in float64 for the points whose lead over the others float32 does not resolve; ``own`` are the |z|^2.
 
-    On a smooth surface these are all of them.
+    On a smooth surface these are all of them. As many are taken as the budget allows.
     """
     norms = np.sqrt(own)
     largest, error = largest_products(Zf, norms, progress)
     unresolved = np.flatnonzero(np.abs(own - (largest - error)) <= 2 * error)
+    unresolved = unresolved[: int(min(len(unresolved), max(budget.left, 0.0) // Z.size))]
+    budget.spend(float(Z.size) * len(unresolved))
 
     def work(start: int, stop: int) -> None:
         for a in range(start, stop, TILE_ROWS):

@@ -20,6 +20,7 @@ from conecollapse._linalg import combination_rows, dense_rows, row_norms
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
+from conecollapse.geometry.certified.near import NearPoints
 
 EPS = float(np.finfo(np.float64).eps)
 BELOW_TOL = 0.999  # a residual must stay below tol by this factor
@@ -120,9 +121,10 @@ def settle(
         out.open = doubtful
         return out
     left = _prove_strong(U, sums, tol, doubtful, out)
+    near = NearPoints.of(U, len(left))
     leaning: dict[int, set[int]] = defaultdict(set)  # the points whose combinations use a point, or once did
     for done, i in enumerate(left, start=1):
-        _delete_or_keep(U, sums, tol, int(i), out, leaning)
+        _delete_or_keep(U, sums, tol, int(i), out, leaning, near)
         if progress is not None:
             progress("settle", done, len(left))
     return out
@@ -171,27 +173,36 @@ def project(U: Points, targets: FloatArray, **restriction: Any) -> ActiveSetResu
     return (active_set_sparse if sp.issparse(U) else active_set)(U, targets, **restriction)
 
 
-def _delete_or_keep(U: Points, sums: FloatArray, tol: float, i: int, out: Settled, leaning: dict[int, set[int]]) -> None:
+def _delete_or_keep(
+    U: Points, sums: FloatArray, tol: float, i: int, out: Settled, leaning: dict[int, set[int]], near: NearPoints | None
+) -> None:
     """Delete doubtful point i if the other points represent it and all points ``leaning`` on it; else keep it, with a witness."""
     needy = np.array([i, *sorted(j for j in leaning[i] if i in out.combination[j][0])])
     others = out.alive.copy()
     others[i] = False
     targets = dense_rows(U, needy)
-    solved = project(U, targets, allowed=others)
-    residual = row_norms(targets - np.array([h @ U[S] for S, h in zip(solved.passive, solved.values, strict=True)]))
-    if (residual <= tol).all():
-        out.alive[i] = False
-        for j, S, h in zip(needy.tolist(), solved.passive, solved.values, strict=True):
-            out.combination[j] = (S, h)
-            for k in S.tolist():
-                leaning[k].add(j)
-        return
-    worst = int(np.argmax(residual))
-    r = solved.residual[worst] / np.linalg.norm(solved.residual[worst])
+    for solve in (near.project, project) if near is not None else (project,):
+        solved = solve(U, targets, allowed=others)
+        residual = row_norms(targets - np.array([h @ U[S] for S, h in zip(solved.passive, solved.values, strict=True)]))
+        if (residual <= tol).all():
+            out.alive[i] = False
+            for j, S, h in zip(needy.tolist(), solved.passive, solved.values, strict=True):
+                out.combination[j] = (S, h)
+                for k in S.tolist():
+                    leaning[k].add(j)
+            return
+        worst = int(np.argmax(residual))
+        g = _shifted_below(solved.residual[worst], U, sums, others)
+        out.witness[i], out.weak[i] = g, int(needy[worst])
+        distance = float(targets[worst] @ g) / np.linalg.norm(g) - (U.shape[1] + 2) * EPS
+        if distance > tol * (SPARE if worst == 0 else STRICT):
+            return
+    out.unproven.append(i)
+
+
+def _shifted_below(r: FloatArray, U: Points, sums: FloatArray, others: BoolArray) -> FloatArray:
+    """The functional ``r``, of unit length and shifted, so that it is below zero on the ``others``."""
+    r = r / np.linalg.norm(r)
     values = np.where(others, np.asarray(U @ r).ravel(), -np.inf)[None, :]
     second = np.maximum((values / sums).max(axis=1), 0.0)
-    g = r - max(0.0, float(least_shift(values, second, sums, U.shape[1])[0]))
-    out.witness[i], out.weak[i] = g, int(needy[worst])
-    distance = float(targets[worst] @ g) / np.linalg.norm(g) - (U.shape[1] + 2) * EPS
-    if not distance > tol * (SPARE if worst == 0 else STRICT):
-        out.unproven.append(i)
+    return np.asarray(r - max(0.0, float(least_shift(values, second, sums, U.shape[1])[0])))

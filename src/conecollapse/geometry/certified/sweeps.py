@@ -16,6 +16,7 @@ import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import dot
+from conecollapse.geometry.certified.contained import price
 
 MAX_LOOKS = 500
 SWEEPS = 10  # between two looks at all columns
@@ -23,24 +24,17 @@ LEAD = 0.05  # share of |r|^2 by which x must lead for an early end: at the opti
 CLEAR_LEAD = 1e5  # a lead that proves this many times the residual that counts as zero is enough, too
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def descend_by_sweeps(lists, contained, position, x, zero):  # type: ignore[no-untyped-def]
-    """Whether it came to an end, coefficients of the contained points (in slice coordinates), and the residual.
+@kernel
+def descend_by_sweeps(columns, x, zero):  # type: ignore[no-untyped-def]
+    """Whether it came to an end, the coefficients of the `Contained` columns, and the residual.
 
-    ``lists`` are those of `support`, ``position`` maps a coordinate of ``x`` to its place, and ``zero`` is the share of ``|x|`` up to which
-    the residual counts as zero.
+    ``zero`` is the share of ``|x|`` up to which the residual counts as zero; then it is returned as zero.
     """
-    n = len(contained)
-    ptr = np.zeros(n + 1, np.int64)
+    ptr, place, value = columns
+    n = len(ptr) - 1
+    length2 = np.zeros(n)
     for q in range(n):
-        ptr[q + 1] = ptr[q] + lists.ptr[contained[q] + 1] - lists.ptr[contained[q]]
-    place, value, length2 = np.empty(ptr[n], np.int32), np.empty(ptr[n]), np.zeros(n)
-    for q in range(n):
-        first = lists.ptr[contained[q]]
-        for t in range(ptr[q], ptr[q + 1]):
-            place[t] = position[lists.idx[first + t - ptr[q]]]
-            value[t] = lists.val[first + t - ptr[q]] / lists.sums[contained[q]]
-            length2[q] += value[t] * value[t]
+        length2[q] = dot(value[ptr[q] : ptr[q + 1]], value[ptr[q] : ptr[q + 1]])
     r, h = x.copy(), np.zeros(n)
     limit = zero * zero * dot(x, x)
     swept, n_swept = np.arange(n), n
@@ -48,10 +42,7 @@ def descend_by_sweeps(lists, contained, position, x, zero):  # type: ignore[no-u
         for _ in range(SWEEPS if look else 3):
             for a in range(n_swept):
                 q = swept[a]
-                g = 0.0
-                for t in range(ptr[q], ptr[q + 1]):
-                    g += r[place[t]] * value[t]
-                new = max(0.0, h[q] + g / length2[q])
+                new = max(0.0, h[q] + price(columns, q, r) / length2[q])
                 step = h[q] - new
                 if step != 0.0:
                     h[q] = new
@@ -59,15 +50,16 @@ def descend_by_sweeps(lists, contained, position, x, zero):  # type: ignore[no-u
                         r[place[t]] += step * value[t]
         highest, n_swept = -np.inf, 0
         for q in range(n):
-            g = 0.0
-            for t in range(ptr[q], ptr[q + 1]):
-                g += r[place[t]] * value[t]
+            g = price(columns, q, r)
             highest = max(highest, g)
             if h[q] > 0.0 or g > 0.0:
                 swept[n_swept] = q
                 n_swept += 1
         norm2 = dot(r, r)
         lead = dot(r, x) - highest
-        if norm2 <= limit or lead > LEAD * norm2 or (lead > 0.0 and lead * lead > CLEAR_LEAD * CLEAR_LEAD * limit * norm2):
+        if norm2 <= limit:
+            r[:] = 0.0
+            return True, h, r
+        if lead > LEAD * norm2 or (lead > 0.0 and lead * lead > CLEAR_LEAD * CLEAR_LEAD * limit * norm2):
             return True, h, r
     return False, h, r

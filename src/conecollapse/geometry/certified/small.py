@@ -1,0 +1,234 @@
+"""A point over its contained points: the small problem that decides it where supports alone do not.
+
+Only points whose support lies inside that of ``u_i``, the *contained* points, can represent it. Its residual over these, ``f``, lives
+on the support of ``u_i`` and is not positive on contained points. Every other point has mass off the support, so subtracting a large
+enough *lift* there makes it a witness: ``g = f - lift`` off the support.
+
+Each problem is solved in coordinates times ``x^(-1/2)`` first (`contained`). Distances in those coordinates are others than those
+that a certificate is about, so that what is near the tolerance may stay undecided; then it is solved once more as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from conecollapse._kernels import kernel
+from conecollapse._nnls.kernels import dot
+from conecollapse._threads import for_ranges
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse.geometry.certified.contained import contained_columns, descend_contained
+from conecollapse.geometry.certified.lists import Lists
+from conecollapse.geometry.certified.settle import CLEAR
+from conecollapse.geometry.certified.sweeps import descend_by_sweeps
+
+LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
+LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
+MOST_ENTRIES = 2**18  # largest factorization of an active set; what may need a larger one is swept
+LARGE_SUPPORT = 256  # points with more coordinates may take long: each goes to the next thread that is free
+AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
+ZERO_SWEPT = 0.02  # share of tol up to which the residual of a sweep counts as zero
+ZERO_SOLVED = 0.001  # of an active set, which gets there in one step
+LEAD_FIRST, LEAD_AGAIN = 0.05, 0.99  # share of the lead at the optimum that ends a first and a second attempt
+
+
+@dataclass
+class Decisions:
+    """For each point a functional on its support and a lift, or a combination; neither where undecided."""
+
+    functional: dict[int, tuple[AnyArray, FloatArray, float]] = field(default_factory=dict)  # coordinates, values, lift
+    combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+
+
+class Scratch(NamedTuple):
+    """Room for one small problem after the other."""
+
+    stamp: IntArray  # (dim,): the point that a coordinate was last marked for
+    position: AnyArray  # (dim,): the place of each coordinate in the support of u_i
+    sums: FloatArray  # (n_points, 4), zero between two problems: what `_lifted_functional` sums over common coordinates
+    touched: AnyArray  # (n_points,)
+
+
+def small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: float) -> Decisions:
+    """Decide ``points`` one by one over their contained, ``allowed`` points."""
+    m, n = lists.shape
+    out = Decisions()
+
+    def work(start: int, stop: int) -> None:
+        scratch = _scratch(m, n)
+        at_once = AT_ONCE if stop - start >= AT_ONCE else 1
+        for a in range(start, stop, at_once):
+            some = points[a : min(a + at_once, stop)]
+            decided = _decide_each(lists, allowed, some, scratch, tol)
+            for i, (S, h, f, lift, distance) in zip(some, decided, strict=True):
+                if distance > CLEAR * tol:
+                    out.functional[int(i)] = (lists.idx[lists.ptr[i] : lists.ptr[i + 1]], f, lift)
+                elif len(S):
+                    out.combination[int(i)] = (S, h)
+
+    by_size = np.argsort(-np.diff(lists.ptr)[points], kind="stable")  # large ones first, a thread for each
+    points = points[by_size]
+    n_large = int((np.diff(lists.ptr)[points] > LARGE_SUPPORT).sum())
+    for_ranges(work, n_large)
+    for_ranges(lambda start, stop: work(n_large + start, n_large + stop), len(points) - n_large, smallest=AT_ONCE)
+    return out
+
+
+def contained_entries(lists: Lists, points: IntArray) -> IntArray:
+    """How many entries the points have that each of ``points`` contains."""
+    m, n = lists.shape
+    sizes, everyone, scratch = np.diff(lists.ptr), np.ones(m, bool), _scratch(m, n)
+    return np.array([sizes[_contained_points(lists, everyone, int(i), scratch)].sum() for i in points], np.int64)
+
+
+def _scratch(m: int, n: int) -> Scratch:
+    return Scratch(np.full(n, -1, np.int64), np.zeros(n, np.int32), np.zeros((m, 4)), np.empty(m, np.int32))
+
+
+@kernel
+def _decide_each(lists, allowed, points, scratch, tol):  # type: ignore[no-untyped-def]
+    """`_decide` for each of ``points``."""
+    return [_decide(lists, allowed, i, scratch, tol) for i in points]
+
+
+@kernel
+def _decide(lists, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
+    """One small problem: the combination (unit coefficients), the functional on the support with its lift, and the distance that it
+    proves (0 if none). No combination where the problem was not solved."""
+    first, m = lists.ptr[i], lists.ptr[i + 1] - lists.ptr[i]
+    contained = _contained_points(lists, allowed, i, scratch)
+    u = lists.val[first : first + m]
+    S, h, f, lift, distance = np.empty(0, np.int64), np.empty(0), np.empty(0), 0.0, 0.0
+    for power, lead in ((0.5, LEAD_FIRST), (0.0, LEAD_AGAIN)):
+        weight = u**-power
+        columns = contained_columns(lists, contained, scratch.position, weight)
+        x = u * weight
+        total = x.sum()
+        x /= total
+        solved = True
+        if min(m, len(contained)) * m <= MOST_ENTRIES:
+            S, h, r = descend_contained(columns, x, ZERO_SOLVED * tol, lead)
+        else:
+            solved, every, r = descend_by_sweeps(columns, x, ZERO_SWEPT * tol)
+            S, h = _positive(every)
+        if not solved:
+            continue
+        for q in range(len(S)):
+            j = contained[S[q]]
+            mass = 0.0
+            for t in range(lists.ptr[j], lists.ptr[j + 1]):
+                mass += lists.val[t] * weight[scratch.position[lists.idx[t]]]
+            h[q] *= total / mass
+            S[q] = j
+        if dot(r, r) == 0.0:
+            return S, h, f, lift, distance
+        f, lift, distance = _lifted_functional(lists, i, r, weight, scratch)
+        if distance > CLEAR * tol:
+            break
+    return S, h, f, lift, distance
+
+
+@kernel
+def _positive(every):  # type: ignore[no-untyped-def]
+    """The places of the positive coefficients, and these coefficients."""
+    S, h, k = np.empty(len(every), np.int64), np.empty(len(every)), np.int64(0)
+    for q in range(len(every)):
+        if every[q] > 0.0:
+            S[k] = q
+            h[k] = every[q]
+            k += 1
+    return S[:k], h[:k]
+
+
+@kernel
+def _contained_points(lists, allowed, i, scratch):  # type: ignore[no-untyped-def]
+    """The ``allowed`` points whose support lies inside that of ``u_i``; stamps and positions of the scratch are filled.
+
+    They are looked for among all points with small supports, or among those that have a coordinate of ``u_i``, whichever are fewer.
+    """
+    ptr, idx, post_ptr, post = lists.ptr, lists.idx, lists.post_ptr, lists.post
+    a, size = ptr[i], ptr[i + 1] - ptr[i]
+    n_met = np.int64(0)
+    for t in range(size):
+        scratch.stamp[idx[a + t]] = i
+        scratch.position[idx[a + t]] = t
+        n_met += post_ptr[idx[a + t] + 1] - post_ptr[idx[a + t]]
+    contained = np.empty(min(n_met, np.int64(len(ptr) - 1)), np.int64)
+    count = np.int64(0)
+    if n_met >= len(ptr) - 1:
+        for j in lists.by_size:
+            if ptr[j + 1] - ptr[j] > size:
+                break
+            if allowed[j] and j != i and _is_inside(lists, j, i, scratch.stamp):
+                contained[count] = j
+                count += 1
+        return contained[:count]
+    for t in range(size):
+        for p in range(post_ptr[idx[a + t]], post_ptr[idx[a + t] + 1]):
+            j = post[p]
+            if ptr[j + 1] - ptr[j] > size:
+                break
+            if idx[ptr[j]] == idx[a + t] and allowed[j] and j != i and _is_inside(lists, j, i, scratch.stamp):
+                contained[count] = j
+                count += 1
+    return contained[:count]
+
+
+@kernel
+def _is_inside(lists, j, i, stamp):  # type: ignore[no-untyped-def]
+    """Whether all coordinates of point ``j`` are stamped with ``i``."""
+    t = lists.ptr[j]
+    while t < lists.ptr[j + 1] and stamp[lists.idx[t]] == i:
+        t += 1
+    return t == lists.ptr[j + 1]
+
+
+@kernel
+def _lifted_functional(lists, i, r, weight, scratch):  # type: ignore[no-untyped-def]
+    """The residual ``r`` of ``u_i``, in weighted coordinates, as a functional on its support that is negative on contained points, its
+    lift, and the distance that both prove."""
+    ptr, idx, post_ptr, post, post_val = lists.ptr, lists.idx, lists.post_ptr, lists.post, lists.post_val
+    rounding, sums, touched = lists.rounding, scratch.sums, scratch.touched
+    a, m = ptr[i], len(r)
+    f = r * weight
+    f /= np.sqrt(dot(f, f))
+    n_touched = np.int64(0)
+    for t in range(m):  # of every point f . u, weight . u, the mass on the support, and the number of coordinates there
+        for p in range(post_ptr[idx[a + t]], post_ptr[idx[a + t] + 1]):
+            j = post[p]
+            if sums[j, 3] == 0.0:
+                touched[n_touched] = j
+                n_touched += 1
+            sums[j, 0] += f[t] * post_val[p]
+            sums[j, 1] += weight[t] * post_val[p]
+            sums[j, 2] += post_val[p]
+            sums[j, 3] += 1.0
+    highest, n_contained = -np.inf, 0
+    for q in range(n_touched):
+        j = touched[q]
+        if j != i and sums[j, 3] == ptr[j + 1] - ptr[j]:
+            highest = max(highest, sums[j, 0] / sums[j, 1])
+            n_contained += 1
+    if n_contained == 0:
+        highest = 0.0
+    own = sums[i, 0] - highest * sums[i, 1]
+    for t in range(m):
+        f[t] -= highest * weight[t]
+    norm = np.sqrt(dot(f, f))
+    lift, blur = LEAST_LIFT * norm, rounding * (norm + 1.0)
+    for q in range(n_touched):
+        j = touched[q]
+        value = sums[j, 0] - highest * sums[j, 1]
+        if j != i and value > -blur and sums[j, 3] < ptr[j + 1] - ptr[j]:
+            outside = max(lists.sums[j] - sums[j, 2] - rounding, 1e-300)
+            lift = max(lift, (LIFT_MARGIN * max(value, 0.0) + blur) / outside)
+        for c in range(4):
+            sums[j, c] = 0.0
+    # the values of contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
+    shift = 4.0 * rounding * (norm + lift + 1.0) if n_contained else 0.0
+    for t in range(m):
+        f[t] -= shift
+    own -= shift * lists.sums[i]
+    return f, lift, own / np.sqrt(dot(f, f) + lift * lift * (len(post_ptr) - 1 - m))
