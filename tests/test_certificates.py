@@ -19,7 +19,8 @@ from scipy.optimize import nnls
 from test_exact import CHECKED
 
 from conecollapse import ApproximateCertificate, Certificate, CertificateError, Cone, ConeFileError
-from conecollapse.certificates import Combination, Metric, SparseVectors, Support, Vectors, check, form
+from conecollapse._linalg import as_dense
+from conecollapse.certificates import Combination, Metric, SparseVectors, Support, Vectors, check, form, witnesses
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -673,3 +674,24 @@ def test_witnesses_about_rays_only_are_checked(case):
     forged = forge(cone, rays_only=np.ones(cone.n_rays, bool), separated=c.rays, witnesses=(Vectors(everyone, G),))
     with pytest.raises(CertificateError, match=r"ray 0 .* its witness proves a distance of -.* only"):
         forged.verify(P)
+
+
+def test_support_witnesses_have_the_same_products_with_filled_and_with_sparse_points(monkeypatch):
+    """The two ways to multiply: what the sparse one leaves out is at most 0, and the rest agrees to rounding."""
+    rng = np.random.default_rng(0)
+    U = rng.random((40, 15)) * (rng.random((40, 15)) < 0.5)
+    U = sp.csr_array(U[U.any(axis=1)] / np.linalg.norm(U[U.any(axis=1)], axis=1)[:, None])
+    rays = np.arange(0, U.shape[0], 3)
+    F = U[rays].copy()
+    F.data = np.where(rng.random(F.nnz) < 0.3, 1.0, -1.0) * rng.random(F.nnz)
+    family, found = Support(np.arange(len(rays)), F, rng.random(len(rays))), []
+    for cost in (0, 1000):
+        monkeypatch.setattr(witnesses, "SPARSE_COST", cost)
+        found.append(list(family.values(U, rays, np.arange(U.shape[0]))))
+    sparse, dense = (np.vstack([as_dense(block.products) for block in some]) for some in found)
+    kept = dense > -np.inf
+    np.testing.assert_allclose(sparse[kept], dense[kept], atol=1e-14)
+    assert 0 < kept.sum() < kept.size
+    assert (sparse[~kept] == 0).all()  # left out there, too
+    for name in ("lengths", "error"):
+        assert np.array_equal(*(np.concatenate([getattr(block, name) for block in some]) for some in found))

@@ -30,6 +30,7 @@ from conecollapse.certificates import form
 
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
 FEW_ENTRIES = 2**18  # no block need be smaller
+SPARSE_COST = 2  # a product of two sparse matrices takes this many times as long as one with a dense matrix, entry for entry
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -215,6 +216,14 @@ class Support:
         f_lengths = row_lengths(F)
         lengths = np.sqrt(f_lengths**2 + lift**2 * (U.shape[1] - np.diff(pattern.indptr)))
         error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (f_lengths + lift * mass.max(initial=0.0))
+        if SPARSE_COST * (pattern_of(pattern) @ np.diff(Vt.indptr)).sum() > V.nnz * len(self.of):  # the products are mostly filled
+            for which in pieces(np.arange(len(self.of)), BLOCK_ENTRIES // _block_entries(V) * len(columns)):
+                products = (V @ F[which].toarray().T - (mass[:, None] - V @ pattern[which].toarray().T) * lift[which]).T
+                if (~(products <= -error[which, None])).sum() > len(which):  # more than the rays' own: some may be 0 and no more
+                    meets = pattern_of(V) @ (F[which].toarray().T > 0).astype(np.float64) > 0
+                    products = np.where(meets.T, products, -np.inf)
+                yield Values(which, products, lengths[which], error[which])
+            return
         for which in by_work(pattern, Vt):
             row, meets, products = meeting_products(F[which], Vt)
             inside = sorted_rows(pattern[which] @ Vt)  # the mass of each point on the support
@@ -270,8 +279,12 @@ def sorted_rows(M: Sparse) -> Sparse:
 def by_work(F: Sparse, Vt: Sparse) -> list[IntArray]:
     """The rows of ``F`` in pieces whose products with the columns of ``Vt`` have about as many entries as ``Vt``, or less."""
     work = np.cumsum(pattern_of(F) @ np.diff(Vt.indptr))
-    entries = int(np.clip(Vt.nnz, FEW_ENTRIES, BLOCK_ENTRIES))
-    return np.split(np.arange(F.shape[0]), np.flatnonzero(np.diff(work // entries)) + 1)
+    return np.split(np.arange(F.shape[0]), np.flatnonzero(np.diff(work // _block_entries(Vt))) + 1)
+
+
+def _block_entries(V: Sparse) -> int:
+    """Entries of a block of products that takes about as much room as the sparse points ``V``."""
+    return int(np.clip(V.nnz, FEW_ENTRIES, BLOCK_ENTRIES))
 
 
 def pattern_of(F: Sparse) -> Sparse:
