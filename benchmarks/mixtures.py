@@ -6,7 +6,8 @@ python benchmarks/mixtures.py cells       # RNAMIX_CELSEQ2
 python benchmarks/mixtures.py signatures  # planted counts; salamander-learn's MvNMF where it is installed
 python benchmarks/mixtures.py bound       # the theorem in 1000 draws
 python benchmarks/mixtures.py topics      # REUTERS and WEBKB4
-python benchmarks/mixtures.py family 40   # synthetic scenes, by how much volume is penalised
+python benchmarks/mixtures.py ranks 20    # select_rank(method="mixture") on the sets and on planted mixtures
+python benchmarks/mixtures.py family 40   # planted mixtures, by how much volume is penalised and whether features are scaled
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from common import DATA, machine
+from scenes import scene
 from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.exceptions import ConvergenceWarning
 
-from conecollapse import Cone, MinVolumeNMF, MultiplicativeNMF, SeparableNMF
+from conecollapse import Cone, MinVolumeNMF, MultiplicativeNMF, SeparableNMF, nnls, select_rank
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.separable_bound import recovery_bound
 from conecollapse.geometry.snpa import snpa
@@ -71,14 +73,21 @@ def sets():
         draws = [pairs(X[vca(X, r, np.random.default_rng(seed))], M)[0].mean() for seed in range(20)]
         print(f"  {'VCA, mean of 20':24} {np.mean(draws):6.2f} degrees")
         print(f"  {'scikit-learn NMF':24} {pairs(NMF(r, init='nndsvda', max_iter=500).fit(X).components_, M)[0].mean():6.2f} degrees")
-        for model in (SeparableNMF(r, sum_to_one=True), MinVolumeNMF(r, sum_to_one=True)):
+        for model in (SeparableNMF(r), MinVolumeNMF(r)):
             start = time.process_time()
             model.fit(X)
             seconds = time.process_time() - start
             angles, order = pairs(model.components_, M)
-            error = share_error(model.embedding_[:, order], A) if name != "AMINO_EEM" else float("nan")
-            said = f"{angles.mean():6.2f} degrees, abundances off by {error:.3f}, {seconds:.1f} s of processor time"
+            said = f"{angles.mean():6.2f} degrees, {seconds:.1f} s of processor time"
+            if name != "AMINO_EEM":
+                said += f"; shares_ off by {share_error(model.shares_[:, order], A):.3f}"
+                said += f", embedding_ by {share_error(model.embedding_[:, order], A):.3f}"
             print(f"  {type(model).__name__:24} {said}")
+        if name != "AMINO_EEM":
+            W = nnls(M.T, X.T)[0].T
+            sums = np.maximum(W.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            said = f"shares off by {share_error(W / sums, A):.3f}, coefficients by {share_error(W, A):.3f}"
+            print(f"  {'the true components':24} {said}")
 
 
 def bad():
@@ -104,20 +113,16 @@ def sparse_set(name):
 
 
 def cells():
-    """The 3000 genes with the largest total, each divided by its mean."""
+    """Raw counts, with defaults."""
     X, z = sparse_set("RNAMIX_CELSEQ2")
-    total = np.asarray(X.sum(axis=0)).ravel()
-    genes = np.argsort(-total, kind="stable")[:3000]
-    Y = X[:, genes].toarray() / (total[genes] / X.shape[0])
-    for model in (MinVolumeNMF(3, sum_to_one=True), SeparableNMF(3, sum_to_one=True)):
+    for model in (MinVolumeNMF(3), SeparableNMF(3), MinVolumeNMF(3, feature_noise="equal"), SeparableNMF(3, feature_noise="equal")):
         start = time.process_time()
-        shares = model.fit_transform(Y)
+        shares = model.fit(X).shares_
         seconds = time.process_time() - start
         C = np.corrcoef(shares.T, z["A"])[:3, 3:]
         rows, columns = linear_sum_assignment(-C)
-        print(
-            f"{type(model).__name__:13} correlation with the true shares {np.round(C[rows, columns], 3)}, {seconds:.1f} s of processor time"
-        )
+        said = f"correlation with the true shares {np.round(C[rows, columns], 3)}, {seconds:.1f} s of processor time"
+        print(f"{type(model).__name__:13} feature_noise={model.feature_noise}: {said}")
 
 
 def planted(seed, n=107, r=15):
@@ -238,61 +243,54 @@ def topics(n_topics=20, n_words=2000):
             print(f"  {method:28} NPMI {coherence:.3f}; {said}")
 
 
-def scene(seed):
-    """Smooth spectra, peaks or genes; with and without pure samples; light, variability and noise of several kinds and sizes."""
-    rng = np.random.default_rng([77, seed])
-    r, m, n = int(rng.integers(2, 9)), int(rng.choice([20, 50, 100, 200])), 1000
-    kind = rng.choice(["smooth", "peaks", "genes"])
-    t = np.linspace(0, 1, m)
-    while True:
-        if kind == "genes":
-            H = np.exp(rng.normal(0, 1, (1, m)) + rng.normal(0, 0.7, (r, m)))
-        else:
-            wide = (0.05, 0.3) if kind == "smooth" else (0.02, 0.12)
-            bumps = np.exp(-(((t - rng.random((r, 4, 1))) / rng.uniform(*wide, (r, 4, 1))) ** 2))
-            H = (rng.uniform(0.1, 1, (r, 4, 1)) * bumps).sum(axis=1) + (0.1 if kind == "smooth" else 0.0)
-        if np.linalg.svd(H / np.linalg.norm(H, axis=1, keepdims=True), compute_uv=False)[-1] > 0.05:
-            break
-    purest = max(float(rng.choice([1.0, 1.0, 0.9, 0.8])), 1.6 / r)
-    A = rng.dirichlet(np.full(r, rng.choice([0.2, 0.4, 1.0])), 50 * n)
-    A = A[A.max(axis=1) <= purest][:n]
-    light = rng.choice([0.0, 0.3, 0.6])
-    waves = np.vstack([np.ones(m), np.cos(np.pi * t), np.cos(2 * np.pi * t)])
-    vary = 1 + rng.choice([0.0, 0.05]) * rng.standard_normal((len(A), r, 3)) @ waves
-    X = np.einsum("ik,kj,ikj->ij", A * np.exp(light * rng.standard_normal((len(A), 1))), H, np.maximum(vary, 0))
-    size = 10 ** (-rng.choice([15, 20, 30, 40, 60]) / 20) * np.sqrt((X**2).mean())
-    noise = rng.choice(["normal", "poisson", "relative"])
-    if noise == "normal":
-        X = X + size * rng.standard_normal(X.shape)
-    elif noise == "poisson":
-        X = rng.poisson(X * X.mean() / size**2) * size**2 / X.mean()
-    else:
-        X = X * (1 + size / np.sqrt((X**2).mean()) * rng.standard_normal(X.shape))
-    X = np.maximum(X, 0)
-    return X[X.any(axis=1)], H
+def ranks(count):
+    """What each of the four estimates says, with the seconds of processor time."""
+    tables = {name: (load(name)[0], len(load(name)[1])) for name in SETS}
+    tables["RNAMIX_CELSEQ2"] = (sparse_set("RNAMIX_CELSEQ2")[0], 3)
+    for seed in range(count):
+        kind, X, H, _ = scene([5, seed])
+        tables[f"{kind} {seed}"] = (X, len(H))
+    hits = []
+    for name, (X, r) in tables.items():
+        start = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            chosen = select_rank(X, range(2, 11), "mixture", random_state=0)
+        seconds = time.process_time() - start
+        print(f"{name}: {r} components, chosen {chosen.rank}: {chosen.reason}; {seconds:.1f} s of processor time", flush=True)
+        hits += [abs(chosen.rank - r)] if name[-1].isdigit() and name != "RNAMIX_CELSEQ2" else []
+    if hits:
+        print(f"planted mixtures: {np.mean(np.array(hits) == 0):.0%} right, {np.mean(np.array(hits) <= 1):.0%} off by at most one")
+
+
+VALUES = (0.1, 0.3, 1.0, 3.0)
 
 
 def family(count):
-    """Geometric mean of the angles for several values of ``volume``, the same on the three sets, and the choice without each set."""
-    values = (0.03, 0.1, 0.3, 1.0, 3.0)
-    table = {}
+    """Geometric means of the angles for several values of ``volume``, with and without the noise of features; then the same on the sets.
+
+    Angles are between components whose features are divided by the root of their mean.
+    """
+    table = {"auto": [], "equal": []}
+    others = []
     for seed in range(count):
-        X, H = scene(seed)
-        row = [pairs(MinVolumeNMF(len(H), volume=v).fit(X).components_, H)[0].mean() for v in values]
-        row += [pairs(SeparableNMF(len(H)).fit(X).components_, H)[0].mean(), pairs(X[spa(X, len(H))], H)[0].mean()]
-        row.append(pairs(NMF(len(H), init="nndsvda", max_iter=300).fit(X).components_, H)[0].mean())
-        table[f"scene {seed}"] = row
-    G = np.exp(np.log(np.maximum(np.array(list(table.values())), 0.05)).mean(axis=0))
-    print(f"{count} scenes, geometric mean of mean angles: " + ", ".join(f"volume {v:g}: {g:.2f}" for v, g in zip(values, G, strict=False)))
-    print(f"  SeparableNMF {G[-3]:.2f}, SPA of unit sums {G[-2]:.2f}, scikit-learn NMF {G[-1]:.2f}")
-    real = {}
+        _, X, H, _ = scene(seed)
+        unit = np.sqrt(X.mean(axis=0))
+        for how, rows in table.items():
+            models = [MinVolumeNMF(len(H), volume=v, feature_noise=how).fit(X) for v in VALUES]
+            rows.append([pairs(model.components_ / unit, H / unit)[0].mean() for model in models])
+        found = [SeparableNMF(len(H)).fit(X).components_, X[spa(X, len(H))]]
+        found.append(NMF(len(H), init="nndsvda", max_iter=300).fit(X).components_)
+        others.append([pairs(F / unit, H / unit)[0].mean() for F in found])
+    for how, rows in table.items():
+        means = np.exp(np.log(np.maximum(rows, 0.05)).mean(axis=0))
+        print(f"{count} planted, feature_noise={how}: " + ", ".join(f"volume {v:g}: {g:.2f}" for v, g in zip(VALUES, means, strict=True)))
+    G = np.exp(np.log(np.maximum(others, 0.05)).mean(axis=0))
+    print(f"  SeparableNMF {G[0]:.2f}, SPA of unit sums {G[1]:.2f}, scikit-learn NMF {G[2]:.2f}")
     for name in SETS:
         X, M, _ = load(name)
-        real[name] = np.array([pairs(MinVolumeNMF(len(M), volume=v).fit(X).components_, M)[0].mean() for v in values])
-        print(f"  {name}: " + ", ".join(f"volume {v:g}: {a:.2f}" for v, a in zip(values, real[name], strict=True)))
-    for left in SETS:
-        logs = np.log(G[: len(values)]) + sum(np.log(real[name]) for name in SETS if name != left)
-        print(f"  chosen without {left}: volume {values[int(np.argmin(logs))]:g}")
+        row = [pairs(MinVolumeNMF(len(M), volume=v).fit(X).components_, M)[0].mean() for v in VALUES]
+        print(f"  {name}: " + ", ".join(f"volume {v:g}: {a:.2f}" for v, a in zip(VALUES, row, strict=True)))
 
 
 if __name__ == "__main__":
@@ -300,7 +298,7 @@ if __name__ == "__main__":
     print(machine())
     work = {"sets": sets, "bad": bad, "cells": cells, "signatures": signatures, "bound": bound, "topics": topics}
     what = sys.argv[1] if len(sys.argv) > 1 else "sets"
-    if what == "family":
-        family(int(sys.argv[2]) if len(sys.argv) > 2 else 40)
+    if what in ("family", "ranks"):
+        {"family": family, "ranks": ranks}[what](int(sys.argv[2]) if len(sys.argv) > 2 else 20)
     else:
         work[what]()

@@ -9,13 +9,17 @@ from conftest import seeds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conecollapse import InvalidInputError, MinVolumeNMF, SeparableNMF, select_rank
+from conecollapse import Hull, InvalidInputError, MinVolumeNMF, SeparableNMF, nnls, select_rank
 from conecollapse.factorization.compressed import compressed
+from conecollapse.factorization.counting import count_components
 from conecollapse.factorization.minvolume import minvolume
+from conecollapse.factorization.mixtures import STARTS
 from conecollapse.factorization.separable import SELECTIONS, select
+from conecollapse.geometry.archetypes import archetypes
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.separable_bound import recovery_bound
 from conecollapse.geometry.snpa import onto_mixtures
+from conecollapse.geometry.spa import spa
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import as_table
 
@@ -350,8 +354,39 @@ def test_the_number_of_components_of_clear_mixtures_is_found_and_disagreement_is
     chosen = select_rank(X, range(2, 6), "mixture", random_state=0)
     assert chosen.rank == 3
     assert chosen.scores[1] > 0.12 > chosen.scores[2]
+    assert "the elbow of the volume suggests" in chosen.reason
     assert "the singular values suggest" in chosen.reason
-    assert ("disagree" in chosen.reason) == ("suggest 3, the noise suggests 3" not in chosen.reason)
+    agree = "volume suggests 3, the singular values suggest 3, the noise suggests 3" in chosen.reason
+    assert ("disagree" in chosen.reason) != agree
+
+
+def test_counts_have_as_many_components_as_their_noise_allows():
+    X, _, _ = counts(np.random.default_rng(1))
+    found = count_components(X, np.arange(2, 7))
+    assert found.noise == found.clearance == found.spectrum == 3
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_every_start_leads_to_the_components(name):
+    X, H, _ = mixtures(np.random.default_rng(8), noise=0.01, n=120)
+    start = STARTS[name](X, 3)
+    assert start.shape == H.shape
+    assert start.min() >= 0
+    small = compressed(as_table(X), 3)
+    found = minvolume(small, start + 1e-9, small.noise, tol=1e-6, max_iter=500).H
+    assert degrees(found, H).max() < 6
+
+
+def test_archetypes_are_mixtures_of_samples_and_fit_better_than_chosen_samples():
+    X, _, _ = mixtures(np.random.default_rng(9), noise=0.1, n=200)
+    U = X / np.linalg.norm(X, axis=1, keepdims=True)
+    found = archetypes(X, 3)
+    assert Hull.from_points(U).distance(found).max() < 1e-6
+
+    def error(corners):
+        return np.square(nnls(corners.T, U.T, simplex=True)[1]).sum()
+
+    assert error(found) < error(U[spa(U, 3, "length")])
 
 
 def test_a_run_that_is_stopped_says_so():

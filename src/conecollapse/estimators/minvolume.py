@@ -48,7 +48,8 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         for samples that are spread evenly over the mixtures. With the divergence it is this number times the divergence for each
         component, and "auto" is 0.003. Larger values give a tighter cone.
     n_starts : int
-        Starts that are tried on a part of the samples, up to five; the one with the smallest objective goes on with all samples. The
+        Starts that are tried on a part of the samples, up to seven (samples chosen by the greedy
+        cone and by SPA in three scalings, archetypes, NNDSVD); the one with the smallest objective goes on with all samples. The
         divergence always starts from NNDSVD.
     outliers : float or "auto"
         Share of the samples to leave out because they fit no mixture: those furthest from the best r-dimensional

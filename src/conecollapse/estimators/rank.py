@@ -74,8 +74,8 @@ def select_rank(
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
           the samples. Chosen: the last rank whose gain exceeds the gain on shuffled data.
         - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components of `MinVolumeNMF` lie clear of each
-          other's cone, by at least 0.12; the scores are these distances. ``reason`` also says what the singular values and an estimate
-          of the noise suggest, and whether the three disagree.
+          other's cone, by at least 0.12; the scores are these distances. ``reason`` also says what the elbow of the volume of these
+          components, the singular values and an estimate of the noise suggest, and whether the four disagree.
     estimator : estimator, optional
         Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method ``fit_predict``, scikit-learn's for example; for
         "residual" it needs ``reconstruction_err_``, too. By default `OrthogonalNMF` from random starts, and `HierarchicalNMF` for
@@ -210,8 +210,10 @@ def _gathered(X: Table, rows: IntArray) -> Table:
 def _mixture(X: Table, ranks: IntArray) -> RankSelection:
     filled = X.rows(np.flatnonzero(X.filled))
     counts = count_components(filled.array.astype(np.float64, copy=False), ranks)
-    others = {"singular values": counts.spectrum, "noise": counts.noise}
-    said = ", ".join(f"the {what} suggest{'s' if what == 'noise' else ''} {count}" for what, count in others.items() if count is not None)
+    others = {"elbow of the volume": counts.volume, "singular values": counts.spectrum, "noise": counts.noise}
+    said = ", ".join(
+        f"the {what} suggest{'' if what == 'singular values' else 's'} {count}" for what, count in others.items() if count is not None
+    )
     agree = set(others.values()) <= {counts.clearance, None}
     reason = f"the last rank whose components lie clear of each other by {CLEAR:g}; {said}{'' if agree else ': they disagree'}"
     return RankSelection(counts.clearance, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason)

@@ -1,11 +1,18 @@
-r"""How many components a mixture has: three estimates that look at different things, and need not agree.
+r"""How many components a mixture has: four estimates that look at different things, and need not agree.
 
 - *Clearance*: components of minimum volume at each rank. As long as every component is real, each lies clear of the cone of the others;
-  one component too many lies in, or near, that cone. The largest rank before the smallest distance falls below `CLEAR`.
+  one component too many lies in, or near, that cone. From the rank at which the smallest distance is largest, the last before it falls
+  below `CLEAR`, and at most what the noise allows. (At lower ranks components are mixtures themselves, and may lie close.)
+- *Volume*: the elbow of the path of the volume of these components, at unit length, over the ranks. Each real component takes about its
+  distance from the others off the volume; the first that is not real takes nearly all. The rank before the largest fall of the
+  logarithm.
 - *Spectrum*: the rank before the largest fall of the singular values of the samples divided by the root of their length.
-- *Noise*: the noise of each feature is estimated by regression on all other features (as Bioucas-Dias & Nascimento 2008 do). With
-  features divided by it, noise alone has eigenvalues of the covariance up to :math:`(1 + \sqrt{m / n})^2`; those well above count. Every
-  kind of variation counts here, such as shadow and variants of a material, so it is an upper limit.
+- *Noise*: the noise of each feature is estimated by regression on all other features (as Bioucas-Dias & Nascimento 2008 do), or as what
+  the largest rank leaves of it where that is independent (`conecollapse.factorization.feature_noise`). With features divided by it, noise
+  alone has eigenvalues of the covariance up to :math:`(1 + \sqrt{m / n})^2`; those well above count. Every kind of variation counts
+  here, such as shadow and variants of a material, so it is an upper limit.
+
+All but the noise look at features that are divided by their noise where `conecollapse.factorization.feature_noise` says so.
 """
 
 from __future__ import annotations
@@ -14,11 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conecollapse._linalg import as_dense, unit_rows
+from conecollapse._linalg import as_dense, scaled_columns, unit_rows
 from conecollapse._nnls.active_set import active_set
 from conecollapse._types import FloatArray, IntArray, Points
-from conecollapse.factorization.compressed import RANK
+from conecollapse.factorization.compressed import RANK, compressed
+from conecollapse.factorization.feature_noise import feature_noise
 from conecollapse.factorization.mixtures import root_scaled, unmix
+from conecollapse.tables import as_table
 
 CLEAR = 0.12  # distance of a unit component from the cone of the others
 ABOVE = 2.0  # times the largest eigenvalue of pure noise
@@ -27,28 +36,55 @@ MOST_FEATURES = 2000  # that are regressed on each other
 
 @dataclass(frozen=True)
 class Counts:
-    """The three estimates, and what they rest on."""
+    """The four estimates, and what they rest on."""
 
     clearance: int
+    volume: int | None  # None where there is one candidate only
     spectrum: int
     noise: int | None  # None where there are too few samples for the regression, or too many features
     clearances: FloatArray  # of each candidate
+    volumes: FloatArray  # logarithms, of each candidate
 
 
 def count_components(points: Points, ranks: IntArray) -> Counts:
     """Estimates of the number of components of float64 rows that are not all zero, among increasing ``ranks``."""
-    s = np.linalg.svd(as_dense(root_scaled(points)), compute_uv=False)
+    sizes = feature_noise(points, int(ranks[-1]))
+    scaled = scaled_columns(points, 1 / sizes)
+    s = _singular_values(scaled)
     rank = int((s > RANK * s[0]).sum())
-    clearances = np.array([_clearance(unmix(points, int(r), tol=1e-4).result.H) if r <= rank else 0.0 for r in ranks])
-    low = np.flatnonzero(clearances < CLEAR)
-    last = int(low[0]) - 1 if len(low) else len(ranks) - 1
+    clearances, volumes = np.zeros(len(ranks)), np.full(len(ranks), -np.inf)
+    for k in np.flatnonzero(ranks <= rank):
+        U, _ = unit_rows(unmix(scaled, int(ranks[k]), tol=1e-4).result.H)
+        clearances[k] = _clearance(U)
+        volumes[k] = float(np.log(np.maximum(np.linalg.svd(U, compute_uv=False), np.finfo(np.float64).tiny)).sum())
+    first = int(clearances.argmax())
+    low = np.flatnonzero(clearances[first:] < CLEAR)
+    last = first + max(int(low[0]) - 1, 0) if len(low) else len(ranks) - 1
     falls = np.array([s[r - 1] / max(s[r], np.finfo(np.float64).tiny) if r < len(s) else 0.0 for r in ranks])
-    return Counts(int(ranks[max(last, 0)]), int(ranks[int(falls.argmax())]), _above_noise(as_dense(points)), clearances)
+    above = _above_independent_noise(scaled, int(ranks[-1])) if np.ptp(sizes) > 0 else _above_noise(as_dense(points))
+    if above is not None:
+        last = min(last, max(int((ranks <= above).sum()) - 1, 0))
+    return Counts(int(ranks[last]), _elbow(ranks, volumes), int(ranks[int(falls.argmax())]), above, clearances, volumes)
 
 
-def _clearance(H: FloatArray) -> float:
+def _singular_values(points: Points) -> FloatArray:
+    """Of the samples divided by the root of their length, from the Gram matrix of the shorter side."""
+    X = root_scaled(points)
+    K = as_dense(X @ X.T if X.shape[0] < X.shape[1] else X.T @ X)
+    return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(K)[::-1], 0.0)))
+
+
+def _elbow(ranks: IntArray, volumes: FloatArray) -> int | None:
+    """The rank before the largest fall of the logarithm of the volume, for each component added."""
+    usable = int(np.isfinite(volumes).sum())  # ranks above that of the data have no volume
+    if usable < 2:
+        return None
+    falls = -np.diff(volumes[:usable]) / np.diff(ranks[:usable])
+    return int(ranks[int(falls.argmax())])
+
+
+def _clearance(U: FloatArray) -> float:
     """The smallest distance of a unit component from the cone of the others."""
-    U, _ = unit_rows(H)
     if len(U) == 1:
         return 1.0
     distances = [float(np.linalg.norm(active_set(np.delete(U, k, axis=0), U[k : k + 1]).residual)) for k in range(len(U))]
@@ -64,3 +100,11 @@ def _above_noise(X: FloatArray) -> int | None:
     size = np.sqrt(np.diag(np.linalg.inv(S)))  # one over the residual of each feature from all others
     values = np.linalg.eigvalsh(size[:, None] * S * size)
     return int((values > ABOVE * (1 + np.sqrt(m / n)) ** 2).sum())
+
+
+def _above_independent_noise(points: Points, r: int) -> int:
+    """Squared singular values above those of the noise that r dimensions leave."""
+    X = compressed(as_table(root_scaled(points)), r)
+    n, m = points.shape
+    edge = X.floor / (max(n - r, 1) * max(m - r, 1)) * (np.sqrt(n) + np.sqrt(m)) ** 2
+    return int((np.square(X.Z).sum(axis=0) > ABOVE * edge).sum())

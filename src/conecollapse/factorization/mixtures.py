@@ -1,8 +1,8 @@
 r"""From a table to the components of its mixtures: scaling, starts, outliers, and a small set of samples first.
 
-Components are found on at most `CORE` samples from several deterministic starts (samples chosen by the greedy cone and by SPA); the start
-with the smallest objective goes on with all samples. Each run begins with more volume penalty than wanted and lowers it in steps: data with
-little noise fix the volume only weakly, and a run that begins with the small penalty hardly moves.
+Components are found on at most `CORE` samples from several deterministic starts (samples chosen by the greedy cone and by SPA, archetypes,
+NNDSVD); the start with the smallest objective goes on with all samples. Each run begins with more volume penalty than wanted and lowers it
+in steps: data with little noise fix the volume only weakly, and a run that begins with the small penalty hardly moves.
 
 *Scaling the samples.* A sample x is divided by :math:`\sqrt{\|x\|}`, which changes no direction: it is between leaving samples as they
 are, where the brightest decide, and unit length, where the darkest do.
@@ -22,7 +22,9 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.factorization.compressed import Compressed, compressed
 from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.inits import initialize
 from conecollapse.factorization.minvolume import minvolume, volume_scale
+from conecollapse.geometry.archetypes import archetypes
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.scaling import scaled_points
 from conecollapse.geometry.spa import spa
@@ -37,13 +39,27 @@ EARLY_TOL, EARLY_ITER = 1e-4, 60  # before the last penalty
 CORE_TOL, CORE_ITER = 1e-5, 250  # with the last penalty, on the few samples
 PRESENT = 1e-9  # added to every entry of a start, relative to its largest: what is zero can become positive
 
-Start = Callable[[Points, int], IntArray]
+Start = Callable[[Points, int], FloatArray | None]
+
+
+def _chosen(choose: Callable[[Points, int], IntArray]) -> Start:
+    """The samples that a method chooses, as a start; none where it finds too few."""
+
+    def start(points: Points, r: int) -> FloatArray | None:
+        indices = choose(points, r)
+        return dense_rows(points, indices).astype(np.float64) if len(indices) == r else None
+
+    return start
+
+
 STARTS: dict[str, Start] = {  # in the order in which they are used
-    "cone, mass": lambda P, r: greedy_rays(scaled_points(P, "raw"), r),
-    "SPA, unit length": lambda P, r: spa(P, r, "length"),
-    "SPA, unit sum": lambda P, r: spa(P, r, "sum"),
-    "cone, unit length": lambda P, r: greedy_rays(scaled_points(P, "length"), r),
-    "SPA": lambda P, r: spa(P, r, "raw"),
+    "cone, mass": _chosen(lambda P, r: greedy_rays(scaled_points(P, "raw"), r)),
+    "SPA, unit length": _chosen(lambda P, r: spa(P, r, "length")),
+    "SPA, unit sum": _chosen(lambda P, r: spa(P, r, "sum")),
+    "archetypes": archetypes,
+    "cone, unit length": _chosen(lambda P, r: greedy_rays(scaled_points(P, "length"), r)),
+    "SPA": _chosen(lambda P, r: spa(P, r, "raw")),
+    "NNDSVD": lambda P, r: initialize(as_table(P), r, "nndsvda", np.random.default_rng(0))[1].astype(np.float64),
 }
 
 
@@ -126,10 +142,9 @@ def core_samples(n: int) -> IntArray:
 
 
 def _start(points: Points, name: str, r: int, held: FloatArray) -> FloatArray | None:
-    chosen = STARTS[name](points, r)
-    if len(chosen) < r:
+    H = STARTS[name](points, r)
+    if H is None:
         return None
-    H = dense_rows(points, chosen).astype(np.float64)
     H += PRESENT * H.max(axis=1, keepdims=True)
     if len(held):
         H = np.vstack([held, H[furthest_from(held, H, r - len(held))]])
