@@ -11,7 +11,7 @@ import scipy.optimize
 import scipy.spatial
 from conftest import seeds
 
-from conecollapse import CertificateError, Cone, Hull, nnls
+from conecollapse import CertificateError, Cone, ConeFileError, Hull, nnls
 from conecollapse._nnls import nearest
 
 
@@ -189,3 +189,37 @@ def test_short_lists_find_the_nearest_points_of_many(monkeypatch):
     np.testing.assert_allclose(again, X, atol=1e-9)
     assert warm.n_iter.max() == 1
     assert not nnls(V.T, Y.T, simplex=True, maxiter=1, full_output=True)[2].converged.all()
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_saved_hull_is_the_same_and_is_verified_after_loading(tmp_path, signed):
+    X = np.random.default_rng(4).standard_normal((60, 3)) + (np.array([5.0, 0, 0]) if signed else 0.0)
+    frame = pd.DataFrame(X, index=[f"p{i}" for i in range(60)])
+    hull = Hull.from_directions(frame) if signed else Hull.from_points(frame)
+    hull.save(tmp_path / "hull.npz")
+    again = Hull.load(tmp_path / "hull.npz")
+    assert again.verify(X) == hull.verify(X)
+    assert again.vertex_names.tolist() == hull.vertex_names.tolist()
+    np.testing.assert_array_equal(again.distance(2 * X), hull.distance(2 * X))
+    with pytest.raises(CertificateError):
+        again.verify(X[::-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"beside.centre": None}, "'centre' of shape \\(3,\\) is missing or damaged"),
+        ({"beside.vertices": np.full((2, 3), np.nan)}, "'vertices'"),
+        ({"beside.radius": np.float64(-1)}, "its radius is -1"),
+    ],
+)
+def test_a_damaged_hull_file_is_refused(tmp_path, change, message):
+    Hull.from_points(np.random.default_rng(4).standard_normal((20, 3))).save(tmp_path / "hull.npz")
+    with np.load(tmp_path / "hull.npz") as file:
+        arrays = {name: array for name, array in (dict(file) | change).items() if array is not None}
+    np.savez(tmp_path / "other.npz", **arrays)
+    with pytest.raises(ConeFileError, match=message):
+        Hull.load(tmp_path / "other.npz")
+    Cone.from_points(np.eye(4)).save(tmp_path / "cone.npz")
+    with pytest.raises(ConeFileError, match="holds no hull"):
+        Hull.load(tmp_path / "cone.npz")

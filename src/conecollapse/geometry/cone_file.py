@@ -22,14 +22,21 @@ from conecollapse._types import AnyArray, Points
 from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertificate, Certificate, Witnesses, form, plain
 
 FORMAT = "conecollapse-cone-3"
+BESIDE = "beside."  # begins the names of arrays that are no part of the cone
 FAMILY = "conecollapse-cone-"
 SAMPLE = 1000  # numbers that are looked at before all of them are
 _SCALARS = {"tol": float, "residual": float, "longest": float, "n_points": int, "dim": int, "weighting": str}
 
 
-def write_cone(path: str | PathLike[str], rays: Points | None, certificate: AnyCertificate, ray_names: AnyArray | None) -> None:
-    """Write everything to a temporary file beside ``path`` and rename it."""
-    arrays: dict[str, Any] = {"format": np.array(FORMAT)}
+def write_cone(
+    path: str | PathLike[str],
+    rays: Points | None,
+    certificate: AnyCertificate,
+    ray_names: AnyArray | None,
+    beside: dict[str, AnyArray] | None = None,
+) -> None:
+    """Write everything to a temporary file beside ``path`` and rename it; ``beside`` are arrays that `read_beside` reads."""
+    arrays: dict[str, Any] = {"format": np.array(FORMAT), **{f"{BESIDE}{name}": array for name, array in (beside or {}).items()}}
     for field in fields(certificate):
         if field.name != "witnesses":
             arrays |= _pack(field.name, getattr(certificate, field.name))
@@ -68,6 +75,11 @@ def read_cone(path: str | PathLike[str]) -> tuple[Points | None, AnyCertificate,
     except (_Inconsistent, CertificateError) as error:
         raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file: {str(error).rstrip('.')}.") from error
     return rays, certificate, names
+
+
+def read_beside(path: str | PathLike[str]) -> dict[str, AnyArray]:
+    """The arrays that were written beside a cone, by name."""
+    return {name.removeprefix(BESIDE): array for name, array in _load(path).items() if name.startswith(BESIDE)}
 
 
 class _Inconsistent(Exception):

@@ -21,18 +21,20 @@ vertices, and every vertex more than ``tol d / (d + 1)`` from the hull of the ot
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._checks import SMALLEST_TOL, as_matrix, check_columns, check_finite, check_positive, check_size, row_labels
-from conecollapse._errors import CertificateError, InvalidInputError
+from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError
 from conecollapse._linalg import row_norms
 from conecollapse._nnls import nnls
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from conecollapse.certificates import Certificate, Verdict, check
 from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.cone_file import read_beside, write_cone
 
 BLOCK_ENTRIES = 2**24  # entries of coefficients that are held at once where they are not asked for: 128 MiB
 INSIDE = 1e-12  # a distance below this share of the radius is what rounding leaves of zero
@@ -283,6 +285,43 @@ class Hull:
         outward, root = (self.dim + 1) / np.sqrt(self.dim) * self.radius, np.sqrt(self.dim) * self.radius
         smallest = None if verdict.smallest_distance is None else verdict.smallest_distance * root
         return HullVerdict(verdict.n_points, verdict.n_rays, verdict.tol * outward, verdict.largest_residual * outward, smallest, verdict)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write vertices, certificate and names to an ``.npz`` file, under a temporary name first: a killed run leaves no half file."""
+        beside: dict[str, Any] = {"centre": self.centre, "radius": np.float64(self.radius), "vertices": self.vertices}
+        if self.positive is not None:
+            beside["positive"] = self.positive
+        write_cone(path, self.cone.rays, self.cone.certificate, self.cone.ray_names, beside)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Hull:
+        """Read a hull written by `save`. Nothing in the file is believed: `verify` judges it against the points.
+
+        Examples
+        --------
+        >>> import tempfile, os
+        >>> from conecollapse import Hull
+        >>> square = [[0, 0], [2, 0], [0, 2], [2, 2], [1, 1]]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Hull.from_points(square).save(os.path.join(folder, "hull.npz"))
+        ...     print(Hull.load(os.path.join(folder, "hull.npz")).verify(square).n_vertices)
+        4
+        """
+        cone, found = Cone.load(path), read_beside(path)
+        dim, count = cone.dim - 1, cone.n_rays
+        shapes = {"centre": (dim,), "radius": (), "vertices": (count, dim)} | ({"positive": (dim,)} if "positive" in found else {})
+        for name, shape in shapes.items():
+            array = found.get(name)
+            if array is None or array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+                raise ConeFileError(
+                    f"{str(path)!r} holds no hull: {name!r} of shape {shape} is missing or damaged; write one with Hull.save."
+                )
+        radius = float(found["radius"])
+        if not (radius >= 0 and isinstance(cone.certificate, Certificate)):
+            raise ConeFileError(
+                f"{str(path)!r} holds no hull: its radius is {radius:.3g}, or its cone is not exact; write one with Hull.save."
+            )
+        return cls(found["vertices"], cone, found["centre"], radius, positive=found.get("positive"))
 
     def _section(self, Y: Any) -> FloatArray:
         points = _points(Y, "Y")

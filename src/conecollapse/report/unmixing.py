@@ -20,6 +20,7 @@ MAX_CHANNELS = 2000  # of a spectrum that is drawn
 MAX_SAMPLES = 5000  # rows of the table
 MANY_NAMES = 40  # channels up to which spectra are drawn as bars
 COLUMNS = 4  # maps side by side
+MAP_HEIGHT, MOST_HEIGHT = 320, 1600  # of a line of maps on the page, and of all
 
 
 @dataclass
@@ -121,13 +122,12 @@ def maps(cube: FloatArray, names: list[str]) -> go.Figure:
     peak = float(cube.max()) if cube.size and cube.max() > 0 else 1.0
     sheet = np.round(sheet, 3 - int(np.floor(np.log10(peak))))
     trace = go.Heatmap(z=sheet.astype(np.float32), zmin=0, zmax=peak, colorscale=SCALE, hoverinfo="z", hoverongaps=False)
-    wide = sheet.shape[0] / sheet.shape[1]
     return figure(
         [trace],
         xaxis={"visible": False, "constrain": "domain"},
         yaxis={"visible": False, "autorange": "reversed", "scaleanchor": "x", "constrain": "domain"},
         annotations=titles,
-        height=int(np.clip(1000 * wide, 260, 1600)),
+        height=int(np.clip(lines * MAP_HEIGHT, MAP_HEIGHT, MOST_HEIGHT)),
         margin={"l": 5, "r": 5, "t": 5, "b": 5},
     )
 

@@ -18,6 +18,8 @@ from conecollapse.tables.protocol import Quotients
 
 LARGE_PRODUCT = 2**21  # multiplications from which on a product of a sparse array runs on our threads: some milliseconds
 MANY_COLUMNS = 16
+MANY_ENTRIES = 0.08  # share of the entries from which on a Gram matrix is made of dense blocks, about where both ways take as long
+BLOCK_ENTRIES = 2**22  # of a dense block
 
 
 class CsrTable(InMemoryTable):
@@ -50,8 +52,17 @@ class CsrTable(InMemoryTable):
         return sp.csr_array(self.array.T)
 
     def gram(self, *, cheaply: bool = True) -> AnyArray:  # noqa: ARG002
-        Y = self.array if self.shape[0] <= self.shape[1] else self.array.T
-        return np.asarray((Y @ Y.T).toarray())
+        n, m = self.shape
+        if self.array.nnz <= MANY_ENTRIES * n * m:
+            Y = self.array if n <= m else self.array.T
+            return np.asarray((Y @ Y.T).toarray())
+        long = self.points() if n <= m else self.array
+        K = np.zeros((min(n, m), min(n, m)), self.dtype)
+        step = max(1, BLOCK_ENTRIES // len(K))
+        for a in range(0, long.shape[0], step):
+            block = long[a : a + step].toarray()
+            K += block.T @ block
+        return K
 
     def divided(self, unit: float) -> CsrTable:
         table = self.array.astype(np.float64, copy=False)
