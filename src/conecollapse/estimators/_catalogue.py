@@ -15,6 +15,8 @@ from conecollapse.affinity import Source
 from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
 from conecollapse.estimators._input import in_dtype, safe_unit, warn_of_samples
 from conecollapse.estimators._weighted import WeightedNMF
+from conecollapse.factorization.compressed import RANK
+from conecollapse.factorization.feasible import Ranges, ranges
 from conecollapse.factorization.refit import SELECTIONS, refit
 from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
 from conecollapse.tables import Table, as_table
@@ -144,6 +146,46 @@ class CatalogueNMF(WeightedNMF):
         """
         count = check_count(n_features, "n_features")
         return leading_features(self.witness_samples(X), feature_names(self, names), count)
+
+    def component_range(self) -> Ranges:
+        """All components that fit equally well, for a model of two or three: the fit ``embedding_ @ components_`` does not change.
+
+        The cone of the components must hold the data and lie in the non-negative orthant; what lies between is listed exactly
+        (`conecollapse.factorization.feasible`; for three components up to 720 directions). `plots.component_range` draws it.
+
+        Returns
+        -------
+        named tuple
+            ``low`` and ``high``, (n_components, n_features): the smallest and the largest value that each entry can have, for components
+            with the sums of `components_`. ``regions``, ``outer``, ``inner`` and ``points`` are outlines in the plane of components whose
+            sum is one: of the range of each component, of what is non-negative, of the data, and the components themselves.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from conecollapse import HierarchicalNMF
+        >>> share = np.linspace(0.2, 0.8, 7)[:, None]
+        >>> X = share * [3.0, 1.0, 0.0] + (1 - share) * [0.0, 1.0, 3.0]  # the purest samples hold a fifth of the other component
+        >>> found = HierarchicalNMF(2, tol=1e-12, max_iter=5000).fit(X).component_range()
+        >>> (found.low / found.low.sum(axis=1, keepdims=True)).shape, bool((found.low <= found.high).all())
+        ((2, 3), True)
+        """
+        check_is_fitted(self)
+        if self._source.is_graph:
+            raise InvalidInputError("the components of a graph are over samples; component_range needs a model without affinity.")
+        if not hasattr(self, "embedding_"):
+            raise InvalidInputError("this model was made from a catalogue and knows no samples; component_range needs one that was fitted.")
+        W, H = (np.asarray(part, np.float64) for part in (self.embedding_, self.components_))
+        r = len(H)
+        if r not in (2, 3):
+            raise InvalidInputError(f"component_range is for two or three components, and this model has {r}; bootstrap is for any number.")
+        for part, name in ((W, "encodings"), (H, "components")):
+            values = np.linalg.svd(part / max(float(part.max()), np.finfo(float).tiny), compute_uv=False)
+            if len(values) < r or values[-1] <= RANK * values[0]:
+                raise InvalidInputError(
+                    f"the {name} of this model have a rank below {r}, so that there is no range; ask for fewer components."
+                )
+        return ranges(W, H)
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """Names of the components: those of the catalogue, or the name of the class with a number."""

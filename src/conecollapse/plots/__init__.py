@@ -3,7 +3,7 @@
 Names that come from data are escaped, so that a gene called ``<b>`` stays text. Figures hold samples of large tables, never all of them.
 """
 
-from conecollapse.plots.agreement import consensus
+from conecollapse.plots.agreement import component_range, consensus, intervals
 from conecollapse.plots.clusters import cluster_map, confusion, heat_map, images, top_features
 from conecollapse.plots.cone3d import collapse_animation, cone, shadow, spherical_cap
 from conecollapse.plots.curves import convergence, epsilon_path, rank_selection, residuals
@@ -11,6 +11,7 @@ from conecollapse.plots.curves import convergence, epsilon_path, rank_selection,
 __all__ = [
     "cluster_map",
     "collapse_animation",
+    "component_range",
     "cone",
     "confusion",
     "consensus",
@@ -18,6 +19,7 @@ __all__ = [
     "epsilon_path",
     "heat_map",
     "images",
+    "intervals",
     "rank_selection",
     "residuals",
     "shadow",
