@@ -16,6 +16,7 @@ from conecollapse import (
     MultiplicativeNMF,
     OrthogonalNMF,
     bootstrap,
+    plots,
 )
 from conecollapse.factorization.matching import matched
 from conecollapse.factorization.resampling import Poisson, Residuals, _leverages, intervals
@@ -172,6 +173,20 @@ def test_models_without_components_over_features_are_refused():
         bootstrap(HierarchicalNMF(2).fit(X0), np.where(X0 > 0.9, np.nan, X0))
     with pytest.raises(InvalidInputError, match="made from a catalogue; bootstrap needs a model that was fitted to X"):
         bootstrap(HierarchicalNMF.from_components(X0[:2]), X0)
+
+
+def test_the_figure_shows_intervals_of_the_largest_entries():
+    found = bootstrap(HierarchicalNMF(2).fit(X0), X0, n_runs=5)
+    drawn = plots.intervals(found, 1, feature_names=["<b>", "b", "c", "d", "e"], n_features=3).data[0]
+    assert len(drawn.x) == 3
+    assert "<b>" not in drawn.x
+    np.testing.assert_allclose(np.sort(drawn.y + drawn.error_y.array), np.sort(found.components_high[1])[-3:])
+    for arguments, message in (
+        ({"component": 2}, "component must be one of 0 to 1; got 2"),
+        ({"feature_names": ["a"]}, "1 names for 5 features"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            plots.intervals(found, **arguments)
 
 
 def test_progress_and_an_early_end(capsys):

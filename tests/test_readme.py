@@ -42,6 +42,7 @@ def test_readme(capsys):
         "theory",
         "cells-and-texts",
         "catalogue",
+        "how-sure",
         "epsilon-cone",
         "novelty",
         "hulls",
