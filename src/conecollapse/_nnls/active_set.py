@@ -29,7 +29,7 @@ class ActiveSetResult:
     residual: FloatArray  # (n_rhs, dim), accurate relative to its own length
     n_steps: IntArray
     converged: BoolArray
-    sigma: FloatArray  # estimates of the smallest singular values of the passive columns
+    sigma: FloatArray  # estimates of the smallest singular values of the passive columns; zeros where they were not asked for
 
     def dense(self, n_columns: int) -> FloatArray:
         """Coefficients as an (n_rhs, n_columns) array."""
@@ -47,6 +47,7 @@ def active_set(
     exclude: IntArray | None = None,
     start: list[IntArray] | None = None,
     max_steps: int | None = None,
+    with_sigma: bool = False,
 ) -> ActiveSetResult:
     """Solve for each row of ``X`` over the rows of ``Z``, those not ``allowed`` left out, and for row i of ``X`` also ``exclude[i]``.
 
@@ -58,7 +59,7 @@ def active_set(
     capacity = max(1, min(dim, len(Z)))
     n_slots = int(np.clip(SOLVE_WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512))
     slots = Slots.over(Z, min(n_slots, max(n_rhs, 1)), capacity)
-    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.zeros(n_rhs, bool), np.ones(n_rhs))
+    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.zeros(n_rhs, bool), np.zeros(n_rhs))
     with serial_blas():
         for a in range(0, n_rhs, n_slots):
             rows = slice(a, min(a + n_slots, n_rhs))
@@ -71,7 +72,8 @@ def active_set(
                 out.values.append(h)
             out.residual[rows] = slots.r[:count]
             out.n_steps[rows] = slots.steps[:count]
-            out.sigma[rows] = slots.independence(count)
+            if with_sigma:
+                out.sigma[rows] = slots.independence(count)
             out.converged[rows] = slots.ending[:count] != STEP_LIMIT
     return out
 
@@ -125,10 +127,13 @@ def active_set_sparse(
     allowed: BoolArray | None = None,
     exclude: IntArray | None = None,
     max_steps: int | None = None,
+    with_sigma: bool = False,
 ) -> ActiveSetResult:
     """`active_set` over the rows of a sparse ``U``: all rows are priced by a sparse product, only good ones become dense."""
     n_rhs, _dim = X.shape
-    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool), np.ones(n_rhs))
+    out = ActiveSetResult(
+        [], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool), np.full(n_rhs, 1.0 if with_sigma else 0.0)
+    )
     for b in range(n_rhs):
         usable = np.ones(U.shape[0], bool) if allowed is None else allowed.copy()
         if exclude is not None:
@@ -143,7 +148,7 @@ def active_set_sparse(
                 break
             pool = np.concatenate([S, top])
             left = None if max_steps is None else max_steps + len(S) - int(out.n_steps[b])  # the columns it has are put back first
-            solved = active_set(U[pool].toarray(), X[b : b + 1], start=[np.arange(len(S))], max_steps=left)
+            solved = active_set(U[pool].toarray(), X[b : b + 1], start=[np.arange(len(S))], max_steps=left, with_sigma=with_sigma)
             out.n_steps[b] += solved.n_steps[0] - len(S)
             out.converged[b], out.sigma[b] = solved.converged[0], solved.sigma[0]
             stalled = np.linalg.norm(solved.residual[0]) >= np.linalg.norm(r) * (1 - 1e-15)

@@ -167,9 +167,9 @@ def active(problem: Problem) -> Solver:
         if sp.issparse(Z) or n > FEW_COLUMNS:
             first = None if start is None else [np.flatnonzero(s) for s in start]
             result = (
-                active_set_sparse(Z, targets, max_steps=maxiter)
+                active_set_sparse(Z, targets, max_steps=maxiter, with_sigma=True)
                 if sp.issparse(Z)
-                else active_set(Z, targets, start=first, max_steps=maxiter)
+                else active_set(Z, targets, start=first, max_steps=maxiter, with_sigma=True)
             )
             H, steps, finished, sigma = result.dense(n), result.n_steps, result.converged, result.sigma
         else:

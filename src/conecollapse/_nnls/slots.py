@@ -18,6 +18,8 @@ from conecollapse._nnls.kernels import Candidates, Columns, State, Stopping, des
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
+FEW_PRICES = 2**17  # up to so many, prices in float32 are not worth a kernel of their own: compiling it takes most of a second
+
 
 class Slots(NamedTuple):
     """States of many active sets over the same columns: one right-hand side, or none, in each slot."""
@@ -132,10 +134,13 @@ def price(
 
     def work(start: int, stop: int) -> None:
         prices = residuals[start:stop] @ columns.T
+        if is_little:
+            prices = prices.astype(np.float64, copy=False)
         if bar is not None:
             bar(prices, slice(start, stop))
         _bucket_maxima(prices, ids, least, n_buckets, lists, start)
 
+    is_little = rows * len(columns) <= FEW_PRICES
     if len(columns):
         for_ranges(work, rows, smallest=max(16, 100_000 // columns.size))
     return lists

@@ -34,6 +34,7 @@ from conecollapse.factorization.inits import spectral_embedding
 from conecollapse.factorization.onmf import prepared
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.invertible import part_of_invertible
 from conecollapse.tables import CsrTable, DenseTable, DiffusedTable, Table, as_blocked, as_table, stored
 from conecollapse.tables.diffused import N_PROBES
 
@@ -43,6 +44,7 @@ FORMED_N = 600  # samples up to which the diffusion is formed; with more of them
 MANY_SAMPLES = 5000  # beyond this, half of the starts do
 FEW_PROBES = 64  # and so many random vectors for the lengths of rows, to about 12 %
 LEAST_SAMPLES = 2  # times r: with fewer distinct samples copies are left alone
+CONE_TOL = 1e-8  # of the cone of the axes, which is exact
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,8 @@ def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, dam
     """The columns of the diffusion, as they are or at unit length: B is the identity, and its cone the orthant."""
     N = choice.N
     n = N.shape[0]
-    cone = Cone.from_points(sp.eye_array(n, format="csr"))
+    axes = sp.csr_array(sp.eye_array(n))
+    cone = Cone(axes, part_of_invertible(axes, CONE_TOL).certificate)
     if n <= FORMED_N:
         P = diffused(N, damping)
         weights = np.ones(n) if weighting == "mass" else 1 / np.linalg.norm(P, axis=0)
