@@ -283,6 +283,65 @@ def test_a_cluster_that_goes_away_without_a_checkpoint_says_that_all_is_lost(mon
         CCNMF(3).fit(da.from_array(np.eye(8), chunks=(-1, 4)))
 
 
+class Scheduler:
+    """A client that sees the clusters of ``seen`` one after the other: (status, name of the scheduler, workers)."""
+
+    def __init__(self, *seen):
+        self.seen = list(seen)
+
+    @property
+    def status(self):
+        return self.seen[0][0]
+
+    def scheduler_info(self):
+        _, name, workers = self.seen.pop(0)
+        if name is None:
+            raise OSError("no answer")
+        return {"id": name, "workers": workers}
+
+
+@pytest.mark.parametrize(
+    ("later", "message"),
+    [
+        ([("closed", "a", {})], "the connection to its scheduler is closed"),
+        ([("running", "b", {1: 1})], "another scheduler answers at its address"),
+        ([("running", "a", {1: 1}), ("running", "a", {}), ("running", "a", {})], "it has had no worker for 0.01 seconds"),
+        ([("running", None, {}), ("running", None, {})], "its scheduler has not answered for 0.01 seconds"),
+    ],
+)
+def test_nobody_waits_for_a_cluster_that_cannot_answer(later, message, monkeypatch):
+    monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.01)
+    from conecollapse.tables.dask_tasks import Watch
+
+    watch = Watch(Scheduler(("running", "a", {1: 1}), *later))
+    for _ in later[:-1]:
+        watch.look()
+        time.sleep(0.02)
+    with pytest.raises(TimeoutError, match=message):
+        watch.look()
+
+
+def test_a_cluster_that_has_no_workers_yet_is_waited_for(monkeypatch):
+    monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.0)
+    from conecollapse.tables.dask_tasks import Watch
+
+    watch = Watch(Scheduler(*[("running", "a", {})] * 4))
+    for _ in range(3):
+        watch.look()
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.5)
+    monkeypatch.setattr("conecollapse.tables.dask_tasks.LOOK", 0.2)
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as workers, distributed.Client(workers), dask.config.set(scheduler="dask.distributed"):
+        blocks = da.from_array(problem(0), chunks=(-1, 10)).map_blocks(lambda block: (time.sleep(3), block)[1], dtype=float)
+        threading.Timer(1.0, lambda: workers.scale(0)).start()
+        with pytest.raises(ClusterError, match=r"it has had no worker for 0\.5 seconds"):
+            Cone.from_table(blocks)
+
+
 def test_without_dask_the_error_names_the_extra():
     code = """
 import sys

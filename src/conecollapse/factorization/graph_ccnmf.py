@@ -181,7 +181,7 @@ def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, dam
     N = choice.N
     n = N.shape[0]
     axes = sp.csr_array(sp.eye_array(n))
-    cone = Cone(axes, part_of_invertible(axes, CONE_TOL).certificate)
+    cone = Cone(axes, part_of_invertible(axes, CONE_TOL).whole()[1])
     if n <= FORMED_N:
         P = diffused(N, damping)
         weights = np.ones(n) if weighting == "mass" else 1 / np.linalg.norm(P, axis=0)

@@ -1,9 +1,15 @@
-"""Tasks with names that the dashboard shows, and what to say when the cluster goes away."""
+"""Tasks with names that the dashboard shows, and what to say when the cluster goes away.
+
+Dask itself waits for ever when the last worker is gone, when the scheduler does not come back, or when another one answers at its address
+that knows nothing of what the first one held. Here the cluster is looked at every few seconds while tasks run (`Watch`), and such a wait
+ends in an error.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,6 +20,9 @@ from dask.delayed import Delayed, delayed
 
 from conecollapse._errors import ClusterError, ConeCollapseError
 from conecollapse._threads import limit_threads
+
+LOOK = 5.0  # seconds after which the cluster is looked at while it works
+PATIENCE = 60.0  # seconds without a scheduler, or without any of the workers that it had, after which nobody is expected back
 
 
 def named(stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Delayed]:
@@ -42,7 +51,7 @@ def compute(tasks: Sequence[Delayed], stage: str) -> list[Any]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # they travel with the tasks, so that no death loses them
-            return list(dask.compute(*tasks))
+            return _on_cluster(tasks) if has_cluster() else list(dask.compute(*tasks))
     except (ConeCollapseError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -50,6 +59,61 @@ def compute(tasks: Sequence[Delayed], stage: str) -> list[Any]:
             raise
         what = " ".join(f"{type(error).__name__}: {error}".rstrip(": .").split())
         raise ClusterError(f"the Dask cluster went away during conecollapse-{stage} ({what}).") from error
+
+
+def _on_cluster(tasks: Sequence[Delayed]) -> list[Any]:
+    """What `dask.compute` returns, or `TimeoutError` where the cluster cannot answer any more."""
+    from distributed import get_client, wait
+
+    client = get_client()
+    watch = Watch(client)
+    futures = client.compute(list(tasks))
+    while not all(future.done() for future in futures):
+        try:
+            wait(futures, timeout=LOOK)
+        except TimeoutError:
+            if any(future.status == "error" for future in futures):
+                break  # the others are not needed
+            watch.look()
+    return list(client.gather(futures))
+
+
+class Watch:
+    """Looks at a cluster now and then, and says when waiting is of no use."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.scheduler, self.had_workers = self._seen()
+        self.alone_since: float | None = None
+
+    def look(self) -> None:
+        """Raise `TimeoutError` if nobody has been there to do the work for `PATIENCE` seconds, or never will be."""
+        if self.client.status in ("closing", "closed"):
+            raise TimeoutError("the connection to its scheduler is closed")
+        scheduler, has_workers = self._seen()
+        if None not in (scheduler, self.scheduler) and scheduler != self.scheduler:
+            raise TimeoutError("another scheduler answers at its address, without the results that the first one held")
+        self.had_workers |= has_workers
+        if has_workers or not (scheduler is None or self.had_workers):  # a cluster that has had no workers yet may be starting them
+            self.alone_since = None
+            return
+        now = time.monotonic()
+        self.alone_since = now if self.alone_since is None else self.alone_since
+        if now - self.alone_since >= PATIENCE:
+            what = "its scheduler has not answered" if scheduler is None else "it has had no worker"
+            raise TimeoutError(f"{what} for {PATIENCE:g} seconds")
+
+    def _seen(self) -> tuple[str | None, bool]:
+        """The name of the scheduler, None where it does not answer, and whether it has workers."""
+        if self.client.status != "running":
+            return None, False
+        try:
+            seen = self.client.scheduler_info()
+        except Exception as error:
+            if not (_is_loss(error) or isinstance(error, OSError)):
+                raise
+            return None, False
+        return str(seen["id"]) if "id" in seen else None, bool(seen.get("workers"))
 
 
 def persist(tasks: Sequence[Delayed]) -> list[Delayed]:
