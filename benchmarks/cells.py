@@ -40,7 +40,7 @@ for table in (adata.X, adata):
         start = time.process_time()
         CCNMF(6, random_state=0).fit(table)
         times.append(time.process_time() - start)
-    print(f"fit({{type(table).__name__}}): {{min(times):.2f}} s of processor time")
+    print(f"fit({type(table).__name__}): {min(times):.2f} s of processor time")
 """
 
 
@@ -88,7 +88,7 @@ def main() -> None:
             "scverse": lambda: measured("scverse.cluster, backed", ["-c", SCVERSE.format(what="cluster(adata, 8)"), str(file)]),
             "programs": lambda: measured("scverse.programs, backed", ["-c", SCVERSE.format(what="programs(adata, 8)"), str(file)]),
             "command": lambda: measured("command", [*command, "--out", str(folder / "clusters")]),
-            "fit": lambda: measured("fit", ["-c", FIT.replace("{{", "{").replace("}}", "}"), str(file)]),
+            "fit": lambda: measured("fit", ["-c", FIT, str(file)]),
         }
         for name in arguments.only.split(","):
             parts[name]()

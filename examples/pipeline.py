@@ -10,7 +10,6 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
@@ -32,8 +31,7 @@ def main(folder: Path) -> GridSearchCV:
     known = y >= 0
     pipe = Pipeline(
         [
-            ("gaps", SimpleImputer(strategy="median")),
-            ("parts", HierarchicalNMF(random_state=0, n_jobs=1)),
+            ("parts", HierarchicalNMF(random_state=0, n_jobs=1)),  # missing values are left out of the fit
             ("classes", LogisticRegression(max_iter=500)),
         ]
     )

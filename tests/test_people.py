@@ -91,6 +91,7 @@ class TestScverse:
         sets = {frozenset(genes[:8]) for genes in found["top_genes"].tolist()}
         assert sets == {frozenset(GENES[8 * k : 8 * k + 8]) for k in range(3)}
         np.testing.assert_allclose(adata.varm["programs"].sum(axis=0), 1)
+        assert found["stability"].min() > 0.9
 
     def test_backed_files_give_the_same(self, adata, tmp_path):
         import anndata
@@ -331,3 +332,15 @@ def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
     assert (index != np.arange(300)[:, None]).all()
     unsure = brute.neighbours(S, 5)[2]
     assert unsure.any() == (spread < 1)
+
+
+def test_large_dense_tables_are_clustered_in_float32(monkeypatch, adata):
+    from conecollapse.affinity import views
+
+    values = adata.X.toarray().astype(np.float64)
+    wanted = GraphCCNMF(3, random_state=0).fit(values)
+    monkeypatch.setattr(views, "SINGLE", 100)
+    for table in (values, sp.csr_array(values)):
+        found = GraphCCNMF(3, random_state=0).fit(table)
+        np.testing.assert_array_equal(found.labels_, wanted.labels_)
+        np.testing.assert_array_equal(found.predict(values[:5] + 0.01), found.labels_[:5])

@@ -116,13 +116,14 @@ def programs(
     key_added : str
         The name of what is written.
     n_runs : int
-        Runs from random starts whose programs are brought to a consensus.
+        Runs from random starts whose programs are brought to a consensus by `ConsensusNMF`.
 
     Notes
     -----
     Written are ``obsm["X_" + key_added]`` (usages, cells x programs: shares that sum to 1, or 0 for a cell without any expression),
     ``varm[key_added]`` (genes x programs, each with a sum of 1; zero for genes that were not used) and ``uns[key_added]``: parameters,
-    ``top_genes`` (for each program the names of the genes that distinguish it) and, where runs were compared, ``stability``.
+    ``top_genes`` (for each program the names of the genes that distinguish it) and ``stability`` (how alike the program is in all runs,
+    1 where every run found it; see `ConsensusNMF`).
 
     Examples
     --------
@@ -138,7 +139,7 @@ def programs(
     columns = _columns(adata, use_highly_variable)
     table, names = _table(adata, layer, columns, whole=True)
     options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
-    model = _consensus(n_programs, n_runs, options).fit(table, feature_names=names)
+    model = estimators.ConsensusNMF(n_programs, n_runs=n_runs, loss=COUNTED, **options).fit(table, feature_names=names)
     H, W = np.asarray(model.components_, np.float64), np.asarray(model.transform(table), np.float64)
     sums = H.sum(axis=1)
     usage = W * sums
@@ -148,9 +149,7 @@ def programs(
     adata.varm[key_added] = _spread(H.T, columns, adata.n_vars)
     asked = {"n_programs": n_programs, "layer": layer, "use_highly_variable": columns is not None, "n_runs": n_runs}
     found: dict[str, Any] = {"parameters": _plain(asked | {"random_state": _seed(random_state)}), "top_genes": _distinctive(H, names)}
-    if hasattr(model, "stability_"):
-        found["stability"] = np.asarray(model.stability_)
-    adata.uns[key_added] = found
+    adata.uns[key_added] = found | {"stability": np.asarray(model.stability_)}
 
 
 def write_clusters(adata: Any, model: Any, key: str, columns: AnyArray | None = None, parameters: Any = None) -> None:
@@ -220,11 +219,6 @@ def _table(adata: Any, layer: str | None, columns: AnyArray | None, *, whole: bo
 
 def _names(adata: Any, columns: AnyArray | None) -> list[str]:
     return [str(name) for name in (adata.var_names if columns is None else adata.var_names[columns])]
-
-
-def _consensus(n_programs: int, n_runs: int, options: dict[str, Any]) -> Any:
-    """The consensus of several runs, by the divergence."""
-    return estimators.MultiplicativeNMF(n_programs, loss=COUNTED, init="random", n_init=n_runs, **options)
 
 
 def _distinctive(H: AnyArray, names: list[str]) -> AnyArray:

@@ -26,14 +26,15 @@ from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.affinity.graphs import knn_graph, normalized, tie_small_parts
 from conecollapse.affinity.sketch import coordinates, leading_directions
 from conecollapse.affinity.spectrum import leading_eigenpairs
-from conecollapse.tables import BlockedTable, Table, stored
+from conecollapse.tables import BlockedTable, Table, as_table, stored
 
 VIEWS = ("root", "centred", "cosine", "root cosine")
 SPARSE = 0.1  # share of non-zero entries up to which a table counts as sparse: text has less, images have more
 N_NEIGHBORS = 5
 LEAST = 3  # samples below which there is no graph to speak of
 SMALL_PART = 10  # a part of the graph with less than 1/10 of the mean cluster is an artefact, and is tied to the rest
-AT_ONCE = 2**24  # entries of a dense table that are measured at once, in 128 MiB
+SINGLE = 10**8  # entries beyond which a dense table is measured in float32: distances do not show its rounding, and memory does
+AT_ONCE = 2**22  # entries of a dense table that are measured at once, in 32 MiB
 LEAST_COLUMNS = 64  # of a table that are taken together: fewer would be summed in another order
 FEW_FEATURES = 2.0  # when fewer features than this carry the variance, units decide, and columns are scaled
 
@@ -118,7 +119,10 @@ class Samples:
     @classmethod
     def of(cls, X: Table) -> Samples:
         """Of a table in memory."""
-        is_sparse = bool(X.n_entries <= SPARSE * X.shape[0] * X.shape[1])
+        size = X.shape[0] * X.shape[1]
+        is_sparse = bool(X.n_entries <= SPARSE * size)
+        if size > SINGLE and not is_sparse:
+            X = as_table(X.array.astype(np.float32))
         return cls(stored(X, sparse=is_sparse).array, is_sparse)
 
     @property

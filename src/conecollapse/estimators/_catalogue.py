@@ -200,7 +200,7 @@ class CatalogueNMF(WeightedNMF):
         if self._source.is_graph:
             raise InvalidInputError("the components of a graph are over samples, and samples have no distance from their cone.")
         table = self._complete_table(X)
-        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self, stacklevel=4)
+        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self)
         Y, lengths = unit_rows(table.array)
         return unit_rows(self._H)[0], Y, lengths
 

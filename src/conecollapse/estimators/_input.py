@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -200,18 +201,26 @@ def warn_of_empty(X: Table, samples_are: str, estimator: Any) -> BoolArray:
     rows, columns = ~X.filled, ~X.filled_columns
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
-    warn_of_samples(rows, samples_are, estimator, stacklevel=5)
+    warn_of_samples(rows, samples_are, estimator)
     if columns.any() and not _is_told(estimator, "features"):
         names = getattr(estimator, "feature_names_in_", None)
         listed = _listed(np.flatnonzero(columns), "feature", names)
-        warnings.warn(f"{listed} only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=4)
+        warnings.warn(f"{listed} only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=outside())
     return rows
 
 
-def warn_of_samples(empty: BoolArray, samples_are: str, estimator: Any = None, *, stacklevel: int = 4) -> None:
+def warn_of_samples(empty: BoolArray, samples_are: str, estimator: Any = None) -> None:
     """Name the samples that are all zero, and say what becomes of them."""
     if empty.any() and not _is_told(estimator, "samples"):
-        warnings.warn(f"{_listed(np.flatnonzero(empty), 'sample')} only zeros: {samples_are}.", EmptyDataWarning, stacklevel=stacklevel)
+        warnings.warn(f"{_listed(np.flatnonzero(empty), 'sample')} only zeros: {samples_are}.", EmptyDataWarning, stacklevel=outside())
+
+
+def outside() -> int:
+    """The ``stacklevel`` of a warning that points to the first caller outside this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("conecollapse."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _is_told(estimator: Any, of: str) -> bool:

@@ -227,7 +227,7 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
             raise InvalidInputError(
                 "all trusted samples are zero, and their cone holds nothing but zero; pass at least one trusted sample that is not zero."
             )
-        warn_of_samples(~self._filled, "left out of the trusted samples", self, stacklevel=5)
+        warn_of_samples(~self._filled, "left out of the trusted samples", self)
         U: Points = unit_rows(table.array)[0]
         return U if self._filled.all() else U[np.flatnonzero(self._filled)]
 
@@ -235,7 +235,7 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         """New samples with unit length, in the trusted ones' kind of storage, and their lengths."""
         check_is_fitted(self, "n_trusted_")
         table = check_table(self, X, reset=False)
-        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self, stacklevel=5)
+        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self)
         Y, lengths = unit_rows(table.array)
         return Y, lengths
 
