@@ -61,6 +61,7 @@ QUIET = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning"),
     pytest.mark.filterwarnings("ignore:the graph of samples falls into"),
+    pytest.mark.filterwarnings("ignore:y labels every sample"),
     pytest.mark.filterwarnings("ignore:the cone of the features is the whole orthant"),
     pytest.mark.filterwarnings("ignore:.*rounded to about"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),

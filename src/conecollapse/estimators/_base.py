@@ -146,7 +146,8 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         self._set_factors(self._numbered(result, source.table), source, empty)
         self._source = source.forget()
         self.profiles_ = self._profiles(working)
-        self.labels_: Any = X.wrap(self.labels_)
+        self._sizes = cluster_sizes(self.labels_, len(self.components_))
+        self.labels_: Any = X.wrap(self._named(self.labels_))
         return self
 
     @property
@@ -214,7 +215,11 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
     def _predicted(self, table: Table) -> IntArray:
         codes, empty = self._encodings(table)
         warn_of_samples(empty, EMPTY_SAMPLES, self)
-        labels: IntArray = table.wrap(self._labels(codes, self.label_weights_))
+        labels: IntArray = table.wrap(self._named(self._labels(codes, self.label_weights_)))
+        return labels
+
+    def _named(self, labels: IntArray) -> AnyArray:
+        """Numbers of components as `labels_` and `predict` return them."""
         return labels
 
     def inverse_transform(self, X: Any) -> AnyArray:
@@ -384,9 +389,8 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return int(self.components_.shape[0])
 
     def _summary(self) -> dict[str, str]:
-        sizes = cluster_sizes(self.labels_, self.components_.shape[0])
         rows = {
-            "samples by cluster": ", ".join(str(size) for size in sizes),
+            "samples by cluster": ", ".join(str(size) for size in self._sizes),
             "relative error": f"{self.relative_err_:.4g}",
             "iterations": self.status_,
         }
@@ -400,12 +404,15 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return tags
 
 
-def one_cluster_codes(equations: Equations) -> AnyArray:
-    """For each row the one component that explains most of it, with its least-squares coefficient: the model of disjoint supports."""
+def one_cluster_codes(equations: Equations, decide: Callable[[AnyArray], AnyArray] | None = None) -> AnyArray:
+    """For each row the one component that explains most of it, with its least-squares coefficient: the model of disjoint supports.
+
+    ``decide`` may take the place of the scores when the component is chosen; it is a function of them.
+    """
     squares = np.diag(equations.G)
     lengths = np.sqrt(squares)
     scores = np.divide(equations.C, lengths, out=np.zeros_like(equations.C), where=lengths > 0)
-    best = scores.argmax(axis=1)
+    best = (scores if decide is None else decide(scores)).argmax(axis=1)
     rows = np.arange(len(best))
     codes = np.zeros_like(equations.C)
     codes[rows, best] = np.maximum(scores[rows, best], 0) / np.where(lengths[best] > 0, lengths[best], 1.0)

@@ -69,6 +69,8 @@ class CCNMF(OrthogonalNMF):
         V.
     orthogonality_ : float
         ``max |A'A - I|``.
+    classes_, cluster_labels_, label_distributions_
+        After `fit` with labels, see `OrthogonalNMF`.
     history_, n_iter_, converged_, status_
         Of stage 2; the objective is a share of the squares of the weighted rays.
 
@@ -110,6 +112,8 @@ class CCNMF(OrthogonalNMF):
             error.add_note("Stage 1 was finished: its cone is the `cone` of this error, and CCNMF(..., cone=error.cone) goes on from it.")
             raise
         self._set_cone(found)
+        if found.known is not None:
+            self._judge(table, found.known.run.judgement(found.rays), found.known.linear)
         return replace(found.rays, W=found.A, H=found.H, error=found.error)
 
     def _find_cone(self, table: Table) -> Cone:
@@ -165,9 +169,13 @@ class CCNMF(OrthogonalNMF):
         S = self.loadings_.astype(np.float64)
         basis = np.zeros((self._H.shape[1], len(S)))
         basis[self._rays] = (S * (self._weights / self._lengths)).T
-        return self._codes(Equations((S * self._weights) @ S.T, rows @ basis))
+        decide = None
+        if self._linear is not None:
+            decide = self._decision(rows, rows.columns(self._rays, np.sqrt(self._weights) / self._lengths).row_lengths)
+        return self._codes(Equations((S * self._weights) @ S.T, rows @ basis), decide=decide)
 
     def _renumber(self, order: IntArray) -> None:
+        super()._renumber(order)
         self.loadings_ = self.loadings_[order]
 
     def _label_weights(self) -> AnyArray:

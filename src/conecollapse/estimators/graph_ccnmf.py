@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class GraphCCNMF(OrthogonalNMF):
         (`Cone.from_points`): points that it leaves open are kept as rays.
     ray_indices_ : (c,) array
         Which of these points are rays, or open.
+    classes_, cluster_labels_, label_distributions_
+        After `fit` with labels, see `OrthogonalNMF`.
     loadings_ : (r, c) array
         S, the loadings of the clusters on the diffused, weighted rays.
 
@@ -102,7 +105,9 @@ class GraphCCNMF(OrthogonalNMF):
         self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
         self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
         self._placement, self.loadings_ = found.placement, found.S
-        self._known, self._rows = known_samples(table), found.A
+        self._places, self._rows = known_samples(table), found.A
+        self._judgement = found.judgement
+        self._group = found.group
         H = np.asarray((table.T @ found.A).T)
         return replace(found.stage2, W=found.A, H=H, error=squared_error(table, found.A, H))
 
@@ -110,20 +115,26 @@ class GraphCCNMF(OrthogonalNMF):
         return np.concatenate([self._encode_part(part) for part in rows.in_parts()])
 
     def _encode_part(self, rows: Table) -> AnyArray:
-        index = find(rows, self._known)
+        index = find(rows, self._places)
         codes = np.zeros((len(index), len(self.loadings_)))
         codes[index >= 0] = self._rows[index[index >= 0]]
         new = np.flatnonzero(index < 0)
         if len(new):
             S = self.loadings_.astype(np.float64)
-            codes[new] = self._codes(Equations(S @ S.T, self._placement.products(rows.rows(new))))
+            products, near = self._placement.placed(rows.rows(new))
+            decide = None if self._judgement is None else partial(self._placement.decide, near=near)
+            codes[new] = self._codes(Equations(S @ S.T, products), decide=decide)
         return codes
 
+    def _memberships(self) -> AnyArray:
+        return super()._memberships()[self._group]
+
     def _renumber(self, order: IntArray) -> None:
+        super()._renumber(order)
         self.loadings_, self._rows = self.loadings_[order], self._rows[:, order]
         placed = self._placement
         loads = None if placed.loads is None else placed.loads[:, order]
-        self._placement = replace(placed, images=placed.images[:, order], loads=loads)
+        self._placement = replace(placed, images=placed.images[:, order], loads=loads, judgement=self._judgement)
 
     def _label_weights(self) -> AnyArray:
         return self._comparable(self.loadings_)

@@ -48,8 +48,10 @@ from conecollapse._iterate import Stopping
 from conecollapse._linalg import columns_as_points, row_lengths, scaled_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import ApproximateCertificate
+from conecollapse.factorization.constraints import Constraints
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.onmf import prepared
+from conecollapse.factorization.onmf.clamped import Known
 from conecollapse.factorization.onmf.em import disjoint_error
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.collapse import collapse
@@ -77,6 +79,7 @@ class ConeFactorization:
     H: AnyArray  # (r, n_features)
     error: float  # |X - A H|^2
     rays: Factorization  # stage 2, of the weighted rays
+    known: Known | None = None  # how labels were used, where there were any
 
 
 def ccnmf(
@@ -90,9 +93,10 @@ def ccnmf(
     n_init: int = 10,
     rng: np.random.Generator | None = None,
     embedding: AnyArray | None = None,
+    constraints: Constraints | None = None,
     **stopping: Unpack[Stopping],
 ) -> ConeFactorization:
-    """CC-NMF of checked data; ``cone`` is `data_cone(X)` by default.
+    """CC-NMF of checked data; ``cone`` is `data_cone(X)` by default. ``constraints`` are for the solver "em".
 
     Starts are made for the matrix of weighted rays, of which an ``init`` given as a pair (A, S) is a factorization too.
     """
@@ -105,13 +109,14 @@ def ccnmf(
     rays = _scaled(X, indices, d / lengths)
     _warn_of_orthant(cone)
     _check_reach(rays, n_components)
-    run = prepared(solver, rays, **stopping)
+    known = Known.of(X, rays, constraints, **stopping)
+    run = prepared(solver, rays, **stopping) if known is None else known.run
     stage2 = best_of_starts(run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding)
     A = stage2.W
     S = stage2.H / d.astype(X.dtype)
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)
     error = disjoint_error(X, A, H) if solver == "em" else squared_error(X, A, H)
-    return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2)
+    return ConeFactorization(cone, indices, lengths, d, V, S, A, H, error, stage2, known)
 
 
 def _scaled(X: Table, indices: IntArray, scale: FloatArray) -> Table:

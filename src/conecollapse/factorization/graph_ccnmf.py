@@ -24,14 +24,17 @@ import scipy.sparse as sp
 
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import unit_columns, unit_rows
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
 from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
 from conecollapse.affinity.sketch import digest, gathered, random_rows
 from conecollapse.affinity.views import N_NEIGHBORS, SPARSE, Choice, Samples, choose_view
 from conecollapse.factorization.ccnmf import data_cone, ray_weights, weighted_rays
+from conecollapse.factorization.constraints import Constraints
 from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.evidence import Seeds, by_diffusion, by_ridge, pooled
 from conecollapse.factorization.inits import spectral_embedding
 from conecollapse.factorization.onmf import prepared
+from conecollapse.factorization.onmf.clamped import ClampedClusters, Judgement
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.invertible import part_of_invertible
@@ -39,6 +42,7 @@ from conecollapse.tables import CsrTable, DenseTable, DiffusedTable, Table, as_b
 from conecollapse.tables.diffused import N_PROBES
 
 DAMPING = 0.6  # share that each step of the diffusion keeps; 0.5 to 0.8 give the same clusters
+FAR = (0.9, 0.99)  # shares with which labels are diffused: further than samples are
 ACCURACY = 1e-4  # of the diffusion where it is applied and not formed
 FORMED_N = 600  # samples up to which the diffusion is formed; with more of them applying it is faster
 MANY_SAMPLES = 5000  # beyond this, half of the starts do
@@ -61,6 +65,7 @@ class GraphFactorization:
     cone: Cone  # of the columns of B
     placement: Placement
     stage2: Factorization
+    judgement: Judgement | None = None  # of the representatives, where there are labels
 
 
 @dataclass(frozen=True)
@@ -72,12 +77,17 @@ class Placement:
     n_neighbors: int
     images: AnyArray  # (n_representatives, r): P B S' of the training samples
     loads: AnyArray | None  # (n_features, r) for sparse tables: what a sample's own entries add; None where B is the identity
+    judgement: Judgement | None = None  # of the training samples, where there are labels
 
     def products(self, X: Table) -> AnyArray:
         """Rows of new samples in the diffused table times the loadings: their own entries, and those of their neighbours diffused.
 
         With its neighbours' edges ``N_new`` a new sample has the row ``b + a N_new P B``.
         """
+        return self.placed(X)[0]
+
+    def placed(self, X: Table) -> tuple[AnyArray, Sparse]:
+        """The products, and the nearest training samples as rows of a binary array."""
         choice = self.choice
         samples = choice.view.of(stored(X, sparse=choice.is_sparse).array)
         k = min(self.n_neighbors, choice.samples.shape[0])
@@ -86,7 +96,19 @@ class Placement:
         C = self.damping * np.asarray(edges @ self.images)
         if self.loads is not None:
             C = C + np.asarray(unit_rows(samples)[0] @ self.loads)
-        return np.asarray(C, np.float64)
+        return np.asarray(C, np.float64), near
+
+    def decide(self, scores: AnyArray, near: Sparse) -> FloatArray:
+        """Log-probabilities of the clusters for new samples from their scores and the evidence of their neighbours.
+
+        How long a new sample's row is, is not known. So the largest share of its square that a cluster explains is taken to be that of
+        its neighbours.
+        """
+        assert self.judgement is not None
+        k = np.maximum(np.asarray(near.sum(axis=1)), 1.0)
+        best = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(float).tiny)
+        peaks = (near @ self.judgement.peaks / k)[:, None]
+        return self.judgement.decide(peaks * np.square(np.maximum(scores, 0) / best), (near @ self.judgement.evidence) / k[:, None])
 
 
 def graph_ccnmf(
@@ -103,9 +125,10 @@ def graph_ccnmf(
     n_init: int = 10,
     rng: np.random.Generator,
     cone: Callable[[Table], Cone] = data_cone,
+    constraints: Constraints | None = None,
     **stopping: Unpack[Stopping],
 ) -> GraphFactorization:
-    """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse tables."""
+    """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse tables. ``constraints`` need "em"."""
     X = as_table(X)
     samples, representatives, group = distinct_samples(X, n_components, rng)
     copies = np.bincount(group)
@@ -115,12 +138,27 @@ def graph_ccnmf(
     diffuse = _diffused_features if of_features else _diffused_graph
     rays = diffuse(choice, row_weights, weighting, damping, cone)
     embedding = spectral_embedding(rays.table, n_components, rng) if of_features else unit_rows(choice.vectors)[0]
-    run = prepared(solver, rays.table, **stopping)
+    clamped = None if constraints is None else _clamped(rays.table, choice, constraints.merged(group), damping, stopping)
+    run = prepared(solver, rays.table, **stopping) if clamped is None else clamped
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
     stage2 = best_of_starts(run, rays.table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
     A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])
-    placement = Placement(choice, damping, n_neighbors, rays.images(stage2.H), rays.loads(stage2.H))
-    return GraphFactorization(choice, representatives, group, embedding, A, stage2.H, rays.table, rays.cone, placement, stage2)
+    judgement = None if clamped is None else clamped.judgement(stage2)
+    placement = Placement(choice, damping, n_neighbors, rays.images(stage2.H), rays.loads(stage2.H), judgement)
+    return GraphFactorization(choice, representatives, group, embedding, A, stage2.H, rays.table, rays.cone, placement, stage2, judgement)
+
+
+def _clamped(table: Table, choice: Choice, constraints: Constraints, damping: float, stopping: Stopping) -> ClampedClusters:
+    """EM-ONMF under constraints, with evidence from diffusions of the labels and from ridges on the samples, diffused and not."""
+    if not constraints.n_classes:
+        return ClampedClusters(table, constraints, **stopping)
+    seeds = Seeds.of(constraints.labels)
+    B = choice.samples if sp.issparse(choice.samples) else choice.samples - choice.samples.mean(axis=0)
+    B = unit_rows(B)[0].astype(np.float32)
+    near = DiffusedTable(choice.N, damping, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
+    opinions = [by_diffusion(choice.N, a, seeds, ACCURACY) for a in FAR]
+    opinions += [by_ridge(samples, seeds)[0] for samples in (near, CsrTable(B) if sp.issparse(B) else DenseTable(B))]
+    return ClampedClusters(table, constraints, pooled(opinions), **stopping)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,244 @@
+r"""EM-ONMF with what is known beforehand: clamped samples, groups of samples, groups that are kept apart, and evidence for the others.
+
+EM-ONMF (`conecollapse.factorization.onmf.em`) maximises the sum of squared scores :math:`z_{ik}^2`, :math:`z_{ik} = x_i \cdot s_k`. Here
+the sum is
+
+.. math:: \sum_i z_{i k(i)}^2 + \frac{|x_i|^2}{t} \log q_{i k(i)} ,
+
+with :math:`q_{ik}` a probability of class k for sample i that the labels give (`conecollapse.factorization.evidence`), over the
+clusterings in which labelled samples have their class, and groups and pairs are as they must. A step gives each group its best allowed
+cluster while those it is kept apart from stay where they are, so this sum never falls.
+
+Evidence and clusters count alike: t is such that the probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` of the start are as
+sure on average as those of the evidence. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of sample i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._iterate import Stopping, Trace, iterate
+from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.factorization.constraints import UNKNOWN, Constraints
+from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.factorization.evidence import Linear, Seeds, by_ridge, probabilities, sharpness
+from conecollapse.factorization.onmf.em import disjoint_factors, gram_matrix
+from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
+from conecollapse.tables import Table, as_table
+
+FLOOR = 1e-3  # added to probabilities, so that no evidence rules a cluster out
+TIE = 1e-6  # another cluster must be better by this share of the squared lengths
+
+
+@dataclass(frozen=True)
+class _State:
+    labels: IntArray
+    scores: AnyArray  # (n,) of each sample in its own cluster
+    objective: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What decides between clusters, with a row for each sample and a column for each cluster."""
+
+    memberships: FloatArray  # probabilities, one for the class of a labelled sample
+    evidence: FloatArray  # of the labels alone
+    peaks: FloatArray  # (n_samples,) the largest share of its square that one cluster explains
+    sharpness: float
+
+    def decide(self, shares: AnyArray, evidence: AnyArray) -> FloatArray:
+        """Log-probabilities, up to a constant for each row, from shares of squares and evidence of any samples.
+
+        A cluster that explains nothing of a sample is taken only if none explains any of it.
+        """
+        logs = self.sharpness * shares + np.log(evidence + FLOOR)
+        return np.where((shares > 0) | ~(shares > 0).any(axis=1, keepdims=True), logs, -np.inf)
+
+    def ordered(self, order: IntArray) -> Judgement:
+        """With the clusters in this order."""
+        return replace(self, memberships=self.memberships[:, order], evidence=self.evidence[:, order])
+
+
+class ClampedClusters:
+    """EM-ONMF of one table under constraints; ``evidence`` (n_samples, n_classes) has a row of probabilities for each sample.
+
+    With as many clusters as classes the evidence is the start. With more, the starts are clusterings of all samples, whose clusters are
+    matched to the classes; those that are left stand for classes that no label names.
+    """
+
+    def __init__(self, X: Table, constraints: Constraints, evidence: AnyArray | None = None, **stopping: Unpack[Stopping]) -> None:
+        self.X = as_table(X)
+        self.gram = gram_matrix(self.X)
+        self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
+        self.constraints, self.evidence = constraints, evidence
+        self.sharpness = 1.0
+        self.stopping = stopping
+
+    def __call__(self, X: Table, W: AnyArray, H: AnyArray) -> Factorization:  # noqa: ARG002 - as every method, for its own table
+        return self.best_of([W.argmax(axis=1)], W.shape[1])
+
+    def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
+        """The factorization with the smallest objective that these clusterings lead to."""
+        q = self.evidence
+        if q is not None and q.shape[1] == r:
+            starts = [q.argmax(axis=1)]
+        elif q is not None:
+            starts = (matched(labels, q, r) for labels in starts)
+        self._log_evidence = np.zeros((self.X.shape[0], r)) if q is None else np.log(for_clusters(q, r) + FLOOR)
+        self._bonus = np.zeros_like(self._log_evidence)
+        runs = [self._run(labels, r) for labels in starts]
+        rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
+        best = first_of_best(runs, lambda run: (run.state.objective, rounding))
+        A, S = disjoint_factors(self.X, best.state.labels, best.state.scores, r)
+        error = max(self.norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
+        return Factorization.of(A, S, best.state.objective, best, self.norm2, error)
+
+    def judgement(self, found: Factorization) -> Judgement | None:
+        """How the samples were judged, if there was evidence."""
+        if self.evidence is None:
+            return None
+        lengths = np.linalg.norm(found.H, axis=1)
+        scores = np.asarray(self.X @ found.H.T.astype(self.X.dtype)) / np.where(lengths > 0, lengths, 1.0)
+        shares = self._shares(scores)
+        p = probabilities(self.sharpness * shares + self._log_evidence)
+        known = self.constraints.labels != UNKNOWN
+        p[known] = np.eye(p.shape[1])[self.constraints.labels[known]]
+        return Judgement(p, for_clusters(self.evidence, p.shape[1]), shares.max(axis=1), self.sharpness)
+
+    def _shares(self, scores: AnyArray) -> FloatArray:
+        lengths = np.where(self.lengths > 0, self.lengths, 1.0)
+        return np.square(np.maximum(scores, 0.0) / lengths[:, None], dtype=np.float64)
+
+    def _run(self, labels: IntArray, r: int) -> Trace[_State]:
+        labels = self._feasible(labels, r)
+        scores = self.lengths.astype(self.X.dtype)
+        if self.evidence is not None and not self._bonus.any():  # the first start sets the scale
+            self.sharpness = sharpness(self._shares(self._table(labels, scores, r)))
+            self._bonus = np.square(self.lengths)[:, None] * self._log_evidence / self.sharpness
+        start = self._measure(labels, scores, r)
+        rounding = rounding_of(self.X, self.norm2)
+        return iterate(lambda s: self._measure(s.labels, s.scores, r), start, rounding=rounding, stage="EM-ONMF", **self.stopping)
+
+    def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> _State:
+        """Directions from the clusters, then every group to its best allowed cluster."""
+        table = self._table(labels, scores, r)
+        new = self._choose(np.square(np.maximum(table, 0), dtype=np.float64) + self._bonus, labels)
+        rows = np.arange(len(new))
+        scores = np.maximum(table[rows, new], 0)
+        new, scores = self._fill_empty(new, scores, r)
+        gained = float(np.sum(np.square(scores, dtype=np.float64)) + self._bonus[rows, new].sum())
+        return _State(new, scores, max(self.norm2 - gained, 0.0))
+
+    def _table(self, labels: IntArray, scores: AnyArray, r: int) -> AnyArray:
+        """Scores of every sample in every cluster; -1 in clusters without any."""
+        A = np.zeros((len(labels), r), self.X.dtype)
+        A[np.arange(len(labels)), labels] = scores
+        T = np.asarray(self.X @ (self.X.T @ A) if self.gram is None else self.gram @ A)
+        squares = (A * T).sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(squares > 0, T / np.sqrt(squares), -1).astype(T.dtype)
+
+    def _choose(self, gain: FloatArray, labels: IntArray) -> IntArray:
+        """The best allowed cluster of each group, the present one on a tie."""
+        known = self.constraints
+        gain = np.asarray(known.members @ gain)
+        tie = TIE * np.asarray(known.members @ np.square(self.lengths))
+        now = np.zeros(len(gain), np.int64)
+        now[known.group] = labels
+        rows, best = np.arange(len(gain)), gain.argmax(axis=1)
+        free = known.group_labels == UNKNOWN
+        free[list(known.apart)] = False
+        now = np.where(free & (gain[rows, best] > gain[rows, now] + tie), best, now)
+        for g, others in known.apart.items():
+            allowed = gain[g].copy()
+            allowed[now[others]] = -np.inf
+            best_of_g = int(allowed.argmax())
+            if allowed[best_of_g] > allowed[now[g]] + tie[g]:
+                now[g] = best_of_g
+        return now[known.group]
+
+    def _feasible(self, labels: IntArray, r: int) -> IntArray:
+        """The clustering nearest to ``labels`` that a greedy search finds among the allowed ones, the most restricted groups first."""
+        known = self.constraints
+        votes = np.asarray(known.members @ np.eye(r)[labels])
+        now = np.where(known.group_labels == UNKNOWN, votes.argmax(axis=1), known.group_labels)
+        left = set(known.apart)
+        now[list(left)] = UNKNOWN
+        while left:
+            taken = {g: np.unique(now[known.apart[g]][now[known.apart[g]] != UNKNOWN]) for g in left}
+            g = max(left, key=lambda g: (len(taken[g]), len(known.apart[g]), -g))
+            if len(taken[g]) >= r:
+                sample = int(np.flatnonzero(known.group == g)[0])
+                raise InvalidInputError(
+                    f"no cluster is left for sample {sample}: cannot_link keeps it apart from samples of all n_components = {r} clusters; "
+                    "ask for more components, or drop some pairs."
+                )
+            votes[g, taken[g]] = -1
+            now[g] = votes[g].argmax()
+            left.remove(g)
+        return np.asarray(now[known.group])
+
+    def _fill_empty(self, labels: IntArray, scores: AnyArray, r: int) -> tuple[IntArray, AnyArray]:
+        """Give each empty cluster the worst-fitted sample that nothing is known of and that its cluster can spare."""
+        known = self.constraints
+        counts = np.bincount(labels, minlength=r)
+        if counts.all():
+            return labels, scores
+        alone = (np.bincount(known.group)[known.group] == 1) & (known.labels == UNKNOWN) & (self.lengths > 0)
+        alone[np.isin(known.group, list(known.apart))] = False
+        labels, scores = labels.copy(), scores.copy()
+        misfit = np.where(alone, self.lengths**2 - np.square(scores, dtype=np.float64), -1.0)
+        for k in np.flatnonzero(counts == 0):
+            for i in np.argsort(-misfit, kind="stable"):
+                if misfit[i] >= 0 and counts[labels[i]] > 1:
+                    counts[labels[i]] -= 1
+                    labels[i], scores[i], misfit[i], counts[k] = k, self.lengths[i], -1.0, 1
+                    break
+        return labels, scores
+
+
+def for_clusters(q: AnyArray, r: int) -> FloatArray:
+    """Probabilities of r clusters from those of fewer classes: a cluster that no label names is as likely as a class is by chance."""
+    n, n_classes = q.shape
+    return np.hstack([q * (n_classes / r), np.full((n, r - n_classes), 1 / r)])
+
+
+def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
+    """The clusters renumbered so that the first ones agree with the classes as well as one cluster for each class can.
+
+    Examples
+    --------
+    >>> matched(np.array([2, 2, 0, 1]), np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]), 3)
+    array([0, 0, 2, 1])
+    """
+    mass = np.zeros((r, q.shape[1]))
+    np.add.at(mass, labels, q)
+    clusters, classes = linear_sum_assignment(-mass)
+    number = np.full(r, UNKNOWN)
+    number[clusters] = classes
+    number[number == UNKNOWN] = np.arange(q.shape[1], r)
+    return np.asarray(number[labels])
+
+
+@dataclass(frozen=True)
+class Known:
+    """EM-ONMF under constraints, and the linear rule that labels give for new samples, if there are labels."""
+
+    run: ClampedClusters
+    linear: Linear | None
+
+    @classmethod
+    def of(cls, X: Table, table: Table, constraints: Constraints | None, **stopping: Unpack[Stopping]) -> Known | None:
+        """For ``table``, with evidence from a ridge on the rows of X; None without constraints."""
+        if constraints is None:
+            return None
+        if not constraints.n_classes:
+            return cls(ClampedClusters(table, constraints, **stopping), None)
+        opinion, linear = by_ridge(X, Seeds.of(constraints.labels))
+        return cls(ClampedClusters(table, constraints, opinion.probabilities, **stopping), linear)
