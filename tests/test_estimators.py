@@ -26,6 +26,7 @@ from conecollapse import (
     AlternatingNMF,
     Cone,
     ConeCollapse,
+    ConsensusNMF,
     GraphCCNMF,
     HierarchicalNMF,
     InvalidInputError,
@@ -55,7 +56,7 @@ FACTORIZATIONS = [
     GraphCCNMF(),
     HierarchicalNMF(affinity=affinity.Diffusion(3)),
 ]
-CHECKED = [*FACTORIZATIONS, ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate")]
+CHECKED = [*FACTORIZATIONS, ConsensusNMF(n_runs=2), ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate")]
 QUICK = [CCNMF(), HierarchicalNMF(), ConeCollapse()]
 QUIET = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
