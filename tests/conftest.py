@@ -45,12 +45,17 @@ def seeds(n: int, quick: int = 5):
 DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
-def load_points(name: str):
-    """Points (rows) of one of the paper's datasets as they lie on disk; text is weighted by TF-IDF. Skips where it is missing."""
+def data_file(name: str) -> Path:
+    """The file of a dataset; skips where it is missing."""
     file = DATA / f"{name}.npz"
     if not file.is_file():
         pytest.skip(f"no {name}.npz in {DATA}; set CONECOLLAPSE_DATA to a folder that has it")
-    with np.load(file, allow_pickle=False) as z:
+    return file
+
+
+def load_points(name: str):
+    """Points (rows) of one of the paper's datasets as they lie on disk; text is weighted by TF-IDF. Skips where it is missing."""
+    with np.load(data_file(name), allow_pickle=False) as z:
         if "indptr" not in z:
             return z["X"].astype(np.float64)
         X = sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).tocsr()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import seeds
+from conftest import data_file, seeds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -397,3 +397,30 @@ def test_a_run_that_is_stopped_says_so():
     with pytest.warns(ConvergenceWarning, match="stopped by the callback after 3 iterations"):
         MinVolumeNMF(3, tol=1e-12, callback=lambda k, objective: seen.append(objective) or k == 3).fit(X)
     assert len(seen) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "most"), [("SAMSON", 2.5), ("JASPER", 8.0), ("AMINO_EEM", 0.4)])
+def test_components_of_measured_spectra_are_found_with_defaults(name, most):
+    """Mean angles in degrees; shares within 0.12 of the reference after one factor for each component, where there is one."""
+    z = np.load(data_file(name))
+    Y = np.maximum(z["Y"].astype(float), 0)
+    Y, M, A = Y[:, Y.any(axis=0)], z["M"].T.astype(float), z["A"].T[Y.any(axis=0)]
+    model = MinVolumeNMF(len(M)).fit(np.ascontiguousarray(Y.T))
+    assert degrees(model.components_, M).mean() <= most
+    assert (model.feature_noise_ == 1).all()
+    if name != "AMINO_EEM":
+        unit = [F / np.linalg.norm(F, axis=1, keepdims=True) for F in (M, model.components_)]
+        shares = model.shares_[:, (unit[0] @ unit[1].T).argmax(axis=1)]
+        factor = (shares * A).sum(axis=0) / (shares**2).sum(axis=0)
+        assert np.sqrt(((shares * factor - A) ** 2).mean()) <= 0.12
+
+
+@pytest.mark.slow
+def test_shares_of_cell_lines_are_found_from_raw_counts_with_defaults():
+    z = np.load(data_file("RNAMIX_CELSEQ2"))
+    X = sp.csc_array((z["data"].astype(float), z["indices"], z["indptr"]), shape=tuple(z["shape"])).T.tocsr()
+    shares = MinVolumeNMF(3).fit(X).shares_
+    C = np.corrcoef(shares.T, z["A"])[:3, 3:]
+    assert sorted(C.argmax(axis=1).tolist()) == [0, 1, 2]
+    assert C.max(axis=0).min() > 0.95
