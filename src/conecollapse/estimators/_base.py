@@ -214,7 +214,7 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
 
     def _predicted(self, table: Table) -> IntArray:
         codes, empty = self._encodings(table)
-        warn_of_samples(empty, EMPTY_SAMPLES, self)
+        warn_of_samples(empty, EMPTY_SAMPLES)
         labels: IntArray = table.wrap(self._named(self._labels(codes, self.label_weights_)))
         return labels
 

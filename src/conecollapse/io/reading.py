@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def read_table(
             raise InvalidInputError(f"text_column={text_column!r} is for files; count the words of texts in memory first.")
         return _table(_convert(source, header, names, layer), "the data", "the data", "", features_in, image_shape, layer=layer)
     path = Path(fspath(source))
-    if path.is_dir() or text_column is not None:
+    if isdir(path) or text_column is not None:
         return _of_texts_or_folder(path, text_column, features_in, {"header": header, "names": names, "layer": layer})
     check_file(path)
     try:
@@ -124,7 +125,7 @@ def _of_texts_or_folder(path: Path, text_column: str | None, features_in: str, o
         files = files_of(path)
         if is_10x(files):
             return _table(read_mtx(files[0]), files[0].name, str(path), digest(files), features_in, None)
-        found, where, sha256 = read_folder(path), path.name, digest(files)
+        found, where, sha256 = read_folder(path), str(path), digest(files)
     counts, words = counted(found, where)
     why = f"each of the {len(found.texts)} texts is a sample"
     return TableFile(counts, found.names, words, str(path), sha256, "columns", why, text_column=text_column, texts=tuple(found.texts))
