@@ -7,8 +7,8 @@ Lines are drawn evenly over all lines of AREAS that can be changed, then one cha
 the start, and everything is taken from it: the working tree is never touched, and may be edited meanwhile. Each process runs the tests in
 a copy of that copy, the quick ones first. Kernels are compiled anew only where a change can reach them.
 
-A first run without any change records, with coverage.py, which tests execute which lines. A change is then tried with the tests that
-execute it. Lines of kernels, which coverage.py does not see, and lines that run at import are tried with all tests of their file (TESTS).
+A first run without any change records, with pytest-cov, which tests execute which lines. A change is then tried with the tests that
+execute it. Lines of kernels, which it does not see, and lines that run at import are tried with all tests of their file (TESTS).
 
 Some changes mean the same in correct code, or only word a message, and are never made:
 
@@ -92,7 +92,7 @@ TESTS = {
 LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]  # slow; the first runs where TESTS names it
 SECONDS, TIMES = 90, 4  # a mutant's tests may take this long, and this many times what they take without it
 STILL = 300  # seconds without a test that ends, compilation included: the code is in a loop
-NO_TESTS = 5  # pytest's exit code where nothing was selected
+NOT_FOUND, NO_TESTS = 4, 5  # pytest's exit codes where a test is not there, and where nothing was selected
 MEMORY = 16 * 2**30  # bytes of address space: a mutant that asks for more fails instead of filling the machine
 
 COMPARISONS = {
@@ -369,9 +369,9 @@ class Copy:
         With ``record``, a file there says afterwards which test executed which lines.
         """
         left_out = " and ".join(f"not {name}" for name in LEFT_OUT if not any(name in test for test in tests))
-        traced = ["coverage", "run", "--rcfile", str(record.with_suffix(".ini")), "--data-file", str(record), "-m"] if record else []
-        options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-k", left_out, "-m", tier, *([] if record else ["-x"])]
-        command = [sys.executable, "-m", *traced, "pytest", *options, *tests]
+        traced = [f"--cov={PACKAGE}", "--cov-context=test", "--cov-report="] if record else ["-p", "no:cov", "-x"]
+        options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-k", left_out, "-m", tier, *traced]
+        command = [sys.executable, "-m", "pytest", *options, *tests]
         environment = {k: v for k, v in os.environ.items() if k not in ("CONECOLLAPSE_DATA", "NUMBA_CACHE_DIR")}
         environment |= {
             "PYTHONPATH": str(self.tree / "src"),
@@ -379,6 +379,7 @@ class Copy:
             "CONECOLLAPSE_HYPOTHESIS_PROFILE": "mutants",
             "OPENBLAS_NUM_THREADS": "1",
             "TMPDIR": str(self.tree),
+            "COVERAGE_FILE": str(record),
         }
         with tempfile.TemporaryFile(dir=self.tree) as log:
             process = subprocess.Popen(
@@ -398,6 +399,8 @@ class Copy:
             log.seek(0)
             output = log.read().decode(errors="replace")
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        if process.returncode == NOT_FOUND:
+            raise SystemExit(f"mutants: pytest could not be called: {output.strip()[-500:]}")
         code = 0 if process.returncode == NO_TESTS else process.returncode
         return code, failed.group(1) if failed else output.strip()[-200:]
 
@@ -449,35 +452,36 @@ class Coverage:
     def record(self, copy: Copy, tests: list[str], jobs: int) -> None:
         """Run each file of tests without a mutant, which also compiles the kernels. They must pass."""
 
-        def recorded(test: str) -> tuple[str, float, Path]:
-            data = self.folder / f"{tests.index(test)}.coverage"
-            data.with_suffix(".ini").write_text(f"[run]\ndynamic_context = test_function\nsource = {copy.tree / PACKAGE}\n")
+        def recorded(test: str) -> Path:
+            data = self.folder / re.sub(r"\W", "-", test)
+            seconds = data.with_suffix(".seconds")
+            if seconds.is_file():  # by an earlier run of the same version
+                return data
             begin = time.monotonic()
             code, failed = copy.run([test], "slow or not slow", 3600, data)
             if code != 0:  # tests that measure memory see that of the recording
                 code, failed = copy.run([test], "slow or not slow", 3600)
             if code != 0:
                 raise SystemExit(f"mutants: {test} fails without any mutant: {failed}")
-            return test, time.monotonic() - begin, data
+            seconds.write_text(str(time.monotonic() - begin))
+            return data
 
         with ThreadPoolExecutor(jobs) as pool:
-            for test, seconds, data in pool.map(recorded, tests):
-                self.took[test] = seconds
-                if data.is_file() and test.startswith("tests/"):
-                    self.add(test.split("::")[0], data)
+            for test, data in zip(tests, pool.map(recorded, tests), strict=True):
+                self.took[test] = float(data.with_suffix(".seconds").read_text())
+                if data.is_file():
+                    self.add(data)
 
-    def add(self, test_file: str, record: Path) -> None:
-        """Contexts are named module.function."""
+    def add(self, record: Path) -> None:
+        """Contexts are tests, as pytest-cov names them: ``tests/test_a.py::test_b[1]|run``."""
         from coverage import CoverageData  # not among the oldest dependencies, with which this module is imported by a test
 
         data = CoverageData(str(record))
         data.read()
         for path in data.measured_files():
-            lines = self.tests_of[Path(path).relative_to(self.tree / PACKAGE).as_posix()]
+            lines = self.tests_of[path.split(f"/{PACKAGE}/")[-1]]
             for line, contexts in data.contexts_by_lineno(path).items():
-                lines[line] |= {
-                    f"{test_file}::{context.split('.')[-1]}" for context in contexts if context.startswith(f"{Path(test_file).stem}.")
-                }
+                lines[line] |= {re.split(r"[\[|]", context)[0] for context in contexts if context.startswith("tests/")}
 
     def tests(self, m: Mutant) -> list[str]:
         """The doctests of the file and the tests that execute the statement, in the order of TESTS; where none does, all of TESTS."""
@@ -515,6 +519,7 @@ def main() -> int:
     parser.add_argument("--area", choices=AREAS, action="append", help="draw from these only")
     parser.add_argument("--only", metavar="FILE[:LINE[#K]]", help="every mutant of a file, of a line, or the one that was printed so")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--records", type=Path, metavar="FOLDER", help="keep there which tests execute which lines, for another run")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args()
 
@@ -531,7 +536,7 @@ def main() -> int:
             for m in chosen:
                 print(f"{m.place}  {m.diff(sources[m.file])}")
             return 0
-        coverage = Coverage(pristine, Path(folder))
+        coverage = Coverage(pristine, options.records or Path(folder))
         coverage.record(Copy(pristine, pristine), sorted({test for m in chosen for test in checks_of(pristine, m.file)}), options.jobs)
         print(f"mutants: the tests take {sum(coverage.took.values()):.0f} s without a mutant", flush=True)
         copies: queue.Queue[Copy] = queue.Queue()
