@@ -325,6 +325,7 @@ def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
     S = (1 + rng.random((6, 50))[np.arange(300) % 6] + spread * rng.random((300, 50))).astype(np.float32)
     monkeypatch.setattr(brute, "LEAST_WORK", 0)
     monkeypatch.setattr(brute, "STRIPE", 64)
+    monkeypatch.setattr(brute, "COMPARED", 70)
     index, distance = nearest(S, S, 5, "euclidean", exclude_self=True)
     wanted, _ = NearestNeighbors(n_neighbors=5, algorithm="brute").fit(S.astype(np.float64)).kneighbors()
     np.testing.assert_allclose(distance, wanted, rtol=1e-5, atol=1e-5)

@@ -19,6 +19,7 @@ LEAST_WORK = 1e11  # multiplications from which it pays
 MOST_SAMPLES = 10_000  # whose products, in float32, take 400 MB
 SPARE = 11  # candidates beyond the k nearest
 STRIPE = 1024  # samples whose products are formed at once
+COMPARED = 256  # samples whose distances are looked at together
 PART = 2**22  # entries of differences that are formed at once
 MARGIN = 8.0  # times the usual rounding of a product
 
@@ -37,8 +38,8 @@ def neighbours(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray, BoolArr
     rounding = MARGIN * np.sqrt(m) * float(np.finfo(np.float32).eps) * (squares + squares.max())
     index, distance, unsure = np.empty((n, k), np.int64), np.empty((n, k)), np.empty(n, bool)
     step = max(1, PART // ((k + SPARE) * m))
-    for a in range(0, n, STRIPE):
-        rows = np.arange(a, min(a + STRIPE, n))
+    for a in range(0, n, COMPARED):
+        rows = np.arange(a, min(a + COMPARED, n))
         near = squares[rows, None] + squares - 2.0 * products[rows]
         near[np.arange(len(rows)), rows] = np.inf
         order = np.argpartition(near, k + SPARE, axis=1)[:, : k + SPARE + 1]

@@ -8,9 +8,11 @@ from pathlib import Path
 from conecollapse._errors import InvalidInputError
 from conecollapse._files import sha256_of
 from conecollapse.io.market import FEATURE_FILES, SAMPLE_FILES
+from conecollapse.io.opening import suffix
 from conecollapse.io.texts import text_files
 
 MATRIX = "matrix.mtx"
+TABLES = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".parquet", ".h5ad")  # a folder that holds one is no folder of texts
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -21,6 +23,11 @@ def files_of(folder: Path) -> list[Path]:
         if not texts:
             raise InvalidInputError(
                 f"{str(folder)!r} is a folder without matrix.mtx or matrix.mtx.gz (10x Genomics) and without .txt files; name a file."
+            )
+        table = next((file for file in sorted(folder.iterdir()) if suffix(file) in TABLES), None)
+        if table is not None:
+            raise InvalidInputError(
+                f"{str(folder)!r} is a folder with a table in it ({table.name}); name that file, or move the .txt files."
             )
         return texts
     beside = [_found(folder, names) for names in (FEATURE_FILES, SAMPLE_FILES)]
