@@ -83,6 +83,9 @@ def round_cone(n: int, width: float = 0.3) -> np.ndarray:
     return 1 / 3 + width * (np.outer(np.cos(t), first) + np.outer(np.sin(t), second))
 
 
+ASKEW = np.array([[1.0, 0.2, 0.1], [0.0, 1.5, 0.3], [0.4, 0.1, 3.0]])  # takes a circle to another slice
+
+
 def cyclic(n: int, dim: int) -> np.ndarray:
     """Points on the moment curve: all are rays, and nearly colinear."""
     return np.linspace(0.1, 1.0, n)[:, None] ** np.arange(dim)
@@ -151,6 +154,7 @@ TABLES: dict[str, Callable[[], object]] = {
     "SETS": lambda: sets_of(3000, 12),
     "BLOCKS": block_diagonal,
     "CIRCLE-20000": lambda: round_cone(20000),
+    "CIRCLE-ASKEW": lambda: round_cone(20000) @ ASKEW,
     "SPHERE-10000xR4": lambda: sphere(10000, 4),
     "CYCLIC-2000xR4": lambda: cyclic(2000, 4),
     "CYCLIC-500xR6": lambda: cyclic(500, 6),

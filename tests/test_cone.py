@@ -414,3 +414,13 @@ def test_the_bound_on_products_of_rounded_points_holds_where_every_rounding_errs
     largest, error = largest_products(np.array([[z], [z]], np.float32), np.array([z, z]))
     assert (largest >= z * z).all()
     assert (largest - 2 * error <= z * z).all()
+
+
+def test_points_of_a_fine_circle_on_any_slice_are_settled_by_their_neighbours():
+    """Near the tolerance points are deleted one after the other; the rest generates all, and each ray is proven."""
+    t = 2 * np.pi * np.arange(600) / 600
+    P = np.column_stack([2 + np.cos(t), 2 + np.sin(t), np.ones(600)]) @ np.array([[1, 0.2, 0.1], [0, 1.5, 0.3], [0.4, 0.1, 3]])
+    cone = Cone.from_points(P, tol=2e-5)
+    verdict = cone.verify(P)
+    assert 100 < cone.n_rays < 600
+    assert verdict.largest_residual <= 2e-5

@@ -10,13 +10,14 @@ ever deleted, a witness found early still holds at the end.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import combination_rows, dense_rows, row_norms
+from conecollapse._linalg import as_dense, combination_rows, dense_rows, row_norms
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
@@ -120,8 +121,8 @@ def settle(
     if effort == "quick":
         out.open = doubtful
         return out
-    left = _prove_strong(U, sums, tol, doubtful, out)
-    near = NearPoints.of(U, len(left))
+    near = NearPoints.of(U, len(doubtful))
+    left = _prove_strong(U, sums, tol, doubtful, out, near)
     leaning: dict[int, set[int]] = defaultdict(set)  # the points whose combinations use a point, or once did
     for done, i in enumerate(left, start=1):
         _delete_or_keep(U, sums, tol, int(i), out, leaning, near)
@@ -152,11 +153,23 @@ def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> di
     return _hold(U, tol * BELOW_TOL, sure, found)
 
 
-def _prove_strong(U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled) -> IntArray:
-    """Doubtful points that lie more than tol from the cone of *all* other points are rays whatever happens; the rest is returned."""
+def _prove_strong(U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled, near: NearPoints | None) -> IntArray:
+    """Doubtful points that lie more than tol from the cone of *all* other points are rays whatever happens; the rest is returned.
+
+    Where there are ``near`` points, these are asked first.
+    """
+    if near is not None:
+        doubtful = _confirmed(U, sums, tol, doubtful, out, lambda some: near.residuals(as_dense(U), some))
+    return _confirmed(U, sums, tol, doubtful, out, lambda some: project(U, dense_rows(U, some), exclude=some).residual)
+
+
+def _confirmed(
+    U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled, residuals: Callable[[IntArray], FloatArray]
+) -> IntArray:
+    """Confirm what the ``residuals`` of doubtful points prove; the points that they do not prove."""
     left = [doubtful[:0]]
     for some in _blocks(doubtful, U.shape[1]):
-        G, proven = confirm(project(U, dense_rows(U, some), exclude=some).residual, some, U, sums, tol)
+        G, proven = confirm(residuals(some), some, U, sums, tol)
         out.witness.update(zip(some[proven].tolist(), G[proven], strict=True))
         left.append(some[~proven])
     return np.concatenate(left)
