@@ -79,16 +79,16 @@ def large() -> sp.csr_array:
     return planted(5000, 2000, 10, 0.3, 0.2, 500, [0])[0]
 
 
-def speed() -> None:
+def speed(runs: int) -> None:
     print(machine())
     X = large()
     print(f"5000 x 2000 counts, {X.nnz / np.prod(X.shape):.0%} stored, 10 programs")
     ConsensusNMF(2, n_runs=2).fit(X[:100, np.flatnonzero(X[:100].sum(axis=0))])  # compiles
     for loss in ("frobenius", "kullback-leibler"):
         wall, cpu = time.perf_counter(), time.process_time()
-        model = ConsensusNMF(10, n_runs=RUNS, loss=loss).fit(X)
+        model = ConsensusNMF(10, n_runs=runs, loss=loss).fit(X)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        print(f"{loss}: {RUNS} runs in {wall:.0f} s, {cpu:.0f} s of processors; stability {model.stability_.round(3).tolist()}", flush=True)
+        print(f"{loss}: {runs} runs in {wall:.0f} s, {cpu:.0f} s of processors; stability {model.stability_.round(3).tolist()}", flush=True)
 
 
 def threads() -> None:
@@ -108,9 +108,10 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--threads", action="store_true")
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=RUNS)  # of --speed
     options = parser.parse_args()
     if options.speed:
-        speed()
+        speed(options.runs)
     elif options.threads:
         threads()
     else:
