@@ -59,7 +59,7 @@ class InMemoryTable(Table):
         """Refused where the type of X cannot hold it: nothing that the methods compute is larger, so all their numbers are finite."""
         flat = self.entries
         with np.errstate(over="ignore", under="ignore"):
-            norm2 = float(sum(np.sum(np.square(flat[a : a + BLOCK], dtype=np.float64)) for a in range(0, flat.size, BLOCK)))
+            norm2 = float(sum(_squares(flat[a : a + BLOCK]) for a in range(0, flat.size, BLOCK)))
         limits = np.finfo(self.dtype)
         if not float(limits.tiny) <= norm2 <= float(limits.max) and flat.any():
             raise InvalidInputError(
@@ -84,6 +84,11 @@ class InMemoryTable(Table):
         """Entries of float32 that are not all whole numbers."""
         data = self.entries
         return bool(self.dtype == np.float32) and not (self.peak <= WHOLE and bool((np.rint(data) == data).all()))
+
+
+def _squares(part: AnyArray) -> float:
+    """The sum of the squares, in float64."""
+    return float(part @ part if part.dtype == np.float64 else np.sum(np.square(part, dtype=np.float64)))
 
 
 def hashed(row: bytes) -> bytes:

@@ -5,8 +5,8 @@ With :math:`Z = U \Sigma` the samples in the r leading left singular vectors, :m
 one product for all of them.
 
 Two kinds of clusters are tried, because neither is best everywhere: those of k-means on the rows of Z at unit length, in which every
-sample counts the same, and those that EM-ONMF on Z makes of them, in which samples count by the squares of their lengths. The best of the
-former and the two best of the latter go on to X itself, where the objective decides.
+sample counts the same, and those that EM-ONMF on Z makes of them, in which samples count by the squares of their lengths. The best of each
+go on to X itself, where the objective decides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conecollapse.tables import Table
 KMEANS_STEPS = 10  # of k-means; starts need not settle
 EM_STEPS = 20
 SETTLED = 1e-5  # relative change of the objective that ends a trial
-BY_KMEANS, BY_EM = 1, 2  # how many go on
+BY_KMEANS, BY_EM = 1, 1  # how many go on
 ALIKE = 1e-6  # trials whose objectives differ by less than this share of the squared norm count as one
 
 
