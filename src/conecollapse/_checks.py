@@ -94,6 +94,15 @@ def check_finite(array: Points, name: str) -> None:
         )
 
 
+def first_nan(array: Points) -> tuple[int, int] | None:
+    """Row and column of the first NaN; None if there is none."""
+    data = array.data if sp.issparse(array) else array
+    if not data.size or not np.isnan(data.min()):  # NaN spreads through the minimum
+        return None
+    row, column, _ = _first(array, np.isnan(data))
+    return row, column
+
+
 def check_size(array: Points, name: str) -> None:
     """Refuse entries so large that the length of a point would overflow."""
     data = array.data if sp.issparse(array) else array

@@ -8,11 +8,10 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from conecollapse._checks import as_points
+from conecollapse._checks import as_points, first_nan
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 from conecollapse.blocks import open_table
@@ -74,7 +73,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
     found = check_input(estimator, X, reset=reset)
     if isinstance(found, Table):
         return found
-    missing = first_missing(found)
+    missing = first_nan(found)
     if missing is not None:
         row, column = missing
         raise InvalidInputError(
@@ -110,17 +109,6 @@ def non_negative(estimator: Any, X: Points) -> Points:
         if "negative" not in str(error):
             raise
         raise InvalidInputError(f"Negative values in data: {error}") from None
-
-
-def first_missing(X: Points) -> tuple[int, int] | None:
-    """Row and column of the first NaN; None if there is none."""
-    data = X.data if sp.issparse(X) else X
-    if not data.size or not np.isnan(data.min()):  # NaN spreads through the minimum
-        return None
-    at = int(np.argmax(np.isnan(data)))
-    if sp.issparse(X):
-        return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-    return at // X.shape[1], at % X.shape[1]
 
 
 def refuse_weights(estimator: Any, given: dict[str, Any]) -> None:

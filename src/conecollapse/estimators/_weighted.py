@@ -14,8 +14,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators._incomplete import check_sample_weight, filled_in, incomplete_table
-from conecollapse.estimators._input import in_dtype, taken
+from conecollapse.estimators._input import check_input, in_dtype, non_negative, taken
 from conecollapse.estimators._running import running
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.held import Held
@@ -24,6 +23,7 @@ from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.factorization.robust import robust, robust_codes
 from conecollapse.factorization.rows import solve
 from conecollapse.tables import Table
+from conecollapse.tables.incomplete import check_sample_weight, filled_in, incomplete_table
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -136,7 +136,12 @@ class WeightedNMF(BaseNMF):
     def _table(self, X: Any, weights: Any, *, reset: bool) -> Table:
         if self.missing not in ("nan", "unstored"):
             raise InvalidInputError(f'missing must be "nan" or "unstored"; got {self.missing!r}.')
-        return incomplete_table(self, X, weights, unstored=self.missing == "unstored", reset=reset)
+        found = check_input(self, X, reset=reset)
+        if not isinstance(found, Table):
+            return incomplete_table(found, weights, unstored=self.missing == "unstored", checked=partial(non_negative, self))
+        if weights is not None or self.missing == "unstored":
+            raise InvalidInputError(f"weights and missing entries need the whole table in memory, and X is {found.kind}.")
+        return found
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
         scaled = table if self._row_scale is None else table.row_scaled(self._row_scale)

@@ -200,7 +200,7 @@ def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
         labels = np.zeros(0, object)
     if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= r:
         raise InvalidInputError(
-            f"init must be one of {', '.join(INITS)}, matrices (W, H), H alone, or {X.shape[0]} integer labels from 0 to {r - 1}; "
+            f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone, or {X.shape[0]} integer labels from 0 to {r - 1}; "
             f"got a {type(init).__name__}."
         )
     return from_labels(X.completed(), labels.astype(np.int64), r)

@@ -1,4 +1,4 @@
-"""Tables with missing entries and weights at the public door: what is wrong with them, and how they become a `MaskedTable`."""
+"""Missing entries and weights at the public door: what is wrong with them, and how they become a `MaskedTable`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_array, as_matrix
+from conecollapse._checks import as_array, as_matrix, first_nan
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, FloatArray, Points
-from conecollapse.estimators._input import check_input, first_missing, non_negative
-from conecollapse.tables import MaskedTable, Table, as_table
+from conecollapse.tables.csr import CsrTable
+from conecollapse.tables.dense import DenseTable
+from conecollapse.tables.masked import MaskedTable
+from conecollapse.tables.protocol import Table
 
 WEIGHTS = (1e-100, 1e100)  # of the largest weight: products with squares of entries stay in range
 
 
-def incomplete_table(estimator: Any, X: Any, weights: Any, *, unstored: bool, reset: bool) -> Table:
-    """``X`` as a table, with weights where entries are missing or have some; an ordinary table where all count the same."""
-    array = check_input(estimator, X, reset=reset)
-    if isinstance(array, Table):
-        if weights is not None or unstored:
-            raise InvalidInputError(f"weights and missing entries need the whole table in memory, and X is {array.kind}.")
-        return array
-    at = first_missing(array)
+def incomplete_table(array: Points, weights: Any, *, unstored: bool, checked: Callable[[Points], Points]) -> Table:
+    """``array`` as a table, with weights where entries are missing or have some; an ordinary table where all count the same.
+
+    ``checked`` refuses negative and infinite entries of an array, and returns it.
+    """
+    at = first_nan(array)
     if sp.issparse(array):
         if at is not None:
             raise InvalidInputError(
@@ -35,9 +35,10 @@ def incomplete_table(estimator: Any, X: Any, weights: Any, *, unstored: bool, re
     elif unstored:
         raise InvalidInputError('missing="unstored" is for sparse X; mark missing entries of a dense one with NaN.')
     if at is None and weights is None and not unstored:
-        return as_table(non_negative(estimator, array))
+        array = checked(array)
+        return CsrTable(array) if sp.issparse(array) else DenseTable(array)
     values = _sorted(array) if sp.issparse(array) else np.where(np.isnan(array), 0, array)
-    non_negative(estimator, values)
+    checked(values)
     known = _known(array if not sp.issparse(array) else values, unstored)
     Q = known if weights is None else check_weights(weights, array.shape)
     table = _weighted(values, known, Q, weights is not None)
