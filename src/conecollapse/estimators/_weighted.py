@@ -25,6 +25,8 @@ from conecollapse.factorization.rows import solve
 from conecollapse.tables import Table
 from conecollapse.tables.incomplete import check_sample_weight, filled_in, incomplete_table
 
+TRIALS = 4  # random draws for each start of a table with weights, whose optima differ more (chosen on two tables of air samples)
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WeightedNMF(BaseNMF):
@@ -153,7 +155,9 @@ class WeightedNMF(BaseNMF):
             run = partial(robust, run, limit=self._limit(scaled), **self._stopping())
         if held is None or not isinstance(self.init, str):
             method = run if held is None else lambda X, W, H: run(X, W, held.put(H))
-            return best_of_starts(method, scaled, self.n_components, self._start(scaled), self.n_init, rng)
+            start = self._start(scaled)
+            n_trials = TRIALS if not scaled.is_complete and held is None and isinstance(start, str) and start == "random" else 1
+            return best_of_starts(method, scaled, self.n_components, start, self.n_init, rng, n_trials=n_trials)
         return self._around_known(run, scaled, held, rng)
 
     def _around_known(self, run: Any, table: Table, held: Held, rng: np.random.Generator) -> Factorization:

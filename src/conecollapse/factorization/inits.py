@@ -56,7 +56,7 @@ def initialize(X: Table, n_components: int, init: Any, rng: np.random.Generator)
 def _random(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
     """Half-normal entries whose product has the mean of X."""
     scale = np.sqrt(X.mean_entry / r)
-    return scale * np.abs(rng.standard_normal((X.shape[0], r))), scale * np.abs(rng.standard_normal((r, X.shape[1])))
+    return X.scaled_start(scale * np.abs(rng.standard_normal((X.shape[0], r))), scale * np.abs(rng.standard_normal((r, X.shape[1]))))
 
 
 def _nndsvd(X: Table, r: int, variant: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:

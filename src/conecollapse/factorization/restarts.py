@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -14,6 +15,7 @@ from conecollapse.tables import Table, as_table
 
 SAME_OBJECTIVE = 64.0  # roundoffs of the squared norm within which two objectives count as one
 SETTLED = 1e-5  # and so do objectives that differ by this share: a run stops where one more step would change no more
+TRIAL = 15  # iterations after which starts are compared
 REPEATABLE = ("nndsvd", "nndsvda")  # no randomness: a second start would be the first again
 
 
@@ -36,6 +38,7 @@ def best_of_starts(
     *,
     embedding: AnyArray | None = None,
     weights: AnyArray | None = None,
+    n_trials: int = 1,
 ) -> Factorization:
     """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the smallest objective.
 
@@ -44,17 +47,30 @@ def best_of_starts(
     Starts that end in the same place differ by rounding and by where they stopped. The first of them is taken, so that neither the
     order in which products were summed nor the kind of storage decides.
 
+    With ``n_trials`` each start is the best of so many, after `TRIAL` iterations of each.
+
     ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are those of the samples in its k-means.
     """
     X = as_table(X)
-    spread = starts(X, n_components, init, n_init, rng, embedding, weights)
+    spread = starts(X, n_components, init, n_init * n_trials, rng, embedding, weights)
     if isinstance(run, FromLabels):
         if embedding is None and isinstance(init, str) and init == "spectral":
             return run.best_of(run.promising(n_components, n_init, rng), n_components)
         return run.best_of((start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread), n_components)
     pairs = (start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components) for start in spread)
+    if n_trials > 1:
+        pairs = _tried(run, X, pairs, n_trials)
     rounding = SAME_OBJECTIVE * float(np.finfo(X.dtype).eps)
     return first_of_best((run(X, W, H) for W, H in pairs), lambda result: (result.objective, rounding * result.scale))
+
+
+def _tried(
+    run: Callable[..., Factorization], X: Table, pairs: Iterator[tuple[AnyArray, AnyArray]], n_trials: int
+) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """Of each ``n_trials`` starts the one that is best after a few iterations."""
+    while batch := list(itertools.islice(pairs, n_trials)):
+        best = min((run(X, W, H, tol=0.0, max_iter=TRIAL) for W, H in batch), key=lambda result: result.objective)
+        yield best.W, best.H
 
 
 R = TypeVar("R")

@@ -173,6 +173,16 @@ class MaskedTable(Table):
             return GuessedTable(self.values, known, *guess)
         return DenseTable(np.where(known.array > 0, self.values.array, np.outer(*guess).astype(self.dtype, copy=False)))
 
+    def scaled_start(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Each feature at the mean of its known entries, and the product at the size that fits best: features may differ in unit."""
+        known = self._like((self.weights.entries > 0).astype(self.dtype))
+        ones = np.ones((self.shape[0], 1), self.dtype)
+        means = self.values.transposed_times(ones) / np.maximum(known.transposed_times(ones), 1)
+        H = H * means.T
+        equations = self.row_equations(H)
+        model = float(np.vdot(equations.applied(W), W))
+        return W, H * (float(np.vdot(equations.C, W)) / model if model > 0 else 1.0)
+
     def group_means(self, members: AnyArray) -> AnyArray:
         sums, counts = self.transposed_times(members).T, self.weights.transposed_times(members).T
         return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)

@@ -158,6 +158,10 @@ class Table(ABC):
         """The table with guesses in place of missing entries, and without weights: what starts are made of."""
         return self
 
+    def scaled_start(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """A random start (W, H) in the scale of the table, where its mean entry is not enough for that."""
+        return W, H
+
     def group_means(self, members: AnyArray) -> AnyArray:
         """Mean sample of each group, where ``members`` (n_samples, groups) says who belongs to it; zero for groups of no one."""
         means = self.transposed_times(members).T / np.maximum(members.sum(axis=0), 1)[:, None]
