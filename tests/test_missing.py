@@ -22,6 +22,7 @@ from conecollapse import (
     MultiplicativeNMF,
     OrthogonalNMF,
     SparseNMF,
+    select_rank,
 )
 from conecollapse.factorization import anls, hals, mu
 from conecollapse.factorization.held import Held
@@ -366,3 +367,29 @@ def test_what_else_is_refused():
         model.impute(sp.csr_array(X))
     with pytest.raises(InvalidInputError, match="use the Frobenius loss"):
         MultiplicativeNMF(2, loss="kullback-leibler", robust=4.0).fit(X, weights=X)
+
+
+def test_held_out_entries_find_planted_ranks_and_name_ties():
+    rng = np.random.default_rng(0)
+    W, H = rng.gamma(0.5, 1.0, (60, 4)), rng.gamma(0.5, 1.0, (4, 40))
+    found = select_rank(np.maximum(W @ H + 0.02 * rng.standard_normal((60, 40)), 0), range(2, 7), "heldout", n_runs=4, random_state=0)
+    assert found.rank == 4
+    assert found.scores.argmin() == 2
+    assert 4 in found.ties
+    assert found.reason.startswith("the smallest rank whose squared error on held-out entries")
+    counts = select_rank(sp.csr_array(rng.poisson(8 * W @ H)), [2, 3, 4, 5], "heldout", n_runs=4, random_state=0)
+    assert counts.rank == 4
+    assert "divergence" in counts.reason
+
+
+def test_equal_stabilities_are_ties():
+    X = np.kron(np.eye(4), np.ones((6, 3)))
+    found = select_rank(X, [2, 4], "stability", estimator=OrthogonalNMF(n_init=3), n_runs=3, random_state=0)
+    assert found.ties == tuple(found.candidates[found.scores == found.scores.max()])
+
+
+def test_held_out_entries_need_folds_and_no_estimator():
+    with pytest.raises(InvalidInputError, match="n_runs must be at least 2"):
+        select_rank(TABLE, [2, 3], "heldout", n_runs=1)
+    with pytest.raises(InvalidInputError, match="takes no estimator"):
+        select_rank(TABLE, [2, 3], "heldout", estimator=OrthogonalNMF())

@@ -1,4 +1,4 @@
-"""How many components? Three answers that users of NMF know, and one for mixtures, from fits at each candidate rank."""
+"""How many components? Four answers that users of NMF know, and one for mixtures, from fits at each candidate rank."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from sklearn.utils import get_tags
 
 from conecollapse._checks import as_points, check_callable, check_count
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
+from conecollapse._linalg import as_dense
 from conecollapse._progress import showing, teller
 from conecollapse._threads import limit_threads
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.estimators._input import generator, named, warn_of_empty
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
 from conecollapse.factorization.counting import CLEAR, count_components
+from conecollapse.factorization.heldout import hold_out
 from conecollapse.tables import Table, as_table, recognised
 
-METHODS = ("stability", "consensus", "residual", "mixture")
+METHODS = ("stability", "heldout", "consensus", "residual", "mixture")
 SHARE = 0.8  # of the samples in each subsample of "stability"
 PLATEAU = 0.001  # cophenetic correlations closer than this are the same
 MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
+ENOUGH_FEATURES = 2000  # for "heldout"
 ENOUGH_SAMPLES = 2000  # larger tables are represented by this many random samples
 
 
@@ -39,10 +42,11 @@ class RankSelection:
     rank: int
     method: str
     candidates: IntArray
-    scores: FloatArray  # one for each candidate; larger is better, except that "residual" lists relative errors
-    spread: FloatArray  # standard error of each score
+    scores: FloatArray  # one for each candidate; larger is better, except that "residual" and "heldout" list errors
+    spread: FloatArray  # standard error of each score; for "heldout" of its difference from the best
     reference: FloatArray | None  # "residual": the relative errors for shuffled data
     reason: str
+    ties: tuple[int, ...] = ()  # "stability" and "heldout": the candidates that cannot be told from the best, the rank chosen among them
 
 
 def select_rank(
@@ -66,9 +70,12 @@ def select_rank(
     X : (n_samples, n_features) array, or anything that the estimators take
     candidates : iterable of int
         Ranks to try.
-    method : {"stability", "consensus", "residual", "mixture"}
+    method : {"stability", "heldout", "consensus", "residual", "mixture"}
         - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index of the two clusterings on the samples
-          they share is averaged. Chosen: the rank with the largest average.
+          they share is averaged. Chosen: the rank with the largest average; ``ties`` are those within a standard error of it.
+        - *heldout*: the error on entries that were held out, dealt at random into ``n_runs`` folds; for whole numbers the Kullback-Leibler
+          divergence, as for counts. Chosen: the smallest rank within one standard error of the best, compared fold by fold; these are the
+          ``ties``. It takes no estimator. Of more than 2000 features the 2000 with the largest variance are used.
         - *consensus* (Brunet et al. 2004): how often two samples share a cluster over restarts; the score is the cophenetic correlation
           of that matrix, 1 when all runs agree. Chosen: the largest rank before it falls most.
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
@@ -81,7 +88,7 @@ def select_rank(
         "residual" it needs ``reconstruction_err_``, too. By default `OrthogonalNMF` from random starts, and `HierarchicalNMF` for
         "residual".
     n_runs : int
-        Pairs of subsamples, restarts, or shuffles.
+        Pairs of subsamples, folds, restarts, or shuffles.
     random_state : int, Generator, RandomState or None
     verbose : bool, optional
         By default progress is shown after two seconds, on a terminal and in a notebook; True prints a line for each fit, False nothing.
@@ -111,7 +118,10 @@ def select_rank(
         raise InvalidInputError("candidates is empty; name at least one rank.")
     if ranks[0] == 1 and method in ("stability", "consensus"):
         raise InvalidInputError(f"rank 1 puts all samples together, so {method} says nothing of it; start at 2.")
-    check_count(n_runs, "n_runs")
+    if check_count(n_runs, "n_runs") == 1 and method == "heldout":
+        raise InvalidInputError("heldout compares folds; n_runs must be at least 2.")
+    if method == "heldout" and estimator is not None:
+        raise InvalidInputError("heldout factorizes by itself and takes no estimator; leave it out, or use stability.")
     check_callable(callback, "callback")
     rng = generator(random_state)
     base = estimator if estimator is not None else _default(method)
@@ -127,6 +137,8 @@ def select_rank(
         warnings.simplefilter("ignore", EmptyDataWarning)  # said above, and subsamples have more of them
         if method == "mixture":
             return _mixture(table, ranks)
+        if method == "heldout":
+            return _heldout(table, ranks, n_runs, rng, _Fits(base, method, len(ranks) * n_runs, callback))
         choose, fits = {"stability": (_stability, 2), "consensus": (_consensus, 1), "residual": (_residual, 1)}[method]
         total = len(ranks) * (fits * n_runs + (method == "residual"))
         return choose(table, ranks, _Fits(base, method, total, callback), n_runs, rng)
@@ -154,25 +166,25 @@ class _Fits:
         self.is_random = "random_state" in known
         self.is_pairwise = bool(get_tags(base).input_tags.pairwise)
         self.done, self.tell, self.method = 0, teller(), method
-        self._say()
+        self.say()
 
     def model(self, r: int, rng: np.random.Generator, X: Table) -> Any:
         """Fitted to ``X`` at rank ``r``."""
         model = self._of_rank(r, rng).fit(X.array)
-        self._say(done=1)
+        self.say(done=1)
         return model
 
     def labels(self, r: int, rng: np.random.Generator, X: Table) -> IntArray:
         """The clusters of ``X`` at rank ``r``."""
         labels = np.asarray(self._of_rank(r, rng).fit_predict(X.array))
-        self._say(done=1)
+        self.say(done=1)
         return labels
 
     def _of_rank(self, r: int, rng: np.random.Generator) -> Any:
         seed = int(rng.integers(2**31 - 1))
         return clone(self.base).set_params(**{self.rank: int(r)}, **({"random_state": seed} if self.is_random else {}))
 
-    def _say(self, done: int = 0) -> None:
+    def say(self, done: int = 0) -> None:
         self.done += done
         if self.tell is not None:
             self.tell(f"{self.method}, fits", self.done, self.total)
@@ -219,6 +231,24 @@ def _mixture(X: Table, ranks: IntArray) -> RankSelection:
     return RankSelection(counts.clearance, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason)
 
 
+def _heldout(X: Table, ranks: IntArray, n_folds: int, rng: np.random.Generator, fits: _Fits) -> RankSelection:
+    filled = X.rows(np.flatnonzero(X.filled))
+    array = as_dense(filled.columns(np.flatnonzero(filled.filled_columns)).array).astype(np.float64)
+    if array.shape[1] > ENOUGH_FEATURES:
+        array = array[:, np.sort(np.argsort(-array.var(axis=0), kind="stable")[:ENOUGH_FEATURES])]
+    counts = bool((array == np.rint(array)).all())
+    found = hold_out(array, ranks, n_folds, rng, divergence=counts, told=lambda: fits.say(done=1))
+    ties = tuple(int(r) for r in ranks[found.tied])
+    rank, what = int(ranks[found.chosen]), "divergence" if counts else "squared error"
+    reason = f"the smallest rank whose {what} on held-out entries is within one standard error of the best{_tied(rank, ties)}"
+    return RankSelection(rank, "heldout", ranks, found.errors.mean(axis=1), found.spread, None, reason, ties)
+
+
+def _tied(rank: int, ties: tuple[int, ...]) -> str:
+    others = [str(r) for r in ties if r != rank]
+    return f"; tied with {', '.join(others)}" if others else ""
+
+
 def _stability(X: Table, ranks: IntArray, fits: _Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
     n = X.shape[0]
     size = int(SHARE * n)
@@ -233,8 +263,9 @@ def _stability(X: Table, ranks: IntArray, fits: _Fits, n_runs: int, rng: np.rand
     scores = agreement.mean(axis=1)
     spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
     best = int(scores.argmax())
-    reason = f"the largest mean adjusted Rand index of two subsamples, {scores[best]:.3f}"
-    return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason)
+    ties = tuple(int(r) for r in ranks[scores[best] - scores <= spread[best]])
+    reason = f"the largest mean adjusted Rand index of two subsamples, {scores[best]:.3f}{_tied(int(ranks[best]), ties)}"
+    return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason, ties)
 
 
 def _consensus(X: Table, ranks: IntArray, fits: _Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:

@@ -57,9 +57,8 @@ def best_of_starts(
         if embedding is None and isinstance(init, str) and init == "spectral":
             return run.best_of(run.promising(n_components, n_init, rng), n_components)
         return run.best_of((start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread), n_components)
-    pairs = (start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components) for start in spread)
-    if n_trials > 1:
-        pairs = _tried(run, X, pairs, n_trials)
+    drawn = (start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components) for start in spread)
+    pairs = _tried(run, X, drawn, n_trials) if n_trials > 1 else drawn
     rounding = SAME_OBJECTIVE * float(np.finfo(X.dtype).eps)
     return first_of_best((run(X, W, H) for W, H in pairs), lambda result: (result.objective, rounding * result.scale))
 

@@ -1,0 +1,101 @@
+r"""How many components, by entries that were held out: the error on entries that a factorization has not seen.
+
+The entries are dealt at random into folds. For each fold the others are factorized with those of the fold missing
+(`conecollapse.tables.masked`), and the model is compared with them. With too few components the error is that of what is not explained;
+with too many it rises again, because noise is fitted. The error is the squared error, or for counts the divergence, which is minus the
+log-likelihood of Poisson counts up to a constant; there the model is mixed with a tenth of the model in which rows and columns are
+independent.
+
+*Nested starts.* Rank r + 1 begins from the components of rank r and one that fits best what they leave,
+:math:`\max(X - W H, 0)`, so that a path of ranks costs little more than its last.
+
+*One standard error.* Folds differ in difficulty, so ranks are compared fold by fold: chosen is the smallest rank whose mean difference from
+the best one is at most one standard error of these differences. The ranks for which this holds are tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from conecollapse._linalg import TINY
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse.factorization.hals import hals
+from conecollapse.factorization.inits import initialize
+from conecollapse.factorization.kl import kl
+from conecollapse.tables import MaskedTable
+from conecollapse.tables.guessed import rank_one_guess
+
+ROUNDS = 10  # of power iteration for the component that is added
+TOL, MOST = 1e-4, 200  # of each factorization
+SMOOTH = 0.1  # share of the independent model in that of counts, so that one count that was not expected costs no infinite amount
+
+
+class HeldOut(NamedTuple):
+    """The choice and the curve behind it."""
+
+    chosen: int  # index of the rank
+    tied: BoolArray
+    errors: FloatArray  # (ranks, folds), each over the number of entries
+    spread: FloatArray  # standard error of the difference from the best
+
+
+def hold_out(
+    X: FloatArray, ranks: IntArray, n_folds: int, rng: np.random.Generator, *, divergence: bool, told: Callable[[], None]
+) -> HeldOut:
+    """The errors on held-out entries of a dense array at increasing ``ranks``; ``told`` is called after each fit."""
+    fold = rng.permutation(X.size).reshape(X.shape) % n_folds
+    errors = np.array([_path(X, fold == f, ranks, rng, divergence, told) for f in range(n_folds)]).T
+    return HeldOut(*_smallest_near_best(errors), errors, _spread(errors))
+
+
+def _smallest_near_best(errors: FloatArray) -> tuple[int, BoolArray]:
+    tied = errors.mean(axis=1) - errors.mean(axis=1).min() <= _spread(errors)
+    return int(np.argmax(tied)), tied
+
+
+def _spread(errors: FloatArray) -> FloatArray:
+    best = int(errors.mean(axis=1).argmin())
+    differences = errors - errors[best]
+    return differences.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
+
+
+def _path(
+    X: FloatArray, held_out: BoolArray, ranks: IntArray, rng: np.random.Generator, divergence: bool, told: Callable[[], None]
+) -> list[float]:
+    """The error on the entries of one fold at each rank."""
+    table = MaskedTable.of(np.where(held_out, 0.0, X), (~held_out).astype(np.float64))
+    largest = table.values.array.max(axis=0)  # of a feature: where few entries are known, a model may go far beyond
+    independent = np.outer(*rank_one_guess(table.values, table.weights))
+    method, errors = (kl if divergence else hals), []
+    W, H = initialize(table, int(ranks[0]), "nndsvda" if ranks[0] <= min(X.shape) else "random", rng)
+    for r in ranks:
+        while len(H) < r:
+            W, H = _grown(X, held_out, W, H)
+        result = method(table, W, H, tol=TOL, max_iter=MOST)
+        W, H = result.W, result.H
+        model = np.minimum(W @ H, largest)
+        if divergence:
+            model = (1 - SMOOTH) * model + SMOOTH * independent
+        errors.append(_error(X[held_out], model[held_out], divergence))
+        told()
+    return errors
+
+
+def _grown(X: FloatArray, held_out: BoolArray, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """The factors with one more component, for the known entries that lie above the model."""
+    excess = np.where(held_out, 0.0, np.maximum(X - W @ H, 0.0))
+    h = excess[np.square(excess).sum(axis=1).argmax()]
+    for _ in range(ROUNDS):
+        w = excess @ h / max(float(h @ h), TINY * TINY)
+        h = excess.T @ w / max(float(w @ w), TINY * TINY)
+    return np.column_stack((W, w)), np.vstack((H, h))
+
+
+def _error(x: FloatArray, model: FloatArray, divergence: bool) -> float:
+    if not divergence:
+        return float(np.square(x - model).mean())
+    model = np.maximum(model, TINY * TINY)
+    return float((np.where(x > 0, x * np.log(np.where(x > 0, x, 1.0) / model), 0.0) - x + model).mean())
