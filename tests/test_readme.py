@@ -44,6 +44,7 @@ def test_readme(capsys):
         "catalogue",
         "how-sure",
         "epsilon-cone",
+        "few-labels",
         "novelty",
         "hulls",
         "datasets",
