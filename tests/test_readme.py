@@ -47,6 +47,7 @@ def test_readme(capsys):
         "few-labels",
         "novelty",
         "hulls",
+        "missing",
         "datasets",
         "factorizations",
         "what-reproduces",

@@ -52,6 +52,10 @@ class MultiplicativeNMF(CatalogueNMF):
     Parameters
     ----------
     loss : {"frobenius", "kullback-leibler"}
+    missing, robust, fixed_components, fixed_entries
+        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
+        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
+        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
     n_components, affinity, ...
         As in `BaseNMF`, which also lists the attributes.
 
@@ -90,7 +94,14 @@ class MultiplicativeNMF(CatalogueNMF):
 class AlternatingNMF(CatalogueNMF):
     """NMF by alternating non-negative least squares with block principal pivoting (Kim & Park 2008).
 
-    Parameters and attributes are those of every factorization, see `BaseNMF`.
+    Parameters
+    ----------
+    missing, robust, fixed_components, fixed_entries
+        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
+        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
+        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
+    n_components, affinity, ...
+        As in `BaseNMF`, which also lists the attributes.
 
     Examples
     --------
@@ -109,7 +120,14 @@ class AlternatingNMF(CatalogueNMF):
 class HierarchicalNMF(CatalogueNMF):
     """NMF by hierarchical alternating least squares, accelerated: the fastest of the family, and the default choice for plain NMF.
 
-    Parameters and attributes are those of every factorization, see `BaseNMF`.
+    Parameters
+    ----------
+    missing, robust, fixed_components, fixed_entries
+        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
+        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
+        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
+    n_components, affinity, ...
+        As in `BaseNMF`, which also lists the attributes.
 
     Examples
     --------
@@ -137,6 +155,10 @@ class SparseNMF(WeightedNMF):
         Weight of the squared L1 norm of each encoding; the same for data of any scale.
     eta : float, optional
         Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it.
+    missing, robust, fixed_components, fixed_entries
+        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
+        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
+        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
     n_components, affinity, ...
         As in `BaseNMF`, which also lists the attributes.
 
