@@ -50,7 +50,7 @@ def nearest(
     if is_approximate(search, samples):
         return approximate(samples, k)
     seconds = PER_PRODUCT * product_seconds(samples)
-    if isinstance(samples, np.ndarray) and brute.pays(samples, k):
+    if not as_table(samples).is_sparse and brute.pays(samples, k):
         return _by_products(samples, k)
     warn_if_long(seconds, f"finding the exact neighbours of {samples.shape[0]} samples", _FASTER[as_table(samples).is_sparse])
     return exact(None, samples, k)

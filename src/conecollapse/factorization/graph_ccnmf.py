@@ -153,11 +153,11 @@ def _clamped(table: Table, choice: Choice, constraints: Constraints, damping: fl
     if not constraints.n_classes:
         return ClampedClusters(table, constraints, **stopping)
     seeds = Seeds.of(constraints.labels)
-    B = choice.samples if sp.issparse(choice.samples) else choice.samples - choice.samples.mean(axis=0)
+    B = choice.samples if as_table(choice.samples).is_sparse else choice.samples - choice.samples.mean(axis=0)
     B = unit_rows(B)[0].astype(np.float32)
     near = DiffusedTable(choice.N, damping, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
     opinions = [by_diffusion(choice.N, a, seeds, ACCURACY) for a in FAR]
-    opinions += [by_ridge(samples, seeds)[0] for samples in (near, CsrTable(B) if sp.issparse(B) else DenseTable(B))]
+    opinions += [by_ridge(samples, seeds)[0] for samples in (near, as_table(B))]
     return ClampedClusters(table, constraints, pooled(opinions), **stopping)
 
 
