@@ -129,3 +129,10 @@ def test_the_moments_of_blocks_are_those_of_the_whole():
         joined = joined.joined(part)
     np.testing.assert_allclose(joined.mean, Q.mean(axis=0), rtol=1e-15)
     np.testing.assert_allclose(joined.scatter, 50 * np.cov(Q.T, bias=True), rtol=1e-6)
+
+
+def test_only_dense_points_of_high_dimension_are_merged(monkeypatch):
+    P = np.random.default_rng(0).random((30, 6)) * (np.random.default_rng(1).random((30, 6)) < 0.5)
+    monkeypatch.setattr(blockwise, "HIGHEST_DIMENSION", 5)
+    assert blockwise.part_blockwise(in_blocks(P, 10, "file"), 1e-8) is None
+    assert blockwise.part_blockwise(in_blocks(sp.csr_array(P), 10, "file"), 1e-8) is not None

@@ -164,3 +164,10 @@ def test_missing_file_and_folder(tmp_path):
         Cone.from_points(np.eye(2)).save(tmp_path / "nowhere" / "c.npz")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing.npz"):
         Cone.load(tmp_path / "nothing.npz")
+
+
+def test_a_sparse_cone_and_a_dense_one_give_a_dense_one():
+    sparse, dense = Cone.from_points(sp.csr_array(np.eye(4)[:2])), Cone.from_points(np.eye(4)[2:])
+    for merged in (sparse.merge(dense), dense.merge(sparse)):
+        assert isinstance(merged.rays, np.ndarray)
+        assert merged.n_rays == 4

@@ -15,6 +15,7 @@ from conftest import seeds
 from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarning
 from conecollapse._linalg import unit_rows
 from conecollapse.blocks import open_table
+from conecollapse.certificates import Verdict
 from conecollapse.geometry import certified
 from conecollapse.geometry.certified import dense, support
 from conecollapse.geometry.certified.budget import PRODUCTS, Budget, product_work
@@ -313,3 +314,9 @@ def test_sparse_points_that_are_not_reached_within_the_budget_stay_open():
     some = private_coordinates(lists, 1e-8, budget).is_proven
     assert 0 < some.sum() < every.sum()
     assert not (some & ~every).any()
+
+
+def test_a_verdict_says_nothing_of_open_rays_where_there_are_none():
+    assert str(Verdict(3, 2, 1e-8, 0.0, 0.5)) == (
+        "2 rays generate all 3 points to within 0 (tol = 1e-08), and each is at least 0.5 away from the cone of the others."
+    )
