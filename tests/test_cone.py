@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
-from conecollapse.geometry.certified.products import largest_products
+from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.products import largest_products, leading_products
+from conecollapse.geometry.certified.proof import Known
 
 
 @pytest.mark.slow
@@ -414,6 +416,32 @@ def test_the_bound_on_products_of_rounded_points_holds_where_every_rounding_errs
     largest, error = largest_products(np.array([[z], [z]], np.float32), np.array([z, z]))
     assert (largest >= z * z).all()
     assert (largest - 2 * error <= z * z).all()
+
+
+def test_leads_that_float32_does_not_resolve_are_taken_in_float64():
+    t = 1e-4 * np.arange(2000)  # neighbours lead by 5e-9
+    Z = np.column_stack([np.cos(t), np.sin(t)])
+    brute = Z @ Z.T
+    np.fill_diagonal(brute, -np.inf)
+    largest, error = leading_products(Z, Z.astype(np.float32), np.ones(2000), Budget.endless())
+    np.testing.assert_allclose(largest, brute.max(axis=1), rtol=0, atol=1e-14)
+    assert (error < 1e-14).all()
+    budget = Budget(2.5 * Z.size)  # room for two of them
+    _, error = leading_products(Z, Z.astype(np.float32), np.ones(2000), budget)
+    assert np.flatnonzero(error < 1e-14).tolist() == [0, 1]
+    assert budget.spent == 2 * Z.size
+
+
+def test_what_a_quick_cone_has_proven_is_not_asked_again():
+    P = np.vstack([np.eye(4), np.ones((1, 4)), np.eye(4)[:1] + 1e-12])
+    cone = Cone.from_points(P)
+    leaders = np.flatnonzero(cone.certificate.leader == np.arange(len(P)))
+    known = Known.from_certificate(cone.certificate, leaders)
+    assert known.sure.tolist() == [True] * 4 + [False]
+    (S, h) = known.combination[4]
+    np.testing.assert_allclose(h @ (P / np.linalg.norm(P, axis=1)[:, None])[leaders][S], P[4] / 2)
+    assert not known.undecided.any()
+    assert sum(len(family.of) for family in known.families) == 4
 
 
 def test_points_of_a_fine_circle_on_any_slice_are_settled_by_their_neighbours():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, NotOptimalWarning, nnls
 from conecollapse._nnls import quadratic
+from conecollapse._nnls.complement import pivot_complement
 
 PLAIN = {"simplex": False, "upper": None, "ridge": 0.0, "l1": 0.0, "allowed": None, "weights": None}
 
@@ -243,3 +244,23 @@ def test_what_is_not_proven_is_said():
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         nnls(np.arange(12.0).reshape(4, 3), np.ones((4, 2)), **options)
+
+
+def test_few_bounds_that_bind_are_found_from_the_solution_without_bounds():
+    """Rows of X minimise ``x G x / 2 - c x`` without bounds; with bounds, slopes are zero between them and point outwards at them."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 6))
+    G = A.T @ A
+    C = rng.random((50, 6)) @ G - 3 * (rng.random((50, 6)) < 0.2)
+    free = np.linalg.solve(G, C.T).T
+    X, upper = free.copy(), np.full((1, 6), 0.9)
+    side, solved, steps = pivot_complement(np.linalg.inv(G), X, (upper, np.ones((1, 6), bool)), np.abs(C).max(axis=1))
+    assert solved.all()
+    assert steps.max() > 0
+    assert (X >= 0).all()
+    assert (X <= 0.9).all()
+    slope = X @ G - C
+    assert (np.abs(slope[(X > 0) & (X < 0.9)]) < 1e-9).all()
+    assert (slope[X == 0] > -1e-9).all()
+    assert (slope[X == 0.9] < 1e-9).all()
+    assert (side != 0).any()
