@@ -19,7 +19,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import conecollapse.datasets
-from conecollapse import Cone, GraphCCNMF
+from conecollapse import Cone, GraphCCNMF, RankSelection
 from conecollapse.cli import main
 from conecollapse.datasets import load
 
@@ -96,6 +96,27 @@ class TestCluster:
         facts = json.loads((here / "o" / "run.json").read_text())
         assert facts["parameters"]["random_state"] == 7
         assert not (here / "o" / "report.html").exists()
+
+    def test_the_curve_behind_a_chosen_number_of_clusters_is_shown(self, run, monkeypatch):
+        found = RankSelection(3, "stability", np.array([2, 3, 4]), np.array([0.5, 1.0, 0.96]), np.array([0.1, 0.05, 0.2]), None, "why", (3, 4))
+        monkeypatch.setattr("conecollapse.runs.clustering.select_rank", lambda *_, **__: found)
+        code, out, _ = run("cluster", "genes.csv", "-k", "auto", "--method", "features", "--no-report")
+        lines = [line.split() for line in out.splitlines()]
+        assert code == 0
+        assert ["clusters", "stability", "standard", "error"] in lines
+        assert [line for line in lines if line[1:2] in (["0.500"], ["1.000"], ["0.960"])] == [
+            ["2", "0.500", "0.100"],
+            ["3", "1.000", "0.050", "chosen"],
+            ["4", "0.960", "0.200", "tied"],
+        ]
+        curve = json.loads(run("cluster", "genes.csv", "-k", "auto", "--json", "--method", "features", "--no-report", "--out", "o")[1])
+        assert curve["rank_curve"] == {
+            "method": "stability",
+            "candidates": [2, 3, 4],
+            "scores": [0.5, 1.0, 0.96],
+            "standard_errors": [0.1, 0.05, 0.2],
+            "ties": [3, 4],
+        }
 
     def test_orientation_can_be_asked_for(self, run):
         code, out, _ = run("cluster", "genes.csv", "-k", "3", "--features-in", "columns", "--json", "--no-report")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.terminal import as_options, say, say_json, working
+from conecollapse.cli.terminal import as_options, say, say_json, say_table, working
 
 WORDS = 8  # of a topic that are printed
 LISTED = 12  # clusters whose sizes are printed one by one
@@ -113,7 +113,18 @@ def _say_clusters(found: dict[str, Any]) -> None:
     sizes = ", ".join(str(size) for size in counts) if len(counts) <= LISTED else f"{min(counts)} to {max(counts)}"
     chosen = f" (chosen: {found['rank_reason']})" if found["rank_reason"] else ""
     scores = f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}" if "purity" in found else ""
+    if found["rank_curve"]:
+        _say_curve(found["rank_curve"], found["n_clusters"])
     say(f"{found['n_clusters']} clusters of {sizes} samples{chosen}{scores}.")
+
+
+def _say_curve(curve: dict[str, Any], chosen: int) -> None:
+    """The score of each number of clusters that was tried; which was chosen, and which are tied with it."""
+    rows = [
+        [str(r), f"{score:.3f}", f"{error:.3f}", "chosen" if r == chosen else "tied" if r in curve["ties"] else ""]
+        for r, score, error in zip(curve["candidates"], curve["scores"], curve["standard_errors"], strict=True)
+    ]
+    say_table(["clusters", curve["method"], "standard error", ""], rows)
 
 
 def say_topics(run: Any) -> None:

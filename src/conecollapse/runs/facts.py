@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import cluster_sizes
+from conecollapse.estimators import RankSelection
 from conecollapse.io import TableFile
 from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score
@@ -78,10 +79,22 @@ def _clusters(run: Run) -> dict[str, Any]:
         "converged": model.converged_,
         "status": model.status_,
         "rank_reason": None if run.rank is None else run.rank.reason,
+        "rank_curve": None if run.rank is None else _curve(run.rank),
     }
     if run.target is not None:
         found |= {"purity": purity_score(run.target, run.labels), "accuracy": clustering_accuracy(run.target, run.labels)}
     return found
+
+
+def _curve(found: RankSelection) -> dict[str, Any]:
+    """The score of each number of clusters that was tried, its standard error, and those that cannot be told from the best."""
+    return {
+        "method": found.method,
+        "candidates": found.candidates.tolist(),
+        "scores": found.scores.tolist(),
+        "standard_errors": found.spread.tolist(),
+        "ties": list(found.ties),
+    }
 
 
 def _data(table: TableFile, folder: Path) -> dict[str, Any]:
