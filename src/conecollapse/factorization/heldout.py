@@ -3,8 +3,19 @@ r"""How many components, by entries that were held out: the error on entries tha
 The entries are dealt at random into folds. For each fold the others are factorized with those of the fold missing
 (`conecollapse.tables.masked`), and the model is compared with them. With too few components the error is that of what is not explained;
 with too many it rises again, because noise is fitted. The error is the squared error, or for counts the divergence, which is minus the
-log-likelihood of Poisson counts up to a constant; there the model is mixed with a tenth of the model in which rows and columns are
-independent.
+log-likelihood of Poisson counts up to a constant.
+
+*Counts are smoothed.* Where few counts are known, factorizations predict 0 for many entries, and one count there costs an infinite
+divergence. So the model is mixed with the one in which rows and columns are independent,
+
+.. math:: (1 - s)\, W H + s\, \hat X, \qquad s \in [0, 1],
+
+and for each rank and fold s is the share with the smallest divergence on the entries that were held out (Jelinek and Mercer's deleted
+interpolation). The divergence is convex in s; one number for so many entries is no occasion to fit noise. A factorization that predicts no
+better than the independent model gets s = 1 and so its error.
+
+*Why entries and not counts are held out.* Each count can instead be split at random, one part to fit and one to compare. If the counts are
+Poisson's the parts are independent, but if their variance is larger the noise of an entry is in both, and too many components are chosen.
 
 *Nested starts.* Rank r + 1 begins from the components of rank r and one that fits best what they leave,
 :math:`\max(X - W H, 0)`, so that a path of ranks costs little more than its last.
@@ -19,6 +30,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import kl_div
 
 from conecollapse._linalg import TINY
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
@@ -30,7 +43,6 @@ from conecollapse.tables.guessed import rank_one_guess
 
 ROUNDS = 10  # of power iteration for the component that is added
 TOL, MOST = 1e-4, 200  # of each factorization
-SMOOTH = 0.1  # share of the independent model in that of counts, so that one count that was not expected costs no infinite amount
 
 
 class HeldOut(NamedTuple):
@@ -68,7 +80,7 @@ def _path(
     """The error on the entries of one fold at each rank."""
     table = MaskedTable.of(np.where(held_out, 0.0, X), (~held_out).astype(np.float64))
     largest = table.values.array.max(axis=0)  # of a feature: where few entries are known, a model may go far beyond
-    independent = np.outer(*rank_one_guess(table.values, table.weights))
+    x, independent = X[held_out], np.outer(*rank_one_guess(table.values, table.weights))[held_out]
     method, errors = (kl if divergence else hals), []
     W, H = initialize(table, int(ranks[0]), "nndsvda" if ranks[0] <= min(X.shape) else "random", rng)
     for r in ranks:
@@ -76,10 +88,8 @@ def _path(
             W, H = _grown(X, held_out, W, H)
         result = method(table, W, H, tol=TOL, max_iter=MOST)
         W, H = result.W, result.H
-        model = np.minimum(W @ H, largest)
-        if divergence:
-            model = (1 - SMOOTH) * model + SMOOTH * independent
-        errors.append(_error(X[held_out], model[held_out], divergence))
+        model = np.minimum(W @ H, largest)[held_out]
+        errors.append(_smoothed_divergence(x, model, independent) if divergence else float(np.square(x - model).mean()))
         told()
     return errors
 
@@ -94,8 +104,11 @@ def _grown(X: FloatArray, held_out: BoolArray, W: AnyArray, H: AnyArray) -> tupl
     return np.column_stack((W, w)), np.vstack((H, h))
 
 
-def _error(x: FloatArray, model: FloatArray, divergence: bool) -> float:
-    if not divergence:
-        return float(np.square(x - model).mean())
-    model = np.maximum(model, TINY * TINY)
-    return float((np.where(x > 0, x * np.log(np.where(x > 0, x, 1.0) / model), 0.0) - x + model).mean())
+def _smoothed_divergence(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
+    """The smallest mean divergence of x from mixtures of both models."""
+
+    def divergence(share: float) -> float:
+        mixed = (1 - share) * model + share * independent
+        return float(kl_div(x, np.maximum(mixed, TINY * TINY)).mean())
+
+    return min(float(minimize_scalar(divergence, bounds=(0, 1), method="bounded").fun), divergence(1.0))
