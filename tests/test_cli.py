@@ -98,7 +98,9 @@ class TestCluster:
         assert not (here / "o" / "report.html").exists()
 
     def test_the_curve_behind_a_chosen_number_of_clusters_is_shown(self, run, monkeypatch):
-        found = RankSelection(3, "stability", np.array([2, 3, 4]), np.array([0.5, 1.0, 0.96]), np.array([0.1, 0.05, 0.2]), None, "why", (3, 4))
+        found = RankSelection(
+            3, "stability", np.array([2, 3, 4]), np.array([0.5, 1.0, 0.96]), np.array([0.1, 0.05, 0.2]), None, "why", (3, 4)
+        )
         monkeypatch.setattr("conecollapse.runs.clustering.select_rank", lambda *_, **__: found)
         code, out, _ = run("cluster", "genes.csv", "-k", "auto", "--method", "features", "--no-report")
         lines = [line.split() for line in out.splitlines()]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from conecollapse import HierarchicalNMF, InvalidInputError, OrthogonalNMF, select_rank
+from conecollapse import GraphCCNMF, HierarchicalNMF, InvalidInputError, OrthogonalNMF, select_rank
 from conecollapse.affinity.graphs import (
     WEIGHTS,
     check_graph,
@@ -24,7 +24,7 @@ from conecollapse.affinity.graphs import (
     tie_small_parts,
 )
 from conecollapse.affinity.spectrum import leading_eigenpairs
-from conecollapse.estimators.rank import cophenetic_correlation
+from conecollapse.estimators._rank_clusters import cophenetic_correlation
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, contingency, normalized_mutual_info_score, purity_score
 from conecollapse.tables import DiffusedTable, as_table
 
@@ -235,7 +235,7 @@ def test_rank_selection_takes_any_estimator():
         ({"candidates": [50]}, "candidate 50 exceeds the 48 samples that stability works with"),
         ({"candidates": [1, 2]}, "rank 1 puts all samples together"),
         ({"candidates": 3}, "candidates must be several ranks"),
-        ({"method": "elbow"}, "method must be one of stability, consensus, residual, mixture; got 'elbow'"),
+        ({"method": "elbow"}, "method must be one of stability, eigengap, heldout, consensus, residual, mixture; got 'elbow'"),
     ],
 )
 def test_bad_rank_selection(arguments, message):
@@ -272,3 +272,24 @@ def test_shuffled_features_keep_their_values(make):
     Y = Y.toarray() if sp.issparse(Y) else Y
     np.testing.assert_allclose(np.sort(Y, axis=0), np.sort(X, axis=0))
     assert not np.array_equal(Y, X)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_the_eigenvalues_of_a_graph_fall_after_as_many_as_there_are_clusters(storage):
+    rng = np.random.default_rng(0)
+    for k in (2, 5):
+        words = 0.9 * rng.dirichlet(np.full(60, 0.1), k) + 0.1 / 60
+        X = storage(np.array([rng.multinomial(50, words[i % k]) for i in range(90)], dtype=float))
+        found = select_rank(X, range(2, 8), "eigengap", random_state=0)
+        assert found.rank == k
+        assert found.scores.argmax() == k - 2
+        assert found.reason.startswith("the largest gap between the eigenvalues of the graph")
+    assert "'root'" in select_rank(X, [4, 5], "eigengap", estimator=GraphCCNMF(view="root"), random_state=0).reason
+
+
+def test_eigengaps_are_of_graph_ccnmf_and_need_one_more_eigenvalue():
+    X = np.random.default_rng(0).random((8, 3))
+    with pytest.raises(InvalidInputError, match="graph of a GraphCCNMF; got OrthogonalNMF"):
+        select_rank(X, [2, 3], "eigengap", estimator=OrthogonalNMF())
+    with pytest.raises(InvalidInputError, match="candidate 8 leaves no eigenvalue after it: 8 samples are distinct"):
+        select_rank(X, [2, 8], "eigengap")

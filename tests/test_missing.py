@@ -10,6 +10,7 @@ from factors import problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
+from scipy.special import kl_div
 
 from conecollapse import (
     CCNMF,
@@ -26,6 +27,7 @@ from conecollapse import (
 )
 from conecollapse.factorization import anls, hals, mu
 from conecollapse.factorization.held import Held
+from conecollapse.factorization.heldout import _smoothed_divergence
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.robust import robust
 from conecollapse.factorization.rows import solve
@@ -380,6 +382,24 @@ def test_held_out_entries_find_planted_ranks_and_name_ties():
     counts = select_rank(sp.csr_array(rng.poisson(8 * W @ H)), [2, 3, 4, 5], "heldout", n_runs=4, random_state=0)
     assert counts.rank == 4
     assert "divergence" in counts.reason
+
+
+def test_few_counts_are_smoothed_and_a_model_that_predicts_nothing_gets_the_error_of_independence():
+    x, independent = np.array([2.0, 0.0, 1.0]), np.array([1.0, 0.5, 1.0])
+    of_independence = kl_div(x, independent).mean()
+    assert _smoothed_divergence(x, np.array([0.0, 4.0, 0.0]), independent) == pytest.approx(of_independence)
+    assert _smoothed_divergence(x, np.array([2.0, 0.0, 1.0]), independent) == pytest.approx(0.0, abs=1e-4)
+    a, b = np.array([2.0, 0.0, 0.0]), np.array([0.0, 0.5, 1.0])
+    best = min(kl_div(x, (1 - s) * a + s * b).mean() for s in np.linspace(0, 1, 1001)[1:-1])
+    assert _smoothed_divergence(x, a, b) == pytest.approx(best, abs=1e-5)
+
+
+def test_sparse_counts_with_less_than_one_for_each_entry_show_their_rank():
+    rng = np.random.default_rng(3)
+    W, H = rng.dirichlet(np.full(4, 0.1), 80), 0.9 * rng.dirichlet(np.full(50, 0.1), 4) + 0.1 / 50
+    X = sp.csr_array(rng.poisson(30 * W @ H))
+    assert X.mean() < 0.7
+    assert select_rank(X, range(2, 7), "heldout", n_runs=4, random_state=0).rank == 4
 
 
 def test_equal_stabilities_are_ties():

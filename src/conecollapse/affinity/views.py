@@ -6,6 +6,8 @@ falls into r clusters: then r eigenvalues of its normalised matrix N are near 1 
 .. math:: q = \frac{1 - (\lambda_1 + \dots + \lambda_r)/r}{1 - (\lambda_{r+1} + \dots + \lambda_{2r})/r}
 
 is small in that case, does not depend on scale or on the size of the table, and needs no labels. The view with the smaller q is taken.
+How many clusters there are is a question to the gaps :math:`\lambda_r - \lambda_{r+1}` (`eigengaps`): the largest is after as many
+eigenvalues as there are clusters, if they are clear.
 
 Dense tables: ``root``, the square root of the entries (it tames large ones) with Euclidean distances; ``centred``, the same with unit rows,
 minus the mean row, with unit rows again, which sees shape and not level. Sparse tables (text): ``cosine`` of the rows, and
@@ -164,6 +166,19 @@ def choose_view(
         else:
             choices = [replace(choices[0], eigengap_ratios=ratios)]
     return choices[0]
+
+
+def eigengaps(
+    samples: Samples, ranks: IntArray, rng: np.random.Generator, *, view: str | int, n_neighbors: int, neighbors: str
+) -> tuple[str, FloatArray]:
+    """How far the eigenvalues of N fall after each of the increasing ``ranks``, in the view with the largest fall, and its name."""
+    if samples.count < LEAST:
+        raise InvalidInputError(f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples = {samples.count}.")
+    most, found = int(ranks[-1]), []
+    for v, seen in samples.seen(_views(samples.entries, samples.is_sparse, view), most):
+        values, _ = leading_eigenpairs(normalized(_graph(seen, v.metric, most, n_neighbors, neighbors).G), most + 1, rng)
+        found.append((v.name, values[ranks - 1] - values[ranks]))
+    return max(found, key=lambda view: view[1].max())
 
 
 def _views(X: Points, is_sparse: bool, wanted: str | int) -> list[View]:

@@ -1,0 +1,82 @@
+"""How many clusters: clusterings of subsamples or from several starts agree, or a graph falls into that many parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import cophenet, linkage
+from scipy.spatial.distance import squareform
+from sklearn.metrics import adjusted_rand_score
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import FloatArray, IntArray
+from conecollapse.affinity.views import eigengaps
+from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
+from conecollapse.factorization.graph_ccnmf import distinct_samples
+from conecollapse.tables import Table
+
+SHARE = 0.8  # of the samples in each subsample of "stability"
+PLATEAU = 0.001  # cophenetic correlations closer than this are the same
+MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
+
+
+def stability(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
+    """The rank at which clusterings of two subsamples agree best."""
+    n = X.shape[0]
+    size = int(SHARE * n)
+    agreement = np.empty((len(ranks), n_runs))
+    for run in range(n_runs):
+        a, b = (np.sort(rng.permutation(n)[:size]) for _ in range(2))
+        shared, in_a, in_b = np.intersect1d(a, b, return_indices=True)
+        parts = [X.rows(rows).columns(rows) if fits.is_pairwise else X.rows(rows) for rows in (a, b)]
+        for k, r in enumerate(ranks):
+            first, second = (fits.labels(r, rng, part) for part in parts)
+            agreement[k, run] = adjusted_rand_score(first[in_a], second[in_b]) if len(shared) else 0.0
+    scores = agreement.mean(axis=1)
+    spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
+    best = int(scores.argmax())
+    ties = tuple(int(r) for r in ranks[scores[best] - scores <= spread[best]])
+    reason = f"the largest mean adjusted Rand index of two subsamples, {scores[best]:.3f}{tied(int(ranks[best]), ties)}"
+    return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason, ties)
+
+
+def consensus(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
+    """The largest rank before restarts begin to disagree."""
+    n = X.shape[0]
+    kept = np.sort(rng.permutation(n)[:MOST_SAMPLES])
+    scores = np.empty(len(ranks))
+    for k, r in enumerate(ranks):
+        together = np.zeros((len(kept), len(kept)))
+        for _ in range(n_runs):
+            labels = fits.labels(r, rng, X)[kept]
+            together += labels[:, None] == labels
+        scores[k] = cophenetic_correlation(together / n_runs)
+    high = np.flatnonzero(scores >= scores.max() - PLATEAU)
+    falls = np.flatnonzero(scores[high[0] :] < scores.max() - PLATEAU) + high[0]
+    chosen = int(falls[0] - 1) if len(falls) else int(high[0])
+    where = "the last before it falls" if len(falls) else "the first, as it does not fall"
+    reason = f"of the ranks with a cophenetic correlation near the best, {scores.max():.3f}, {where}"
+    return RankSelection(int(ranks[chosen]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason)
+
+
+def cophenetic_correlation(consensus: FloatArray) -> float:
+    """Correlation of the distances 1 - consensus with those of their average-linkage tree; 1 when all pairs are 0 or 1."""
+    distance = squareform(1 - consensus, checks=False)
+    if not len(distance) or np.ptp(distance) == 0:
+        return 1.0
+    tree = cophenet(linkage(distance, "average"))
+    return float(np.corrcoef(distance, tree)[0, 1])
+
+
+def eigengap(X: Table, ranks: IntArray, base: Any, rng: np.random.Generator) -> RankSelection:
+    """The rank after which the eigenvalues of the graph of a `GraphCCNMF` fall most."""
+    samples, _, _ = distinct_samples(X.rows(np.flatnonzero(X.filled)), int(ranks[-1]), rng)
+    if ranks[-1] >= samples.count:
+        raise InvalidInputError(f"candidate {ranks[-1]} leaves no eigenvalue after it: {samples.count} samples are distinct; lower it.")
+    view, gaps = eigengaps(samples, ranks, rng, view=base.view, n_neighbors=base.n_neighbors, neighbors=base.neighbors)
+    order = np.argsort(-gaps, kind="stable")
+    reason = f"the largest gap between the eigenvalues of the graph, {gaps[order[0]]:.3g} in the view {view!r}"
+    if len(order) > 1:
+        reason += f"; the next largest is {gaps[order[1]]:.3g}, for {ranks[order[1]]}"
+    return RankSelection(int(ranks[order[0]]), "eigengap", ranks, gaps, np.zeros(len(ranks)), None, reason)

@@ -1,0 +1,63 @@
+"""How many components of a plain NMF: by held-out entries, by shuffled data, and for mixtures by how clear they are of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conecollapse._linalg import as_dense
+from conecollapse._types import IntArray
+from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
+from conecollapse.factorization.counting import CLEAR, count_components
+from conecollapse.factorization.heldout import hold_out
+from conecollapse.tables import Table
+
+ENOUGH_FEATURES = 2000  # for "heldout"
+
+
+def mixture(X: Table, ranks: IntArray) -> RankSelection:
+    """The last rank whose components lie clear of each other."""
+    filled = X.rows(np.flatnonzero(X.filled))
+    counts = count_components(filled.array.astype(np.float64, copy=False), ranks)
+    others = {"elbow of the volume": counts.volume, "singular values": counts.spectrum, "noise": counts.noise}
+    said = ", ".join(
+        f"the {what} suggest{'' if what == 'singular values' else 's'} {count}" for what, count in others.items() if count is not None
+    )
+    agree = set(others.values()) <= {counts.clearance, None}
+    reason = f"the last rank whose components lie clear of each other by {CLEAR:g}; {said}{'' if agree else ': they disagree'}"
+    return RankSelection(counts.clearance, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason)
+
+
+def heldout(X: Table, ranks: IntArray, n_folds: int, rng: np.random.Generator, fits: Fits) -> RankSelection:
+    """The smallest rank that predicts held-out entries nearly best."""
+    filled = X.rows(np.flatnonzero(X.filled))
+    array = as_dense(filled.columns(np.flatnonzero(filled.filled_columns)).array).astype(np.float64)
+    if array.shape[1] > ENOUGH_FEATURES:
+        array = array[:, np.sort(np.argsort(-array.var(axis=0), kind="stable")[:ENOUGH_FEATURES])]
+    counts = bool((array == np.rint(array)).all())
+    found = hold_out(array, ranks, n_folds, rng, divergence=counts, told=lambda: fits.say(done=1))
+    ties = tuple(int(r) for r in ranks[found.tied])
+    rank, what = int(ranks[found.chosen]), "divergence" if counts else "squared error"
+    reason = f"the smallest rank whose {what} on held-out entries is within one standard error of the best{tied(rank, ties)}"
+    return RankSelection(rank, "heldout", ranks, found.errors.mean(axis=1), found.spread, None, reason, ties)
+
+
+def residual(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
+    """The last rank that explains more than it does on shuffled data."""
+    errors = np.array([_relative_error(fits.model(r, rng, X), X) for r in ranks])
+    shuffled = np.empty((n_runs, len(ranks)))
+    for run in range(n_runs):
+        Y = X.shuffled(rng)
+        shuffled[run] = [_relative_error(fits.model(r, rng, Y), Y) for r in ranks]
+    reference = shuffled.mean(axis=0)
+    gains, noise = errors[:-1] - errors[1:], reference[:-1] - reference[1:]
+    better = np.flatnonzero(gains > noise)
+    rank = int(ranks[better[-1] + 1]) if len(better) else int(ranks[0])
+    spread = shuffled.std(axis=0, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
+    reason = "the last rank whose fall of the relative error exceeds that on the same data with each feature shuffled"
+    return RankSelection(rank, "residual", ranks, errors, spread, reference, reason)
+
+
+def _relative_error(model: Any, X: Table) -> float:
+    return float(model.relative_err_) if hasattr(model, "relative_err_") else float(model.reconstruction_err_) / np.sqrt(X.squared_norm)
