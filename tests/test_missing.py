@@ -27,7 +27,7 @@ from conecollapse import (
 )
 from conecollapse.factorization import anls, hals, mu
 from conecollapse.factorization.held import Held
-from conecollapse.factorization.heldout import _smoothed_divergence
+from conecollapse.factorization.heldout import _mixed_divergence, _mixed_squares
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.robust import robust
 from conecollapse.factorization.rows import solve
@@ -384,14 +384,17 @@ def test_held_out_entries_find_planted_ranks_and_name_ties():
     assert "divergence" in counts.reason
 
 
-def test_few_counts_are_smoothed_and_a_model_that_predicts_nothing_gets_the_error_of_independence():
+@pytest.mark.parametrize(
+    ("error", "of"), [(_mixed_squares, lambda x, m: np.square(x - m).mean()), (_mixed_divergence, lambda x, m: kl_div(x, m).mean())]
+)
+def test_models_are_mixed_with_independence_in_the_best_proportion(error, of):
     x, independent = np.array([2.0, 0.0, 1.0]), np.array([1.0, 0.5, 1.0])
-    of_independence = kl_div(x, independent).mean()
-    assert _smoothed_divergence(x, np.array([0.0, 4.0, 0.0]), independent) == pytest.approx(of_independence)
-    assert _smoothed_divergence(x, np.array([2.0, 0.0, 1.0]), independent) == pytest.approx(0.0, abs=1e-4)
+    assert error(x, np.array([0.0, 4.0, 0.0]), independent) == pytest.approx(of(x, independent))
+    assert error(x, x, independent) == pytest.approx(0.0, abs=1e-4)
+    assert error(x, independent, independent) == pytest.approx(of(x, independent))
     a, b = np.array([2.0, 0.0, 0.0]), np.array([0.0, 0.5, 1.0])
-    best = min(kl_div(x, (1 - s) * a + s * b).mean() for s in np.linspace(0, 1, 1001)[1:-1])
-    assert _smoothed_divergence(x, a, b) == pytest.approx(best, abs=1e-5)
+    best = min(of(x, (1 - s) * a + s * b) for s in np.linspace(0, 1, 1001)[1:-1])
+    assert error(x, a, b) == pytest.approx(best, abs=1e-5)
 
 
 def test_sparse_counts_with_less_than_one_for_each_entry_show_their_rank():

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from conecollapse.estimators._base import BaseNMF
     from conecollapse.estimators._bootstrap import BootstrapResult, bootstrap
     from conecollapse.estimators._explain import NovelFeature
+    from conecollapse.estimators._rank_fits import RankSelection
     from conecollapse.estimators.ccnmf import CCNMF
     from conecollapse.estimators.cone_collapse import ConeCollapse
     from conecollapse.estimators.consensus import ConsensusNMF
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
         SparseNMF,
     )
     from conecollapse.estimators.novelty import ConeNovelty
-    from conecollapse.estimators.rank import RankSelection, select_rank
+    from conecollapse.estimators.rank import select_rank
     from conecollapse.estimators.separable import SeparableNMF
 
 _HOMES = {
     "conecollapse.estimators._base": ("BaseNMF",),
     "conecollapse.estimators._explain": ("NovelFeature",),
     "conecollapse.estimators._bootstrap": ("BootstrapResult", "bootstrap"),
+    "conecollapse.estimators._rank_fits": ("RankSelection",),
     "conecollapse.estimators.ccnmf": ("CCNMF",),
     "conecollapse.estimators.cone_collapse": ("ConeCollapse",),
     "conecollapse.estimators.consensus": ("ConsensusNMF",),
@@ -47,10 +49,7 @@ _HOMES = {
         "SparseNMF",
     ),
     "conecollapse.estimators.novelty": ("ConeNovelty",),
-    "conecollapse.estimators.rank": (
-        "RankSelection",
-        "select_rank",
-    ),
+    "conecollapse.estimators.rank": ("select_rank",),
     "conecollapse.estimators.separable": ("SeparableNMF",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

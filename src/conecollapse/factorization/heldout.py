@@ -5,14 +5,15 @@ The entries are dealt at random into folds. For each fold the others are factori
 with too many it rises again, because noise is fitted. The error is the squared error, or for counts the divergence, which is minus the
 log-likelihood of Poisson counts up to a constant.
 
-*Counts are smoothed.* Where few counts are known, factorizations predict 0 for many entries, and one count there costs an infinite
-divergence. So the model is mixed with the one in which rows and columns are independent,
+*The model is mixed with a simpler one.* Where noise is strong or counts are few, a factorization of the right rank can predict worse than
+one of rank 1 or 2, because it fits noise, too; and for counts it predicts 0 for many entries, where one count costs an infinite divergence.
+So the model is mixed with the one in which rows and columns are independent,
 
 .. math:: (1 - s)\, W H + s\, \hat X, \qquad s \in [0, 1],
 
-and for each rank and fold s is the share with the smallest divergence on the entries that were held out (Jelinek and Mercer's deleted
-interpolation). The divergence is convex in s; one number for so many entries is no occasion to fit noise. A factorization that predicts no
-better than the independent model gets s = 1 and so its error.
+and for each rank and fold s is the share with the smallest error on the entries that were held out (Jelinek and Mercer's deleted
+interpolation). The error is convex in s, and one number cannot follow the noise of so many entries. A factorization that predicts no better
+than the independent model gets s = 1, and so the error of that model.
 
 *Why entries and not counts are held out.* Each count can instead be split at random, one part to fit and one to compare. If the counts are
 Poisson's the parts are independent, but if their variance is larger the noise of an entry is in both, and too many components are chosen.
@@ -81,7 +82,8 @@ def _path(
     table = MaskedTable.of(np.where(held_out, 0.0, X), (~held_out).astype(np.float64))
     largest = table.values.array.max(axis=0)  # of a feature: where few entries are known, a model may go far beyond
     x, independent = X[held_out], np.outer(*rank_one_guess(table.values, table.weights))[held_out]
-    method, errors = (kl if divergence else hals), []
+    method, error = (kl, _mixed_divergence) if divergence else (hals, _mixed_squares)
+    errors = []
     W, H = initialize(table, int(ranks[0]), "nndsvda" if ranks[0] <= min(X.shape) else "random", rng)
     for r in ranks:
         while len(H) < r:
@@ -89,7 +91,7 @@ def _path(
         result = method(table, W, H, tol=TOL, max_iter=MOST)
         W, H = result.W, result.H
         model = np.minimum(W @ H, largest)[held_out]
-        errors.append(_smoothed_divergence(x, model, independent) if divergence else float(np.square(x - model).mean()))
+        errors.append(error(x, model, independent))
         told()
     return errors
 
@@ -104,7 +106,14 @@ def _grown(X: FloatArray, held_out: BoolArray, W: AnyArray, H: AnyArray) -> tupl
     return np.column_stack((W, w)), np.vstack((H, h))
 
 
-def _smoothed_divergence(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
+def _mixed_squares(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
+    """The smallest mean square of the difference of x from mixtures of both models."""
+    d = independent - model
+    share = np.clip((x - model) @ d / max(float(d @ d), np.finfo(np.float64).tiny), 0.0, 1.0)
+    return float(np.square(x - model - share * d).mean())
+
+
+def _mixed_divergence(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
     """The smallest mean divergence of x from mixtures of both models."""
 
     def divergence(share: float) -> float:
