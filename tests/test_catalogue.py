@@ -196,7 +196,7 @@ def test_other_models_and_features_are_refused():
     with pytest.raises(InvalidInputError, match="leave out affinity"):
         HierarchicalNMF.from_components(GIVEN, affinity="knn")
     on_graph = HierarchicalNMF(2, affinity="knn", random_state=0).fit(np.random.default_rng(0).random((9, 3)))
-    for refused in (on_graph.score_samples, lambda X: on_graph.transform(X, at_most=1)):
+    for refused in (on_graph.witness_samples, lambda X: on_graph.transform(X, at_most=1)):
         with pytest.raises(InvalidInputError, match=r"over .*samples"):
             refused(GIVEN)
     with pytest.raises(ValueError, match="X has 2 features, but HierarchicalNMF is expecting 3"):

@@ -138,7 +138,7 @@ class TestCluster:
         ("arguments", "message"),
         [
             (["nofile.csv", "-k", "3"], "there is no file 'nofile.csv'"),
-            ([".", "-k", "3"], "conecollapse: . has no word that occurs in 1 or more of its 2 documents"),
+            ([".", "-k", "3"], "is a folder with a table in it"),
             (["empty.csv", "-k", "3"], "is empty"),
             (["genes.xlsx", "-k", "3"], "known are .npy, .npz"),
             (["ragged.csv", "-k", "2"], "line 3 of ragged.csv has 2 cells where the lines before have 3"),

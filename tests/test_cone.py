@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse as sp
 from cones import brute_force, planted, unit
 from conftest import seeds
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
 from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.near import NearPoints
 from conecollapse.geometry.certified.products import largest_products, leading_products
 from conecollapse.geometry.certified.proof import Known
 
@@ -452,3 +454,15 @@ def test_points_of_a_fine_circle_on_any_slice_are_settled_by_their_neighbours():
     verdict = cone.verify(P)
     assert 100 < cone.n_rays < 600
     assert verdict.largest_residual <= 2e-5
+
+
+def test_where_no_near_point_is_allowed_all_that_are_allowed_are_tried():
+    rng = np.random.default_rng(0)
+    U = unit(rng.random((300, 3)) + 0.5)
+    near = NearPoints.of(U, len(U))
+    allowed = np.zeros(300, bool)
+    allowed[np.argsort(U @ U[0])[:5]] = True  # the furthest from the first
+    found = near.project(U, U[:1], allowed)
+    assert np.isin(found.passive[0], np.flatnonzero(allowed)).all()
+    _, residual = scipy.optimize.nnls(U[allowed].T, U[0])
+    assert np.linalg.norm(found.residual) == pytest.approx(residual)

@@ -307,7 +307,7 @@ def test_samples_of_zeros_get_no_cluster(model, store):
     X = np.insert(filled, [0, 6, 34], 0.0, axis=0)
     assert not X[empty].any()
     others = np.setdiff1d(np.arange(39), empty)
-    model = type(model)(**model.get_params()).set_params(n_components=3, random_state=0)  # copies by `clone` warn once for all
+    model = type(model)(**model.get_params(deep=False)).set_params(n_components=3, random_state=0)  # copies by `clone` warn once for all
     without = clone(model).fit(store(filled))
     with pytest.warns(EmptyDataWarning, match=r"samples 0, 7, 36 of X hold only zeros.*label -1, which means no cluster"):
         model.fit(store(X))

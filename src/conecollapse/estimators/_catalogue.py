@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from conecollapse._checks import as_points, check_count
@@ -20,6 +21,14 @@ from conecollapse.factorization.feasible import Ranges, ranges
 from conecollapse.factorization.refit import SELECTIONS, refit
 from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
 from conecollapse.tables import Table, as_table
+
+NO_DISTANCE = "the components of a graph are over samples, and samples have no distance from their cone."
+
+
+def _is_over_features(model: Any) -> bool:
+    if model.affinity is not None:
+        raise AttributeError(NO_DISTANCE)
+    return True
 
 
 class CatalogueNMF(WeightedNMF):
@@ -120,6 +129,7 @@ class CatalogueNMF(WeightedNMF):
         codes = refit(working, self._H, l1=l1, most=most, selection=selection, least_gain=least_gain)
         return in_dtype(codes, table.dtype)
 
+    @available_if(_is_over_features)
     def score_samples(self, X: Any) -> FloatArray:
         """Minus the distance of each sample from the cone of the components, as a share of its length: 0 for a mixture of them, down to -1.
 
@@ -198,7 +208,7 @@ class CatalogueNMF(WeightedNMF):
         """Components and samples with unit length, and the lengths of the samples."""
         check_is_fitted(self)
         if self._source.is_graph:
-            raise InvalidInputError("the components of a graph are over samples, and samples have no distance from their cone.")
+            raise InvalidInputError(NO_DISTANCE)
         table = self._complete_table(X)
         warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self)
         Y, lengths = unit_rows(table.array)

@@ -265,5 +265,5 @@ class WeightedNMF(BaseNMF):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = self.affinity is None
         return tags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,10 +19,10 @@ from conecollapse.io import TableFile
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 
 METHODS = {
-    "graph": GraphCCNMF(),
-    "features": CCNMF(),
-    "knn": CCNMF(affinity="knn"),
-    "diffusion": CCNMF(affinity="diffusion"),
+    "graph": GraphCCNMF,
+    "features": CCNMF,
+    "knn": partial(CCNMF, affinity="knn"),
+    "diffusion": partial(CCNMF, affinity="diffusion"),
 }
 LARGEST_RANK = 10  # that "auto" tries
 STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
@@ -179,7 +180,7 @@ def _estimator(method: Any) -> Any:
         return clone(method)
     if not isinstance(method, str) or method not in METHODS:
         raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}, or a CCNMF or GraphCCNMF; got {method!r}.")
-    return clone(METHODS[method])
+    return METHODS[method]()
 
 
 class _timed:

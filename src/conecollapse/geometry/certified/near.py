@@ -43,9 +43,12 @@ class NearPoints:
         return slots.r
 
     def project(self, U: Points, targets: FloatArray, allowed: BoolArray) -> ActiveSetResult:
-        """Active set of each target over the ``allowed`` points near the first: an approximation from inside the cone of all of them."""
+        """Active set of each target over the ``allowed`` points near the first: an approximation from inside the cone of all of them.
+
+        Where none is near, all that are allowed are taken.
+        """
         near = np.atleast_1d(self.tree.query(targets[0], k=min(N_NEAR, self.tree.n))[1])
-        near = np.sort(near[allowed[near]])
+        near = np.sort(near[allowed[near]]) if allowed[near].any() else np.flatnonzero(allowed)
         Z = U[near]
         H, steps, converged, sigma = local_active_set(Z, np.ones(len(near)), targets, None, None)
         return ActiveSetResult([near[h > 0] for h in H], [h[h > 0] for h in H], targets - H @ Z, steps, converged, sigma)
