@@ -129,7 +129,7 @@ class CatalogueNMF(WeightedNMF):
         codes = refit(working, self._H, l1=l1, most=most, selection=selection, least_gain=least_gain)
         return in_dtype(codes, table.dtype)
 
-    @available_if(_is_over_features)
+    @available_if(_is_over_features)  # type: ignore[untyped-decorator]
     def score_samples(self, X: Any) -> FloatArray:
         """Minus the distance of each sample from the cone of the components, as a share of its length: 0 for a mixture of them, down to -1.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 
-METHODS = {
+METHODS: dict[str, Callable[[], CCNMF | GraphCCNMF]] = {
     "graph": GraphCCNMF,
     "features": CCNMF,
     "knn": partial(CCNMF, affinity="knn"),
