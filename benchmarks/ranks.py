@@ -87,8 +87,9 @@ def run(options):
                     key = (family, level, method, draw)
                     if key not in found:
                         r, X = planted(family, level, draw)
-                        chosen = select_rank(X, CANDIDATES, method, n_runs=options.runs, random_state=draw, verbose=False).rank
-                        found[key] = {"family": family, "level": level, "method": method, "draw": draw, "planted": r, "chosen": chosen}
+                        choice = select_rank(X, CANDIDATES, method, n_runs=options.runs, random_state=draw, verbose=False)
+                        what = {"family": family, "level": level, "method": method, "draw": draw}
+                        found[key] = {**what, "planted": r, "chosen": choice.rank, "scores": choice.scores.tolist(), "ties": choice.ties}
                         if path is not None:
                             with path.open("a") as file:
                                 file.write(json.dumps(found[key]) + "\n")

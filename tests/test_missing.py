@@ -27,7 +27,7 @@ from conecollapse import (
 )
 from conecollapse.factorization import anls, hals, mu
 from conecollapse.factorization.held import Held
-from conecollapse.factorization.heldout import _mixed_divergence, _mixed_squares
+from conecollapse.factorization.heldout import _mixed_error
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.robust import robust
 from conecollapse.factorization.rows import solve
@@ -384,17 +384,20 @@ def test_held_out_entries_find_planted_ranks_and_name_ties():
     assert "divergence" in counts.reason
 
 
-@pytest.mark.parametrize(
-    ("error", "of"), [(_mixed_squares, lambda x, m: np.square(x - m).mean()), (_mixed_divergence, lambda x, m: kl_div(x, m).mean())]
-)
-def test_models_are_mixed_with_independence_in_the_best_proportion(error, of):
-    x, independent = np.array([2.0, 0.0, 1.0]), np.array([1.0, 0.5, 1.0])
-    assert error(x, np.array([0.0, 4.0, 0.0]), independent) == pytest.approx(of(x, independent))
-    assert error(x, x, independent) == pytest.approx(0.0, abs=1e-4)
-    assert error(x, independent, independent) == pytest.approx(of(x, independent))
-    a, b = np.array([2.0, 0.0, 0.0]), np.array([0.0, 0.5, 1.0])
-    best = min(of(x, (1 - s) * a + s * b) for s in np.linspace(0, 1, 1001)[1:-1])
-    assert error(x, a, b) == pytest.approx(best, abs=1e-5)
+@pytest.mark.parametrize("divergence", [False, True])
+def test_models_are_mixed_with_independence_in_the_proportion_that_predicts_the_other_half(divergence):
+    def error(x, model):
+        return (kl_div(x, model) if divergence else np.square(x - model)).mean()
+
+    rng = np.random.default_rng(0)
+    x, a, b = rng.poisson(2.0, 60).astype(float), rng.gamma(2.0, 1.0, 60), rng.gamma(2.0, 1.0, 60)
+    assert _mixed_error(x, np.where(x > 0, 0.0, 9.0), b, divergence) == pytest.approx(error(x, b))
+    assert _mixed_error(x, x, b, divergence) == pytest.approx(0.0, abs=1e-4)
+    shares, halves = np.linspace(0, 1, 2001), (slice(0, None, 2), slice(1, None, 2))
+    mixed = [(1 - s) * a + s * b for s in shares]
+    best = [np.argmin([error(x[half], m[half]) for m in mixed]) for half in halves]
+    expected = np.mean([error(x[half], mixed[k][half]) for half, k in zip(halves, best[::-1], strict=True)])
+    assert _mixed_error(x, a, b, divergence) == pytest.approx(expected, abs=1e-3)
 
 
 def test_sparse_counts_with_less_than_one_for_each_entry_show_their_rank():
@@ -414,5 +417,7 @@ def test_equal_stabilities_are_ties():
 def test_held_out_entries_need_folds_and_no_estimator():
     with pytest.raises(InvalidInputError, match="n_runs must be at least 2"):
         select_rank(TABLE, [2, 3], "heldout", n_runs=1)
+    with pytest.raises(InvalidInputError, match="two entries in each fold, but there are 6 for 4 folds; lower n_runs"):
+        select_rank(np.arange(1.0, 7.0).reshape(3, 2), [1, 2], "heldout", n_runs=4)
     with pytest.raises(InvalidInputError, match="takes no estimator"):
         select_rank(TABLE, [2, 3], "heldout", estimator=OrthogonalNMF())

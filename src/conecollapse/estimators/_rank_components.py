@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import IntArray
 from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
@@ -33,6 +34,8 @@ def heldout(X: Table, ranks: IntArray, n_folds: int, rng: np.random.Generator, f
     """The smallest rank that predicts held-out entries nearly best."""
     filled = X.rows(np.flatnonzero(X.filled))
     array = as_dense(filled.columns(np.flatnonzero(filled.filled_columns)).array).astype(np.float64)
+    if array.size < 2 * n_folds:
+        raise InvalidInputError(f"heldout needs two entries in each fold, but there are {array.size} for {n_folds} folds; lower n_runs.")
     if array.shape[1] > ENOUGH_FEATURES:
         array = array[:, np.sort(np.argsort(-array.var(axis=0), kind="stable")[:ENOUGH_FEATURES])]
     counts = bool((array == np.rint(array)).all())

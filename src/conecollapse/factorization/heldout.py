@@ -11,9 +11,9 @@ So the model is mixed with the one in which rows and columns are independent,
 
 .. math:: (1 - s)\, W H + s\, \hat X, \qquad s \in [0, 1],
 
-and for each rank and fold s is the share with the smallest error on the entries that were held out (Jelinek and Mercer's deleted
-interpolation). The error is convex in s, and one number cannot follow the noise of so many entries. A factorization that predicts no better
-than the independent model gets s = 1, and so the error of that model.
+and for each rank and fold s is the share with the smallest error on entries that were held out (Jelinek and Mercer's deleted
+interpolation); the error is convex in s. So that s does not see the entries it is judged by, each half of a fold is predicted with the
+share of the other half. A factorization that predicts no better than the independent model gets s = 1, and so the error of that model.
 
 *Why entries and not counts are held out.* Each count can instead be split at random, one part to fit and one to compare. If the counts are
 Poisson's the parts are independent, but if their variance is larger the noise of an entry is in both, and too many components are chosen.
@@ -82,8 +82,7 @@ def _path(
     table = MaskedTable.of(np.where(held_out, 0.0, X), (~held_out).astype(np.float64))
     largest = table.values.array.max(axis=0)  # of a feature: where few entries are known, a model may go far beyond
     x, independent = X[held_out], np.outer(*rank_one_guess(table.values, table.weights))[held_out]
-    method, error = (kl, _mixed_divergence) if divergence else (hals, _mixed_squares)
-    errors = []
+    method, errors = (kl if divergence else hals), []
     W, H = initialize(table, int(ranks[0]), "nndsvda" if ranks[0] <= min(X.shape) else "random", rng)
     for r in ranks:
         while len(H) < r:
@@ -91,7 +90,7 @@ def _path(
         result = method(table, W, H, tol=TOL, max_iter=MOST)
         W, H = result.W, result.H
         model = np.minimum(W @ H, largest)[held_out]
-        errors.append(error(x, model, independent))
+        errors.append(_mixed_error(x, model, independent, divergence))
         told()
     return errors
 
@@ -106,18 +105,29 @@ def _grown(X: FloatArray, held_out: BoolArray, W: AnyArray, H: AnyArray) -> tupl
     return np.column_stack((W, w)), np.vstack((H, h))
 
 
-def _mixed_squares(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
-    """The smallest mean square of the difference of x from mixtures of both models."""
+def _mixed_error(x: FloatArray, model: FloatArray, independent: FloatArray, divergence: bool) -> float:
+    """The mean error of mixtures of both models, for each half of the entries in the proportion that is best for the other half."""
+    error, share = (_divergence, _share_by_divergence) if divergence else (_squares, _share_by_squares)
+    total = 0.0
+    for half, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
+        s = share(x[other], model[other], independent[other])
+        total += error(x[half], (1 - s) * model[half] + s * independent[half])
+    return total / len(x)
+
+
+def _squares(x: FloatArray, model: FloatArray) -> float:
+    return float(np.square(x - model).sum())
+
+
+def _divergence(x: FloatArray, model: FloatArray) -> float:
+    return float(kl_div(x, np.maximum(model, TINY * TINY)).sum())
+
+
+def _share_by_squares(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
     d = independent - model
-    share = np.clip((x - model) @ d / max(float(d @ d), np.finfo(np.float64).tiny), 0.0, 1.0)
-    return float(np.square(x - model - share * d).mean())
+    return float(np.clip((x - model) @ d / max(float(d @ d), np.finfo(np.float64).tiny), 0.0, 1.0))
 
 
-def _mixed_divergence(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
-    """The smallest mean divergence of x from mixtures of both models."""
-
-    def divergence(share: float) -> float:
-        mixed = (1 - share) * model + share * independent
-        return float(kl_div(x, np.maximum(mixed, TINY * TINY)).mean())
-
-    return min(float(minimize_scalar(divergence, bounds=(0, 1), method="bounded").fun), divergence(1.0))
+def _share_by_divergence(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
+    found = minimize_scalar(lambda s: _divergence(x, (1 - s) * model + s * independent), bounds=(0, 1), method="bounded")
+    return float(found.x) if found.fun < _divergence(x, independent) else 1.0
