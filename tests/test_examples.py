@@ -49,6 +49,7 @@ def test_cube(tmp_path, capsys):
     assert not said.startswith("0 ")
 
 
+@pytest.mark.filterwarnings("ignore:scipy.optimize:DeprecationWarning")  # of the oldest scikit-learn with SciPy 1.16
 def test_pipeline(tmp_path):
     search = run("pipeline", tmp_path)
     assert search.best_score_ > 0.9

@@ -296,3 +296,8 @@ def test_sharpening_gives_the_same_mean_confidence():
     for scale in (1e-3, 1.0, 1e3):
         assert probabilities(sharpness(scale * scores) * scale * scores).max(axis=1).mean() == pytest.approx(0.7, abs=1e-3)
     assert np.isfinite(probabilities(sharpness(np.ones((4, 3))) * np.ones((4, 3)))).all()
+
+
+@pytest.mark.parametrize("model", [CCNMF, GraphCCNMF, OrthogonalNMF])
+def test_what_is_learned_from_labels_is_no_parameter(model):
+    assert [name for name in model().get_params() if name.startswith("_")] == []

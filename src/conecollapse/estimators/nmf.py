@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -272,11 +272,10 @@ class OrthogonalNMF(BaseNMF):
 
     _is_orthogonal = True
     _needs_every_sample = True
-    _constraints: Constraints | None = None
-    _names: Names | None = None
-    _judgement: Judgement | None = None
-    _linear: Linear | None = None
-    _labelled: tuple[dict[bytes, int], IntArray] = ({}, np.zeros(0, np.int64))
+    _constraints: Constraints | None = field(default=None, init=False)
+    _names: Names | None = field(default=None, init=False)
+    _judgement: Judgement | None = field(default=None, init=False)
+    _linear: Linear | None = field(default=None, init=False)
 
     @running
     def fit(
@@ -331,7 +330,7 @@ class OrthogonalNMF(BaseNMF):
         super()._check_parameters(X, n_filled)
         self._constraints, self._names = read_constraints(*self._hints, filled=X.filled, r=self.n_components)
         self._judgement = self._linear = None
-        self._labelled = ({}, np.zeros(0, np.int64))
+        self._labelled: tuple[dict[bytes, int], IntArray] = ({}, np.zeros(0, np.int64))
         for name in ("classes_", "cluster_labels_", "label_distributions_"):
             self.__dict__.pop(name, None)
         if self._constraints is not None and self.solver != "em":

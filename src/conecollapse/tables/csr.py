@@ -134,11 +134,19 @@ def _sparse_product(X: Sparse, C: Sparse) -> AnyArray:
     return out
 
 
+def _with_indices_of_one_type(X: Sparse) -> Sparse:
+    """numba's older versions take named tuples of arrays of other types for the ones that they have compiled for."""
+    index = np.int32 if max(X.nnz, *X.shape) <= np.iinfo(np.int32).max else np.int64
+    if X.indices.dtype == X.indptr.dtype == index:
+        return X
+    return sp.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
+
+
 class SparseQuotients(Quotients):
     """Formed only at the stored entries."""
 
     def __init__(self, X: Sparse) -> None:
-        self.X = X
+        self.X = _with_indices_of_one_type(X)
         self.total = float(X.data.sum(dtype=np.float64))
 
     def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:
