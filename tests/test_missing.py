@@ -346,7 +346,7 @@ BAD = {
     "Negative values in data: X has 1 negative entry": ({}, {"X": np.where(TABLE[2, 2] == TABLE, np.nan, _with(TABLE, -1.0))}),
     "robust compares residuals with their uncertainties": ({"robust": 4.0}, {}),
     "robust must be a number above 0; got -4": ({"robust": -4}, {"weights": np.ones_like(TABLE)}),
-    "a graph of samples cannot use missing entries or weights": ({"affinity": "knn"}, {"weights": np.ones_like(TABLE)}),
+    "a graph of samples cannot use missing entries .NaN. or weights": ({"affinity": "knn"}, {"weights": np.ones_like(TABLE)}),
     "over features, and a graph has none": ({"affinity": "knn", "fixed_components": np.ones((1, 6))}, {}),
 }
 

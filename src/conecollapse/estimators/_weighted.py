@@ -26,6 +26,7 @@ from conecollapse.tables import Table
 from conecollapse.tables.incomplete import check_sample_weight, filled_in, incomplete_table
 
 TRIALS = 4  # random draws for each start of a table with weights, whose optima differ more (chosen on two tables of air samples)
+NOT_ON_GRAPHS = "a graph of samples cannot use missing entries (NaN) or weights; use affinity=None, or `impute` them first."
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,8 +90,8 @@ class WeightedNMF(BaseNMF):
         self._row_scale: FloatArray | None = (
             None if sample_weight is None else check_sample_weight(sample_weight, table.shape[0]) ** self._sample_power
         )
-        if (sample_weight is not None or not table.is_complete) and self.affinity is not None:
-            raise InvalidInputError("a graph of samples cannot use missing entries or weights; use affinity=None, or `impute` them first.")
+        if sample_weight is not None and self.affinity is not None:
+            raise InvalidInputError(NOT_ON_GRAPHS)
         try:
             return self._fit(table)
         finally:
@@ -140,7 +141,10 @@ class WeightedNMF(BaseNMF):
             raise InvalidInputError(f'missing must be "nan" or "unstored"; got {self.missing!r}.')
         found = check_input(self, X, reset=reset)
         if not isinstance(found, Table):
-            return incomplete_table(found, weights, unstored=self.missing == "unstored", checked=partial(non_negative, self))
+            table = incomplete_table(found, weights, unstored=self.missing == "unstored", checked=partial(non_negative, self))
+            if self.affinity is not None and not table.is_complete:
+                raise InvalidInputError(NOT_ON_GRAPHS)
+            return table
         if weights is not None or self.missing == "unstored":
             raise InvalidInputError(f"weights and missing entries need the whole table in memory, and X is {found.kind}.")
         return found

@@ -245,7 +245,7 @@ class WeightedEquations(Equations):
 
     @property
     def G(self) -> AnyArray:
-        raise InvalidInputError("this method cannot use missing entries or weights; HierarchicalNMF can.")
+        raise InvalidInputError("this method cannot use missing entries (NaN) or weights; HierarchicalNMF can.")
 
     def plus(self, added: AnyArray | float) -> Equations:
         return WeightedEquations(self.table, self.H, self.C, self.added + added)
