@@ -19,22 +19,14 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from common import DATA, best_of, load_points, machine, peak_gib
+from common import DATA, best_of, cell_counts, load_points, machine, peak_gib
 
 from conecollapse import Cone
 
 
 def cells(n_cells: int, n_genes: int, depth: float) -> sp.csr_array:
-    """Genes as points: gamma-Poisson counts with eight programs and cells of different depth."""
-    rng = np.random.default_rng(0)
-    mean = rng.lognormal(-2.0, 1.6, n_genes)
-    programs = np.exp(rng.normal(0, 1, (8, n_genes)) * (rng.random((8, n_genes)) < 0.1))
-    kind, size = rng.integers(8, size=n_cells), rng.lognormal(0, 0.35, n_cells)
-    blocks = []
-    for a in range(0, n_cells, 500):
-        mu = depth * size[a : a + 500, None] * mean * programs[kind[a : a + 500]]
-        blocks.append(sp.csr_array(rng.poisson(rng.gamma(2.0, mu / 2.0)).astype(np.float64)))
-    P = sp.csr_array(sp.vstack(blocks).T)
+    """Genes as points."""
+    P = sp.csr_array(cell_counts(n_cells, n_genes, depth)[0].T)
     return P[np.diff(P.indptr) > 0]
 
 

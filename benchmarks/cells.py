@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from common import cell_counts
+
 sys.path.pop(0)  # beside this script stands awkward.py, which anndata would take for a package of that name
 
 import anndata
@@ -46,15 +48,8 @@ for table in (adata.X, adata):
 
 def write_cells(path: Path, n_cells: int, n_genes: int) -> None:
     """Counts in float32, as most files have them."""
-    rng = np.random.default_rng(0)
-    mean = rng.lognormal(-2.0, 1.6, n_genes)
-    programs = np.exp(rng.normal(0, 1, (8, n_genes)) * (rng.random((8, n_genes)) < 0.1))
-    kind, depth = rng.integers(8, size=n_cells), rng.lognormal(0, 0.35, n_cells)
-    blocks = []
-    for a in range(0, n_cells, 500):
-        mu = 0.35 * depth[a : a + 500, None] * mean * programs[kind[a : a + 500]]
-        blocks.append(sp.csr_matrix(rng.poisson(rng.gamma(2.0, mu / 2.0)).astype(np.float32)))
-    X = sp.csr_matrix(sp.vstack(blocks))
+    counts, kind = cell_counts(n_cells, n_genes, 0.35)
+    X = sp.csr_matrix(counts.astype(np.float32))
     obs = pd.DataFrame({"kind": kind.astype(str)}, index=[f"cell{i}" for i in range(n_cells)])
     anndata.AnnData(X, obs=obs, var=pd.DataFrame(index=[f"gene{j}" for j in range(n_genes)])).write_h5ad(path)
     print(f"{n_cells} cells x {n_genes} genes, {X.nnz / n_cells / n_genes:.1%} not zero")

@@ -58,3 +58,16 @@ def load_points(name: str):
     X = sp.diags_array(np.log((1 + X.shape[1]) / (1 + df)) + 1) @ X
     lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel())
     return sp.csr_array(X @ sp.diags_array(1 / np.maximum(lengths, 1e-300)))
+
+
+def cell_counts(n_cells: int, n_genes: int, depth: float) -> tuple[sp.csr_array, np.ndarray]:
+    """Gamma-Poisson counts (cells x genes) with eight programs and cells of different depth, and the program of each cell."""
+    rng = np.random.default_rng(0)
+    mean = rng.lognormal(-2.0, 1.6, n_genes)
+    programs = np.exp(rng.normal(0, 1, (8, n_genes)) * (rng.random((8, n_genes)) < 0.1))
+    kind, size = rng.integers(8, size=n_cells), rng.lognormal(0, 0.35, n_cells)
+    blocks = []
+    for a in range(0, n_cells, 500):
+        mu = depth * size[a : a + 500, None] * mean * programs[kind[a : a + 500]]
+        blocks.append(sp.csr_array(rng.poisson(rng.gamma(2.0, mu / 2.0)).astype(np.float64)))
+    return sp.csr_array(sp.vstack(blocks)), kind
