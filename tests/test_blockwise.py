@@ -11,8 +11,11 @@ from conftest import seeds
 from conecollapse import Cone
 from conecollapse.blocks import open_table
 from conecollapse.geometry import blockwise, streaming
+from conecollapse.geometry import undecided as undecided_module
 from conecollapse.geometry.blockwise import dense, measure, rounds, sparse
 from conecollapse.geometry.blockwise.decided import over_rays
+from conecollapse.geometry.undecided import undecided
+from conecollapse.tables import as_table
 from conecollapse.tables.files import FileTable
 
 dask = pytest.importorskip("dask")
@@ -136,3 +139,29 @@ def test_only_dense_points_of_high_dimension_are_merged(monkeypatch):
     monkeypatch.setattr(blockwise, "HIGHEST_DIMENSION", 5)
     assert blockwise.part_blockwise(in_blocks(P, 10, "file"), 1e-8) is None
     assert blockwise.part_blockwise(in_blocks(sp.csr_array(P), 10, "file"), 1e-8) is not None
+
+
+@pytest.mark.parametrize("kind", ["sparse", "wide", "tall"])
+def test_where_nothing_is_decided_blocks_have_the_rays_of_memory(kind, monkeypatch):
+    """Copies of features in other blocks are one ray, zero features none, and all rays are open."""
+    rng = np.random.default_rng(0)
+    X = rng.gamma(0.4, size=(200, 40) if kind == "tall" else (40, 90))
+    if kind == "sparse":
+        X *= rng.random(X.shape) < 0.2
+    X[:, 30:] = 2 * X[:, :10] if kind == "tall" else 2 * np.hstack([X[:, :30], X[:, :30]])
+    X[:, 5] = 0
+    P = sp.csr_array(X.T) if kind == "sparse" else np.ascontiguousarray(X.T)
+    direct = undecided(as_table(P.T), 1e-8)
+    assert len(direct.open_points) == direct.n_rays < P.shape[0] - 1
+    for rows_are_held in (True, False):
+        if not rows_are_held:
+            for module in (undecided_module, streaming):
+                monkeypatch.setattr(module, "HELD_RAYS", 0)
+        axis = 0 if kind == "tall" else 1
+        source = open_table(sp.csr_array(P.T) if kind == "sparse" else np.ascontiguousarray(P.T)).source
+        found = undecided(FileTable(source, axis, 7), 1e-8)
+        assert found.holds_rays == rows_are_held
+        np.testing.assert_array_equal(found.ray_indices, direct.ray_indices)
+        np.testing.assert_array_equal(found.open_points, direct.open_points)
+        np.testing.assert_array_equal(found.certificate.leader, direct.certificate.leader)
+    assert direct.verify(P).n_open == direct.n_rays

@@ -143,7 +143,7 @@ def test_on_a_cluster_with_named_tasks(cluster):
 def test_a_killed_worker_costs_time_and_not_the_result(cluster):
     """One of two workers is killed when some pairs of blocks are compared and others are still to come; its nanny brings another."""
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
-    local = CCNMF(3, n_init=2, random_state=0).fit(X)
+    local = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(X)
     pids = cluster.run(os.getpid)
     victim = next(iter(pids.values()))
     killed = []
@@ -160,7 +160,7 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster):
     thread = threading.Thread(target=kill_when_busy)
     thread.start()
     slow = da.from_array(X, chunks=(-1, 20)).map_blocks(slowly, dtype=X.dtype, meta=np.empty((0, 0)))
-    model = CCNMF(3, n_init=2, random_state=0).fit(slow)
+    model = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(slow)
     thread.join()
     assert killed
     assert_same(model, local)

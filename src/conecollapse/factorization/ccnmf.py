@@ -169,8 +169,7 @@ def data_cone(
     """The cone of the columns of X: certified, by the paper's Algorithm 1 (the same rays, slowly), or an epsilon-cone.
 
     A factorization needs rays that generate the data, not the proof that none of them can be left out: ``effort="quick"``, or "none" where
-    features of one direction are merged and all else is left open. Few features are decided all the same; the cone of a table that is
-    not in memory is quick.
+    features of one direction are merged and all else is left open. Few features are decided all the same.
 
     Where the inverse of X is known, no column is a combination of the others: all are rays, and row j of the inverse is a witness for the
     j-th.
@@ -179,8 +178,8 @@ def data_cone(
     if method not in CONES:
         raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
     if method == "certified":
-        if effort == "none" and X.in_memory and X.inverse is None and X.shape[1] * X.n_entries > FEW_PRODUCTS:
-            return undecided(X.points(), tol)
+        if effort == "none" and X.inverse is None and X.shape[0] * X.shape[1] ** 2 > FEW_PRODUCTS:
+            return undecided(X, tol)
         return Cone.from_table(X, tol, "quick" if effort == "none" else effort, progress=progress)
     points = as_points(X.points(), "X.T")
     if method == "paper":

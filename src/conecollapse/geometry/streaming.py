@@ -267,8 +267,7 @@ def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[st
     table = table.oriented()
     warn_if_too_coarse(table.dtype, tol)
     if table.axis == 0:
-        R = table.reduce(_triangular_of, stacked, column_units(table.survey.peaks), stage="qr")
-        return with_held_rays(table, tall_certificate(R, table.shape[0], tol, effort))
+        return with_held_rays(table, tall_certificate(triangular_of_table(table), table.shape[0], tol, effort))
     if checkpoint is not None:
         return _resumable(table, tol, checkpoint, effort)
     try:
@@ -280,6 +279,11 @@ def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[st
             "The rays of its blocks are lost and nothing was saved; start a cluster and call again. "
             "Cone.from_table(X, checkpoint=folder) keeps them as they come.",
         ) from error
+
+
+def triangular_of_table(table: BlockedTable) -> FloatArray:
+    """The R of a table in blocks of samples, with each column in a unit of its own."""
+    return np.asarray(table.reduce(_triangular_of, stacked, column_units(table.survey.peaks), stage="qr"))
 
 
 def _resumable(table: BlockedTable, tol: float, checkpoint: str | PathLike[str], effort: Effort) -> Part:

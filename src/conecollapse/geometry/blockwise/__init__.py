@@ -30,7 +30,7 @@ def part_blockwise(table: BlockedTable, tol: float, effort: Effort = "exact") ->
     if not as_sparse and table.shape[0] > HIGHEST_DIMENSION:
         return None
     measured: Measured = table.reduce(measure_block, Measured.joined, as_sparse, stage="measure")
-    leader, apart = leaders(table, measured, tol)
+    leader, apart = leaders(table, measured.key, measured.filled, tol)
     if (leader == np.arange(len(leader))).sum() == 1:
         return None
     if as_sparse and table.shape[0] <= HIGHEST_DIMENSION and measured.entries > MOSTLY_FILLED * table.shape[0] * table.shape[1]:

@@ -68,11 +68,21 @@ def unit_points(block: Points, *, as_sparse: bool) -> tuple[Any, FloatArray]:
     return unit_rows(points)
 
 
+def key_block(block: Points, _: Any, as_sparse: bool) -> tuple[FloatArray, BoolArray, int]:
+    """Of one block of columns: the place of each along the fixed direction, which are not zero, and how many entries they have."""
+    U, lengths = unit_points(block, as_sparse=as_sparse)
+    return _key(U), lengths > 0, U.nnz if as_sparse else U.size
+
+
+def _key(U: Points) -> FloatArray:
+    return np.asarray(U @ projection(U.shape[1])).ravel()
+
+
 def measure_block(block: Points, _: Any, as_sparse: bool) -> Measured:
     """Measure one block of columns."""
     U, lengths = unit_points(block, as_sparse=as_sparse)
     filled = lengths > 0
-    key = np.asarray(U @ projection(U.shape[1])).ravel()
+    key = _key(U)
     sums = np.asarray(U.sum(axis=1)).ravel()
     heaviest = float(sums.max(initial=0.0))
     if as_sparse:
@@ -90,16 +100,16 @@ def share(table: BlockedTable) -> int:
     return max(-(-m // table.n_blocks), SMALLEST_SHARE // n)
 
 
-def leaders(table: BlockedTable, measured: Measured, tol: float) -> tuple[IntArray, float]:
+def leaders(table: BlockedTable, key: FloatArray, filled: BoolArray, tol: float) -> tuple[IntArray, float]:
     """Leader of each point's group of colinear ones, -1 for zero points, as in memory; and the largest distance from a leader.
 
     Runs of points that are near each other along the fixed direction are compared a share at a time.
     """
-    leader = np.where(measured.filled, np.arange(len(measured.filled)), -1)
-    if not measured.filled.any():
+    leader = np.where(filled, np.arange(len(filled)), -1)
+    if not filled.any():
         raise InvalidInputError(f"all {len(leader)} points are zero; a cone needs at least one point that is not.")
-    order = np.flatnonzero(measured.filled)[np.argsort(measured.key[measured.filled], kind="stable")]
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(measured.key[order]) > near_along(table.shape[0], tol)]))
+    order = np.flatnonzero(filled)[np.argsort(key[filled], kind="stable")]
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(key[order]) > near_along(table.shape[0], tol)]))
     sizes = np.diff(np.append(starts, len(order)))
     crowded = sizes > 1
     runs = [order[a : a + size] for a, size in zip(starts[crowded], sizes[crowded], strict=True)]
