@@ -3,8 +3,8 @@
 python benchmarks/novelty.py [SET ...] [--trusted 300] [--classes 5] [--settings] [--speed]
 
 For each class of a set, 70 % of its samples (at most ``--trusted``) are trusted, and every detector scores the rest of the class against
-samples of all other classes. All detectors see samples of unit length. True labels are used only for scoring. SET is one of the paper's
-sets, or wine, breast-cancer, iris or digits of scikit-learn; all by default. PyOD is optional (pip install pyod).
+samples of all other classes. All detectors see samples of unit length. True labels are used only for scoring. SET is a set of
+`novelty_sets.py`, or one of its groups (paper, scikit-learn, other, planted); all by default. PyOD is optional (pip install pyod).
 """
 
 from __future__ import annotations
@@ -20,17 +20,14 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
 from common import DATA, best_of, machine
-from sklearn import datasets as small
+from novelty_sets import GROUPS, data
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.svm import OneClassSVM
 
 from conecollapse import ConeNovelty
-from conecollapse.datasets import load
 
-PAPER = ("AMLALL", "DUKE", "KHAN", "ORL", "UMIST", "COIL-20", "YALEB", "MED", "CITESEER", "WEBKB4", "7SECTORS", "REUTERS")
-SMALL = {"digits": small.load_digits, "wine": small.load_wine, "breast-cancer": small.load_breast_cancer, "iris": small.load_iris}
 SETTINGS = {  # what the score is made of
     "Cone alone": {"locality": 0.0, "noise": 0.0},
     "Cone, locality 0.02": {"noise": 0.0},
@@ -78,22 +75,6 @@ DETECTORS = {
 }
 
 
-def data(name: str):
-    """Samples of unit length, and classes; None where the file is missing."""
-    if name in SMALL:
-        X, y = SMALL[name](return_X_y=True)
-    else:
-        try:
-            found = load(name, download=False)
-        except FileNotFoundError:
-            return None
-        X, y = found.X, found.y
-    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel()) if sp.issparse(X) else np.linalg.norm(X, axis=1)
-    kept = np.flatnonzero(lengths > 0)
-    X = sp.csr_array(sp.diags_array(1 / lengths[kept]) @ sp.csr_array(X)[kept]) if sp.issparse(X) else X[kept] / lengths[kept, None]
-    return X, np.asarray(y)[kept]
-
-
 def tasks(X, y, n_trusted: int, n_classes: int) -> Iterator[tuple]:
     """Trusted samples, new samples, and which of these are of other classes."""
     rng = np.random.default_rng(0)
@@ -126,9 +107,9 @@ def table(detectors, names, args) -> dict[str, dict[str, float]]:
             continue
         rows[name] = areas(detectors, *loaded, args.trusted, args.classes)
         print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in rows[name].values()) + " |", flush=True)
-    for label, chosen in (("mean, the paper's sets", PAPER), ("mean, scikit-learn's sets", SMALL)):
+    for label, chosen in GROUPS.items():
         if kept := [row for name, row in rows.items() if name in chosen]:
-            print(f"| {label} | " + " | ".join(f"{np.mean([row[d] for row in kept]):.3f}" for d in detectors) + " |")
+            print(f"| mean, {label} | " + " | ".join(f"{np.mean([row[d] for row in kept]):.3f}" for d in detectors) + " |")
     return rows
 
 
@@ -168,12 +149,14 @@ def speed() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", default=[*PAPER, *SMALL])
+    parser.add_argument("sets", nargs="*", default=[name for group in GROUPS.values() for name in group])
     parser.add_argument("--trusted", type=int, default=300)
     parser.add_argument("--classes", type=int, default=5)
     parser.add_argument("--settings", action="store_true", help="compare settings of ConeNovelty instead of detectors")
     parser.add_argument("--speed", action="store_true", help="time it instead")
     args = parser.parse_args()
+    groups = {asked: [name for label, group in GROUPS.items() if asked in label for name in group] for asked in args.sets}
+    args.sets = [name for asked in args.sets for name in groups[asked] or [asked]]
     warnings.simplefilter("ignore")
     os.environ.setdefault("CONECOLLAPSE_DATA", str(DATA))
     print(machine())

@@ -172,7 +172,7 @@ def test_counts_are_divided_by_the_noise_of_their_features_and_give_the_shares(m
     assert model(3).fit(sp.csr_array(X)).feature_noise_ == pytest.approx(fitted.feature_noise_, rel=1e-6)
     given = model(3, feature_noise=7 * fitted.feature_noise_).fit(X)  # up to a common factor
     np.testing.assert_allclose(given.shares_, fitted.shares_, atol=1e-9)
-    np.testing.assert_allclose(model(3, sum_to_one=True).fit(X).transform(X), fitted.shares_, atol=1e-9)
+    np.testing.assert_allclose(model(3).fit(X).transform(X, sum_to_one=True), fitted.shares_, atol=1e-9)
     assert fitted.verify(X).largest_residual <= fitted.cone_.tol
 
 

@@ -126,6 +126,7 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
     (tmp_path / "words.txt").write_text("nm 1 2 three", encoding="utf-8")
     cases = [
         (("-k", "9"), "9 components were asked for, but there are only 8 features"),
+        (("-k", "3"), "n_components = 3, but X has rank 2: its samples span only 2 dimensions; ask for at most 2"),
         (("-k", "2", "--wavelengths", "short.txt"), "short.txt has 7 wavelengths, but the data has 8 bands"),
         (("-k", "2", "--wavelengths", "words.txt"), "words.txt is no list of wavelengths"),
         (("-k", "2", "--shape", "7x7"), "has 6 x 5 pixels, not 7 x 7"),
@@ -145,6 +146,10 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
     assert "NaN" in refused(run, "unmix", "nan.npy", "-k", "2", "--out", "out")
     np.save("zero.npy", np.zeros((3, 3, 4)))
     assert "zero everywhere" in refused(run, "unmix", "zero.npy", "-k", "2", "--out", "out")
+    np.save("equal.npy", np.tile(PURE[0], (3, 3, 1)))
+    assert "X has rank 1: all its samples have the same direction; ask for at most 1" in refused(run, "unmix", "equal.npy", "-k", "2", "--out", "out")
+    np.save("few.npy", np.ones((1, 3, BANDS)))
+    assert "4 components were asked for, but there are only 3 samples" in refused(run, "unmix", "few.npy", "-k", "4", "--out", "out")
     assert "there is no file" in refused(run, "unmix", "none.npy", "-k", "2", "--out", "out")
     assert not (tmp_path / "out").exists()
     np.savetxt("inf.txt", [1, np.inf])

@@ -48,12 +48,16 @@ class MixtureNMF(NonNegativeMixin, Running, SummaryMixin, ClassNamePrefixFeature
         return abundances
 
     @running
-    def transform(self, X: Any) -> AnyArray:
-        """Abundances of samples, known or new: how much of each component, by non-negative least squares; with ``sum_to_one`` as shares."""
+    def transform(self, X: Any, *, sum_to_one: bool | None = None) -> AnyArray:
+        """Abundances of samples, known or new: how much of each component, by non-negative least squares.
+
+        With ``sum_to_one=True`` they are shares, as `shares_` are; the default is the estimator's own ``sum_to_one``.
+        """
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         W = self._abundances(table.divided(self._unit))
-        return in_dtype(self._shares(W) if self.sum_to_one else W, table.dtype)
+        as_shares = self.sum_to_one if sum_to_one is None else sum_to_one
+        return in_dtype(self._shares(W) if as_shares else W, table.dtype)
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Samples from abundances: ``X @ components_``; from shares, samples of another brightness."""
