@@ -1,4 +1,4 @@
-"""Mixtures: angles to the true components, bad pixels, cell lines, signatures, the bound, topics, and the family that chose the constants.
+"""Mixtures: angles to the true components, bad pixels, cell lines, signatures, the bound, topics, and families of scenes.
 
 python benchmarks/mixtures.py sets        # SAMSON, JASPER, AMINO_EEM against SPA, SNPA, VCA, epsilon-cones and scikit-learn's NMF
 python benchmarks/mixtures.py bad         # with bad pixels
@@ -7,7 +7,7 @@ python benchmarks/mixtures.py signatures  # planted counts; salamander-learn's M
 python benchmarks/mixtures.py bound       # the theorem in 1000 draws
 python benchmarks/mixtures.py topics      # REUTERS and WEBKB4
 python benchmarks/mixtures.py ranks 20    # select_rank(method="mixture") on the sets and on planted mixtures
-python benchmarks/mixtures.py family 40   # planted mixtures, by how much volume is penalised and whether features are scaled
+python benchmarks/mixtures.py family 10   # families of scenes: every method, and MinVolumeNMF by how much volume is penalised
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from common import DATA, machine
+from measured_scenes import MEASURED
 from scenes import scene
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
@@ -57,19 +58,13 @@ def share_error(shares, A):
 
 
 def sets():
-    chosen = {
-        "SPA, raw": lambda X, r: spa(X, r, "raw"),
-        "SPA, unit sum": lambda X, r: spa(X, r, "sum"),
-        "SPA, unit length": lambda X, r: spa(X, r, "length"),
-        "SNPA": lambda X, r: snpa(X, r),
-        "epsilon-cone, unit": lambda X, r: Cone.approximate(X, 1e-6, max_rays=r).ray_indices,
-        "epsilon-cone, mass": lambda X, r: Cone.approximate(X, 1e-6, max_rays=r, weighting="mass").ray_indices,
-    }
     for name in SETS:
         X, M, A = load(name)
         r = len(M)
         print(f"\n{name}: {X.shape[0]} samples, {X.shape[1]} channels, {r} components")
-        for method, select in chosen.items():
+        for method, select in CHOSEN.items():
+            if method == "VCA":
+                continue
             print(f"  {method:24} {pairs(X[select(X, r)], M)[0].mean():6.2f} degrees")
         draws = [pairs(X[vca(X, r, np.random.default_rng(seed))], M)[0].mean() for seed in range(20)]
         print(f"  {'VCA, mean of 20':24} {np.mean(draws):6.2f} degrees")
@@ -135,6 +130,7 @@ def planted(seed, n=107, r=15):
 
 
 def signatures():
+    sys.path.pop(0)  # beside this script stands awkward.py, which anndata would take for a package of that name
     try:
         from salamander.models import MvNMF
     except ImportError:
@@ -269,34 +265,64 @@ def ranks(count):
         print(f"planted mixtures: {np.mean(np.array(hits) == 0):.0%} right, {np.mean(np.array(hits) <= 1):.0%} off by at most one")
 
 
-VALUES = (0.1, 0.3, 1.0, 3.0)
+VALUES = (0.1, 0.3, 1.0, 3.0, 10.0)
+CHOSEN = {
+    "SPA, raw": lambda X, r: spa(X, r, "raw"),
+    "SPA, unit sum": lambda X, r: spa(X, r, "sum"),
+    "SPA, unit length": lambda X, r: spa(X, r, "length"),
+    "SNPA": lambda X, r: snpa(X, r),
+    "VCA": lambda X, r: vca(X, r, np.random.default_rng(0)),
+    "epsilon-cone, unit": lambda X, r: Cone.approximate(X, 1e-6, max_rays=r).ray_indices,
+    "epsilon-cone, mass": lambda X, r: Cone.approximate(X, 1e-6, max_rays=r, weighting="mass").ray_indices,
+}
+FAMILIES = {"planted": lambda seed: scene(seed)[1:], **MEASURED}
 
 
 def family(count):
-    """Geometric means of the angles for several values of ``volume``, with and without the noise of features; then the same on the sets.
+    """Angles on families of scenes: of each method, and of MinVolumeNMF by ``volume``; ``count`` scenes of each, twice as many planted ones.
 
-    Angles are between components whose features are divided by the root of their mean.
+    A family whose spectra are not installed is left out. Planted angles are between components whose features are divided by the root
+    of their mean, so that genes with large counts do not decide alone.
     """
-    table = {"auto": [], "equal": []}
-    others = []
-    for seed in range(count):
-        _, X, H, _ = scene(seed)
-        unit = np.sqrt(X.mean(axis=0))
-        for how, rows in table.items():
-            models = [MinVolumeNMF(len(H), volume=v, feature_noise=how).fit(X) for v in VALUES]
-            rows.append([pairs(model.components_ / unit, H / unit)[0].mean() for model in models])
-        found = [SeparableNMF(len(H)).fit(X).components_, X[spa(X, len(H))]]
-        found.append(NMF(len(H), init="nndsvda", max_iter=300).fit(X).components_)
-        others.append([pairs(F / unit, H / unit)[0].mean() for F in found])
-    for how, rows in table.items():
-        means = np.exp(np.log(np.maximum(rows, 0.05)).mean(axis=0))
-        print(f"{count} planted, feature_noise={how}: " + ", ".join(f"volume {v:g}: {g:.2f}" for v, g in zip(VALUES, means, strict=True)))
-    G = np.exp(np.log(np.maximum(others, 0.05)).mean(axis=0))
-    print(f"  SeparableNMF {G[0]:.2f}, SPA of unit sums {G[1]:.2f}, scikit-learn NMF {G[2]:.2f}")
-    for name in SETS:
-        X, M, _ = load(name)
-        row = [pairs(MinVolumeNMF(len(M), volume=v).fit(X).components_, M)[0].mean() for v in VALUES]
-        print(f"  {name}: " + ", ".join(f"volume {v:g}: {a:.2f}" for v, a in zip(VALUES, row, strict=True)))
+    table = {}
+    for name, make in FAMILIES.items():
+        try:
+            table[name] = [angles_of(make(seed), name == "planted") for seed in range(count * (1 + (name == "planted")))]
+        except (ImportError, FileNotFoundError, AttributeError) as missing:
+            print(f"without {name}: {missing}")
+            continue
+        print(f"{name}: " + ", ".join(f"{what} {geometric([row[what] for row in table[name]]):.2f}" for what in table[name][0]), flush=True)
+    means = {what: geometric([geometric([row[what] for row in rows]) for rows in table.values()]) for what in next(iter(table.values()))[0]}
+    print("mean of the families: " + ", ".join(f"{what} {value:.2f}" for what, value in means.items()))
+    scenes = [row for rows in table.values() for row in rows]
+    for what in [*CHOSEN, "scikit-learn NMF"]:
+        print(f"MinVolumeNMF is better than {what} on {np.mean([row['volume 1'] < row[what] for row in scenes]):.0%} of {len(scenes)} scenes")
+    behind = [row["volume 1"] - min(row[what] for what in CHOSEN) for row in scenes]
+    print(f"behind the best of the {len(CHOSEN)} selections by more than one degree on {np.mean(np.array(behind) > 1):.0%}")
+    for name in table:
+        others = {v: geometric([geometric([row[f"volume {v:g}"] for row in rows]) for other, rows in table.items() if other != name]) for v in VALUES}
+        print(f"volume chosen without {name}: {min(others, key=others.get):g}")
+
+
+def angles_of(made, scaled):
+    X, H, _ = made
+    r, unit = len(H), np.sqrt(X.mean(axis=0)) if scaled else 1.0
+
+    def mean_angle(F):
+        return float(pairs(F / unit, H / unit)[0].mean())
+
+    row = {}
+    for name, select in CHOSEN.items():
+        indices = select(X, r)
+        row[name] = mean_angle(X[indices]) if len(indices) == r else 90.0
+    row["scikit-learn NMF"] = mean_angle(NMF(r, init="nndsvda", max_iter=300).fit(X).components_ + 1e-12)
+    row["SeparableNMF"] = mean_angle(SeparableNMF(r).fit(X).components_)
+    return row | {f"volume {v:g}": mean_angle(MinVolumeNMF(r, volume=v).fit(X).components_) for v in VALUES}
+
+
+def geometric(values):
+    """Geometric mean; what is below 0.1 degrees counts as that."""
+    return float(np.exp(np.mean(np.log(np.maximum(values, 0.1)))))
 
 
 if __name__ == "__main__":

@@ -62,16 +62,13 @@ OTHERS = {
 
 
 def spectra(rng):
-    """20 classes; a class has its own peaks, some of which it shares with others, and two ways to vary."""
+    """20 classes of the same eight peaks, in other amounts, which vary within a class."""
     m, n = int(rng.choice([40, 120])), 40
     t = np.linspace(0, 1, m)
-    library = np.exp(-(((t - rng.random((25, 1))) / rng.uniform(0.02, 0.15, (25, 1))) ** 2))
-    X = []
-    for _ in range(20):
-        own = rng.choice(25, 4, replace=False)
-        amounts = rng.dirichlet(np.full(4, rng.choice([1.0, 5.0, 30.0])), n)
-        X.append(amounts @ library[own] + 0.1 * rng.random() * np.exp(-3 * t))
-    X = np.vstack(X) * np.exp(0.4 * rng.standard_normal((20 * n, 1)))
+    peaks = np.exp(-(((t - rng.random((8, 1))) / rng.uniform(0.02, 0.15, (8, 1))) ** 2))
+    strictness = rng.choice([10.0, 40.0, 150.0])
+    X = np.vstack([rng.dirichlet(strictness * rng.dirichlet(np.ones(8)) + 0.1, n) @ peaks for _ in range(20)])
+    X *= np.exp(0.4 * rng.standard_normal((len(X), 1)))
     return np.maximum(X + rng.choice([0.005, 0.02, 0.06]) * X.mean() * rng.standard_normal(X.shape), 0), np.repeat(np.arange(20), n)
 
 

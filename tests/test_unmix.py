@@ -53,7 +53,7 @@ def test_a_cube_gives_spectra_maps_a_report_and_a_proof(cube, run, tmp_path):
     np.savetxt("nm.txt", np.arange(400, 480, 10))
     code, out, err = run("unmix", "cube.npy", "-k", "2", "--wavelengths", "nm.txt", "--out", "out")
     assert code == 0, err
-    assert "30 samples, 8 channels, an image of 6 x 5 pixels" in out
+    assert "30 samples, 8 channels, an image of 6 x 5 pixels; bands are the last dimension of the cube (--bands first otherwise)" in out
     assert "proven" in out
     found = pd.read_csv("out/endmembers.csv")
     assert found.columns.tolist() == ["feature", "wavelength", "component 0", "component 1"]
@@ -99,7 +99,8 @@ def test_a_sparse_table_gives_abundances_by_sample_that_sum_to_one(cube, run):
 def test_negative_values_are_refused_or_clipped_and_counted(cube, run):
     cube[0, 0, 0] = cube[2, 3, 1] = -0.5
     np.save("cube.npy", cube)
-    assert "2 negative values" in refused(run, "unmix", "cube.npy", "-k", "2", "--out", "out")
+    sentence = "2 negative values, the first in row 1 ('pixel 1, 1'), column 1: -0.5; the values must be >= 0: undo a logarithm or shift, "
+    assert sentence + "or pass --clip to set them to zero" in refused(run, "unmix", "cube.npy", "-k", "2", "--out", "out")
     code, out, _ = run("unmix", "cube.npy", "-k", "2", "--clip", "--out", "out", "--no-report")
     assert code == 0
     assert "2 negative values were set to zero" in out
@@ -143,7 +144,9 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
     )
     cube[0, 0, 0] = np.nan
     np.save("nan.npy", cube)
-    assert "NaN" in refused(run, "unmix", "nan.npy", "-k", "2", "--out", "out")
+    assert "(NaN) in row 1 ('pixel 1, 1'), column 1" in refused(run, "unmix", "nan.npy", "-k", "2", "--out", "out")
+    np.save("four.npy", cube[None])
+    assert "4 dimensions; a cube has three, and a table two" in refused(run, "unmix", "four.npy", "-k", "2", "--out", "out")
     np.save("zero.npy", np.zeros((3, 3, 4)))
     assert "zero everywhere" in refused(run, "unmix", "zero.npy", "-k", "2", "--out", "out")
     np.save("equal.npy", np.tile(PURE[0], (3, 3, 1)))

@@ -21,7 +21,7 @@ from conecollapse.io.plain import plain
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
 ARGUMENTS = (
     *("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "prove", "data", "tol", "force"),
-    *("contamination", "locality", "outliers", "bands", "layer", "text_column", "variable"),
+    *("contamination", "locality", "outliers", "bands", "layer", "text_column", "variable", "clip"),
 )
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}  # that set these arguments of the library
 OPTIONS |= {"n_components": "-k", "download": "conecollapse datasets fetch"}

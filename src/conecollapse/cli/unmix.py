@@ -73,13 +73,13 @@ def unmix(
 
 def _say(run: Any, found: dict[str, Any], name: str, folder: Path) -> None:
     image = f", an image of {found['shape'][0]} x {found['shape'][1]} pixels" if found["shape"] else ""
-    why = "" if image else f"; {as_options(run.table.why)}"
-    say(f"{name}: {found['n_samples']} samples, {found['n_features']} channels{image}{why}.")
+    say(f"{name}: {found['n_samples']} samples, {found['n_features']} channels{image}; {as_options(run.table.why)}.")
     if found["n_clipped"]:
         total = found["n_samples"] * found["n_features"]
         say(f"{found['n_clipped']} negative values were set to zero ({found['n_clipped'] / total:.2g} of all).")
     abundances = ", ".join(f"{value:.3g}" for value in found["mean_abundances"])
-    left = f"; {found['n_outliers']} samples left out as outliers or empty" if found["n_outliers"] else ""
+    count = found["n_outliers"]
+    left = f"; {count} {'sample' if count == 1 else 'samples'} left out as outliers or empty" if count else ""
     say(f"{found['n_components']} components with mean abundances {abundances}{left}.")
     say(
         f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of the components than "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,15 @@ def read_spectra(
         raise InvalidInputError(
             f"the cube in {path.name} has {size[0]} x {size[1]} pixels, not {shape[0]} x {shape[1]}; leave the shape out."
         )
-    matrix = Matrix(np.ascontiguousarray(cube.reshape(-1, cube.shape[2])))
+    matrix = Matrix(np.ascontiguousarray(cube.reshape(-1, cube.shape[2])), may_clip=True)
     matrix, count = clipped(matrix) if clip else (matrix, 0)
-    X = as_numbers(matrix, path.name)
-    why = f"a cube of {size[0]} x {size[1]} pixels and {cube.shape[2]} bands"
+    try:
+        X = as_numbers(matrix, path.name)
+    except InvalidInputError:  # the same again, with the pixel and the band
+        pixels = np.array([f"pixel {i + 1}, {j + 1}" for i, j in np.ndindex(size)])
+        as_numbers(replace(matrix, row_names=pixels), path.name)
+        raise
+    why = f"bands are the {bands} dimension of the cube" + (' (bands="first" otherwise)' if bands == "last" else "")
     sha256 = sha256_of(path) if len(files) == 1 else digest(files)
     table = TableFile(X, None, None, str(path), sha256, "columns", why)
     return Spectra(table, size, count, bands, lengths if lengths is not None and len(lengths) == table.n_features else None, variable)
@@ -99,6 +104,8 @@ def _cube(path: Path, variable: str | None) -> tuple[AnyArray | None, AnyArray |
     """The cube, its wavelengths and the files that hold it; no cube where the file is a table."""
     if suffix(path) == ".npy":
         values = load_npy(path)
+        if values.ndim > 3:
+            raise InvalidInputError(f"{path.name} holds an array of {values.ndim} dimensions; a cube has three, and a table two.")
         return (values if values.ndim == 3 else None), None, [path]
     if suffix(path) == ".mat":
         return read_cube(path, variable), None, [path]

@@ -20,3 +20,4 @@ class Matrix:
     features_in: str = ""  # "rows" or "columns" when the format itself says so
     because: str = ""  # how it says so
     layout: Layout | None = None  # of text and frames: what was taken as heading and names
+    may_clip: bool = False  # whether the caller can ask for negative values to be set to zero

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from os import PathLike, fspath
 from os.path import isdir
 from pathlib import Path
@@ -135,7 +136,7 @@ def read_matrix(
     path: Path, *, clip: bool, features_in: str, header: bool | None, names: bool | None, layer: str | None
 ) -> tuple[TableFile, int]:
     """`read_table` of a file, with negative numbers set to zero if ``clip``, and how many there were."""
-    matrix = _read(path, header, names, layer)
+    matrix = replace(_read(path, header, names, layer), may_clip=True)
     matrix, count = clipped(matrix) if clip else (matrix, 0)
     return _table(matrix, path.name, str(path), sha256_of(path), features_in, None, layer=layer), count
 
