@@ -94,11 +94,18 @@ def crops(seed):
 
 def fluorescence(seed):
     rng = np.random.default_rng([6, seed])
-    r, m, n_excitations, n_solutions = int(rng.integers(2, 6)), int(rng.choice([80, 200])), int(rng.choice([30, 60])), int(rng.integers(4, 12))
+    r, m, n_excitations, n_solutions = (
+        int(rng.integers(2, 6)),
+        int(rng.choice([80, 200])),
+        int(rng.choice([30, 60])),
+        int(rng.integers(4, 12)),
+    )
     t, e = np.linspace(0, 1, m), np.linspace(0, 1, n_excitations)
     while True:
         peaks = rng.uniform(0.2, 0.8, (r, 1))
-        H = np.exp(-(((t - peaks) / rng.uniform(0.08, 0.2, (r, 1))) ** 2)) + rng.uniform(0, 0.6, (r, 1)) * np.exp(-(((t - peaks - 0.15) / 0.1) ** 2))
+        H = np.exp(-(((t - peaks) / rng.uniform(0.08, 0.2, (r, 1))) ** 2)) + rng.uniform(0, 0.6, (r, 1)) * np.exp(
+            -(((t - peaks - 0.15) / 0.1) ** 2)
+        )
         if distinct(H):
             break
     excited = np.exp(-(((e - peaks + 0.2) / rng.uniform(0.06, 0.25, (r, 1))) ** 2)) * np.exp(rng.normal(0, 0.7, (r, 1)))

@@ -279,7 +279,7 @@ FAMILIES = {"planted": lambda seed: scene(seed)[1:], **MEASURED}
 
 
 def family(count):
-    """Angles on families of scenes: of each method, and of MinVolumeNMF by ``volume``; ``count`` scenes of each, twice as many planted ones.
+    """Angles on families of scenes: of each method, and of MinVolumeNMF by ``volume``; ``count`` scenes of each, planted ones twice that
 
     A family whose spectra are not installed is left out. Planted angles are between components whose features are divided by the root
     of their mean, so that genes with large counts do not decide alone.
@@ -296,11 +296,16 @@ def family(count):
     print("mean of the families: " + ", ".join(f"{what} {value:.2f}" for what, value in means.items()))
     scenes = [row for rows in table.values() for row in rows]
     for what in [*CHOSEN, "scikit-learn NMF"]:
-        print(f"MinVolumeNMF is better than {what} on {np.mean([row['volume 1'] < row[what] for row in scenes]):.0%} of {len(scenes)} scenes")
+        print(
+            f"MinVolumeNMF is better than {what} on {np.mean([row['volume 1'] < row[what] for row in scenes]):.0%} of {len(scenes)} scenes"
+        )
     behind = [row["volume 1"] - min(row[what] for what in CHOSEN) for row in scenes]
     print(f"behind the best of the {len(CHOSEN)} selections by more than one degree on {np.mean(np.array(behind) > 1):.0%}")
     for name in table:
-        others = {v: geometric([geometric([row[f"volume {v:g}"] for row in rows]) for other, rows in table.items() if other != name]) for v in VALUES}
+        others = {
+            v: geometric([geometric([row[f"volume {v:g}"] for row in rows]) for other, rows in table.items() if other != name])
+            for v in VALUES
+        }
         print(f"volume chosen without {name}: {min(others, key=others.get):g}")
 
 

@@ -23,7 +23,11 @@ SMALL = {"digits": small.load_digits, "wine": small.load_wine, "breast-cancer": 
 
 def from_folder(name):
     with np.load(DATA / f"{name}.npz", allow_pickle=False) as z:
-        X = sp.csc_array((z["data"].astype(float), z["indices"], z["indptr"]), shape=tuple(z["shape"])).T.tocsr() if "data" in z else z["X"].T
+        X = (
+            sp.csc_array((z["data"].astype(float), z["indices"], z["indptr"]), shape=tuple(z["shape"])).T.tocsr()
+            if "data" in z
+            else z["X"].T
+        )
         return sp.csr_array(X, dtype=float), z["y"]
 
 

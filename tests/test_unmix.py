@@ -150,7 +150,9 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
     np.save("zero.npy", np.zeros((3, 3, 4)))
     assert "zero everywhere" in refused(run, "unmix", "zero.npy", "-k", "2", "--out", "out")
     np.save("equal.npy", np.tile(PURE[0], (3, 3, 1)))
-    assert "X has rank 1: all its samples have the same direction; ask for at most 1" in refused(run, "unmix", "equal.npy", "-k", "2", "--out", "out")
+    assert "X has rank 1: all its samples have the same direction; ask for at most 1" in refused(
+        run, "unmix", "equal.npy", "-k", "2", "--out", "out"
+    )
     np.save("few.npy", np.ones((1, 3, BANDS)))
     assert "4 components were asked for, but there are only 3 samples" in refused(run, "unmix", "few.npy", "-k", "4", "--out", "out")
     assert "there is no file" in refused(run, "unmix", "none.npy", "-k", "2", "--out", "out")
