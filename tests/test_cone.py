@@ -394,7 +394,7 @@ def test_a_tolerance_that_cannot_be_proven_is_refused():
 
 
 def test_where_rounding_hides_a_ray_a_larger_tolerance_is_certified_and_said(monkeypatch):
-    monkeypatch.setattr("conecollapse.geometry.certified.settle.SPARE", 2.0)  # as if every proof of a weak ray were spoiled
+    monkeypatch.setattr("conecollapse.geometry.certified.in_turn.SPARE", 2.0)  # as if every proof of a weak ray were spoiled
     P = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2e-8], [1, 1.3, 2.5e-8]])
     with pytest.warns(UserWarning, match=r"rounding hides distances near 1e-08 between these points; .* certified at tol = 1e-07 instead"):
         cone = Cone.from_points(P)
@@ -456,13 +456,32 @@ def test_points_of_a_fine_circle_on_any_slice_are_settled_by_their_neighbours():
     assert verdict.largest_residual <= 2e-5
 
 
-def test_where_no_near_point_is_allowed_all_that_are_allowed_are_tried():
+def test_what_is_near_is_found_among_the_allowed_points_and_solved_over_them():
     rng = np.random.default_rng(0)
     U = unit(rng.random((300, 3)) + 0.5)
     near = NearPoints.of(U, len(U))
     allowed = np.zeros(300, bool)
     allowed[np.argsort(U @ U[0])[:5]] = True  # the furthest from the first
-    found = near.project(U, U[:1], allowed)
-    assert np.isin(found.passive[0], np.flatnonzero(allowed)).all()
-    _, residual = scipy.optimize.nnls(U[allowed].T, U[0])
-    assert np.linalg.norm(found.residual) == pytest.approx(residual)
+    (over,) = near.nearest(np.array([0]), allowed)
+    np.testing.assert_array_equal(np.sort(over), np.flatnonzero(allowed))
+    ((S, h),), residual, (length,) = near.solve(np.array([0]), over)
+    assert np.isin(S, over).all() and (h > 0).all()
+    _, expected = scipy.optimize.nnls(U[allowed].T, U[0])
+    assert np.linalg.norm(residual) == pytest.approx(expected)
+    assert length == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("slanted", [np.eye(3), np.array([[1.0, 0.2, 0.1], [0.0, 1.5, 0.3], [0.4, 0.1, 3.0]])])
+def test_points_closer_than_the_tolerance_on_any_slice_of_a_circle_are_certified(slanted):
+    t = 2 * np.pi * np.random.default_rng(0).random(1500)
+    P = (1 + 0.3 * np.stack([np.cos(t), np.sin(t), -np.cos(t) - np.sin(t)], axis=1)) @ slanted
+    cone = Cone.from_points(P, tol=1e-6)
+    assert 100 < cone.n_rays < 1500  # many are needed, and many are within tol of their neighbours
+    assert cone.verify(P).tol == 1e-6
+
+
+def test_points_inside_a_curve_in_space_lean_on_points_far_from_them():
+    t = 2 * np.pi * np.arange(1200) / 1200
+    P = 1.5 + np.stack([f(j * t) for j in (1, 2) for f in (np.cos, np.sin)], axis=1)
+    cone = Cone.from_points(P)
+    assert cone.verify(P).n_rays == cone.n_rays < 1200

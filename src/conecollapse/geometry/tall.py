@@ -26,7 +26,7 @@ from conecollapse._linalg import row_norms, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray
 from conecollapse.certificates import Certificate, Combination, vectors
 from conecollapse.geometry.certified import COARSER, COARSEST, certify
-from conecollapse.geometry.certified.settle import CLEAR, EPS
+from conecollapse.geometry.certified.confirm import CLEAR, EPS
 
 LONGEST_BLOCK = 2**17  # rows of the longest block that a checker may read at once and still find the witnesses clear of its rounding
 ROUNDING = 8.0  # times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker measures

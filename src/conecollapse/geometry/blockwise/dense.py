@@ -25,7 +25,7 @@ from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, PO
 from conecollapse.geometry.certified.frame import LIFT, NULL_VARIANCE, Frame
 from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
-from conecollapse.geometry.certified.settle import CLEAR, EPS
+from conecollapse.geometry.certified.confirm import CLEAR, EPS
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Groups, Held
 
@@ -310,7 +310,7 @@ def _distinct(parts: list[Points]) -> Points:
 def _shifted(A: FloatArray, points: Points, own: FloatArray, second: FloatArray, tol: float) -> tuple[FloatArray, AnyArray]:
     """Witnesses ``a - t`` with t between the second largest value and the target's own, and whether they prove more than ``tol``.
 
-    As `conecollapse.geometry.certified.settle.confirm`, for unit functionals whose largest value over all other points is known.
+    As `conecollapse.geometry.certified.confirm.confirm`, for unit functionals whose largest value over all other points is known.
     """
     n = A.shape[1]
     tight = second + 2 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(second))  # sums of unit points are at least 1

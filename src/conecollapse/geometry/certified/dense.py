@@ -17,7 +17,8 @@ from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import leading_products
 from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
-from conecollapse.geometry.certified.settle import CLEAR, EPS, confirm, settle
+from conecollapse.geometry.certified.settle import settle
+from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
 from conecollapse.geometry.certified.variance import led_by_variance
 
 HIGH_DIMENSION = 200

@@ -12,43 +12,65 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from conecollapse._nnls.active_set import ActiveSetResult
-from conecollapse._nnls.local import PLAIN_STOP, local_active_set
+from conecollapse._linalg import row_norms
+from conecollapse._nnls.local import PLAIN_STOP
 from conecollapse._nnls.slots import Slots
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 FEW_DIMENSIONS, N_NEAR = 8, 32
 MANY_ASKED = 100  # points from which the arrangement is worth its while
+AT_ONCE = 256  # targets of one call
+
+Combinations = list[tuple[IntArray, FloatArray]]  # the points that each uses, and their coefficients
 
 
 @dataclass(frozen=True)
 class NearPoints:
-    """Unit points and a tree of them; unit vectors that are close together are close on every slice."""
+    """Unit points, of which those near a point represent it; unit vectors that are close together are close on every slice."""
 
-    tree: cKDTree
+    U: FloatArray
+    slots: Slots
 
     @classmethod
     def of(cls, U: Points, n_asked: int) -> NearPoints | None:
         """None where there is no gain: in many dimensions, or where few points are asked about."""
-        return None if sp.issparse(U) or U.shape[1] > FEW_DIMENSIONS or n_asked < MANY_ASKED else cls(cKDTree(U))
+        if sp.issparse(U) or U.shape[1] > FEW_DIMENSIONS or n_asked < MANY_ASKED:
+            return None
+        return cls(U, Slots.over(U, AT_ONCE, U.shape[1]))
 
-    def residuals(self, U: FloatArray, points: IntArray) -> FloatArray:
+    def nearest(self, points: IntArray, allowed: BoolArray) -> IntArray:
+        """For each of ``points`` the ``allowed`` points nearest to it, one row each."""
+        usable = np.flatnonzero(allowed)
+        at = cKDTree(self.U[usable]).query(self.U[points], k=min(N_NEAR, len(usable)))[1]
+        return np.asarray(usable[np.reshape(at, (len(points), -1))])
+
+    def residuals(self, points: IntArray) -> FloatArray:
         """What is left of each of ``points`` over the other points near it."""
-        near = np.asarray(self.tree.query(U[points], k=min(N_NEAR, self.tree.n))[1], np.int64).reshape(len(points), -1)
+        slots, every = Slots.over(self.U, len(points), self.U.shape[1]), np.arange(len(points))
+        near = self.nearest(points, np.ones(len(self.U), bool))
         order = np.argsort(near == points[:, None], axis=1, kind="stable")  # the point itself comes last, and is left out
-        slots, every = Slots.over(U, len(points), U.shape[1]), np.arange(len(points))
-        slots.load(every, U[points])
+        slots.load(every, self.U[points])
         n_others = (near != points[:, None]).sum(axis=1)
         slots.advance(every, np.take_along_axis(near, order, axis=1), n_others, PLAIN_STOP, 3 * N_NEAR)
         return slots.r
 
-    def project(self, U: Points, targets: FloatArray, allowed: BoolArray) -> ActiveSetResult:
-        """Active set of each target over the ``allowed`` points near the first: an approximation from inside the cone of all of them.
+    def solve(self, targets: IntArray, over: IntArray) -> tuple[Combinations, FloatArray, FloatArray]:
+        """Combinations of the points ``over`` for each of the points ``targets``: approximations from inside their cone.
 
-        Where none is near, all that are allowed are taken.
+        The residuals are accurate relative to themselves; lengths are of what the combinations leave as they are.
         """
-        near = np.atleast_1d(self.tree.query(targets[0], k=min(N_NEAR, self.tree.n))[1])
-        near = np.sort(near[allowed[near]]) if allowed[near].any() else np.flatnonzero(allowed)
-        Z = U[near]
-        H, steps, converged, sigma = local_active_set(Z, np.ones(len(near)), targets, None, None)
-        return ActiveSetResult([near[h > 0] for h in H], [h[h > 0] for h in H], targets - H @ Z, steps, converged, sigma)
+        found: Combinations = []
+        residual, lengths = np.empty((len(targets), self.U.shape[1])), np.empty(len(targets))
+        for a in range(0, len(targets), AT_ONCE):
+            some = targets[a : a + AT_ONCE]
+            count = len(some)
+            every = np.arange(count)
+            self.slots.load(every, self.U[some])
+            lists = np.empty((count, len(over)), np.int64)
+            lists[:] = over
+            self.slots.advance(every, lists, np.full(count, len(over)), PLAIN_STOP, 3 * N_NEAR)
+            used = self.slots.h[:count] * (np.arange(self.U.shape[1]) < self.slots.k[:count, None])
+            left = self.U[some] - np.einsum("ij,ijk->ik", used, self.U[self.slots.S[:count]])
+            found.extend(self.slots.solution(s) for s in range(count))
+            residual[a : a + count], lengths[a : a + count] = self.slots.r[:count], row_norms(left)
+        return found, residual, lengths

@@ -29,7 +29,7 @@ from conecollapse._types import BoolArray, FloatArray, IntArray
 from conecollapse.certificates import SparseVectors, Support, Witnesses
 from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.lists import Lists
-from conecollapse.geometry.certified.settle import CLEAR
+from conecollapse.geometry.certified.confirm import CLEAR
 
 MARGIN = 2.0  # L is this many times what is needed, so that rounding cannot undo it
 ENOUGH = 0.1  # mass of a point on the penalties, in units of its value at d, that needs no further penalty

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from conecollapse._linalg import combination_rows, pair_distances, residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import Certificate, SparseVectors, Support, Vectors, Witnesses
-from conecollapse.geometry.certified.settle import Settled
+from conecollapse.geometry.certified.in_turn import Settled
 
 SPARSE_SHARE = 2  # a sparse entry takes this many times the room of a dense one, in float32 with 32 bits for its place
 

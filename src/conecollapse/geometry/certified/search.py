@@ -125,13 +125,20 @@ class Search:
             self._descend_over_neighbours(at, self.near)
 
     def _descend_over_neighbours(self, at: IntArray, tree: cKDTree) -> None:
-        """Begin with the points nearby, which decide nearly everything where the points lie on a smooth surface."""
+        """Begin with the points nearby, which decide nearly everything where the points lie on a smooth surface.
+
+        A point that leads these by so little that float32 could not tell it from them is left undecided.
+        """
         points = self.point[at]
         near = tree.query(self.Z[points, 1:], k=min(N_NEAR, len(self.Z)))[1].astype(np.int64)
         usable = (self.found.status[near] != REDUNDANT) & (near != points[:, None])
         order = np.argsort(~usable, axis=1, kind="stable")
         self.slots.advance(at, np.take_along_axis(near, order, axis=1), usable.sum(axis=1), SEARCH_STOP, MAX_STEPS)
         self._inside(at)
+        r = self.slots.r[at]
+        rivals = np.where(usable, np.einsum("ij,ikj->ik", r, self.Z[near]), -np.inf).max(axis=1)
+        lead = np.einsum("ij,ij->i", r, self.Z[points]) - rivals
+        self.point[at[np.abs(lead) <= RESOLVED * row_norms(r)]] = -1
 
     def _inside(self, slots: IntArray) -> None:
         """Points whose residual has become zero are redundant, and their slots are free."""

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import dense_rows
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
-from conecollapse.geometry.certified.settle import confirm
+from conecollapse.geometry.certified.confirm import confirm
 
 ROWS_AT_ONCE = 2**20  # entries of functionals that are dense at a time
 WIDE = 64  # points with fewer coordinates are decided in no time by the points that they contain
