@@ -21,11 +21,11 @@ from conecollapse._types import AnyArray, Effort, FloatArray, IntArray
 from conecollapse.certificates import Metric
 from conecollapse.geometry.blockwise.decided import Decided
 from conecollapse.geometry.blockwise.measure import Measured, Moments, share, unit_points
+from conecollapse.geometry.certified.confirm import CLEAR, EPS
 from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, POWER_LOW
 from conecollapse.geometry.certified.frame import LIFT, NULL_VARIANCE, Frame
 from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
-from conecollapse.geometry.certified.confirm import CLEAR, EPS
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Groups, Held
 

@@ -22,8 +22,8 @@ from conecollapse.certificates import SparseVectors, Support
 from conecollapse.geometry.blockwise.decided import Decided
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points
 from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
-from conecollapse.geometry.certified.lists import SUM_ROUNDING
 from conecollapse.geometry.certified.confirm import CLEAR
+from conecollapse.geometry.certified.lists import SUM_ROUNDING
 from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
 from conecollapse.geometry.certified.support import prove_sparse
 from conecollapse.tables import BlockedTable

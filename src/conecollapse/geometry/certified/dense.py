@@ -12,13 +12,13 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, Effort, FloatArray, Progress
 from conecollapse.certificates import Metric
 from conecollapse.geometry.certified.budget import SYMMETRIC_SINGLE, Budget, frame_work, product_work
+from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
 from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import leading_products
 from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.geometry.certified.settle import settle
-from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
 from conecollapse.geometry.certified.variance import led_by_variance
 
 HIGH_DIMENSION = 200

@@ -6,8 +6,8 @@ import numpy as np
 
 from conecollapse._linalg import dense_rows
 from conecollapse._types import IntArray, Points
-from conecollapse.geometry.certified.proof import Proof
 from conecollapse.geometry.certified.confirm import confirm, project
+from conecollapse.geometry.certified.proof import Proof
 from conecollapse.geometry.certified.settle import settle
 
 

@@ -28,8 +28,8 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 from conecollapse.certificates import SparseVectors, Support, Witnesses
 from conecollapse.geometry.certified.budget import Budget
-from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.confirm import CLEAR
+from conecollapse.geometry.certified.lists import Lists
 
 MARGIN = 2.0  # L is this many times what is needed, so that rounding cannot undo it
 ENOUGH = 0.1  # mass of a point on the penalties, in units of its value at d, that needs no further penalty

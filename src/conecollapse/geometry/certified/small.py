@@ -19,9 +19,9 @@ from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.contained import contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
-from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
