@@ -164,7 +164,6 @@ def test_the_backup_rule_ends_cycles(n, seed, monkeypatch):
     assert (y >= -1e-12).all()
     assert abs(y @ result.X[0]) < 1e-12
     monkeypatch.setattr(bpp, "BACKUP_PATIENCE", 10**9)
-    monkeypatch.setattr(bpp, "_exchange", bpp._exchange.py_func)  # the compiled rule has BACKUP_PATIENCE built in
     assert not bpp.block_pivoting(G, c, np.ones(1), max_iter=500).solved.any()
 
 

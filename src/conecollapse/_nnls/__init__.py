@@ -173,7 +173,8 @@ def nnls(
             if solution is not None:
                 return solution
     elif plain and A.size * b.size <= SMALL_WORK * A.shape[0] and (b.ndim == 1 or method != "auto" or not _shares_work(A.shape, b.shape)):
-        x, rnorm, ending = solve_small(A, b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
+        B = np.ascontiguousarray(b if b.ndim == 2 else b[:, None])
+        x, rnorm, ending = solve_small(np.ascontiguousarray(A), B, min(maxiter or 3 * A.shape[1], 2**62))
         if ending == STEP_LIMIT:
             raise ConvergenceError(_LIMIT_TEXT)
         if ending == OPTIMAL:
@@ -190,8 +191,7 @@ def _is_plain(A: Any, b: Any) -> bool:
     """Float64 arrays of matching shapes: the common case, which can do without the cost of the general one."""
     if type(A) is not np.ndarray or type(b) is not np.ndarray or not A.dtype == b.dtype == np.float64:
         return False
-    fits = A.ndim == 2 and 1 <= b.ndim <= 2 and A.shape[0] == b.shape[0] and A.size * b.size > 0
-    return fits and A.flags.c_contiguous and b.flags.c_contiguous
+    return A.ndim == 2 and 1 <= b.ndim <= 2 and A.shape[0] == b.shape[0] and A.size * b.size > 0
 
 
 def _is_zero(penalty: Any) -> bool:

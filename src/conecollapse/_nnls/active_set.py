@@ -2,7 +2,7 @@
 
 Solves ``min |x - sum_j h_j z_j|, h >= 0`` for each row x of ``X`` over the rows z_j of ``Z`` (unit length, or zero). It works for any
 shape and rank, because the passive columns are kept independent (`kernels`). All columns are priced for all right-hand sides at
-once by a matrix product (`slots`); for few columns `local` is faster.
+once by a matrix product (`slots`); for few columns `local` is faster. Small problems need no compiled kernel (`proposals`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from conecollapse._nnls.kernels import STEP_LIMIT, WITHIN_TOL
 from conecollapse._nnls.local import N_BUCKETS, PLAIN_STOP, PRICE_STOP, RESIDUAL_STOP
+from conecollapse._nnls.proposals import SMALL_WORK, propose
 from conecollapse._nnls.slots import Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
@@ -56,26 +57,44 @@ def active_set(
     """
     n_rhs, dim = X.shape
     limit = 3 * max(len(Z), 1) if max_steps is None else max_steps
+    out = ActiveSetResult(
+        [np.zeros(0, np.int64)] * n_rhs,
+        [np.zeros(0)] * n_rhs,
+        np.empty_like(X),
+        np.zeros(n_rhs, np.int64),
+        np.ones(n_rhs, bool),
+        np.zeros(n_rhs),
+    )
+    left = np.arange(n_rhs)
+    if Z.size * n_rhs <= SMALL_WORK and start is None and max_steps is None and not with_sigma:
+        left = _take_proposals(Z, X, allowed, exclude, out)
     capacity = max(1, min(dim, len(Z)))
-    n_slots = int(np.clip(SOLVE_WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512))
-    slots = Slots.over(Z, min(n_slots, max(n_rhs, 1)), capacity)
-    out = ActiveSetResult([], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.zeros(n_rhs, bool), np.zeros(n_rhs))
+    n_slots = min(int(np.clip(SOLVE_WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512)), len(left))
+    slots = Slots.over(Z, n_slots, capacity)
     with serial_blas():
-        for a in range(0, n_rhs, n_slots):
-            rows = slice(a, min(a + n_slots, n_rhs))
-            barred = None if exclude is None else exclude[rows]
-            _solve_block(slots, X[rows], allowed, barred, start[rows] if start else None, limit)
-            count = rows.stop - a
-            for b in range(count):
-                S, h = slots.solution(b)
-                out.passive.append(S)
-                out.values.append(h)
-            out.residual[rows] = slots.r[:count]
-            out.n_steps[rows] = slots.steps[:count]
+        for a in range(0, len(left), max(n_slots, 1)):
+            rows = left[a : a + n_slots]
+            first = None if start is None else [start[i] for i in rows]
+            _solve_block(slots, X[rows], allowed, None if exclude is None else exclude[rows], first, limit)
+            for slot, i in enumerate(rows):
+                out.passive[i], out.values[i] = slots.solution(slot)
+            out.residual[rows] = slots.r[: len(rows)]
+            out.n_steps[rows] = slots.steps[: len(rows)]
             if with_sigma:
-                out.sigma[rows] = slots.independence(count)
-            out.converged[rows] = slots.ending[:count] != STEP_LIMIT
+                out.sigma[rows] = slots.independence(len(rows))
+            out.converged[rows] = slots.ending[: len(rows)] != STEP_LIMIT
     return out
+
+
+def _take_proposals(Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None, out: ActiveSetResult) -> IntArray:
+    """Write the right-hand sides that are solved without a kernel to ``out``; the numbers of the others."""
+    H, R, is_solved = propose(Z, X, allowed, exclude)
+    for i in np.flatnonzero(is_solved):
+        out.passive[i] = np.flatnonzero(H[i])
+        out.values[i] = H[i, out.passive[i]]
+        out.n_steps[i] = len(out.passive[i])
+    out.residual[is_solved] = R[is_solved]
+    return np.flatnonzero(~is_solved)
 
 
 def _solve_block(

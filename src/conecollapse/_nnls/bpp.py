@@ -24,6 +24,7 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
 BACKUP_PATIENCE = 3  # exchanges without progress before the backup rule (p in the paper)
 SMALL_CHOLESKY = 96  # passive variables up to which our own Cholesky kernel beats calling LAPACK for each group
+FEW_GROUPS = 8  # groups up to which LAPACK is called for each, whatever their size: that needs no compiled kernel
 DUAL_ZERO = 1e-13  # duals above minus this share of |b| count as non-negative
 DEPENDENT_PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
 
@@ -94,7 +95,7 @@ def solve_groups(equations: NormalEquations, iterate: Iterate, rows: IntArray) -
     order, bounds = group_equal(sets)
     groups = Groups(rows[order], bounds, int(sets.sum(axis=1).max()))
     is_solved = np.ones(len(bounds) - 1, bool)
-    if groups.largest > SMALL_CHOLESKY:
+    if groups.largest > SMALL_CHOLESKY or len(is_solved) <= FEW_GROUPS:
         for g, (a, b) in enumerate(itertools.pairwise(bounds)):
             is_solved[g] = _solve_group(equations, iterate, groups.rows[a:b])
     else:
@@ -191,36 +192,24 @@ def _solve_small_groups(equations, iterate, groups, is_solved, start, stop):  # 
                 Y[i, F[a]] = 0.0
 
 
-@kernel
-def _exchange(iterate, rows, zero, patience, fewest, left):  # type: ignore[no-untyped-def]
-    """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the backup rule."""
-    passive, X, Y = iterate.passive, iterate.X, iterate.Y
-    n = X.shape[1]
-    offenders = np.zeros(len(rows), np.int64)
-    for q in range(len(rows)):
-        i = rows[q]
-        count = 0
-        last = -1
-        for j in range(n):
-            if X[i, j] < 0.0 if passive[i, j] else Y[i, j] < -zero[i]:
-                count += 1
-                last = j
-        offenders[q] = count
-        if count == 0 or left[q] <= 0:
-            continue
-        block = True
-        if count < fewest[i]:
-            fewest[i] = count
-            patience[i] = BACKUP_PATIENCE
-        elif patience[i] > 0:
-            patience[i] -= 1
-        else:
-            block = False
-            passive[i, last] = not passive[i, last]
-        if block:
-            for j in range(n):
-                if X[i, j] < 0.0 if passive[i, j] else Y[i, j] < -zero[i]:
-                    passive[i, j] = not passive[i, j]
+def _exchange(iterate: Iterate, rows: IntArray, zero: FloatArray, patience: IntArray, fewest: IntArray, left: IntArray) -> IntArray:
+    """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the backup rule; how many there were."""
+    passive = iterate.passive[rows]
+    offends = np.where(passive, iterate.X[rows] < 0, iterate.Y[rows] < -zero[rows, None])
+    offenders = offends.sum(axis=1)
+    moves = (offenders > 0) & (left > 0)
+    progress = moves & (offenders < fewest[rows])
+    fewest[rows[progress]] = offenders[progress]
+    patience[rows[progress]] = BACKUP_PATIENCE
+    stuck = np.flatnonzero(moves & ~progress)
+    backup = stuck[patience[rows[stuck]] == 0]
+    patience[rows[stuck]] = np.maximum(patience[rows[stuck]] - 1, 0)
+    if len(backup):
+        last = offends.shape[1] - 1 - np.argmax(offends[backup, ::-1], axis=1)
+        offends[backup] = False
+        offends[backup, last] = True
+    offends[~moves] = False
+    iterate.passive[rows] = passive ^ offends
     return offenders
 
 

@@ -25,6 +25,7 @@ from conecollapse._types import BoolArray, FloatArray, IntArray
 
 INVALID = -1  # something is not finite, or too small or large to square: the caller must solve it another way
 UNPROVEN = -2  # a solution is not shown to be optimal
+LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
 PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
 RESIDUAL_STOP = 1e-15  # a residual below this share of |x| is rounding
 PLAIN_STOP = Stopping(price=PRICE_STOP, own_price=0.0, residual=RESIDUAL_STOP)  # ends at the optimum
@@ -68,35 +69,45 @@ def run_active_sets(columns, X, start, max_steps, out, first, last):  # type: ig
     ``start`` marks columns to try first, in as many rows as ``X`` has; if it has no rows, no start is given.
     """
     n, m = columns.Z.shape
-    state = new_state(max(min(m, n), 1), m)
-    cand = np.empty(n, np.int64)
-    dead = np.empty(n, np.bool_)
+    state = new_state(min(m, n) if min(m, n) > 0 else 1, m)
+    room = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
     for i in range(first, last):
         x = X[i]
-        for t in range(m):
-            state.r[t] = x[t]
+        state.r[:] = x
         k = np.int64(0)
-        warm = len(start) > 0
-        while True:  # over the warm start, then over all columns or, if they are many, over short lists of them
+        if len(start) > 0:
             count = np.int64(0)
-            if not warm and n > SHORT_LIST_FROM:
-                count = short_list(columns, state.r, cand)
-            else:
-                for j in range(n):
-                    if not warm or start[i, j]:
-                        cand[count] = j
-                        count += 1
-            candidates = Candidates(cand[:count], dead[:count])
-            k, out.ending[i], more = descend(columns, x, candidates, state, k, PLAIN_STOP, max_steps - out.steps[i])
-            out.steps[i] += more
-            if not warm and (n <= SHORT_LIST_FROM or more == 0 or out.ending[i] != OPTIMAL):
-                break
-            warm = False
+            for j in range(n):
+                if start[i, j]:
+                    room.column[count] = j
+                    count += 1
+            warm = Candidates(room.column[:count], room.dead[:count])
+            k, _, out.steps[i] = descend(columns, x, warm, state, k, PLAIN_STOP, max_steps)
+        k, out.ending[i], more = descend_over_all(columns, x, room, state, k, max_steps - out.steps[i])
+        out.steps[i] += more
         out.sigma[i] = smallest_singular_value(state.R, k, state.qx, state.ls)
-        for j in range(n):
-            out.H[i, j] = 0.0
+        out.H[i] = 0.0
         for a in range(k):
             out.H[i, state.S[a]] = state.h[a]
+
+
+@kernel
+def descend_over_all(columns, x, room, state, k, max_steps):  # type: ignore[no-untyped-def]
+    """`descend` over all columns or, if they are many, over one short list of them after the other; ``room`` is for as many candidates."""
+    n = len(columns.Z)
+    steps = np.int64(0)
+    while True:
+        count = n
+        if n > SHORT_LIST_FROM:
+            count = short_list(columns, state.r, room.column)
+        else:
+            for j in range(n):
+                room.column[j] = j
+        candidates = Candidates(room.column[:count], room.dead[:count])
+        k, ending, more = descend(columns, x, candidates, state, k, PLAIN_STOP, max_steps - steps)
+        steps += more
+        if n <= SHORT_LIST_FROM or more == 0 or ending != OPTIMAL:
+            return k, ending, steps
 
 
 @kernel
@@ -122,99 +133,68 @@ def short_list(columns, r, cand):  # type: ignore[no-untyped-def]
 
 @kernel
 def columns_to_unit_rows(A, Z, norms):  # type: ignore[no-untyped-def]
-    """Write the columns of ``A`` to the rows of ``Z``, scaled to unit length, and their norms; False if something is not finite."""
+    """Write the columns of ``A`` to the rows of ``Z``, scaled to unit length, and their norms.
+
+    The smallest and the largest entry of ``Z``; both NaN if a column is not finite, or so short or long that squares are lost.
+    """
     m, n = A.shape
-    for i in range(m):
-        for j in range(n):
-            Z[j, i] = A[i, j]
-    total = 0.0
+    low, high = 0.0, 0.0
     for j in range(n):
-        length = np.sqrt(dot(Z[j], Z[j]))
-        norms[j] = 0.0
-        if not 1e-140 < length < 1e140:  # squares may be lost: scale by the largest entry first
-            peak = 0.0
-            for i in range(m):
-                peak = max(peak, abs(Z[j, i]))
-                total += Z[j, i] * 0.0
-            if peak > 0.0 and peak < np.inf:
-                for i in range(m):
-                    Z[j, i] /= peak
-                length = np.sqrt(dot(Z[j], Z[j]))
-                norms[j] = length * peak
-        else:
-            norms[j] = length
-        total += length
-        if length > 0.0:
-            inverse = 1.0 / length
-            for i in range(m):
-                Z[j, i] *= inverse
-    return np.isfinite(total)
+        square = 0.0
+        for i in range(m):
+            square += A[i, j] * A[i, j]
+        length = np.sqrt(square)
+        norms[j] = length
+        inverse = 1.0 / length if length > 0.0 else 0.0
+        for i in range(m):
+            z = A[i, j] * inverse
+            Z[j, i] = z
+            low = z if z < low else low
+            high = z if z > high else high
+            if not LEAST_LENGTH < length < MOST_LENGTH and A[i, j] != 0.0:
+                return np.nan, np.nan
+    return low, high
 
 
 @kernel
 def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
     """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms, and the worst ending."""
     m, n = A.shape
-    k = B.shape[1]
-    solution, rnorm = np.zeros((n, k)), np.zeros(k)
-    Z, norms = np.empty((n, m)), np.empty(n)
-    Bt = np.empty((k, m))
-    fine = columns_to_unit_rows(A, Z, norms)
-    total = 0.0
-    for c in range(k):
-        for i in range(m):
-            Bt[c, i] = B[i, c]
-        size = dot(Bt[c], Bt[c])
-        total += size
-        if size < 1e-280:  # zero, or so small that squares are lost: not for here
-            for i in range(m):
-                fine = fine and Bt[c, i] == 0.0
-    if not (fine and np.isfinite(total)):
+    solution, rnorm = np.zeros((n, B.shape[1])), np.zeros(B.shape[1])
+    Z, norms, h, g, x = np.empty((n, m)), np.empty(n), np.empty(n), np.empty(n), np.empty(m)
+    low, high = columns_to_unit_rows(A, Z, norms)
+    if low != low:
         return solution, rnorm, INVALID
-    out = Solutions(np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64))
-    g = np.empty(n)
-    run_active_sets(Columns(Z, norms), Bt, np.empty((0, n), np.bool_), max_steps, out, 0, k)
-    for c in range(k):
-        if out.ending[c] == STEP_LIMIT:
+    columns, state = Columns(Z, norms), new_state(m if m < n else n, m)
+    room = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
+    reach = np.inf if low < 0.0 < high else np.sqrt(m)
+    for c in range(B.shape[1]):
+        is_zero = True
+        for i in range(m):
+            x[i] = B[i, c]
+            state.r[i] = x[i]
+            is_zero = is_zero and x[i] == 0.0
+        if is_zero:
+            continue
+        b_norm = np.sqrt(dot(x, x))
+        if not LEAST_LENGTH < b_norm < MOST_LENGTH:
+            return solution, rnorm, INVALID
+        k, ending, _ = descend_over_all(columns, x, room, state, np.int64(0), max_steps)
+        if ending == STEP_LIMIT:
             return solution, rnorm, STEP_LIMIT
-        h, r = out.H[c], Bt[c]  # the right-hand side becomes the residual
-        b_norm = np.sqrt(dot(r, r))
         for j in range(n):
-            if h[j] > 0.0:
-                solution[j, c] = h[j] / norms[j]
-                axpy(-h[j], Z[j], r)
-        length = np.sqrt(dot(r, r))
+            h[j] = 0.0
+        for a in range(k):
+            j = state.S[a]
+            h[j] = state.h[a]
+            solution[j, c] = h[j] / norms[j]
+            axpy(-h[j], Z[j], x)  # the right-hand side becomes the residual
+        length = np.sqrt(dot(x, x))
         rnorm[c] = length if length > RESIDUAL_STOP * b_norm else 0.0
-        if not proven(Z, r, h, out.sigma[c], b_norm, length, g):
+        for j in range(n):
+            g[j] = dot(Z[j], x)
+        sigma = smallest_singular_value(state.R, k, state.qx, state.ls)
+        least, rounding = least_residual(g, h, False, sigma, reach, m, b_norm, length)
+        if length + rounding > (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm:  # as in `proof.is_optimal`
             return solution, rnorm, UNPROVEN
     return solution, rnorm, OPTIMAL
-
-
-@kernel
-def proven(Z, r, h, sigma, b_norm, r_norm, g):  # type: ignore[no-untyped-def]
-    """Whether the coefficients ``h`` with residual ``r`` are shown to be optimal, as in `proof.is_optimal`; ``g`` gets the gradient."""
-    n, m = Z.shape
-    for j in range(n):
-        g[j] = dot(Z[j], r)
-    reach = np.inf
-    for _ in range(2):
-        least, rounding = least_residual(g, h, False, sigma, reach, m, b_norm, r_norm)
-        if r_norm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm:
-            return True
-        if one_sign(Z):
-            reach = np.sqrt(m)
-    return False
-
-
-@kernel
-def one_sign(Z):  # type: ignore[no-untyped-def]
-    """Whether no two entries have opposite signs."""
-    n, m = Z.shape
-    low, high = False, False
-    for j in range(n):
-        for i in range(m):
-            low = low or Z[j, i] < 0.0
-            high = high or Z[j, i] > 0.0
-        if low and high:
-            return False
-    return True

@@ -21,8 +21,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from conecollapse._linalg import row_norms
+from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import WITHIN_TOL, Stopping
 from conecollapse._nnls.local import N_BUCKETS
+from conecollapse._nnls.proposals import SMALL_WORK
 from conecollapse._nnls.slots import ShortLists, Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
@@ -68,10 +70,26 @@ def search(frame: Frame, status: IntArray, progress: Progress = None) -> Finding
     """
     full = frame.lifted.shape[1]
     found = Findings(status)
+    if (status == UNDECIDED).sum() * frame.lifted.size <= SMALL_WORK:
+        _search_small(frame, found)
+        return found
     for capacity in sorted({min(full, SMALL_CAPACITY), full}):
         if (status == UNDECIDED).any():
             Search(frame, found, capacity).run(progress)
     return found
+
+
+def _search_small(frame: Frame, found: Findings) -> None:
+    """Every undecided point over all others, then over the rays alone where it is inside."""
+    Z, status = frame.lifted, found.status
+    todo = np.flatnonzero(status == UNDECIDED)
+    solved = active_set(Z, Z[todo], allowed=status != REDUNDANT, exclude=todo)
+    is_inside = row_norms(solved.residual) <= SEARCH_STOP.residual * row_norms(Z[todo])
+    status[todo] = np.where(is_inside, REDUNDANT, RAY)
+    found.functional |= {int(i): r[1:] for i, r in zip(todo[~is_inside], solved.residual[~is_inside], strict=True)}
+    inside = todo[is_inside]
+    over_rays = active_set(Z, Z[inside], allowed=status == RAY)
+    found.combination |= {int(i): (over_rays.passive[k], over_rays.values[k]) for k, i in enumerate(inside)}
 
 
 class Search:
