@@ -121,7 +121,8 @@ def open_page(browser):
     contexts, wrong = [], []
 
     def opened(path, size=(1280, 900), scheme="light"):
-        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, offline=True)
+        window = {"width": size[0], "height": size[1]}
+        context = browser.new_context(viewport=window, color_scheme=scheme, offline=True, has_touch=size[0] < 500)
         contexts.append(context)
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE)
@@ -135,11 +136,3 @@ def open_page(browser):
     for context in contexts:
         context.close()
     assert wrong == []
-
-
-def draw_all(tab):
-    """Scroll through a report so that every figure outside closed details is drawn."""
-    places = tab.locator(".figure:visible")
-    for i in range(places.count()):
-        places.nth(i).scroll_into_view_if_needed()
-        tab.wait_for_function("place => place.querySelector('.main-svg, canvas') !== null", arg=places.nth(i).element_handle())

@@ -85,6 +85,7 @@ TESTS = {
     "io/cube.py": ["test_unmix*", "test_io*"],
     "io/plain.py": ["test_io*", "test_runs*", "test_cli*"],
     "runs": ["test_runs*", "test_open*", "test_killed*", "test_cli*"],
+    "runs/comparing.py": ["test_compare*"],
     "runs/novelty.py": ["test_novelty*", "test_runs*"],
     "runs/unmixing.py": ["test_unmix*", "test_runs*"],
     "runs/verifying.py": ["test_runs*", "test_open*", "test_unmix*", "test_novelty*", "test_cli*"],

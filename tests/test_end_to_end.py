@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from conftest import DATA, draw_all
+from conftest import DATA
 
 from conecollapse import DatasetNotFoundError
 from conecollapse.cli import main
@@ -86,11 +86,9 @@ def test_from_a_file_to_a_report(name, write, options, changed, tmp_path, monkey
     assert command("cluster", file, *options, "--out", out) == 0
     assert {path.name for path in out.iterdir()} == {"labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"}
     report = out / "report.html"
-    assert report.stat().st_size < 15e6
+    assert report.stat().st_size < 3e6
     tab = open_page(report)
-    if name != "REUTERS":  # drawing the cards of 65 clusters takes long without a graphics card
-        draw_all(tab)
-    tab.wait_for_selector("[data-figure=map] .main-svg")
+    assert tab.locator(".chart").count() == tab.locator(".chart:has(.main-svg)").count() > 4
     assert tab.title() == f"{file.name}: clusters and rays"
     capsys.readouterr()
     assert command("verify", out) == 0

@@ -19,7 +19,9 @@ import conecollapse.geometry.nearest as nearest_module
 from conecollapse import ConeNovelty, EmptyDataWarning, InvalidInputError, RunFolderError
 from conecollapse.cli import main
 from conecollapse.geometry.nearest import EXACT, Terms, distances, gram, nearest
-from conecollapse.runs.novelty import check_place, judge
+from conecollapse.report import page as page_of
+from conecollapse.runs.novelty import HEADING_LINE, judge
+from conecollapse.runs.places import check_place
 
 # these checks fit samples with negative entries, which no cone of non-negative samples can take
 NEEDS_NEGATIVE = ("check_outliers_train", "check_outliers_fit_predict")
@@ -258,9 +260,32 @@ def test_the_command_refuses_in_one_sentence_and_writes_nothing(tmp_path, capsys
     assert "is no earlier result" in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
     with pytest.raises(RunFolderError, match="is a folder"):
-        check_place(tmp_path)
+        check_place(tmp_path, HEADING_LINE)
     with pytest.raises(RunFolderError, match="there is no folder"):
-        check_place(tmp_path / "none" / "out.csv")
+        check_place(tmp_path / "none" / "out.csv", HEADING_LINE)
     np.save(tmp_path / "wide.npy", np.ones((4, 5)))
     with pytest.raises(InvalidInputError, match="the new samples have 5 features, but the trusted ones 3"):
         judge(np.ones((4, 3)), tmp_path / "wide.npy")
+
+
+def test_the_page_names_the_new_and_their_features(tmp_path, run):
+    rng = np.random.default_rng(0)
+    trusted = rng.dirichlet([1.0, 1.0, 1.0], 60) @ rng.random((3, 8))
+    new = np.vstack([trusted[:5], trusted[5] + 3 * np.eye(8)[6]])
+    columns = [f"<b>feature {j}" for j in range(8)]
+    for name, X in (("trusted", trusted), ("new", new)):
+        pd.DataFrame(X, columns=columns, index=[f"{name} {i}" for i in range(len(X))]).to_csv(tmp_path / f"{name}.csv")
+    command = ("novelty", tmp_path / "trusted.csv", tmp_path / "new.csv", "--features-in", "columns", "--out", tmp_path / "judged.csv")
+    code, out, err = run(*command)
+    assert code == 0, err
+    assert "judged.html" in out
+    page = (tmp_path / "judged.html").read_text(encoding="utf-8")
+    assert "1 of the 6 samples is new" in page
+    assert "The farthest, new 5, has the distance" in page
+    assert "differs most in &lt;b&gt;feature 6" in page
+    assert "<b>feature" not in page
+    assert run(*command, "--no-report")[0] == 0
+    (tmp_path / "judged.html").write_text("mine")
+    assert "is no earlier result" in run(*command)[2]
+    assert "takes the name of the .csv file" in run(*command[:-1], tmp_path / "page.html")[2]
+    assert "None of the 5 samples is new." in page_of(judge(trusted, trusted[:5]))

@@ -25,6 +25,11 @@ def fitted():
     return CCNMF(4, random_state=0).fit(X), X
 
 
+def on_the_slice(rays):
+    """Where rays meet the plane x + y + z = 1, in the coordinates of the figure."""
+    return rays / rays.sum(axis=1, keepdims=True) @ np.array([[0, 0], [1, 0], [0.5, np.sqrt(0.75)]])
+
+
 def all_figures(model, X, names, features, target):
     P, kept, axes = plots.shadow(X, model.labels_)
     few = Cone.approximate(X.T, max_residual=0.2)
@@ -105,17 +110,57 @@ def test_the_shadow_of_many_features_keeps_its_rays():
     assert np.isin(rays, kept).all()
 
 
+def test_points_and_cone_are_on_one_slice():
+    P = np.random.default_rng(5).random((40, 3)) * np.geomspace(1e-3, 1, 40)[:, None]
+    figure = plots.cone(P)
+    dots, polygon, rays = figure.data[:3]
+    np.testing.assert_allclose(np.column_stack([dots.x, dots.y]), on_the_slice(P), atol=1e-4)
+    assert sorted(polygon.x[:-1]) == sorted(rays.x)  # every ray is a corner
+    assert set(rays.x) <= set(dots.x)
+
+
+def test_data_near_the_axes_collapses_in_steps():
+    P = np.eye(3)[np.arange(30) % 3] + 0.1 * np.random.default_rng(6).random((30, 3))
+    assert len(collapse(P, eta=0.12).history) < 3
+    assert sum(step.label.startswith("tilt") for step in plots.collapse_animation(P).layout.sliders[0].steps) >= 6
+
+
+def test_the_cap_holds_the_free_rays_and_not_the_ray_outside():
+    P = np.random.default_rng(7).random((30, 3)) + 0.05
+    cap = plots.spherical_cap(P)
+    assert [trace.name for trace in cap.data[:6]] == ["cap", "features", "mean", "free rays", "rays inside the cap", "rays outside the cap"]
+    from matplotlib.path import Path
+
+    edge = Path(np.column_stack([cap.data[0].x, cap.data[0].y]))
+    assert edge.contains_points(np.column_stack([cap.data[3].x, cap.data[3].y]), radius=1e-2).all()
+    assert not edge.contains_points(np.column_stack([cap.data[5].x, cap.data[5].y]), radius=-1e-3).any()
+
+
+def test_confusion_is_sorted_to_the_diagonal():
+    target = np.repeat([10, 2, 7], [4, 3, 2])
+    figure = plots.confusion(target, [5, 5, 5, 0, 1, 1, 1, 0, 0], titles=("first", "second"))
+    assert list(figure.layout.yaxis.ticktext) == ["2", "7", "10"]
+    assert list(figure.layout.xaxis.ticktext) == ["1", "0", "5"]
+    assert np.diag(np.asarray(figure.data[0].z)).tolist() == [3, 2, 3]
+    assert (figure.layout.yaxis.title.text, figure.layout.xaxis.title.text) == ("first", "second")
+
+
 @pytest.mark.parametrize("on_axis", [False, True])
 def test_the_animation_is_the_history(on_axis):
     P = np.random.default_rng(3).random((30, 3)) + 0.05
     P[0] = [1, 0, 0] if on_axis else P[0]  # a unit vector that is a data point is not free
     figure = plots.collapse_animation(P, eta=0.2)
     history = collapse(P, eta=0.2).history
-    assert len(history) < len(figure.frames) <= 2 * len(history) + 1
-    assert len(figure.layout.sliders[0].steps) == len(figure.frames)
+    captions = [step.label for step in figure.layout.sliders[0].steps]
+    assert len(captions) == len(figure.frames)
+    assert captions[0] == "the orthant"
+    assert sum(caption.startswith("tilt") for caption in captions) == len(history)
+    assert sum(caption.startswith("add") for caption in captions) == sum(len(step.outside) for step in history)
+    assert sum(caption.startswith("drop") for caption in captions) == sum(len(step.pruned) > 0 for step in history)
+    assert set(figure.frames[-1].data[2].x) == set(figure.data[4].x)  # it is shown as it ends
     last = figure.frames[-1].data
-    ends = np.column_stack([np.asarray(last[2].x), np.asarray(last[2].y), np.asarray(last[2].z)])[1::3]
-    rays = Cone.from_points(P).rays
+    ends = np.column_stack([last[2].x, last[2].y])
+    rays = on_the_slice(Cone.from_points(P).rays)
     assert len(ends) == len(rays)
     assert np.allclose(np.sort(ends, axis=0), np.sort(rays, axis=0), atol=1e-3)
     assert not np.isfinite(np.asarray(last[1].x, float)).any()  # no ray is free at the end

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from conecollapse import CertificateError, InvalidInputError, RunFolderError
 from conecollapse.cli import main
 from conecollapse.io.cube import read_spectra, read_wavelengths
-from conecollapse.report.unmixing import MAP_SIDE, shrunk
+from conecollapse.report.pictures import MOST_SIDE, shrunk
 from conecollapse.runs import verify
 
 HEIGHT, WIDTH, BANDS = 6, 5, 8
@@ -67,7 +67,8 @@ def test_a_cube_gives_spectra_maps_a_report_and_a_proof(cube, run, tmp_path):
     assert "What is proven" in page
     assert "cube.npy" in page
     assert "http-equiv" in page
-    assert "src=" not in page.split("<script>")[0]
+    body = page[: page.index("<script")]
+    assert body.count("src=") == body.count('src="data:image/png;base64,') == 5  # two maps and their scale, the distances and theirs
     assert str(verify("out")).startswith("verified: none of the 30 samples is further from the cone of the 2 components than ")
     assert run("verify", "out", "--json")[0] == 0
 
@@ -187,8 +188,8 @@ def test_a_changed_folder_or_changed_data_is_refused(run, tmp_path):
 
 
 def test_large_maps_are_averaged():
-    image = np.arange(2.0 * MAP_SIDE * 3).reshape(2 * MAP_SIDE, 3)
+    image = np.arange(2.0 * MOST_SIDE * 3).reshape(2 * MOST_SIDE, 3)
     small = shrunk(image)
-    assert small.shape == (MAP_SIDE, 2)
+    assert small.shape == (MOST_SIDE, 2)
     assert small[0, 0] == image[:2, :2].mean()
     assert small[0, 1] == image[:2, 2].mean()

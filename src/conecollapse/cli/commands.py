@@ -15,6 +15,7 @@ from conecollapse._errors import ConeCollapseError
 from conecollapse.cli import DONE, FAILED, INTERRUPTED, STOPPED
 from conecollapse.cli.bench import bench
 from conecollapse.cli.cluster import cluster
+from conecollapse.cli.compare import compare
 from conecollapse.cli.datasets import app as datasets
 from conecollapse.cli.demo import demo
 from conecollapse.cli.doctor import doctor
@@ -49,7 +50,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, cluster, rays, unmix, novelty, verify, reproduce, bench, warm, doctor):
+for command in (demo, cluster, rays, unmix, novelty, verify, compare, reproduce, bench, warm, doctor):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 

@@ -24,19 +24,26 @@ def novelty(
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
     names: options.Names = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no earlier result.")] = False,
+    report: Annotated[bool, typer.Option(help="Write a page of the results beside the .csv file.")] = True,
+    force: options.Replace = False,
     as_json: options.Json = False,
 ) -> None:
     """Judge the samples of NEW by the cone of the samples of TRUSTED: are they mixtures of these?
 
     Writes a .csv file: for each sample its distance from the cone (0 to 1), whether it is novel, and the features by which it leaves the
-    cone, with amounts.
+    cone, with amounts. Beside it a page (.html) shows the same.
     """
-    from conecollapse.runs.novelty import check_place, judge, save_judgement
+    from conecollapse._errors import InvalidInputError
+    from conecollapse.runs.novelty import HEADING_LINE, judge, save_judgement
+    from conecollapse.runs.places import PAGE_MARK, check_place
+    from conecollapse.runs.saving import wrote_page
 
     place = options.out_folder(out, new, "novelty.csv")
     share = options.share(contamination, "--contamination", "a number above 0 and at most 0.5")
-    check_place(place, force=force)
+    check_place(place, HEADING_LINE, force=force)
+    if place.suffix.lower() == ".html":
+        raise InvalidInputError(f"--out takes the name of the .csv file, and the page is written beside it; got {str(place)!r}.")
+    page = check_place(place.with_suffix(".html"), PAGE_MARK, force=force) if report else None
     with working(f"reading {trusted.name}"):
         found = judge(
             trusted,
@@ -50,13 +57,16 @@ def novelty(
             names=names,
         )
         save_judgement(found, place, force=force)
+        if page is not None and not wrote_page(page, found, options.report_writer(report)):
+            raise KeyboardInterrupt(f"interrupted; the results are in {str(place)!r}, only the page is missing.")
     if as_json:
-        say_json({"file": str(place), **found.facts(), "samples": found.rows()})
+        say_json({"file": str(place), "report": None if page is None else str(page), **found.facts(), "samples": found.rows()})
         return
-    _say(found, new.name, place)
+    _say(found, new.name)
+    say(f"results in {place}{'' if page is None else f', report in {page}'}")
 
 
-def _say(found: Any, name: str, place: Path) -> None:
+def _say(found: Any, name: str) -> None:
     facts = found.facts()
     say(f"{facts['n_trusted']} trusted samples, {facts['n_features']} features; {name}: {facts['n_samples']} samples.{found.note}")
     say(
@@ -69,4 +79,3 @@ def _say(found: Any, name: str, place: Path) -> None:
         say(f"  {row['sample']}: {row['distance']:.3f}{f'; {why}' if why else ''}")
     if len(order) > SHOWN:
         say(f"  and {len(order) - SHOWN} more")
-    say(f"results in {place}")

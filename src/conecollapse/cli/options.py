@@ -37,6 +37,7 @@ TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weight counts of words by 
 ImageShape = Annotated[str | None, typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, which are kept.")]
+Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is no earlier result.")]
 Prove = Annotated[bool, typer.Option("--prove", help="Decide every ray, however long it takes; else only if that is a matter of seconds.")]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 

@@ -63,7 +63,7 @@ def unmix(
         run = run_unmix(spectra, k, method=method, sum_to_one=sum_to_one, outliers=share, wavelengths=lengths, progress=progress)
         if progress is not None:
             progress("report", 0, 1)
-        save_unmixing(run, folder, _report_writer(report), force=force)
+        save_unmixing(run, folder, options.report_writer(report), force=force)
     found = unmix_results(run)
     if as_json:
         say_json({"folder": str(folder), **found, "timings": dict(run.timings)})
@@ -87,11 +87,3 @@ def _say(run: Any, found: dict[str, Any], name: str, folder: Path) -> None:
     )
     page = folder / "report.html"
     say(f"results in {folder}{f', report in {page}' if page.exists() else ''}")
-
-
-def _report_writer(wanted: bool) -> Any:
-    if not wanted:
-        return None
-    from conecollapse.report.unmixing import write_unmixing_report
-
-    return write_unmixing_report

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix
@@ -14,11 +15,17 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.clusters import NO_CLUSTER, largest_elsewhere
 from conecollapse.estimators._input import values_of
-from conecollapse.plots.style import SCALE, colour, evenly, figure, names_or_numbers, text
+from conecollapse.metrics import contingency
+from conecollapse.plots.style import BESIDE, SCALE, colour, evenly, figure, names_or_numbers, text
 
 MAX_DOTS = 6000  # samples on a map
 MAX_ROWS, MAX_COLUMNS = 300, 80  # of a heat map
+MAX_TICKS = 60  # columns up to which their names have room
+MAX_COUNTED, MAX_LINES = 600, 40  # cells of a confusion matrix up to which numbers have room, and rows up to which each gets 26 pixels
+MIN_SHARE = 0.035  # of the rows of a heat map, from which a cluster has room for its name
 JITTER = 0.04  # of the radius of the map
+SMALL = {"l": 5, "r": 5, "t": 10, "b": 5}  # margins of a figure without axes
+SQUARE = {"narrow": {"height": 450}, "wide": {"height": 560}}  # a figure about as high as wide, in a report
 GREY = "#9aa0a6"  # what belongs to no cluster
 PULL = 0.7  # how far towards the middle the least typical sample is drawn
 
@@ -92,15 +99,15 @@ def cluster_map(
     towards = 1 - PULL * (values - values.min()) / spread
     place = towards[:, None] * (shares @ corners) + JITTER * rng.standard_normal((len(shares), 2)) * (1.0 if r > 2 else [0.5, 6.0])
     traces = [*_dots(labels, shares, place, names, target), _numbers(1.13 * corners, range(r))]
-    axis = {"visible": False, "range": [-1.3, 1.3]}
-    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=r <= 12)
+    axis = {"visible": False, "range": [-1.3, 1.3], "constrain": "domain"}
+    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=r <= 12, meta=SQUARE, margin=SMALL)
 
 
 def _on_embedding(labels: IntArray, shares: FloatArray, place: FloatArray, names: Any, target: Any) -> go.Figure:
     """Samples where an embedding has them; the number of each cluster stands at the median of its samples."""
     there = [k for k in range(shares.shape[1]) if (labels == k).any()]
     middles = np.array([np.median(place[labels == k], axis=0) for k in there]).reshape(-1, 2)
-    axis = {"visible": False}
+    axis = {"visible": False, "constrain": "domain"}
     traces = [*_dots(labels, shares, place, names, target), _numbers(middles, there)]
     return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=shares.shape[1] <= 12)
 
@@ -170,27 +177,36 @@ def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None
     block = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
     peaks = block.max(axis=0)
     block = np.round(block / np.where(peaks > 0, peaks, 1.0), 3).astype(np.float32)
-    samples = names_or_numbers(None if names is None else np.asarray(names)[rows], len(rows), "sample")
+    samples = [f"sample {i}" for i in rows] if names is None else [text(name) for name in np.asarray(names)[rows]]
     features = [text(name) for name in _feature_names(model, feature_names)[columns]]
-    hover = [[f"{samples[i]}<br>{features[j]}: {value:.2f} of its largest" for j, value in enumerate(line)] for i, line in enumerate(block)]
-    trace = go.Heatmap(z=block, text=hover, hoverinfo="text", colorscale=SCALE, showscale=False)
-    edges = np.flatnonzero(np.diff(labels[rows])) + 0.5
-    lines = [
-        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": float(e), "y1": float(e), "line": {"color": "white", "width": 1.5}}
-        for e in edges
-    ]
-    middles = [float(np.flatnonzero(labels[rows] == k).mean()) for k in np.unique(labels[rows])]
-    ticks = {"tickvals": middles, "ticktext": [cluster_name(k) for k in np.unique(labels[rows])]}
-    few = len(columns) <= 60
-    across = {"tickvals": list(range(len(columns))), "ticktext": features, "tickangle": -60} if few else {"showticklabels": False}
+    shown = "%{y}<br>%{x}: %{z:.2f} of its largest<extra></extra>"
+    trace = go.Heatmap(z=block, hovertemplate=shown, colorscale=SCALE, showscale=False)
+    edge = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": {"color": "white", "width": 1.5}}
+    lines = [{**edge, "y0": float(e), "y1": float(e)} for e in np.flatnonzero(np.diff(labels[rows])) + 0.5]
+    down = {"tickvals": list(range(len(rows))), "ticktext": samples, "showticklabels": False, "autorange": "reversed"}
+    across = {"tickvals": list(range(len(columns))), "ticktext": features, "tickangle": -60}
+    few = len(columns) <= MAX_TICKS
     return figure(
         [trace],
-        yaxis={"autorange": "reversed", **ticks},
-        xaxis=across,
+        yaxis=down,
+        xaxis=across | {"showticklabels": few},
         shapes=lines,
-        height=520,
-        margin={"l": 80, "r": 20, "t": 20, "b": 120 if few else 40},
+        annotations=_row_names(labels[rows]),
+        height=560,
+        margin={"l": 80, "r": 5, "t": 5, "b": 30},
+        meta={"narrow": {"xaxis.showticklabels": False}, "wide": {"xaxis.showticklabels": few}},
     )
+
+
+def _row_names(labels: IntArray) -> list[dict[str, Any]]:
+    """The name of each cluster beside the middle of its rows, where they leave room for it."""
+    place = {"xref": "paper", "x": 0, "xanchor": "right", "xshift": -4, "showarrow": False}
+    found, first, counts = np.unique(labels, return_index=True, return_counts=True)
+    return [
+        {**place, "y": float(start + (count - 1) / 2), "text": cluster_name(k)}
+        for k, start, count in zip(found, first, counts, strict=True)
+        if count >= MIN_SHARE * len(labels)
+    ]
 
 
 def top_features(model: Any, cluster: int, n_features: int = 10, *, feature_names: Any = None) -> go.Figure:
@@ -242,25 +258,38 @@ def images(rows: Any, shape: tuple[int, int], *, titles: Any = None, columns: in
     )
 
 
-def confusion(target: Any, labels: Any) -> go.Figure:
-    """Known labels against clusters, counted."""
-    known, row = np.unique(np.asarray(target).astype(str), return_inverse=True)
-    found, column = np.unique(np.asarray(labels), return_inverse=True)
-    if len(row) != len(column):
-        raise InvalidInputError(f"target has {len(row)} labels, labels has {len(column)}; they must be of the same samples.")
-    counts = np.zeros((len(known), len(found)), dtype=np.int64)
-    np.add.at(counts, (row, column), 1)
-    axis = {"tickvals": list(range(len(known))), "ticktext": [text(name) for name in known], "autorange": "reversed", "automargin": True}
-    across = {
-        "tickvals": list(range(len(found))),
-        "ticktext": ["none" if k == NO_CLUSTER else str(k) for k in found.tolist()],
-        "title": "cluster",
-    }
-    show = len(known) * len(found) <= 600
-    trace = go.Heatmap(
-        z=counts, colorscale="Blues", showscale=False, texttemplate="%{z}" if show else None, hovertemplate="%{z}<extra></extra>"
+def confusion(target: Any, labels: Any, *, titles: tuple[str, str] = ("known label", "cluster")) -> go.Figure:
+    """Two labellings of the same samples, counted: the first in rows, the second in columns, under these ``titles``.
+
+    Columns are ordered so that as many samples as possible lie on the diagonal.
+    """
+    target, labels = np.asarray(target), np.asarray(labels)
+    if len(target) != len(labels):
+        raise InvalidInputError(f"target has {len(target)} labels, labels has {len(labels)}; they must be of the same samples.")
+    target = target if target.dtype.kind in "iu" else target.astype(str)
+    known, found, counts = np.unique(target), np.unique(labels), contingency(target, labels)
+    matched, order = linear_sum_assignment(counts, maximize=True)
+    order = np.concatenate([order[np.argsort(matched)], np.setdiff1d(np.arange(len(found)), order)])
+    down = {"tickvals": list(range(len(known))), "ticktext": [_label(name) for name in known], "autorange": "reversed"}
+    across = {"tickvals": list(range(len(found))), "ticktext": [_label(found[k]) for k in order]}
+    return figure(
+        [
+            go.Heatmap(
+                z=counts[:, order],
+                colorscale="Blues",
+                showscale=False,
+                texttemplate="%{z}" if counts.size <= MAX_COUNTED else None,
+                hovertemplate=f"{titles[0]} %{{y}}, {titles[1]} %{{x}}: %{{z}}<extra></extra>",
+            )
+        ],
+        yaxis=down | {"title": {"text": titles[0]}},
+        xaxis=across | {"title": {"text": titles[1]}},
+        height=140 + 26 * min(len(known), MAX_LINES),
     )
-    return figure([trace], yaxis=axis, xaxis=across, height=140 + 26 * len(known))
+
+
+def _label(name: Any) -> str:
+    return "none" if not isinstance(name, str) and name == NO_CLUSTER else text(name, BESIDE)
 
 
 def _distinguishing_features(profiles: AnyArray, each: int) -> IntArray:

@@ -26,6 +26,7 @@ PALETTE = (
 )
 SCALE = "Viridis"
 MAX_NAME = 40  # characters of a name in a figure
+BESIDE = 24  # of a name beside a vertical axis, which leaves room for the figure on a phone
 
 
 def colour(cluster: int) -> str:
@@ -45,7 +46,7 @@ def rgba(hexadecimal: str, alpha: float) -> str:
     return f"rgba({red},{green},{blue},{alpha})"
 
 
-def text(name: Any) -> str:
+def text(name: Any, most: int = MAX_NAME) -> str:
     """A name from the data as text for plotly, which reads some HTML: it is escaped, and cut if it is long.
 
     Examples
@@ -54,7 +55,7 @@ def text(name: Any) -> str:
     '&lt;script&gt;'
     """
     name = str(name)
-    return escape(name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…", quote=False) if name.strip() else "(no name)"
+    return escape(name if len(name) <= most else name[: most - 1] + "…", quote=False) if name.strip() else "(no name)"
 
 
 def names_or_numbers(names: Any, count: int, what: str) -> list[str]:
@@ -74,6 +75,7 @@ def figure(traces: Iterable[Any], **layout: Any) -> go.Figure:
         "template": "plotly_white",
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "legend": {"orientation": "h", "yanchor": "top", "y": -0.12, "x": 0},
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},  # above: an axis title is below
     }
-    return go.Figure(list(traces), base | layout)
+    axes = {name: {"automargin": True} | layout.get(name, {}) for name in ("xaxis", "yaxis")}
+    return go.Figure(list(traces), base | layout | axes)

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that needs nothing else, offline, on a phone, in light and in dark."""
+"""The page of a result: one HTML file that needs nothing else, offline, on a phone, on paper, in light and in dark."""
 
 from conecollapse.report.page import page, write_report
 

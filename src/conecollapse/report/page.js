@@ -2,37 +2,42 @@
 // Figures and tables of the page. Texts reach the page as text nodes only; the JSON holds no markup.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const SHOWN = 100; // rows of a table at a time
-  const NARROW = 700; // pixels below which names of features would lie on each other
+  const SHOWN = 10; // rows of a table at first
+  const NARROW = 700; // pixels below which a figure takes its layout for narrow screens, where it has one (layout.meta)
+  const PAPER = 660; // pixels of a figure on paper: A4 and letter leave about 680 between their margins
   const root = document.documentElement;
-  const drawn = [];
+  const charts = [...document.querySelectorAll(".chart")];
+  const touch = window.matchMedia("(hover: none)").matches; // where dragging a finger over a figure must scroll the page
 
-  const isDark = () => root.dataset.theme === "dark";
-  const theme = () => data.themes[isDark() ? "dark" : "white"];
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-  function setTheme(dark) {
-    root.dataset.theme = dark ? "dark" : "light";
-    for (const place of drawn) Plotly.relayout(place, { template: theme() });
+  function template() {
+    const axis = { gridcolor: colour("--line"), linecolor: colour("--line"), zerolinecolor: colour("--line"), ticks: "outside", ticklen: 4, tickcolor: "rgba(0,0,0,0)" };
+    const control = { bgcolor: colour("--card"), bordercolor: colour("--line"), activebgcolor: colour("--soft") };
+    const font = { family: "system-ui, sans-serif", size: 12, color: colour("--ink") };
+    return { layout: { font, xaxis: axis, yaxis: axis, updatemenudefaults: control, sliderdefaults: control } };
+  }
+
+  function fit(place) {
+    const { meta } = data.charts[place.dataset.chart].layout;
+    const { height, ...layout } = meta ? meta[place.clientWidth < NARROW ? "narrow" : "wide"] : {};
+    if (height) place.style.height = `${height}px`;
+    if (meta) Plotly.relayout(place, { autosize: true, ...layout });
+  }
+
+  function setTheme(name, size = {}) {
+    root.dataset.theme = name;
+    for (const place of charts) Plotly.relayout(place, { template: template(), ...size });
   }
 
   function draw(place) {
-    const figure = data.figures[place.dataset.figure];
-    if (!figure || place.dataset.drawn) return;
-    place.dataset.drawn = "yes";
-    const layout = { ...figure.layout, template: theme(), autosize: true };
-    if (place.dataset.figure === "heat" && place.clientWidth < NARROW) layout.xaxis = { ...layout.xaxis, showticklabels: false };
-    const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
-    Plotly.newPlot(place, figure.data, layout, config).then(() => {
-      drawn.push(place);
-      if (figure.frames && figure.frames.length) Plotly.addFrames(place, figure.frames);
-    });
+    const { data: traces, layout, frames } = data.charts[place.dataset.chart];
+    const shown = { ...layout, template: template(), autosize: true, height: undefined, ...(touch ? { dragmode: false } : {}) };
+    const config = { responsive: true, displaylogo: false, displayModeBar: touch ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+    Plotly.newPlot(place, traces, shown, config);
+    fit(place);
+    if (frames && frames.length) Plotly.addFrames(place, frames);
   }
-
-  // Figures are drawn when they come into view: a page with many of them opens at once, and closed details have a width when opened.
-  const watcher = new IntersectionObserver(
-    (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => { watcher.unobserve(entry.target); draw(entry.target); }),
-    { rootMargin: "300px" },
-  );
 
   function element(name, text, attributes = {}) {
     const made = document.createElement(name);
@@ -48,7 +53,7 @@
     const search = element("input", undefined, { type: "search", placeholder: "search", "aria-label": `search the table of ${place.dataset.table}` });
     const count = element("span", "", { class: "count" });
     const table = element("table");
-    const more = element("button", "show more", { type: "button" });
+    const more = element("button", "show more", { type: "button", class: "more" });
     let order = rows.map((_, i) => i), column = -1, rising = true, limit = SHOWN;
 
     const buttons = head.map((name, j) => {
@@ -77,19 +82,24 @@
         row.append(...rows[i].map((cell) => element("td", String(cell))));
         return row;
       }));
-      count.textContent = hits.length > limit ? `${limit} of ${hits.length} shown` : `${hits.length} rows`;
+      count.textContent = hits.length > limit ? `${limit} of ${hits.length} rows` : `${hits.length} rows`;
       more.hidden = hits.length <= limit;
     }
     search.addEventListener("input", () => { limit = SHOWN; show(); });
-    more.addEventListener("click", () => { limit += 10 * SHOWN; show(); });
+    more.addEventListener("click", () => { limit *= 10; show(); });
     place.append(search, count, table, more);
     show();
   }
 
   root.dataset.theme = window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  document.getElementById("theme").addEventListener("click", () => setTheme(!isDark()));
-  document.querySelectorAll(".figure").forEach((place) => watcher.observe(place));
+  document.getElementById("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
   document.querySelectorAll(".table").forEach(makeTable);
-  document.querySelectorAll("details").forEach((place) => place.addEventListener("toggle", () => place.querySelectorAll(".figure").forEach(draw)));
-  window.addEventListener("beforeprint", () => document.querySelectorAll(".figure").forEach(draw));
+  charts.forEach(draw); // all at once: a page that is printed or photographed has no blank places
+
+  window.addEventListener("resize", () => charts.forEach(fit));
+  // plotly.js rejects the promise of an animation that is paused, without a reason; nothing went wrong.
+  window.addEventListener("unhandledrejection", (event) => { if (event.reason === undefined) event.preventDefault(); });
+  let before = root.dataset.theme;
+  window.addEventListener("beforeprint", () => { before = root.dataset.theme; setTheme("light", { width: PAPER }); });
+  window.addEventListener("afterprint", () => setTheme(before, { width: null, autosize: true }));
 })();

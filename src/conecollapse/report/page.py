@@ -1,53 +1,78 @@
-"""From a run to a page. The template escapes every text; figures and tables travel as JSON in which no tag can begin."""
+"""From a result to a page. The template escapes every text; figures and tables travel as JSON in which no tag can begin.
+
+Figures are drawn by plotly.js, in its bundle of flat figures, which is a third of all of it; ``plotly/LICENSE`` holds its licence (MIT).
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import plotly.io
 from jinja2 import Environment
-from plotly.offline import get_plotlyjs
+from markupsafe import Markup
 
+from conecollapse._errors import InvalidInputError
 from conecollapse._files import whole_file
-from conecollapse.report.contents import contents
+from conecollapse.report import clustering, comparison, novelty, unmixing
+from conecollapse.report.parts import Chart, Page, Table
+from conecollapse.report.pictures import gradient
+
+CONTENTS: dict[str, Callable[[Any], Page]] = {
+    "cluster": clustering.contents,
+    "unmix": unmixing.contents,
+    "novelty": novelty.contents,
+    "comparison": comparison.contents,
+}
 
 
 def write_report(path: Path, run: Any) -> None:
-    """Write the page of ``run`` (see `conecollapse.runs`) to ``path``, whole or not at all."""
-    write_page(path, contents(run), "page.html.j2")
-
-
-def write_page(path: Path, found: Any, template: str) -> None:
-    """Write a page with these contents, whole or not at all."""
-    content = rendered(found, template)
+    """Write the page of ``run`` to ``path``, whole or not at all: of a clustering, an unmixing, a judgement or a comparison."""
+    content = page(run)
     with whole_file(path) as part:
         part.write_text(content, encoding="utf-8")
 
 
 def page(run: Any) -> str:
-    """The page of ``run`` as text."""
-    return rendered(contents(run), "page.html.j2")
+    """The page of ``run`` (see `write_report`) as text."""
+    kind = getattr(run, "kind", type(run).__name__)
+    if kind not in CONTENTS:
+        raise InvalidInputError(f"there is no report of {kind!r}; there is one of {', '.join(CONTENTS)}.")
+    return rendered(CONTENTS[kind](run))
 
 
-def rendered(found: Any, template: str) -> str:
-    """A template of this folder filled with contents, whose ``figures`` and ``tables`` have names."""
+def rendered(found: Page) -> str:
+    """The template filled with the contents of a page."""
     folder = files("conecollapse.report")
+    template, css, js = ((folder / name).read_text(encoding="utf-8") for name in ("page.html.j2", "page.css", "page.js"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["breakable"] = breakable
     data = {
-        "figures": {name: json.loads(figure.to_json()) for name, figure in found.figures.items()},
-        "tables": {name: {"head": table.head, "rows": table.rows} for name, table in found.tables.items()},
-        "themes": {name: _theme(f"plotly_{name}") for name in ("white", "dark")},
+        "charts": {part.name: _chart(part) for part in found.all_parts() if isinstance(part, Chart)},
+        "tables": {part.name: {"head": part.head, "rows": part.rows} for part in found.all_parts() if isinstance(part, Table)},
     }
-    return environment.from_string((folder / template).read_text(encoding="utf-8")).render(
+    return environment.from_string(template).render(
         found=found,
-        css=(folder / "page.css").read_text(encoding="utf-8"),
-        js=(folder / "page.js").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs(),
+        css=css,
+        js=js,
+        gradient=gradient(),
+        plotly=(folder / "plotly" / "plotly-cartesian.min.js").read_text(encoding="utf-8"),
         data=script_json(data),
     )
+
+
+def breakable(name: str) -> Markup:
+    """A file's name that may be broken after a dot, a dash, a slash or an underscore, and so is not broken inside a word.
+
+    Examples
+    --------
+    >>> breakable("my_cells.csv")
+    Markup('my_<wbr>cells.<wbr>csv')
+    """
+    return Markup("<wbr>").join(re.split(r"(?<=[._/\\-])(?=\w)", name))
 
 
 def script_json(data: Any) -> str:
@@ -64,16 +89,8 @@ def script_json(data: Any) -> str:
     return text
 
 
-def _theme(name: str) -> dict[str, Any]:
-    """plotly's template with a transparent background."""
-    theme: dict[str, Any] = plotly.io.templates[name].to_plotly_json()
-    clear = "rgba(0,0,0,0)"
-    scene = {axis: {"backgroundcolor": clear} for axis in ("xaxis", "yaxis", "zaxis")}
-    theme["layout"] |= {
-        "paper_bgcolor": clear,
-        "plot_bgcolor": clear,
-        "font": theme["layout"].get("font", {}) | {"family": "system-ui, sans-serif"},
-    }
-    for axis, changes in scene.items():
-        theme["layout"]["scene"][axis] |= changes
-    return theme
+def _chart(part: Chart) -> dict[str, Any]:
+    """The figure as plotly.js takes it; the page has a template of its own."""
+    figure: dict[str, Any] = json.loads(part.figure.to_json())
+    figure["layout"].pop("template", None)
+    return figure

@@ -2,80 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from markupsafe import Markup
 
 from conecollapse._types import FloatArray
-from conecollapse.plots.style import SCALE, colour, evenly, figure, text
-from conecollapse.report.contents import DataTable
-from conecollapse.report.page import write_page
+from conecollapse.plots.style import colour, evenly, figure, text
+from conecollapse.report.parts import Chart, Page, Part, Picture, Pictures, Section, Table, Text, how_it_was_made
+from conecollapse.report.pictures import image
 from conecollapse.runs.unmixing import component_names, unmix_results
 
-MAP_SIDE = 240  # pixels of a map at most; larger images are averaged
 MAX_CHANNELS = 2000  # of a spectrum that is drawn
-MAX_SAMPLES = 5000  # rows of the table
+MAX_ROWS = 5000  # of the table
 MANY_NAMES = 40  # channels up to which spectra are drawn as bars
-COLUMNS = 4  # maps side by side
-MAP_HEIGHT, MOST_HEIGHT = 320, 1600  # of a line of maps on the page, and of all
+
+SPECTRA = Markup(
+    "Every sample is, up to noise, a sum of these components with weights that are not negative. The component with the largest total "
+    "abundance comes first. The numbers are in <code>endmembers.csv</code>."
+)
+FIT = (
+    "The distance of a sample from the nearest mixture of the components, as a share of the sample's length: 0 means that it is a mixture "
+    "of them."
+)
+PROVEN = Markup(
+    "This is proven by <code>certificate.npz</code> beside this page; <code>conecollapse verify</code> checks it against the data without "
+    "the solver. That the components are the true ones is not proven: that depends on how pure the samples are and on the noise."
+)
 
 
-@dataclass
-class UnmixContents:
-    """What the page shows."""
-
-    title: str
-    sentence: str
-    proven: str
-    facts: list[tuple[str, str]] = field(default_factory=list)
-    figures: dict[str, go.Figure] = field(default_factory=dict)
-    tables: dict[str, DataTable] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    parameters: list[tuple[str, str]] = field(default_factory=list)
-
-
-def write_unmixing_report(path: Path, run: Any) -> None:
-    """Write the page of an `UnmixRun` to ``path``, whole or not at all."""
-    write_page(path, contents(run), "unmix.html.j2")
-
-
-def contents(run: Any) -> UnmixContents:
+def contents(run: Any) -> Page:
     """Collect what the page of ``run`` shows."""
     facts, names = unmix_results(run), component_names(run)
-    r, n = facts["n_components"], facts["n_samples"]
-    explained = max(0.0, 1 - facts["relative_error"] ** 2)
-    found = UnmixContents(
+    proven = f"No sample is further from the cone of the components than {facts['cone_residual']:.3g} {run.unit_of_distance}."
+    lines = Chart("spectra", spectra(run, names), SPECTRA)
+    maps = None if run.maps is None else images(run.maps[:, :, :-1], names)
+    sections = [Section("components", "The components", [lines])] if maps is not None else []
+    return Page(
         title=Path(str(run.table.source)).name,
-        sentence=f"The {n} samples are mixtures of {r} components, which explain {explained:.2%} of the squares of the data.",
-        proven=f"No sample is further from the cone of the components than {facts['cone_residual']:.3g} {run.unit_of_distance}.",
+        about="components and abundances",
+        sentences=[*_sentences(facts, names), proven],
+        picture=lines if maps is None else maps,
+        facts=[
+            ("samples", f"{facts['n_samples']:,}"),
+            ("channels", f"{facts['n_features']:,}"),
+            ("components", str(facts["n_components"])),
+            ("relative error", f"{facts['relative_error']:.3g}"),
+        ],
+        sections=[
+            *sections,
+            Section("fit", "Where the mixture does not fit", _fit(run, facts, names)),
+            Section("proven", "What is proven", [Text(Markup("{} {}").format(proven, PROVEN))]),
+            how_it_was_made(run.parameters, run.timings),
+        ],
     )
-    found.facts = [("samples", str(n)), ("channels", str(facts["n_features"])), ("components", str(r))]
-    found.facts.append(("relative error", f"{facts['relative_error']:.3g}"))
-    found.figures["spectra"] = spectra(run, names)
-    if run.maps is not None:
-        found.figures["maps"] = maps(run.maps[:, :, :-1], names)
-        found.figures["residuals"] = maps(run.maps[:, :, -1:], ["distance"])
-    found.tables["samples"] = _sample_table(run, names)
-    found.notes = _notes(facts)
-    found.parameters = [(name, str(value)) for name, value in run.parameters.items()]
-    found.parameters += [(f"time, {name}", f"{seconds:.2f} s") for name, seconds in run.timings.items()]
-    return found
 
 
-def _notes(facts: dict[str, Any]) -> list[str]:
-    notes = []
-    if facts["n_clipped"]:
-        notes.append(f"{facts['n_clipped']} negative values were set to zero.")
-    if facts["n_outliers"]:
-        notes.append(f"{facts['n_outliers']} samples were left out of the search because they are empty or fit no mixture.")
-    if facts["n_empty_samples"]:
-        notes.append(f"{facts['n_empty_samples']} samples hold only zeros; their abundances are zero.")
-    if facts["n_empty_features"]:
-        notes.append(f"{facts['n_empty_features']} channels hold only zeros, and so do the components there.")
-    return notes
+def _sentences(facts: dict[str, Any], names: list[str]) -> list[str]:
+    explained = max(0.0, 1 - facts["relative_error"] ** 2)
+    mean = np.asarray(facts["mean_abundances"], np.float64)
+    what = f"{facts['n_samples']} {'pixels' if facts['shape'] else 'samples'}"
+    return [
+        f"The {what} are mixtures of {len(names)} components, which explain {explained:.2%} of the squares of the data.",
+        f"The most abundant is {names[0]}, with {mean[0] / max(mean.sum(), np.finfo(float).tiny):.0%} of all abundances.",
+    ]
+
+
+def images(cube: FloatArray, names: list[str]) -> Pictures:
+    """Maps side by side on one scale of colours."""
+    peak = float(cube.max(initial=0.0))
+    return Pictures([Picture(name, image(cube[:, :, k], peak)) for k, name in enumerate(names)], "0", f"{peak:.3g}", large=True)
+
+
+def _fit(run: Any, facts: dict[str, Any], names: list[str]) -> list[Part]:
+    said = {
+        "n_clipped": "negative values were set to zero.",
+        "n_outliers": "samples were left out of the search because they are empty or fit no mixture.",
+        "n_empty_samples": "samples hold only zeros; their abundances are zero.",
+        "n_empty_features": "channels hold only zeros, and so do the components there.",
+    }
+    notes = [Text(f"{facts[name]} {words}", "note") for name, words in said.items() if facts[name]]
+    residuals = [] if run.maps is None else [images(run.maps[:, :, -1:], ["distance"])]
+    return [Text(FIT), *notes, *residuals, Text("The samples that fit worst come first."), _sample_table(run, names)]
 
 
 def spectra(run: Any, names: list[str]) -> go.Figure:
@@ -104,49 +114,10 @@ def spectra(run: Any, names: list[str]) -> go.Figure:
     return figure(traces, height=420, xaxis=axis, yaxis={"title": {"text": "value"}, "rangemode": "tozero"})
 
 
-def maps(cube: FloatArray, names: list[str]) -> go.Figure:
-    """Images side by side on one scale of colours."""
-    shown = [shrunk(cube[:, :, k]) for k in range(cube.shape[2])]
-    height, width = shown[0].shape
-    columns = min(COLUMNS, len(shown))
-    lines = -(-len(shown) // columns)
-    gap = max(1, width // 20)
-    over = gap + max(2, height // 8)  # room for a title
-    sheet = np.full((lines * (height + over), columns * (width + gap) - gap), np.nan)
-    titles = []
-    for place, image in enumerate(shown):
-        top, left = (place // columns) * (height + over) + over, (place % columns) * (width + gap)
-        sheet[top : top + height, left : left + width] = image
-        at = {"x": left + (width - 1) / 2, "y": top - 0.5, "yanchor": "bottom", "showarrow": False}
-        titles.append({**at, "text": text(names[place]), "font": {"size": 12}})
-    peak = float(cube.max()) if cube.size and cube.max() > 0 else 1.0
-    sheet = np.round(sheet, 3 - int(np.floor(np.log10(peak))))
-    trace = go.Heatmap(z=sheet.astype(np.float32), zmin=0, zmax=peak, colorscale=SCALE, hoverinfo="z", hoverongaps=False)
-    return figure(
-        [trace],
-        xaxis={"visible": False, "constrain": "domain"},
-        yaxis={"visible": False, "autorange": "reversed", "scaleanchor": "x", "constrain": "domain"},
-        annotations=titles,
-        height=int(np.clip(lines * MAP_HEIGHT, MAP_HEIGHT, MOST_HEIGHT)),
-        margin={"l": 5, "r": 5, "t": 5, "b": 5},
-    )
-
-
-def shrunk(image: FloatArray) -> FloatArray:
-    """The image with at most `MAP_SIDE` pixels on a side, each the mean of a block."""
-    step = -(-max(image.shape) // MAP_SIDE)
-    if step == 1:
-        return image
-    height, width = (-(-side // step) for side in image.shape)
-    padded = np.full((height * step, width * step), np.nan)
-    padded[: image.shape[0], : image.shape[1]] = image
-    return np.asarray(np.nanmean(padded.reshape(height, step, width, step), axis=(1, 3)))
-
-
-def _sample_table(run: Any, names: list[str]) -> DataTable:
+def _sample_table(run: Any, names: list[str]) -> Table:
     """The samples that fit worst first, as many as the page can hold."""
     far = np.asarray(run.model.residuals_)
-    rows = np.argsort(-far, kind="stable")[:MAX_SAMPLES]
+    rows = np.argsort(-far, kind="stable")[:MAX_ROWS]
     called = run.table.samples
     if run.shape is not None and run.table.sample_names is None:
         called = np.array([f"row {i // run.shape[1]}, column {i % run.shape[1]}" for i in range(len(far))])
@@ -156,4 +127,4 @@ def _sample_table(run: Any, names: list[str]) -> DataTable:
         [str(called[i]), *(float(f"{v:.3g}") for v in run.model.embedding_[i]), float(f"{far[i]:.3g}"), "yes" if out[i] else ""]
         for i in rows
     ]
-    return DataTable(["sample", *names, "distance", "left out"], cells)
+    return Table("samples", ["sample", *names, "distance", "left out"], cells)

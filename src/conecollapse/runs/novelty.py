@@ -16,10 +16,12 @@ from conecollapse.estimators._explain import NovelFeature
 from conecollapse.estimators.novelty import AUTO, LOCALITY, ConeNovelty
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.reading import read_more
+from conecollapse.runs.places import check_place
 from conecollapse.runs.preparing import NORMALIZATIONS
 from conecollapse.runs.saving import write_csv
 
 HEADING = ["sample", "distance", "novel", "features"]
+HEADING_LINE = ",".join(HEADING)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,6 +33,9 @@ class Judgement:
     distance: FloatArray
     reasons: list[list[NovelFeature]]  # of novel samples; the others have none
     note: str = ""  # what was done to match the features of the two files
+    trusted: str = ""  # where the trusted samples are from
+    log: bool = False  # whether log(1 + x) was judged
+    kind: str = "novelty"
 
     def facts(self) -> dict[str, Any]:
         """Numbers about all samples."""
@@ -89,7 +94,7 @@ def judge(
         which = np.flatnonzero(is_novel)
         for i, found in zip(which, model.explain(X[which], n_features, names=known.features), strict=True):
             reasons[i] = found
-    return Judgement(model, arrived, distance, reasons, note)
+    return Judgement(model, arrived, distance, reasons, note, known.source, log)
 
 
 def _matched(arrived: TableFile, known: TableFile) -> tuple[Points, str]:
@@ -117,32 +122,9 @@ def _matched(arrived: TableFile, known: TableFile) -> tuple[Points, str]:
     return arrived.X[:, order], " Features were matched by their names."
 
 
-def check_place(path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """The path, refused before any work if the file cannot be written there, or is something else than an earlier result."""
-    place = Path(path)
-    if place.is_dir():
-        raise RunFolderError(f"{str(path)!r} is a folder; name a .csv file for the results.")
-    parent = place.absolute().parent
-    if not parent.is_dir():
-        raise RunFolderError(f"there is no folder {str(parent)!r}; make it, or name another file.")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise RunFolderError(f"cannot write to {str(path)!r}: no permission in {str(parent)!r}; name another file.")
-    if place.exists() and not force and not _is_result(place):
-        raise RunFolderError(f"{str(path)!r} exists and is no earlier result; name another file, or pass force=True to replace it.")
-    return place
-
-
-def _is_result(place: Path) -> bool:
-    try:
-        with open(place, encoding="utf-8") as file:
-            return file.readline(1000).strip() == ",".join(HEADING)
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
 def save_judgement(found: Judgement, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the rows of ``found`` to a ``.csv`` file, whole or not at all."""
-    place = check_place(path, force=force)
+    place = check_place(path, HEADING_LINE, force=force)
     rows = (
         [
             row["sample"],

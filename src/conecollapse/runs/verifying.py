@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
 from dataclasses import dataclass
@@ -12,22 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._arrays import load_npz
-from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
+from conecollapse._errors import CertificateError, RunFolderError
 from conecollapse._types import AnyArray
 from conecollapse.certificates import Certificate, Verdict
-from conecollapse.clusters import NO_CLUSTER, cluster_sizes
+from conecollapse.clusters import cluster_sizes
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.cube import read_spectra
-from conecollapse.io.formulas import original
 from conecollapse.io.reading import same_layout
 from conecollapse.runs.clustering import points
-from conecollapse.runs.folder import CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, FORMAT, LABELS, RAYS
+from conecollapse.runs.folder import CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import prepare
+from conecollapse.runs.reading import csv_rows, labels_of, run_arrays, run_cone, run_facts
 from conecollapse.runs.saving import RAY_COLUMNS, ray_rows
-from conecollapse.runs.unmixing import check_unmixing, is_unmixing, unmixed_points
+from conecollapse.runs.unmixing import check_unmixing, unmixed_points
 
 
 @dataclass(frozen=True)
@@ -81,9 +78,9 @@ def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None =
         The folder is damaged, of another version, or its data is missing.
     """
     path = Path(folder)
-    facts = _facts(path)
-    arrays = _arrays(path)
-    cone = _cone(path)
+    facts = run_facts(path)
+    arrays = run_arrays(path)
+    cone = run_cone(path)
     if facts["kind"] == "unmix":
         return _verify_unmixing(path, facts, arrays, cone, data, tol)
     _check_folder(path, facts, arrays, cone)
@@ -108,7 +105,7 @@ def _verify_unmixing(
 ) -> Verification:
     """A run of `unmix`: the files agree, the data has the recorded values, and the certificate holds for components and samples."""
     check_unmixing(path, facts, arrays, cone)
-    listed = _rows(path / ENDMEMBERS, ["feature"])
+    listed = csv_rows(path / ENDMEMBERS, ["feature"])
     values = np.array([row[-cone.n_rays :] for row in listed], dtype=object)
     expected = np.array([[repr(float(value)) for value in column] for column in arrays["components"].T], dtype=object)
     if [row[0] for row in listed] != arrays["feature_names"].tolist() or values.shape != expected.shape or (values != expected).any():
@@ -123,52 +120,6 @@ def _verify_unmixing(
     notes = () if same_bytes else ("the bytes of the data file changed, but no value did",)
     verdict = cone.verify(unmixed_points(read.X, arrays, facts), tol)
     return Verification(str(path), read.source, read.n_samples, read.n_features, verdict, same_bytes, notes, facts["kind"])
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    if not path.is_dir():
-        raise RunFolderError(f"there is no folder {str(path)!r}.")
-    try:
-        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunFolderError(f"{str(path)!r} holds no run: it has no {FACTS}.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunFolderError(f"{FACTS} in {str(path)!r} cannot be read ({error}); it is truncated or damaged.") from error
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        found = facts.get("format") if isinstance(facts, dict) else None
-        raise RunFolderError(f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); verify it with that version.")
-    try:
-        wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(facts["data"]["sha256"], str)
-        wanted = wanted and isinstance(facts["preparation"], dict) and facts["kind"] in ("cluster", "rays", "unmix")
-        wanted = wanted and (is_unmixing if facts["kind"] == "unmix" else _is_preparation)(facts["preparation"])
-        wanted = wanted and all(isinstance(facts["data"][size], int) for size in ("n_samples", "n_features"))
-    except (KeyError, TypeError):
-        wanted = False
-    if not wanted:
-        raise RunFolderError(f"{FACTS} in {str(path)!r} is incomplete; it is damaged or was edited.")
-    return facts
-
-
-def _is_preparation(said: dict[str, Any]) -> bool:
-    steps = said.get("normalize")
-    steps = steps if isinstance(steps, list) else [steps or ""]
-    return set(said) == {"normalize", "tfidf"} and isinstance(said["tfidf"], bool) and all(isinstance(step, str) for step in steps)
-
-
-def _arrays(path: Path) -> dict[str, AnyArray]:
-    file = path / FACTORS
-    if not file.is_file():
-        raise RunFolderError(f"{str(path)!r} has no {FACTORS}; it is incomplete.")
-    try:
-        return load_npz(file)
-    except InvalidInputError as error:
-        raise RunFolderError(f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
-
-
-def _cone(path: Path) -> Cone:
-    if not (path / CERTIFICATE).is_file():
-        raise RunFolderError(f"{str(path)!r} has no {CERTIFICATE}; it is incomplete.")
-    return Cone.load(path / CERTIFICATE)
 
 
 def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:
@@ -188,7 +139,7 @@ def _check_folder(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
     if cone.ray_names is not None and names is not None and (cone.ray_names != names).any():
         raise CertificateError(f"{CERTIFICATE} gives the rays other names than {FACTORS} gives the features.")
     _check_claims(facts, cone)
-    listed = [row[: len(RAY_COLUMNS)] for row in _rows(path / RAYS, RAY_COLUMNS)]
+    listed = [row[: len(RAY_COLUMNS)] for row in csv_rows(path / RAYS, RAY_COLUMNS)]
     if listed != [[str(cell) for cell in row] for row in ray_rows(cone, arrays["feature_names"])]:
         raise CertificateError(f"{RAYS} does not list the rays of {CERTIFICATE}, with their names, groups and open points.")
     if facts["kind"] == "cluster":
@@ -218,13 +169,13 @@ def _check_claims(facts: dict[str, Any], cone: Cone) -> None:
 
 
 def _check_labels(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
-    rows = _rows(path / LABELS, ["sample", "cluster"])
+    rows = csv_rows(path / LABELS, ["sample", "cluster"])
     names = arrays["sample_names"]
     if len(rows) != len(names):
         raise CertificateError(f"{LABELS} has {len(rows)} samples where the run has {len(names)}.")
     if not arrays["A"].size:
         raise RunFolderError(f"A in {FACTORS} holds no numbers; it is damaged.")
-    labels = np.where(arrays["A"].any(axis=1), (arrays["A"] * arrays["label_weights"]).argmax(axis=1), NO_CLUSTER)
+    labels = labels_of(arrays)
     sizes = cluster_sizes(labels, arrays["A"].shape[1]).tolist()
     if facts["results"].get("cluster_sizes") != sizes:
         raise CertificateError(
@@ -235,19 +186,6 @@ def _check_labels(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
             raise CertificateError(f"{LABELS} names the sample {row[0]!r} where the run has {str(name)!r}.")
         if row[1] != str(label):
             raise CertificateError(f"{LABELS} puts the sample {str(name)!r} into cluster {row[1]}, but A in {FACTORS} into {label}.")
-
-
-def _rows(path: Path, heading: list[str]) -> list[list[str]]:
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file, strict=True))
-    except FileNotFoundError:
-        raise RunFolderError(f"{str(path.parent)!r} has no {path.name}; it is incomplete.") from None
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{path.name} cannot be read ({error}); it is truncated or damaged.") from error
-    if not rows or rows[0][: len(heading)] != heading or any(len(row) != len(rows[0]) for row in rows):
-        raise RunFolderError(f"{path.name} in {str(path.parent)!r} is not a table of {', '.join(heading)}; it is truncated or damaged.")
-    return [[original(cell) for cell in row] for row in rows[1:]]
 
 
 def _source(path: Path, facts: dict[str, Any], data: Any) -> Any:

@@ -1,0 +1,322 @@
+r"""Cones of points with three coordinates, on a slice: the final cone, Cone Collapse as it runs, and the cap of Lemma 3.
+
+A cone and its points are cut by the plane :math:`x + y + z = 1`, and every direction becomes one place in a triangle. Its corners are the
+axes, and the triangle is the orthant; a cone becomes a polygon with its rays as corners, and a point lies in the cone exactly where its
+place lies in the polygon. The length of a point, which the slice does not show, is the size of its dot.
+
+Data live in as many dimensions as there are samples. Their *shadow* has three: the samples are put in three groups, and a feature becomes
+its means over the groups, each mixed with the mean of all three. That map is linear and non-negative, so it takes the cone of the features
+onto the cone of their shadows: what generates the features generates the shadows, and every ray of the shadow is the shadow of a ray.
+Without the mixing, features that are found in one group only would lie on the axes, and the orthant would have nothing to collapse.
+"""
+
+from __future__ import annotations
+
+import re
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import scipy.sparse as sp
+from scipy.spatial import ConvexHull, QhullError
+
+from conecollapse._checks import as_matrix, as_points
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse.geometry.collapse import Iteration, collapse
+from conecollapse.geometry.cone import Cone
+from conecollapse.plots.style import PALETTE, figure, names_or_numbers, rgba
+
+DATA, FREE, FROZEN, OUTSIDE = "#7f7f7f", PALETTE[1], PALETTE[0], "#d11149"
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])  # places of the three axes
+MAX_POINTS = 300  # in an animation: each frame solves an NNLS problem for each of them
+ONE_BY_ONE = 20  # features that are added in one iteration and get a step each; more are added in one step
+SPEEDS = (0.12, 0.06, 0.03, 0.015, 0.0075)  # of the tilt, from which the animation takes the largest with enough iterations
+ENOUGH = 6
+GROUPS = 3
+MIXED = 0.3  # share of the mean over all groups in the coordinates of a shadow
+
+
+def shadow(X: Any, labels: Any, *, most: int = MAX_POINTS) -> tuple[FloatArray, IntArray, list[str]]:
+    """Features of ``X`` in three dimensions: their means over three groups of samples; which features, and what the axes are.
+
+    Each mean is mixed with 0.3 of the mean of all three, so that no feature lies on an axis or a face of the orthant.
+
+    Clusters are the groups where there are three. More are joined, the two of the least samples first. With two, the third group is
+    the half of the larger cluster that is least like its mean; one cluster is split twice. At most ``most`` features are kept: those that
+    are rays of the shadow, and the heaviest.
+    """
+    X = as_matrix(X, "X")
+    groups = _three_groups(X, np.asarray(labels))
+    means = []
+    for members, _ in groups:
+        part = X[members]
+        means.append(np.asarray(part.mean(axis=0), np.float64).ravel())
+    P = np.column_stack(means)
+    P = (1 - MIXED) * P + MIXED * P.mean(axis=1, keepdims=True)
+    lengths = np.linalg.norm(P, axis=1)
+    filled = np.flatnonzero(lengths > 1e-12 * max(lengths.max(), np.finfo(float).tiny))
+    if not len(filled):
+        raise InvalidInputError("every feature is zero; there is no cone to draw.")
+    heavy = filled[np.argsort(-lengths[filled], kind="stable")]
+    rays = filled[Cone.from_points(P[filled]).ray_indices] if len(filled) <= 20_000 else heavy[:0]
+    rays = rays[np.argsort(-lengths[rays], kind="stable")][: most // 3]
+    kept = np.concatenate([rays, heavy[~np.isin(heavy, rays)][: max(0, most - len(rays))]])
+    kept.sort()
+    return P[kept], kept, [name for _, name in groups]
+
+
+def cone(P: Any, *, names: Any = None, axes: Any = None) -> go.Figure:
+    """The cone of points with three coordinates, on a slice: its rays, and the points inside (Figure 2 of the paper)."""
+    points, names = _points_3d(P, names)
+    exact = Cone.from_points(points)
+    return _sliced([_dots(points, names), _polygon(exact.rays, FROZEN), _rays(exact.rays, FROZEN, "extreme rays")], axes)
+
+
+def collapse_animation(P: Any, *, names: Any = None, axes: Any = None, eta: float | None = None) -> go.Figure:
+    """Cone Collapse on points with three coordinates, on a slice, step by step, with play, pause and a slider (Figure 1 of the paper).
+
+    It shows the final cone; "play" starts from the orthant. Free rays (orange) tilt towards the mean; points that then lie outside (red)
+    become rays, one in each step; rays that are not needed are dropped; rays that are data points (blue) stay. It ends when all are.
+
+    Parameters
+    ----------
+    P : (n_points, 3) array
+    names : (n_points,) array, optional
+        Of the points.
+    axes : sequence of 3 names, optional
+    eta : float in (0, 1), optional
+        Speed of the tilt. By default the largest of 0.12, 0.06, 0.03, 0.015 and 0.0075 with at least six iterations, else the last.
+    """
+    points, names = _points_3d(P, names)
+    history = _history(points, eta)
+    states = [("the orthant", np.eye(3), np.zeros(3, bool), np.zeros((0, 3)))]
+    for step in history:
+        states += _states(step, points, names)
+    frames = [go.Frame(data=_moving(*state[1:]), traces=[2, 3, 4, 5], name=str(i)) for i, state in enumerate(states)]
+    result = _sliced([_dots(points, names), _mean(points), *_moving(*states[-1][1:])], axes)
+    result.frames = frames
+    result.update_layout(**_controls([state[0] for state in states]))
+    result.update_layout(height=result.layout.height + 110, margin={"b": result.layout.margin.b + 110})
+    return result
+
+
+def spherical_cap(P: Any, *, axes: Any = None, eta: float = 0.12) -> go.Figure:
+    """Lemma 3: the free rays lie in a cap around the mean, so their cone does, and a ray outside the cap must still be found.
+
+    Drawn on a slice, at the first step whose cap leaves an extreme ray outside, or at the last step with free rays.
+    """
+    points, _ = _points_3d(P, None)
+    found = collapse(points, eta=eta)
+    mean = points.sum(axis=0) / np.linalg.norm(points.sum(axis=0))
+    free, alpha = np.eye(3), float(mean.min())
+    for step in found.history or []:
+        if step.frozen.all():
+            break
+        free = step.tilted[~step.frozen]
+        alpha = float((free @ mean).min())
+        if (found.rays @ mean).min() < alpha:
+            break
+    inside = found.rays @ mean >= alpha
+    at = _places(_cap(mean, alpha))
+    shade = {"fill": "toself", "fillcolor": rgba(PALETTE[2], 0.25), "line": {"color": PALETTE[2]}}
+    traces = [
+        go.Scatter(x=at[:, 0], y=at[:, 1], mode="lines", name="cap", hoverinfo="skip", **shade),
+        _dots(points, None),
+        _mean(points),
+        _rays(free, FREE, "free rays"),
+        _rays(found.rays[inside], FROZEN, "rays inside the cap"),
+        _rays(found.rays[~inside], OUTSIDE, "rays outside the cap"),
+    ]
+    return _sliced(traces, axes)
+
+
+def _three_groups(X: Any, labels: IntArray) -> list[tuple[IntArray, str]]:
+    groups = [(np.flatnonzero(labels == k), f"cluster {k}") for k in np.unique(labels[labels >= 0])]
+    while len(groups) > GROUPS:
+        groups.sort(key=lambda group: -len(group[0]))
+        (a, first), (b, second) = groups[-2], groups[-1]
+        groups[-2:] = [(np.concatenate([a, b]), f"{first}, {second.removeprefix('cluster ').removeprefix('clusters ')}")]
+    while len(groups) < GROUPS:
+        groups.sort(key=lambda group: -len(group[0]))
+        members, name = groups.pop(0)
+        if len(members) < 2:
+            raise InvalidInputError(f"three groups need at least three samples; X has {X.shape[0]}.")
+        part = X[members].toarray() if sp.issparse(X) else np.asarray(X[members], np.float64)
+        lengths = np.linalg.norm(part, axis=1)
+        cosines = part @ part.mean(axis=0) / np.where(lengths > 0, lengths, 1.0)
+        half = np.argsort(-cosines, kind="stable")
+        middle = len(half) // 2
+        groups += [(members[half[:middle]], f"{name}, near its mean"), (members[half[middle:]], f"{name}, far from its mean")]
+    return [(members, _short(name)) for members, name in sorted(groups, key=lambda group: group[1])]
+
+
+def _short(name: str) -> str:
+    """The name of a group: the clusters that were joined in order, and cut if they are many."""
+    if name.count(",") and "mean" not in name:
+        name = f"clusters {', '.join(sorted(re.findall(r'[0-9]+', name), key=int))}"
+    return name if len(name) <= 28 else name[:27] + "…"
+
+
+def _points_3d(P: Any, names: Any) -> tuple[FloatArray, list[str]]:
+    """The points that are not zero, and what they are called."""
+    P = as_points(P)
+    if P.shape[1] != GROUPS:
+        raise InvalidInputError(f"points to draw have 3 coordinates; these have {P.shape[1]}. See plots.shadow.")
+    dense: FloatArray = np.asarray(P.toarray() if sp.issparse(P) else P, np.float64)
+    called = names_or_numbers(names, len(dense), "feature")
+    filled = np.flatnonzero(dense.any(axis=1))
+    if not len(filled):
+        raise InvalidInputError("all points are zero; there is no cone to draw.")
+    return dense[filled] / dense.max(), [called[i] for i in filled]
+
+
+def _history(points: FloatArray, eta: float | None) -> list[Iteration]:
+    """The iterations of Algorithm 1. Data near the axes needs a slow tilt: else every feature is outside after the first."""
+    for speed in SPEEDS if eta is None else (eta,):
+        history = collapse(points, eta=speed).history or []
+        if len(history) >= ENOUGH:
+            break
+    return history
+
+
+def _states(step: Iteration, points: FloatArray, names: list[str]) -> list[tuple[str, AnyArray, BoolArray, AnyArray]]:
+    """The steps of one iteration, each with its caption, the rays, which of them are data points, and the points outside."""
+    rays, frozen, left = step.tilted, step.frozen, step.outside
+    seen = f", {len(left)} outside" if len(left) else ""
+    states = [(f"tilt {step.t + 1}{seen}", rays, frozen, points[left])]
+    while len(left):
+        count = 1 if len(step.outside) <= ONE_BY_ONE else len(left)
+        added, left = left[:count], left[count:]
+        rays, frozen = np.vstack([rays, points[added]]), np.append(frozen, np.ones(count, bool))
+        states.append((f"add {names[added[0]] if count == 1 else f'{count} features'}", rays, frozen, points[left]))
+    if len(step.pruned):
+        on_data = (step.ids >= 0) | np.isin(step.ids, step.tilted_ids[step.frozen])  # a unit vector may be a data point too
+        states.append(
+            (f"drop {len(step.pruned)} that {'is' if len(step.pruned) == 1 else 'are'} not needed", step.rays, on_data, points[[]])
+        )
+    return states
+
+
+def _places(directions: AnyArray) -> FloatArray:
+    """Where directions meet the slice, as places in the plane of the figure; (1, 2) of NaN where there are none.
+
+    An empty array in a frame of an animation would leave what was there before.
+    """
+    directions = np.asarray(directions, np.float64).reshape(-1, 3)
+    if not len(directions):
+        return np.full((1, 2), np.nan)
+    return np.round(directions / directions.sum(axis=1, keepdims=True) @ CORNERS, 4)
+
+
+def _dots(points: FloatArray, names: list[str] | None) -> go.Scatter:
+    """A dot for each point, larger the longer it is."""
+    at, lengths = _places(points), np.linalg.norm(points, axis=1)
+    size = np.round(4 + 6 * np.sqrt(lengths / lengths.max()), 1)
+    marker = {"size": size, "color": DATA, "opacity": 0.7}
+    return go.Scatter(x=at[:, 0], y=at[:, 1], mode="markers", marker=marker, text=names, hoverinfo="text", name="features")
+
+
+def _mean(points: FloatArray) -> go.Scatter:
+    return _markers(points.sum(axis=0), "mean", {"symbol": "x", "size": 9, "color": PALETTE[3]})
+
+
+def _markers(directions: AnyArray, name: str, marker: dict[str, Any]) -> go.Scatter:
+    """Marks as lists: plotly.js keeps the decoded values of a packed array when a frame replaces it."""
+    x, y = _places(directions).T.tolist()
+    return go.Scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip")
+
+
+def _rays(rays: AnyArray, shade: str, name: str) -> go.Scatter:
+    return _markers(rays, name, {"size": 11, "color": shade, "symbol": "diamond", "line": {"color": "white", "width": 1}})
+
+
+def _polygon(rays: AnyArray, shade: str) -> go.Scatter:
+    """The slice of the cone of the rays."""
+    x, y = _places(_around(rays)).T.tolist()
+    style = {"line": {"color": shade, "width": 2}, "fill": "toself", "fillcolor": rgba(shade, 0.15)}
+    return go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", showlegend=False, **style)
+
+
+def _around(rays: AnyArray) -> AnyArray:
+    """The rays that bound their cone, in order around it and back to the first."""
+    if len(rays) > 2:
+        try:
+            corners = ConvexHull(_places(rays)).vertices
+        except QhullError:  # all in one plane: the slice is a line between the two that are farthest apart
+            at = _places(rays)
+            corners = np.lexsort(at.T)[[0, -1]]
+        rays = rays[corners]
+    return np.concatenate([rays, rays[:1]])
+
+
+def _moving(rays: AnyArray, frozen: BoolArray, outside: AnyArray) -> list[go.Scatter]:
+    return [
+        _polygon(rays, FREE if not frozen.all() else FROZEN),
+        _rays(rays[~frozen], FREE, "free rays"),
+        _rays(rays[frozen], FROZEN, "rays that are features"),
+        _markers(outside, "outside", {"size": 9, "color": OUTSIDE}),
+    ]
+
+
+def _cap(mean: FloatArray, alpha: float, count: int = 120) -> FloatArray:
+    """Around the mean, the last directions of the orthant whose cosine with it is at least ``alpha``, found by bisection on the slice."""
+    centre, angle = mean / mean.sum(), 2 * np.pi * np.arange(count + 1) / count
+    flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])  # a basis of the slice
+    outward = np.cos(angle)[:, None] * flat[0] + np.sin(angle)[:, None] * flat[1]
+    low, high = np.zeros(count + 1), np.full(count + 1, 2.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        place = centre + middle[:, None] * outward
+        inside = (place >= 0).all(axis=1) & (place @ mean >= alpha * np.linalg.norm(place, axis=1))
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    found: FloatArray = centre + low[:, None] * outward
+    return found
+
+
+def _sliced(traces: list[Any], axes: Any) -> go.Figure:
+    """The triangle of the orthant with the names of its axes, and what is in it."""
+    titles = ["x", "y", "z"] if axes is None else names_or_numbers(axes, 3, "axis")
+    edge = np.vstack([CORNERS, CORNERS[:1]])
+    orthant = go.Scatter(x=edge[:, 0], y=edge[:, 1], mode="lines", line={"color": DATA, "width": 1}, hoverinfo="skip", showlegend=False)
+    names = [
+        {
+            "x": x,
+            "y": y,
+            "xanchor": side,
+            "yanchor": up,
+            "text": "<br>".join(wrap(title, 14, break_long_words=False)),
+            "align": side,
+            "showarrow": False,
+        }
+        for (x, y), side, up, title in zip(CORNERS, ("left", "right", "center"), ("top", "top", "bottom"), titles, strict=True)
+    ]
+    hidden = {"visible": False, "constrain": "domain"}
+    across, up = hidden | {"range": [-0.02, 1.02]}, hidden | {"range": [-0.12, 1.0], "scaleanchor": "x"}
+    return figure([*traces, orthant], xaxis=across, yaxis=up, annotations=names, height=520, margin={"l": 5, "r": 5, "t": 5, "b": 5})
+
+
+def _controls(captions: list[str]) -> dict[str, Any]:
+    """Play and pause buttons, and a slider of the steps; the caption of the step is above it, in one line."""
+    now = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
+    play = {"fromcurrent": True, "frame": {"duration": 350, "redraw": True}, "transition": {"duration": 0}}
+    steps = [{"method": "animate", "label": caption, "args": [[str(i)], now]} for i, caption in enumerate(captions)]
+    buttons = [
+        {"label": "▶ play", "method": "animate", "args": [None, play]},
+        {"label": "❚❚ pause", "method": "animate", "args": [[None], now]},
+    ]
+    below = {"x": 0, "y": 0, "xanchor": "left", "yanchor": "top"}
+    menu = {"type": "buttons", "direction": "left", "buttons": buttons, **below, "pad": {"t": 80}, "showactive": False}
+    slider = {
+        "steps": steps,
+        "active": len(steps) - 1,
+        **below,
+        "len": 1,
+        "pad": {"t": 15, "l": 5, "r": 5},
+        "currentvalue": {"font": {"size": 13, "color": DATA}},
+        "font": {"size": 1, "color": "rgba(0,0,0,0)"},  # plotly repeats the captions under the slider, cut; these are not seen
+        "ticklen": 0,
+        "minorticklen": 0,
+    }
+    return {"updatemenus": [menu], "sliders": [slider]}
