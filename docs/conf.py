@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-os.environ.pop("CONECOLLAPSE_DATA", None)  # examples read the copies that packages carry, so the pages are the same everywhere
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 import figures
@@ -23,10 +21,12 @@ extensions = [
     "mathml",
     "myst_parser",
     "numpydoc",
+    "shown",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "tables",
 ]
 exclude_patterns = ["_ext", "examples"]
 default_role = "py:obj"
@@ -58,7 +58,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "image_scrapers": ("figures",),
     "capture_repr": (),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "reading.Order",
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,

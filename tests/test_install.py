@@ -81,6 +81,22 @@ def test_kernels_are_kept_in_numbas_folder(module, tmp_path):
 
 
 @pytest.mark.usefixtures("nothing_said")
+def test_kernels_that_were_kept_are_used_where_nothing_can_be_written(module, monkeypatch):
+    """As in a container whose image holds them; what is not among them is compiled, with one warning."""
+
+    def refused(_):
+        raise PermissionError(errno.EACCES, "Read-only file system")
+
+    assert module()(3) == 6
+    monkeypatch.setattr(numba.core.caching._CacheLocator, "ensure_cache_path", refused)
+    again = module()
+    assert again(3) == 6
+    assert sum(again.dispatcher(from_python=True).stats.cache_hits.values()) == 1
+    with pytest.warns(UserWarning, match=CANNOT):
+        assert again(3.5) == 7
+
+
+@pytest.mark.usefixtures("nothing_said")
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.filterwarnings(f"ignore:{CANNOT}")
 def test_a_damaged_cache_counts_as_none(module, tmp_path, suffix):

@@ -93,6 +93,26 @@ class TestScverse:
         np.testing.assert_allclose(adata.varm["programs"].sum(axis=0), 1)
         assert found["stability"].min() > 0.9
 
+    def test_results_are_drawn_on_an_embedding(self, adata):
+        adata.obsm["X_umap"] = RNG.random((30, 2))
+        scverse.cluster(adata, 3)
+        scverse.programs(adata, 3, layer="counts", n_runs=2)
+        figure = scverse.draw(adata, target="cell_type")
+        for k, trace in enumerate(figure.data[:3]):
+            inside = adata.obs["conecollapse"] == str(k)
+            np.testing.assert_allclose(trace.x, adata.obsm["X_umap"][inside, 0], rtol=1e-6)
+            assert all("known as type" in text for text in trace.text)
+        maps = scverse.draw(adata, "programs", basis="umap")
+        np.testing.assert_allclose(maps.data[1].marker.color, adata.obsm["X_programs"][:, 1], rtol=1e-6)
+        assert maps.layout.annotations[1].text.startswith("1: gene")
+        for arguments, message in (
+            ({"basis": "pca"}, "obsm has no embedding 'pca'; it has 'X_umap'"),
+            ({"target": "louvain"}, "obs has no column 'louvain'; it has 'cell_type', 'conecollapse'"),
+            ({"key": "leiden"}, r"uns\['leiden'\] holds no result of scverse.cluster or scverse.programs"),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                scverse.draw(adata, **arguments)
+
     def test_backed_files_give_the_same(self, adata, tmp_path):
         import anndata
 

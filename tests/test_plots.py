@@ -45,6 +45,7 @@ def all_figures(model, X, names, features, target):
         "convergence": plots.convergence(model),
         "path": plots.epsilon_path(few),
         "residuals": plots.residuals(model, X),
+        "shares": plots.shares(memberships(model, X), X[:, :2], names=names, titles=names[:4]),
     }
 
 
@@ -69,6 +70,22 @@ def test_sparse_tables_give_the_same_figures(fitted):
             for key in ("x", "y", "z"):
                 if getattr(one, key, None) is not None:
                     np.testing.assert_allclose(one[key], two[key], atol=2e-3)  # the heat map rounds to three digits
+
+
+def test_shares_are_drawn_on_an_embedding_with_one_scale():
+    values, place = np.array([[0.1, 0.9], [0.5, 0.5], [1.0, 0.0]]), np.arange(9.0).reshape(3, 3)
+    figure = plots.shares(values, place, titles=["a", "b"])
+    assert len(figure.data) == 2
+    for k, trace in enumerate(figure.data):
+        np.testing.assert_allclose(trace.marker.color, values[:, k], rtol=1e-6)
+        np.testing.assert_allclose(np.column_stack([trace.x, trace.y]), place[:, :2])
+        assert trace.marker.coloraxis == "coloraxis"
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, 1)
+    assert [note.text for note in figure.layout.annotations] == ["a", "b"]
+    with pytest.raises(InvalidInputError, match="titles has 1 entries, and there are 2 components"):
+        plots.shares(values, place, titles=["a"])
+    with pytest.raises(InvalidInputError, match="expected two finite numbers for each of the 3 samples"):
+        plots.shares(values, place[:2])
 
 
 def test_shares_and_distances(fitted):

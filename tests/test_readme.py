@@ -40,7 +40,8 @@ def test_readme(capsys):
     [
         "index",
         "theory",
-        "cells-and-texts",
+        "texts",
+        "spectra",
         "catalogue",
         "how-sure",
         "epsilon-cone",

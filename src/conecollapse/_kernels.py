@@ -9,6 +9,9 @@ numba keeps compiled kernels in ``NUMBA_CACHE_DIR``, else beside the package, el
 at import when none of the three can be written, as in a read-only container without a home, and at the first call when the disk is
 full or a file is damaged. The cache only saves time, so here a kernel that cannot be kept is compiled again in each process, and one
 warning says so when the first one is compiled.
+
+numba also passes over a folder that can be read and not written, such as that of a container image in which ``conecollapse warm`` has
+filled it. Here a kernel that the folder for new kernels does not have is looked for in all places, whether they can be written or not.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Set
 from functools import cache, partial, update_wrapper
+from pathlib import Path
 from pickle import UnpicklingError
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 _UNUSABLE = (OSError, EOFError, UnpicklingError)  # files that cannot be read or written, or end too early
 _said: list[bool] = []
@@ -84,15 +88,31 @@ class Kernel:
 
 
 def _cache(function: Callable[..., Any], from_python: bool) -> Any:
-    kept, not_kept = _caches()
+    caches = _caches()
+    elsewhere = [found for cache in caches.read if (found := _made(cache, function, from_python)) is not None]
+    made = _made(caches.kept, function, from_python) or caches.not_kept()
+    made.elsewhere = elsewhere
+    return made
+
+
+def _made(cache: type, function: Callable[..., Any], from_python: bool) -> Any:
+    """A cache of this function; None where there is no place for it."""
     try:
-        made = kept(function)
+        made = cache(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-        return not_kept()
+        return None
     made.from_python = from_python
     return made
+
+
+class _Caches(NamedTuple):
+    """Classes of caches."""
+
+    kept: type
+    read: list[type]  # one for each place, whether it can be written or not
+    not_kept: type
 
 
 _waiting: dict[str, Any] = {}  # environments of kernels that are part of others, by name, until the others are loaded
@@ -151,11 +171,11 @@ def _hand_out_environments() -> None:
 
 
 @cache
-def _caches() -> tuple[type, type]:
+def _caches() -> _Caches:
     """The classes of caches, which need numba imported."""
     from numba.core.caching import FunctionCache, NullCache
 
-    class Kept(FunctionCache):  # type: ignore[misc]
+    class Read(FunctionCache):  # type: ignore[misc]
         """numba's cache on disk, where a file that cannot be used counts as missing."""
 
         from_python = True
@@ -169,6 +189,14 @@ def _caches() -> tuple[type, type]:
             except _UNUSABLE:
                 return None
 
+    class Kept(Read):
+        """The cache that new kernels are saved in."""
+
+        elsewhere: ClassVar[list[Any]] = []
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            return super().load_overload(sig, target_context) or _first(self.elsewhere, sig, target_context)
+
         def save_overload(self, sig: Any, data: Any) -> None:
             _hand_out_environments()
             try:
@@ -177,13 +205,33 @@ def _caches() -> tuple[type, type]:
                 _say_once()
 
     class NotKept(NullCache):  # type: ignore[misc]
-        """No cache."""
+        """No place for new kernels."""
+
+        elsewhere: ClassVar[list[Any]] = []
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            return _first(self.elsewhere, sig, target_context)
 
         def save_overload(self, sig: Any, cres: Any) -> None:  # noqa: ARG002
             _hand_out_environments()
             _say_once()
 
-    return Kept, NotKept
+    def reader(place: type) -> type:
+        there = type(place.__name__, (place,), {"ensure_cache_path": _check_folder})
+        return type("Read", (Read,), {"_impl_class": type("Impl", (FunctionCache._impl_class,), {"_locator_classes": [there]})})
+
+    return _Caches(Kept, [reader(place) for place in FunctionCache._impl_class._locator_classes], NotKept)
+
+
+def _check_folder(locator: Any) -> None:
+    """In place of numba's check that a folder of kernels can be written."""
+    if not Path(locator.get_cache_path()).is_dir():
+        raise FileNotFoundError(locator.get_cache_path())
+
+
+def _first(caches: list[Any], sig: Any, target_context: Any) -> Any:
+    """The kernel from the first cache that has it; None if none has."""
+    return next((found for cache in caches if (found := cache.load_overload(sig, target_context)) is not None), None)
 
 
 def _say_once() -> None:

@@ -2,7 +2,8 @@
 
 `cluster` groups cells, `programs` finds sets of genes that are expressed together and how much each cell uses them. Both take the table as
 it is (``X`` or a layer) and write to ``obs``, ``obsm``, ``varm`` and ``uns`` of the object that is passed. Backed objects are read from
-their file in blocks; only the chosen genes are held, or nothing where the method can do without.
+their file in blocks; only the chosen genes are held, or nothing where the method can do without. `draw` draws what they wrote on an
+embedding that the object has.
 
 Nothing here imports anndata: an object that is passed has done so.
 """
@@ -22,7 +23,7 @@ from conecollapse.certificates import Certificate
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
 
-__all__ = ["cluster", "programs"]
+__all__ = ["cluster", "draw", "programs"]
 
 HIGHLY_VARIABLE = "highly_variable"  # scanpy's column of `var`
 TOP = 50  # genes listed for each program
@@ -152,6 +153,54 @@ def programs(
     adata.uns[key_added] = found | {"stability": np.asarray(model.stability_)}
 
 
+def draw(adata: Any, key: str = "conecollapse", *, basis: str = "X_umap", target: str | None = None) -> Any:
+    """Draw what `cluster` or `programs` wrote on an embedding: cells by cluster, or a map of the usage of each program.
+
+    Parameters
+    ----------
+    adata : AnnData
+    key : str
+        The ``key_added`` of `cluster` or `programs`.
+    basis : str
+        The embedding, as in scanpy: "X_umap", or "umap" for short.
+    target : str, optional
+        A column of ``obs`` with known classes, shown on hover over a cell.
+
+    Returns
+    -------
+    plotly figure
+        ``figure.show()``, or ``figure.write_html("map.html")``.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from conecollapse import scverse
+    >>> adata = anndata.AnnData(np.kron(np.eye(2), np.ones((5, 3))))
+    >>> adata.obsm["X_umap"] = np.random.default_rng(0).random((10, 2))
+    >>> scverse.cluster(adata, 2)
+    >>> [trace.name for trace in scverse.draw(adata).data[:2]]
+    ['cluster 0', 'cluster 1']
+    """
+    from conecollapse import plots
+    from conecollapse.plots.clusters import on_embedding
+
+    _check(adata)
+    place = next((adata.obsm[name] for name in (basis, f"X_{basis}") if name in adata.obsm), None)
+    if place is None:
+        raise InvalidInputError(f"obsm has no embedding {basis!r}; it has {_listed(adata.obsm)}.")
+    if target is not None and target not in adata.obs:
+        raise InvalidInputError(f"obs has no column {target!r}; it has {_listed(adata.obs)}.")
+    found = adata.uns.get(key, {})
+    names, known = adata.obs_names, None if target is None else adata.obs[target]
+    if "sizes" in found:
+        labels = np.array([NO_CLUSTER if label is None or label != label else int(label) for label in adata.obs[key]])
+        return on_embedding(labels, len(found["sizes"]), place, names, known)
+    if "stability" in found:
+        titles = [f"{k}: {', '.join(genes[:2])}" for k, genes in enumerate(found["top_genes"])]
+        return plots.shares(adata.obsm[f"X_{key}"], place, names=names, titles=titles)
+    raise InvalidInputError(f"uns[{key!r}] holds no result of scverse.cluster or scverse.programs; call one of them, or pass its key.")
+
+
 def write_clusters(adata: Any, model: Any, key: str, columns: AnyArray | None = None, parameters: Any = None) -> None:
     """The labels, embedding and components of a model in an AnnData object, to whose genes ``columns`` (all by default) it was fitted."""
     import pandas as pd
@@ -189,6 +238,10 @@ def _cone(model: Any) -> dict[str, Any]:
 def _check(adata: Any) -> None:
     if not is_anndata(adata):
         raise InvalidInputError(f"this needs an AnnData object; got {type(adata).__name__}. For arrays use the estimators themselves.")
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(str(name)) for name in names) or "none"
 
 
 def _columns(adata: Any, use_highly_variable: bool | None) -> AnyArray | None:

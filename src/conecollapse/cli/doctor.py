@@ -129,8 +129,8 @@ def _say(found: dict[str, Any]) -> None:
     say(f"threads: {threads['available']} of {threads['processors']} processors{said}")
     kernels = found["kernels"]
     state = f"{kernels['compiled']} compiled" if kernels["compiled"] else "none compiled yet; conecollapse warm does it beforehand"
-    kept = state if kernels["can be written"] else "cannot be written, so each process compiles them again; set NUMBA_CACHE_DIR"
-    say(f"kernels: {kernels['folder']} ({kept})")
+    others = "cannot be written, so each process compiles the others again; set NUMBA_CACHE_DIR"
+    say(f"kernels: {kernels['folder']} ({state}{'' if kernels['can be written'] else f'; {others}'})")
     data = found["datasets"]
     say(f"datasets: {data['CONECOLLAPSE_DATA'] or data['cache']}")
     if not found["problems"]:

@@ -6,6 +6,7 @@ Names that come from data are escaped, so that a gene called ``<b>`` stays text.
 from conecollapse.plots.agreement import component_range, consensus, intervals
 from conecollapse.plots.clusters import cluster_map, confusion, heat_map, images, top_features
 from conecollapse.plots.curves import convergence, epsilon_path, rank_selection, residuals
+from conecollapse.plots.embedding import shares
 from conecollapse.plots.slices import collapse_animation, cone, shadow, spherical_cap
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "rank_selection",
     "residuals",
     "shadow",
+    "shares",
     "spherical_cap",
     "top_features",
 ]

@@ -87,7 +87,7 @@ def cluster_map(
     X = values_of(model, X)
     shares = memberships(model, X) if shares is None else np.asarray(shares)
     if embedding is not None:
-        return _on_embedding(model.labels_, shares, _checked_places(embedding, len(shares)), names, target)
+        return on_embedding(model.labels_, shares.shape[1], embedding, names, target, shares)
     values = distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else np.asarray(values)
     labels, r = model.labels_, shares.shape[1]
     order = around_the_circle(model.profiles_)
@@ -98,30 +98,33 @@ def cluster_map(
     spread = max(float(np.ptp(values)), np.finfo(float).tiny)
     towards = 1 - PULL * (values - values.min()) / spread
     place = towards[:, None] * (shares @ corners) + JITTER * rng.standard_normal((len(shares), 2)) * (1.0 if r > 2 else [0.5, 6.0])
-    traces = [*_dots(labels, shares, place, names, target), _numbers(1.13 * corners, range(r))]
+    traces = [*_dots(labels, r, place, names, target, shares), _numbers(1.13 * corners, range(r))]
     axis = {"visible": False, "range": [-1.3, 1.3], "constrain": "domain"}
     return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=r <= 12, meta=SQUARE, margin=SMALL)
 
 
-def _on_embedding(labels: IntArray, shares: FloatArray, place: FloatArray, names: Any, target: Any) -> go.Figure:
+def on_embedding(
+    labels: IntArray, n_clusters: int, embedding: Any, names: Any = None, target: Any = None, shares: FloatArray | None = None
+) -> go.Figure:
     """Samples where an embedding has them; the number of each cluster stands at the median of its samples."""
-    there = [k for k in range(shares.shape[1]) if (labels == k).any()]
+    place = checked_places(embedding, len(labels))
+    there = [k for k in range(n_clusters) if (labels == k).any()]
     middles = np.array([np.median(place[labels == k], axis=0) for k in there]).reshape(-1, 2)
     axis = {"visible": False, "constrain": "domain"}
-    traces = [*_dots(labels, shares, place, names, target), _numbers(middles, there)]
-    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=shares.shape[1] <= 12)
+    traces = [*_dots(labels, n_clusters, place, names, target, shares), _numbers(middles, there)]
+    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=n_clusters <= 12)
 
 
-def _checked_places(embedding: Any, n_samples: int) -> FloatArray:
+def checked_places(embedding: Any, n_samples: int) -> FloatArray:
+    """The first two columns of an embedding, if it has finite numbers for each sample."""
     place = np.asarray(embedding, np.float64)
     if place.ndim != 2 or place.shape[0] != n_samples or place.shape[1] < 2 or not np.isfinite(place[:, :2]).all():
         raise InvalidInputError(f"embedding has shape {place.shape}; expected two finite numbers for each of the {n_samples} samples.")
     return place[:, :2]
 
 
-def _dots(labels: IntArray, shares: FloatArray, place: FloatArray, names: Any, target: Any) -> list[go.Scatter]:
+def _dots(labels: IntArray, r: int, place: FloatArray, names: Any, target: Any, shares: FloatArray | None) -> list[go.Scatter]:
     """A dot for each sample, in the colour of its cluster."""
-    r = shares.shape[1]
     shown = evenly(len(labels), MAX_DOTS)
     hover = names_or_numbers(names, len(labels), "sample")
     known = None if target is None else names_or_numbers(target, len(labels), "")
@@ -130,7 +133,7 @@ def _dots(labels: IntArray, shares: FloatArray, place: FloatArray, names: Any, t
         rows = shown[labels[shown] == k]
         lines = [
             f"{hover[i]}<br>{cluster_name(k)}"
-            + ("" if k == NO_CLUSTER else f", share {shares[i, k]:.2f}")
+            + ("" if k == NO_CLUSTER or shares is None else f", share {shares[i, k]:.2f}")
             + ("" if known is None else f"<br>known as {known[i]}")
             for i in rows
         ]
