@@ -1,4 +1,4 @@
-"""Single cells: an .h5ad file with raw counts in a layer, to gene programs and clusters on an embedding.
+"""Single cells: an .h5ad file with raw counts in a layer, to gene programs and clusters on the UMAP that it has.
 
 Needs ``pip install "conecollapse[bio]"``.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from conecollapse import GraphCCNMF, plots, scverse
+from conecollapse import scverse
 
 
 def data(path: Path) -> None:
@@ -39,13 +39,11 @@ def main(folder: Path) -> anndata.AnnData:
     scverse.programs(adata, 4, layer="counts", n_runs=5)
     for k, genes in enumerate(adata.uns["programs"]["top_genes"]):
         print(f"program {k}: {', '.join(genes[:5])}")
+    scverse.draw(adata, "programs", basis="X_umap").write_html(folder / "programs.html")
 
     scverse.cluster(adata, 4)
     print(pd.crosstab(adata.obs["cell_type"], adata.obs["conecollapse"]))
-
-    model = GraphCCNMF(4, random_state=0).fit(adata)
-    figure = plots.cluster_map(model, adata, names=adata.obs_names, target=adata.obs["cell_type"], embedding=adata.obsm["X_umap"])
-    figure.write_html(folder / "umap.html")
+    scverse.draw(adata, basis="X_umap", target="cell_type").write_html(folder / "clusters.html")
     adata.write_h5ad(folder / "done.h5ad")
     return adata
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from conecollapse import MinVolumeNMF
-from conecollapse.io.cube import read_spectra
+from conecollapse.io import read_spectra
 
 
 def data(path: Path) -> None:

@@ -1,7 +1,7 @@
 """Machine learning: a table with gaps and a few labels, in a pipeline with grid search that is saved and loaded again.
 
-Where no disk can be written, as in a read-only container, compiled kernels are not kept, with one warning; ``NUMBA_CACHE_DIR`` names
-a folder that can be written, and ``conecollapse warm`` fills it while an image is built.
+It also runs in a read-only container. Kernels that cannot be kept there are compiled again in each process, with one warning; to avoid
+this, run ``conecollapse warm`` while the image is built.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
-from conecollapse import HierarchicalNMF
+from conecollapse import GraphCCNMF, HierarchicalNMF
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -41,6 +41,11 @@ def main(folder: Path) -> GridSearchCV:
     loaded = joblib.load(folder / "search.joblib")  # only of files that you trust: a joblib file can run code
     assert (loaded.predict(X) == search.predict(X)).all()
     print(f"classes of the {int((~known).sum())} samples without a label: {np.bincount(loaded.predict(X[~known]))}")
+
+    # the samples without a label help, too: fill the gaps, and let the labels spread over the clusters of all samples
+    filled = search.best_estimator_["parts"].impute(X)
+    spread = GraphCCNMF(3, random_state=0).fit(filled, y)
+    print(f"the same from the clusters of all samples: {np.bincount(spread.labels_[~known])}")
     return search
 
 

@@ -31,7 +31,7 @@ def test_cells(tmp_path):
     assert adata.obs.groupby("cell_type", observed=True)["conecollapse"].nunique().tolist() == [1, 1, 1, 1]
     sets = {frozenset(name[4:] for name in genes[:20]) for genes in adata.uns["programs"]["top_genes"]}
     assert all(len({int(gene) // 30 for gene in genes}) == 1 for genes in sets)
-    assert (tmp_path / "umap.html").is_file()
+    assert all((tmp_path / f"{name}.html").is_file() for name in ("programs", "clusters"))
 
 
 def test_topics(tmp_path, capsys):

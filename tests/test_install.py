@@ -116,12 +116,13 @@ def test_a_full_disk_costs_the_cache_and_not_the_result(module, monkeypatch):
         assert module()(3) == 6
 
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "pipeline.py"
 IN_A_CONTAINER = """
 import resource
 import sys
 import numpy as np
 
-data, out = sys.argv[1:]
+data, out, example = sys.argv[1:]
 limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))  # not a byte in any file, temporary ones included
 import conecollapse
@@ -130,6 +131,10 @@ X = np.loadtxt(data, delimiter=",", skiprows=1)
 model = conecollapse.CCNMF(3, random_state=0).fit(X)
 print(sorted(set(model.labels_.tolist())), model.cone_.n_rays)
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+
+import runpy
+from pathlib import Path
+runpy.run_path(example)["main"](Path(out).parent)
 
 from conecollapse.cli import main
 main(["cluster", data, "-k", "3", "--features-in", "columns", "--out", out])
@@ -161,11 +166,12 @@ def test_it_clusters_in_a_read_only_installation_without_a_home(everybodys_folde
     before = sorted(site.rglob("*"))
     nowhere = str(everybodys_folder / "nowhere")
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(site), "HOME": nowhere, "TMPDIR": nowhere}
-    command = [*as_nobody, sys.executable, "-c", IN_A_CONTAINER, str(data), str(results / "out")]
+    command = [*as_nobody, sys.executable, "-c", IN_A_CONTAINER, str(data), str(results / "out"), str(EXAMPLE)]
     run = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[:2] == [str(site / "conecollapse" / "__init__.py"), "[0, 1, 2] 20"]
     assert len(re.findall(CANNOT, run.stderr)) == 1, run.stderr
+    assert (results / "search.joblib").exists()
     assert (results / "out" / "report.html").exists()
     assert sorted(site.rglob("*")) == before
 
