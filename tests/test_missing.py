@@ -31,6 +31,7 @@ from conecollapse.factorization.heldout import _mixed_error
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.robust import robust
 from conecollapse.factorization.rows import solve
+from conecollapse.factorization.shrinkage import hold_out
 from conecollapse.tables import DenseTable, MaskedTable, as_table
 
 METHODS = {
@@ -90,10 +91,10 @@ def planted():
 
 @pytest.mark.parametrize("name", METHODS)
 @settings(max_examples=30)
-@given(problem=weighted())
-def test_the_weighted_objective_never_rises(name, problem):
+@given(problem=weighted(), shrinkage=st.sampled_from([0.0, 0.0, 0.01, 1.0]))
+def test_the_weighted_objective_never_rises(name, problem, shrinkage):
     table, X, Q, W, H = problem
-    result = METHODS[name](table, W, H, tol=0.0, max_iter=20)
+    result = METHODS[name](table.shrunk(shrinkage), W, H, tol=0.0, max_iter=20)
     scale = (Q * X).sum() if "kl" in name else max(table.squared_norm, result.history[0])
     assert np.diff(result.history).max(initial=0.0) <= 1e-13 * scale
     assert np.isfinite(result.W).all()
@@ -101,14 +102,16 @@ def test_the_weighted_objective_never_rises(name, problem):
 
 
 @settings(max_examples=30)
-@given(problem=weighted())
-def test_the_objective_is_what_its_formula_says(problem):
+@given(problem=weighted(), shrinkage=st.sampled_from([0.0, 0.01, 1.0]))
+def test_the_objective_is_what_its_formula_says(problem, shrinkage):
     table, X, Q, W, H = problem
-    squares = (Q * np.square(X - W @ H)).sum()
+    table = table.shrunk(shrinkage)
+    shares = np.where(np.arange(len(H)) == 0, 0.1 * (Q > 0).mean(), 1.0) * shrinkage
+    squares = (Q * np.square(X - W @ H)).sum() + (shares * np.square(W).sum(axis=0) * np.square(H).sum(axis=1)).sum()
     assert np.isclose(hals(table, W, H, max_iter=1, tol=0).history[0], squares, rtol=1e-10)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(X > 0, X * np.log(X / (W @ H)), 0.0)
-    divergence = (Q * (logs - X + W @ H)).sum()
+    divergence = (Q * (logs - X + W @ H)).sum() + (shares * W.sum(axis=0) * H.sum(axis=1)).sum()
     assert np.isclose(kl(table, W, H, max_iter=1, tol=0).history[0], divergence, rtol=1e-8, atol=1e-12 * (Q * X).sum())
 
 
@@ -176,7 +179,7 @@ def test_what_is_known_of_h_stays_to_the_last_bit(name, problem, seed, plain):
 def test_missing_entries_are_ignored_and_imputed(model, planted):
     X, missing, _ = planted
     Y = np.where(missing, np.nan, X)
-    fitted = fresh(model, tol=1e-7, max_iter=1000).fit(Y)
+    fitted = fresh(model, shrinkage=0, tol=1e-7, max_iter=1000).fit(Y)
     filled = fitted.impute(Y)
     assert (filled[~missing] == X[~missing]).all()
     assert np.linalg.norm((filled - X)[missing]) < 0.1 * np.linalg.norm(X[missing])
@@ -193,6 +196,68 @@ def test_missing_entries_are_ignored_and_imputed(model, planted):
 
 @quiet
 @every_model
+def test_shrinkage_predicts_missing_entries_that_an_exact_fit_gets_wrong(model):
+    rng = np.random.default_rng(3)
+    X = rng.gamma(0.5, 1.0, (80, 4)) @ rng.gamma(0.5, 1.0, (4, 40))
+    X *= rng.gamma(4.0, 0.25, X.shape)
+    missing = rng.random(X.shape) < 0.3
+    Y = np.where(missing, np.nan, X)
+    exact, shrunk = (fresh(model, 10, shrinkage=share).fit(Y) for share in (0.0, "auto"))
+    assert shrunk.shrinkage_ > 0 == exact.shrinkage_
+    errors = [np.linalg.norm((one.inverse_transform(one.transform(Y)) - X)[missing]) for one in (shrunk, exact)]
+    assert errors[0] < 0.9 * errors[1]
+    assert np.linalg.norm((shrunk.impute(Y) - X)[missing]) < 1.05 * errors[0]
+    known = np.linalg.norm((X - shrunk.embedding_ @ shrunk.components_)[~missing])
+    assert np.isclose(shrunk.reconstruction_err_, known, rtol=1e-6)  # without the penalty
+    assert np.diff(shrunk.history_).max() <= 1e-13
+    again = fresh(model, 10).fit(Y)
+    assert (again.components_ == shrunk.components_).all()
+    assert np.allclose(again.transform(Y), again.embedding_, rtol=1e-2, atol=1e-2 * again.embedding_.max())
+
+
+def test_tables_of_low_rank_are_not_shrunk(planted):
+    X, missing, _ = planted
+    model = HierarchicalNMF(3, random_state=0, tol=1e-7).fit(np.where(missing, np.nan, X))
+    assert model.shrinkage_ == 0
+    assert HierarchicalNMF(3, random_state=0).fit(X).shrinkage_ == 0
+
+
+def test_held_out_entries_are_known_ones_and_leave_one_in_each_row_and_column():
+    rng = np.random.default_rng(0)
+    known = rng.random((30, 12)) < 0.15
+    known[np.arange(30), rng.integers(12, size=30)] = True
+    known[rng.integers(30, size=12), np.arange(12)] = True
+    values = np.where(known, rng.random(known.shape) + 1, 0.0)
+    dense, sparse = MaskedTable.of(values, known.astype(float)), MaskedTable.of(sp.csr_array(values), sp.csr_array(known.astype(float)))
+    folds = [hold_out(table, 5, fold) for table in (dense, sparse) for fold in range(2)]
+    for part in folds:
+        assert known[part.rows, part.columns].all()
+        assert (part.values == values[part.rows, part.columns]).all()
+    for part in folds[:2]:
+        left = part.rest.weights.array > 0
+        assert left.sum() + len(part.values) == known.sum()
+        assert left.any(axis=0).all()
+        assert left.any(axis=1).all()
+        assert not (part.rest.values.array[~left] != 0).any()
+    assert (folds[0].rows == folds[2].rows).all()
+    assert not set(zip(folds[0].rows, folds[0].columns, strict=True)) & set(zip(folds[1].rows, folds[1].columns, strict=True))
+
+
+def test_neighbours_impute_what_a_model_of_low_rank_cannot():
+    rng = np.random.default_rng(0)
+    kinds = rng.random((12, 30))
+    X = kinds[rng.integers(12, size=150)] + 0.02 * rng.random((150, 30))
+    missing = rng.random(X.shape) < 0.3
+    Y = np.where(missing, np.nan, X)
+    model = HierarchicalNMF(3, random_state=0).fit(Y)
+    by_model, filled = model.inverse_transform(model.transform(Y)), model.impute(Y)
+    assert np.linalg.norm((filled - X)[missing]) < 0.2 * np.linalg.norm((by_model - X)[missing])
+    assert np.allclose(model.impute(Y[:1]), np.where(missing[:1], by_model[:1], X[:1]))  # one sample has no neighbours
+    assert (filled >= 0).all()
+
+
+@quiet
+@every_model
 def test_unstored_entries_of_sparse_tables_can_be_missing(model, planted):
     X, missing, _ = planted
     X = X.copy()
@@ -200,10 +265,11 @@ def test_unstored_entries_of_sparse_tables_can_be_missing(model, planted):
     missing[0, :5] = False  # stored zeros are known
     rows, columns = np.nonzero(~missing)
     S = sp.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
-    dense_model = fresh(model, init="random").fit(np.where(missing, np.nan, X))
-    sparse_model = fresh(model, init="random", missing="unstored").fit(S)
+    dense_model = fresh(model, init="random", shrinkage=0.02).fit(np.where(missing, np.nan, X))
+    sparse_model = fresh(model, init="random", shrinkage=0.02, missing="unstored").fit(S)
     assert np.allclose(dense_model.components_, sparse_model.components_, rtol=1e-6, atol=1e-8)
-    by_weights = fresh(model, init="random").fit(sp.csr_array(np.where(missing, 7.0, X)), weights=sp.csr_array((~missing).astype(float)))
+    known = sp.csr_array((~missing).astype(float))
+    by_weights = fresh(model, init="random", shrinkage=0.02).fit(sp.csr_array(np.where(missing, 7.0, X)), weights=known)
     assert np.allclose(by_weights.components_, sparse_model.components_, rtol=1e-6, atol=1e-8)
     assert np.allclose(dense_model.transform(np.where(missing, np.nan, X)), sparse_model.transform(S), atol=1e-6)
     from_svd = fresh(model, missing="unstored", tol=1e-7, max_iter=1000).fit(S)
@@ -344,6 +410,7 @@ BAD = {
     'missing="unstored" is for sparse X': ({"missing": "unstored"}, {}),
     'store only what is known and use missing="unstored"': ({}, {"X": sp.csr_array(_with(TABLE, np.nan))}),
     "Negative values in data: X has 1 negative entry": ({}, {"X": np.where(TABLE[2, 2] == TABLE, np.nan, _with(TABLE, -1.0))}),
+    "shrinkage must be .auto. or a finite number >= 0; got -1": ({"shrinkage": -1}, {}),
     "robust compares residuals with their uncertainties": ({"robust": 4.0}, {}),
     "robust must be a number above 0; got -4": ({"robust": -4}, {"weights": np.ones_like(TABLE)}),
     "a graph of samples cannot use missing entries .NaN. or weights": ({"affinity": "knn"}, {"weights": np.ones_like(TABLE)}),
@@ -354,9 +421,11 @@ BAD = {
 @pytest.mark.parametrize("message", BAD)
 def test_what_cannot_be_used_is_refused_in_one_sentence(message):
     parameters, given = BAD[message]
+    model = HierarchicalNMF(2, **parameters)
     with pytest.raises(InvalidInputError, match=message):
-        HierarchicalNMF(2, **parameters).fit(**{"X": TABLE, **given})
-    if not parameters and "sample_weight" not in given:
+        model.fit(**{"X": TABLE, **given})
+    assert not hasattr(model, "components_")
+    if not parameters and "sample_weight" not in given and "column 5" not in message:  # new samples may lack a feature
         model = HierarchicalNMF(2, random_state=0).fit(TABLE)
         with pytest.raises(InvalidInputError, match=message):
             model.transform(**{"X": TABLE, **given})

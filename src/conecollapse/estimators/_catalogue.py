@@ -70,7 +70,8 @@ class CatalogueNMF(WeightedNMF):
         table = as_table(H)
         model.n_components = len(H)
         model._unit, model._dtype, model._source = safe_unit(table), H.dtype, Source(None)
-        model._joins_neighbours, model._on_graph = False, None
+        model._joins_neighbours, model._on_graph, model.shrinkage_ = False, None, 0.0
+        model._penalties = np.zeros(len(H))
         model.components_, model._H = H, np.asarray(table.divided(model._unit).array)
         model.label_weights_ = model._label_weights()
         model.profiles_ = H

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,18 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix, as_points, check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense
+from conecollapse._linalg import as_dense, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._input import check_input, in_dtype, non_negative, taken
 from conecollapse.estimators._running import running
-from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.held import Held
+from conecollapse.factorization.imputation import stacked_guesses
 from conecollapse.factorization.inits import is_components, is_pair
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.factorization.robust import robust, robust_codes
 from conecollapse.factorization.rows import solve
-from conecollapse.tables import Table
+from conecollapse.factorization.shrinkage import choose_shrinkage
+from conecollapse.tables import Equations, MaskedTable, Table
 from conecollapse.tables.incomplete import check_sample_weight, filled_in, incomplete_table
 
 TRIALS = 4  # random draws for each start of a table with weights, whose optima differ more (chosen on two tables of air samples)
@@ -36,28 +39,18 @@ class WeightedNMF(BaseNMF):
     NaN in a dense array or a data frame, and a masked entry of NumPy's masked arrays, is a missing entry: it counts neither in the
     objective nor in errors and scores. `transform`, `predict`, `score` and `impute` take new samples with missing entries.
 
-    Parameters
-    ----------
-    missing : {"nan", "unstored"}
-        What is missing in a sparse array: nothing, its unstored entries are zeros; or "unstored" entries, so that only stored ones count,
-        stored zeros among them.
-    robust : float, optional
-        With ``weights=1 / sigma**2``: entries whose residual exceeds this many sigma count less, by Huber's loss, as in positive matrix
-        factorization, where 4 is usual.
-    fixed_components : (k, n_features) array, optional
-        Known components, k <= n_components. They are the first rows of `components_`, to the last bit; the others are found.
-    fixed_entries : (n_components, n_features) boolean array, optional
-        True where an entry of `components_` must be zero.
-    n_components, affinity, ...
-        As in `BaseNMF`, which also lists the attributes. ``init`` may also be a matrix of components (n_components, n_features).
+    The parameters are explained in `HierarchicalNMF`.
     """
 
     missing: str = "nan"
     robust: float | None = None
+    shrinkage: Any = "auto"
     fixed_components: Any = None
     fixed_entries: Any = None
 
     _sample_power: ClassVar[float] = 0.5  # samples times this power of their weights: for a squared error the root
+    _seed: int = field(default=0, init=False)  # of the entries that are held out
+    _unseen: tuple[AnyArray, ...] = field(default=(), init=False)  # components that have not seen them, for each fold
 
     @running
     def fit(  # type: ignore[override]
@@ -124,7 +117,12 @@ class WeightedNMF(BaseNMF):
 
     @running
     def impute(self, X: Any, *, weights: Any = None) -> Any:
-        """``X`` with `transform` times `components_` in place of its missing entries; a data frame stays one.
+        """``X`` with guesses in place of its missing entries; a data frame stays one.
+
+        A guess combines the model, `transform` times `components_`, with the mean of the feature, a product of a number for the sample and
+        one for the feature, and the nearest samples of ``X``, in the proportions that predict a tenth of the known entries best, which are
+        held out (`conecollapse.factorization.imputation`). So it depends on the samples that are given together. After a fit with
+        ``weights``, ``sample_weight`` or a number for ``shrinkage``, and with few known entries, it is the model alone.
 
         Parameters
         ----------
@@ -134,14 +132,27 @@ class WeightedNMF(BaseNMF):
             As in `fit`; entries that are there keep their values, whatever their weight.
         """
         check_is_fitted(self)
-        return filled_in(X, lambda: self.inverse_transform(self._transformed(self._table(X, weights, reset=False))))
+        return filled_in(X, lambda: self._guesses(self._table(X, weights, reset=False)))
+
+    def _guesses(self, table: Table) -> FloatArray:
+        if not self._unseen or not isinstance(table, MaskedTable):
+            return self._model(table)
+        others = [copy(self) for _ in self._unseen]
+        for other, H in zip(others, self._unseen, strict=True):
+            other._H = H
+        return stacked_guesses(table, self._model, [other._model for other in others], self._seed)
+
+    def _model(self, table: Table) -> FloatArray:
+        """All entries of the table by the model."""
+        return np.asarray(self._encodings(table)[0].astype(np.float64) @ self._H) * self._unit
 
     def _table(self, X: Any, weights: Any, *, reset: bool) -> Table:
         if self.missing not in ("nan", "unstored"):
             raise InvalidInputError(f'missing must be "nan" or "unstored"; got {self.missing!r}.')
         found = check_input(self, X, reset=reset)
         if not isinstance(found, Table):
-            table = incomplete_table(found, weights, unstored=self.missing == "unstored", checked=partial(non_negative, self))
+            unstored, checked = self.missing == "unstored", partial(non_negative, self)
+            table = incomplete_table(found, weights, unstored=unstored, is_new=not reset, checked=checked)
             if self.affinity is not None and not table.is_complete:
                 raise InvalidInputError(NOT_ON_GRAPHS)
             return table
@@ -155,6 +166,7 @@ class WeightedNMF(BaseNMF):
         held = self._held()
         if held is not None:
             run = partial(run, held=held)
+        scaled = self._shrunk(scaled, run, held, rng)
         if self.robust is not None:
             run = partial(robust, run, limit=self._limit(scaled), **self._stopping())
         if held is None or not isinstance(self.init, str):
@@ -163,6 +175,24 @@ class WeightedNMF(BaseNMF):
             n_trials = TRIALS if not scaled.is_complete and held is None and isinstance(start, str) and start == "random" else 1
             return best_of_starts(method, scaled, self.n_components, start, self.n_init, rng, n_trials=n_trials)
         return self._around_known(run, scaled, held, rng)
+
+    def _shrunk(self, table: Table, run: Any, held: Held | None, rng: np.random.Generator) -> Table:
+        """The table with the penalty on contributions to missing entries."""
+        self._unseen, self.shrinkage_, self._penalties = (), 0.0, np.zeros(self.n_components)
+        if self.shrinkage != "auto" and not _is_share(self.shrinkage):
+            raise InvalidInputError(f'shrinkage must be "auto" or a finite number >= 0; got {self.shrinkage!r}.')
+        if not isinstance(table, MaskedTable):
+            return table
+        if self.shrinkage != "auto":
+            self.shrinkage_ = float(self.shrinkage)
+        elif not table.has_uncertainties and self._row_scale is None:
+            self._seed = int(rng.integers(2**31 - 1))
+            method = run if held is None else lambda X, W, H, **how: run(X, W, held.put(H), **how)
+            self.shrinkage_, unseen = choose_shrinkage(method, table, self.n_components, self._seed)
+            self._unseen = tuple(unseen)
+        shrunk = table.shrunk(self.shrinkage_)
+        self._penalties = shrunk.penalties(self.n_components)
+        return shrunk
 
     def _around_known(self, run: Any, table: Table, held: Held, rng: np.random.Generator) -> Factorization:
         """The best of ``n_init`` runs in which the components that are not known start from what the known ones leave."""
@@ -201,7 +231,8 @@ class WeightedNMF(BaseNMF):
 
     def _encoded(self, result: Factorization, table: Table) -> Factorization:
         if self._row_scale is None and self.robust is None:
-            return super()._encoded(result, table)
+            result = super()._encoded(result, table)
+            return result if not self.shrinkage_ else replace(result, error=squared_error(table, result.W, result.H))
         W = self._encode(table)
         if self._row_scale is None:
             return replace(result, W=W, error=table.row_equations(result.H).error(table.squared_norm, W))
@@ -209,6 +240,11 @@ class WeightedNMF(BaseNMF):
         scaled = table.row_scaled(scale)
         norm2 = scaled.squared_norm
         return replace(result, W=W, error=scaled.row_equations(result.H).error(norm2, W * scale[:, None]), norm2=norm2)
+
+    def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
+        if self.shrinkage_:
+            equations = equations.plus(np.diag(self._penalties * np.square(row_lengths(self._H))))
+        return super()._codes(equations, start)
 
     def _encode(self, rows: Table) -> AnyArray:
         plain = super()._encode
@@ -222,6 +258,9 @@ class WeightedNMF(BaseNMF):
         k = 0 if self.fixed_components is None else len(self._known_components())
         order = super()._order(labels, masses)
         return np.concatenate((np.arange(k), order[order >= k]))
+
+    def _renumber(self, order: IntArray) -> None:
+        self._penalties, self._unseen = self._penalties[order], tuple(H[order] for H in self._unseen)
 
     def _known_components(self) -> FloatArray:
         H = as_points(self.fixed_components, "fixed_components", needs="a component must be >= 0")
@@ -271,3 +310,7 @@ class WeightedNMF(BaseNMF):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.affinity is None
         return tags
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(0 <= value < np.inf)

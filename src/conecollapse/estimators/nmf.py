@@ -34,7 +34,6 @@ from conecollapse.factorization.onmf.clamped import Judgement, Known, for_cluste
 from conecollapse.factorization.onmf.multiplicative import RULES
 from conecollapse.factorization.pnmf import pnmf
 from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.factorization.rows import solve
 from conecollapse.tables import Equations, Table
 
 Method = Callable[[Table, AnyArray, AnyArray], Factorization]
@@ -52,10 +51,8 @@ class MultiplicativeNMF(CatalogueNMF):
     Parameters
     ----------
     loss : {"frobenius", "kullback-leibler"}
-    missing, robust, fixed_components, fixed_entries
-        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
-        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
-        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
+    missing, robust, shrinkage, fixed_components, fixed_entries
+        Missing entries, uncertainties and known components, as in `HierarchicalNMF`.
     n_components, affinity, ...
         As in `BaseNMF`, which also lists the attributes.
 
@@ -87,7 +84,7 @@ class MultiplicativeNMF(CatalogueNMF):
         return 0.5 if self.loss == "frobenius" else 1.0
 
     def _encode(self, rows: Table) -> AnyArray:
-        return encode_divergence(rows, self._H) if self.loss == "kullback-leibler" else super()._encode(rows)
+        return encode_divergence(rows, self._H, self._penalties) if self.loss == "kullback-leibler" else super()._encode(rows)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -96,10 +93,8 @@ class AlternatingNMF(CatalogueNMF):
 
     Parameters
     ----------
-    missing, robust, fixed_components, fixed_entries
-        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
-        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
-        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
+    missing, robust, shrinkage, fixed_components, fixed_entries
+        Missing entries, uncertainties and known components, as in `HierarchicalNMF`.
     n_components, affinity, ...
         As in `BaseNMF`, which also lists the attributes.
 
@@ -122,12 +117,28 @@ class HierarchicalNMF(CatalogueNMF):
 
     Parameters
     ----------
-    missing, robust, fixed_components, fixed_entries
-        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
-        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
-        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
+    missing : {"nan", "unstored"}
+        What is missing in a sparse array: nothing, its unstored entries are zeros; or "unstored" entries, so that only stored ones count,
+        stored zeros among them.
+    robust : float, optional
+        With ``weights=1 / sigma**2``: entries whose residual exceeds this many sigma count less, by Huber's loss, as in positive matrix
+        factorization, where 4 is usual.
+    shrinkage : "auto" or float
+        For tables with missing entries: what each component contributes to all entries, known or not, is penalised by this share of its
+        squares (for the divergence, of its sum), so that the model of the missing entries stays near the known ones. By default the share
+        that predicts a tenth of the known entries best, which are held out; 0 fits the known entries and nothing else. With ``weights`` or
+        ``sample_weight`` the default is 0.
+    fixed_components : (k, n_features) array, optional
+        Known components, k <= n_components. They are the first rows of `components_`, to the last bit; the others are found.
+    fixed_entries : (n_components, n_features) boolean array, optional
+        True where an entry of `components_` must be zero.
     n_components, affinity, ...
-        As in `BaseNMF`, which also lists the attributes.
+        As in `BaseNMF`, which also lists the attributes. ``init`` may also be a matrix of components (n_components, n_features).
+
+    Attributes
+    ----------
+    shrinkage_ : float
+        The share that was used; `transform` uses it, too. 0 for a table without missing entries.
 
     Examples
     --------
@@ -155,10 +166,8 @@ class SparseNMF(WeightedNMF):
         Weight of the squared L1 norm of each encoding; the same for data of any scale.
     eta : float, optional
         Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it.
-    missing, robust, fixed_components, fixed_entries
-        Missing entries, uncertainties and known components, as in the page on missing values: ``missing="unstored"`` makes unstored entries
-        of a sparse array missing, ``robust=4.0`` limits residuals beyond 4 sigma with ``weights=1 / sigma**2``, ``fixed_components`` are
-        the first rows of `components_`, and ``fixed_entries`` says where `components_` is zero.
+    missing, robust, shrinkage, fixed_components, fixed_entries
+        Missing entries, uncertainties and known components, as in `HierarchicalNMF`.
     n_components, affinity, ...
         As in `BaseNMF`, which also lists the attributes.
 
@@ -190,7 +199,7 @@ class SparseNMF(WeightedNMF):
         return partial(anls, alpha=alpha, eta=eta, **self._stopping())
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
-        return solve(equations.plus(self.alpha), start)
+        return super()._codes(equations.plus(self.alpha), start)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

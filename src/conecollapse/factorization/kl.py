@@ -55,12 +55,14 @@ def kl(X: Table, W: AnyArray, H: AnyArray, *, held: Held | None = None, **stoppi
     return Factorization.of(state.W, H, state.objective, trace, rows.total, squared_error(X, state.W, H))
 
 
-def encode_divergence(X: Table, H: AnyArray) -> AnyArray:
-    """Rows w >= 0 that minimise the divergence of each row of X from ``w H``.
+def encode_divergence(X: Table, H: AnyArray, penalties: AnyArray | float = 0.0) -> AnyArray:
+    """Rows w >= 0 that minimise the divergence of each row of X from ``w H``, plus ``penalties`` times the sums of ``w_k h_k``.
 
     Each row ends by its own rule, so that its result does not depend on the other rows of the batch.
     """
     X = as_table(X)
     mass = X @ np.ones((X.shape[1], 1), X.dtype)
     start = mass / max(float(H.sum(dtype=np.float64)), TINY) * np.ones((1, len(H)), X.dtype)
-    return X.quotients().improved(np.asarray(start, X.dtype), H, OPTIMUM)[0]
+    quotients = X.quotients()
+    totals = quotients.totals(H) + penalties * H.sum(axis=1, dtype=np.float64)
+    return quotients.improved(np.asarray(start, X.dtype), H, OPTIMUM, totals)[0]

@@ -20,10 +20,10 @@ from conecollapse.tables.protocol import Table
 WEIGHTS = (1e-100, 1e100)  # of the largest weight: products with squares of entries stay in range
 
 
-def incomplete_table(array: Points, weights: Any, *, unstored: bool, checked: Callable[[Points], Points]) -> Table:
+def incomplete_table(array: Points, weights: Any, *, unstored: bool, is_new: bool, checked: Callable[[Points], Points]) -> Table:
     """``array`` as a table, with weights where entries are missing or have some; an ordinary table where all count the same.
 
-    ``checked`` refuses negative and infinite entries of an array, and returns it.
+    ``checked`` refuses negative and infinite entries of an array, and returns it. New samples (``is_new``) may lack a whole column.
     """
     at = first_nan(array)
     if sp.issparse(array):
@@ -42,7 +42,7 @@ def incomplete_table(array: Points, weights: Any, *, unstored: bool, checked: Ca
     known = _known(array if not sp.issparse(array) else values, unstored)
     Q = known if weights is None else check_weights(weights, array.shape)
     table = _weighted(values, known, Q, weights is not None)
-    _refuse_unknown(table)
+    _refuse_unknown(table, ("row",) if is_new else ("row", "column"))
     return table
 
 
@@ -101,10 +101,10 @@ def _weighted(values: Points, known: Points | None, Q: Points, has_uncertainties
     return MaskedTable.of(sp.csr_array((data, places.indices, places.indptr), shape=places.shape), places, has_uncertainties)
 
 
-def _refuse_unknown(table: MaskedTable) -> None:
-    """Refuse rows and columns of which no entry counts."""
-    for what, counts in (("row", table.weights.row_lengths), ("column", table.weights.column_lengths)):
-        empty = np.flatnonzero(counts == 0)
+def _refuse_unknown(table: MaskedTable, which: tuple[str, ...]) -> None:
+    """Refuse rows, or rows and columns, of which no entry counts."""
+    for what in which:
+        empty = np.flatnonzero((table.weights.row_lengths if what == "row" else table.weights.column_lengths) == 0)
         if len(empty):
             raise InvalidInputError(f"all entries of {what} {empty[0]} of X are missing or have weight zero; drop the {what}.")
 

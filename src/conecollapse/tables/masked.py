@@ -16,6 +16,13 @@ stored entry is known, a stored zero too.
 *Divergence.* With :math:`q \circ x` in place of x, only the sum of the model changes: it grows by :math:`\sum_j q_{ij} h_{kj}` with
 :math:`w_{ik}`.
 
+*Shrinkage.* A component whose features are missing in a row can have any coefficient there. With a share :math:`\lambda > 0` the squared
+error grows by :math:`\sum_k \lambda_k \|w_k\|^2 \|h_k\|^2`, squares of what each component contributes to all entries, known or not, and
+the divergence by :math:`\sum_k \lambda_k` times the sum of that contribution. For fixed H the first adds :math:`\lambda_k \|h_k\|^2` to the
+diagonal of :math:`G_i`, so that all methods which work with normal equations lower it (`MaskedTable.shrunk`). :math:`\lambda_k = \lambda`
+but for the first component, which may describe the general level of rows and columns: there it is :math:`\lambda / 10` times the share of
+the entries that are known. So with a large :math:`\lambda` one component is left, rather than none.
+
 *Large residuals.* Huber's loss is the square of :math:`z = \sqrt q\, (x - (WH))` up to a limit :math:`\alpha`, and
 :math:`2 \alpha |z| - \alpha^2` beyond it. The weighted squares with :math:`q \alpha / |z|` in place of q for the entries beyond the limit
 touch it from above, so a step that lowers them lowers the loss (`MaskedTable.downweighted`).
@@ -24,6 +31,7 @@ touch it from above, so a step that lowers them lowers the loss (`MaskedTable.do
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +51,7 @@ from conecollapse.tables.protocol import Equations, Part, Quotients, Table
 
 GRAMS = 2**21  # entries of normal equations that are formed at once: 16 MiB
 PAIRS = 2**20  # products of two rows of H that are formed at once
+FIRST = 0.1  # of the penalty, times the share of known entries: for the first component
 
 
 class MaskedTable(Table):
@@ -50,6 +59,7 @@ class MaskedTable(Table):
 
     kind = "a table with missing entries or weights"
     is_complete = False
+    shrinkage = 0.0
 
     def __init__(self, values: InMemoryTable, weights: InMemoryTable, has_uncertainties: bool = False) -> None:
         self.has_uncertainties = has_uncertainties
@@ -64,6 +74,22 @@ class MaskedTable(Table):
         """The table of two arrays that are stored alike."""
         kind = CsrTable if sp.issparse(values) else DenseTable
         return cls(kind(values), kind(weights), has_uncertainties)
+
+    def shrunk(self, shrinkage: float) -> MaskedTable:
+        """The same entries; errors, equations and quotients with this share of the penalty of the module's text."""
+        if shrinkage == self.shrinkage:
+            return self
+        table, turned = copy(self), copy(self.transposed())
+        for one, other in ((table, turned), (turned, table)):
+            one.shrinkage = shrinkage
+            one.__dict__["_transposed"] = other
+        return table
+
+    def penalties(self, r: int) -> FloatArray:
+        """The share of the penalty for each of r components."""
+        out = np.full(r, self.shrinkage)
+        out[0] *= FIRST * np.count_nonzero(self.weights.entries) / (self.shape[0] * self.shape[1])
+        return out
 
     # products: of the weighted entries
 
@@ -200,6 +226,19 @@ class MaskedTable(Table):
 
     # entry by entry
 
+    def places(self, entries: IntArray) -> tuple[IntArray, IntArray]:
+        """Rows and columns of entries, which are given by their numbers among those that are stored."""
+        if not self.is_sparse:
+            return np.divmod(entries, self.shape[1])
+        array = self.values.array
+        return np.searchsorted(array.indptr, entries, side="right") - 1, array.indices[entries].astype(np.int64)
+
+    def without(self, entries: IntArray) -> MaskedTable:
+        """The table in which these entries are missing, too."""
+        values, weights = np.array(self.values.entries), np.array(self.weights.entries)
+        values[entries] = weights[entries] = 0
+        return MaskedTable(self._like(values), self._like(weights), self.has_uncertainties)
+
     def _pieces(self, W: AnyArray, H: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
         """Places among the entries, and there x, weights and ``W H``, a block of rows at a time; of a sparse table only known ones."""
         x, q = self.values.entries, self.weights.entries
@@ -242,6 +281,7 @@ class WeightedEquations(Equations):
         self.H = H
         self.C = table.times(H.T) if C is None else C
         self.added = added  # to each of the matrices
+        self.ridge = table.penalties(len(H)) * np.square(H, dtype=np.float64).sum(axis=1)  # to their diagonals, and to the error
 
     @property
     def G(self) -> AnyArray:
@@ -254,17 +294,18 @@ class WeightedEquations(Equations):
         of, first = self.table.patterns
         r, n = len(self.H), len(self.C)
         step = n if len(first) * r * r <= GRAMS else max(1, GRAMS // (r * r))
+        added = self.added + np.diag(self.ridge)
         for a in range(0, n, step):
             rows = slice(a, min(a + step, n))
             shown, of_rows = np.unique(of[rows], return_inverse=True)
-            yield Part(rows, grams(self.table.weights, first[shown], self.H) + self.added, of_rows.ravel(), self.C[rows])
+            yield Part(rows, grams(self.table.weights, first[shown], self.H) + added, of_rows.ravel(), self.C[rows])
 
     def applied(self, W: AnyArray) -> AnyArray:
         out = self.table.weighted_model(W, self.H).times(self.H.T)
-        return out + W @ (self.added + np.zeros((len(self.H), len(self.H))))
+        return out + W @ (self.added + np.diag(self.ridge)).astype(W.dtype, copy=False)
 
     def error(self, norm2: float, W: AnyArray, WtW: AnyArray | None = None) -> float:  # noqa: ARG002
-        return self.table.squared_error(W, self.H)
+        return self.table.squared_error(W, self.H) + float(np.square(W, dtype=np.float64).sum(axis=0) @ self.ridge)
 
 
 def grams(weights: InMemoryTable, rows: IntArray, H: AnyArray) -> FloatArray:
@@ -298,7 +339,8 @@ class WeightedQuotients(Quotients):
         self.logs_of_weights = float((qx[counted] * np.log(q[counted])).sum(dtype=np.float64))
 
     def totals(self, H: AnyArray) -> AnyArray:
-        return self.table.weights.times(np.asarray(H.T, np.float64))
+        H = np.asarray(H, np.float64)
+        return self.table.weights.times(H.T) + self.table.penalties(len(H)) * H.sum(axis=1)
 
     def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:
         QHt, logs = self.plain.right(W, H)
