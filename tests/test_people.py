@@ -237,6 +237,7 @@ class TestCommand:
             (["reviews.csv", "--text-column", "text"], "reviews.csv has no column 'text'; its heading is 'id', 'body'."),
             (["counts.npy", "--text-column", "body"], "--text-column body is for .csv and .tsv files; counts.npy is none."),
             (["reviews.csv", "--text-column", "id"], "is this the right text?"),
+            (["letters.csv"], "holds 'Dear, all is well here' where a number belongs; if these are texts, pass --text-column body."),
         ],
     )
     def test_mistakes_are_told_in_one_sentence(self, here, adata, command, arguments, message):
@@ -244,6 +245,7 @@ class TestCommand:
         np.save("counts.npy", COUNTS)
         (here / "empty").mkdir()
         (here / "reviews.csv").write_text("id,body\n1,good apple\n2,bad pear\n")
+        (here / "letters.csv").write_text("id,body\n1,\"Dear, all is well here\"\n2,And so it is here\n")
         code, out, err = command("cluster", *arguments, "-k", 3)
         assert (code, out) == (1, "")
         assert message in err

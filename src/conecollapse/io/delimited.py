@@ -20,6 +20,7 @@ from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
 from conecollapse.io.opening import Line, rows_of, suffix
 
+TEXT = 4  # words that no number has
 MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than this
 
 
@@ -90,11 +91,14 @@ def _extend(numbers: array[float], cells: list[str], number: int, columns: list[
     where = f"line {number}{row}, column {j + 1}{column} of {path.name}"
     if not is_text(cells[j]):
         raise InvalidInputError(f"{where} holds no number ({cells[j]!r}); remove or impute missing values first.")
-    raise InvalidInputError(f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; correct it, or drop that column.")
+    remedy = "correct it, or drop that column"
+    if columns is not None and len(cells[j].split()) >= TEXT:
+        remedy = f"if these are texts, pass text_column={str(columns[j - skip])!r}"
+    raise InvalidInputError(f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; {remedy}.")
 
 
 def _hint(cell: str) -> str:
-    if "," in cell:
+    if "," in cell and len(cell.split()) < TEXT:
         return ", with a decimal point"
     digits = cell.strip().replace("_", "")
     return ", with only the digits 0 to 9" if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits) else ""
