@@ -245,7 +245,7 @@ class TestCommand:
         np.save("counts.npy", COUNTS)
         (here / "empty").mkdir()
         (here / "reviews.csv").write_text("id,body\n1,good apple\n2,bad pear\n")
-        (here / "letters.csv").write_text("id,body\n1,\"Dear, all is well here\"\n2,And so it is here\n")
+        (here / "letters.csv").write_text('id,body\n1,"Dear, all is well here"\n2,And so it is here\n')
         code, out, err = command("cluster", *arguments, "-k", 3)
         assert (code, out) == (1, "")
         assert message in err

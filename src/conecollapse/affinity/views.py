@@ -128,6 +128,11 @@ class Samples:
         return cls(stored(X, sparse=is_sparse).array, is_sparse)
 
     @property
+    def are_large(self) -> bool:
+        """Whether one view of them should be held at a time."""
+        return self.table is None and not self.is_sparse and self.entries.size > SINGLE
+
+    @property
     def count(self) -> int:
         """Number of distinct samples."""
         return self.entries.shape[0] if self.representatives is None else len(self.representatives)
@@ -155,7 +160,8 @@ def choose_view(
     if samples.count < LEAST:
         raise InvalidInputError(f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples = {samples.count}.")
     choices: list[Choice] = []
-    for v, seen in samples.seen(_views(samples.entries, samples.is_sparse, view), n_components):
+    views = _views(samples.entries, samples.is_sparse, view)
+    for v, seen in samples.seen(views, n_components):
         graph = _graph(seen, v.metric, n_components, n_neighbors, neighbors)
         N = normalized(graph.G)
         values, vectors = leading_eigenpairs(N, 2 * n_components, rng)
@@ -165,7 +171,10 @@ def choose_view(
             choices = [Choice(v, seen, N, graph.degrees, vectors[:, :n_components], ratios, graph.n_tied, is_sparse, has_entries)]
         else:
             choices = [replace(choices[0], eigengap_ratios=ratios)]
-    return choices[0]
+        if samples.are_large and v is not views[-1]:  # make room for the next view
+            choices, seen = [replace(choices[0], samples=None)], None
+    best = choices[0]
+    return best if best.samples is not None else replace(best, samples=best.view.of(samples.entries))
 
 
 def eigengaps(
