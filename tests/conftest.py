@@ -108,9 +108,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        started = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-        )
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield started
         started.close()
 

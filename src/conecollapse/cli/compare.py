@@ -42,6 +42,8 @@ def compare(
 
 
 def _say(found: Any) -> None:
+    from conecollapse.runs.comparing import ASKED
+
     results = found.results()
     if found.labels is not None:
         share, rand = results["share_in_matching_clusters"], results["adjusted_rand"]
@@ -51,8 +53,8 @@ def _say(found: Any) -> None:
         say(f"{results['n_common_rays']} features are rays in both runs, of {first} and {second}.")
     for match in found.matches or []:
         say(f"component {match.first} and component {match.second}: {match.angle:.3g} degrees.")
-    rows = found.differences()
-    say("They differ in:" if rows else "Their parameters and results are the same.")
+    rows = found.differences(ASKED)
+    say("They were asked for different things:" if rows else "Both were asked for the same, of the same data.")
     for name, first, second in rows[:SHOWN]:
         say(f"  {name}: {first}, {second}")
     if len(rows) > SHOWN:

@@ -22,7 +22,8 @@ def convergence(model: Any) -> go.Figure:
     check_is_fitted(model)
     history = np.asarray(model.history_)
     line = go.Scatter(x=np.arange(len(history)), y=history, mode="lines+markers", line={"color": PALETTE[0]}, name="objective")
-    return figure([line], xaxis={"title": "iteration"}, yaxis={"title": "objective, share of the squares"}, height=320)
+    across = {"title": "iteration"} | ({"dtick": 1} if len(history) <= 10 else {})
+    return figure([line], xaxis=across, yaxis={"title": "objective, share of the squares"}, height=320)
 
 
 def epsilon_path(cone: Any) -> go.Figure:

@@ -5,9 +5,10 @@ axes, and the triangle is the orthant; a cone becomes a polygon with its rays as
 place lies in the polygon. The length of a point, which the slice does not show, is the size of its dot.
 
 Data live in as many dimensions as there are samples. Their *shadow* has three: the samples are put in three groups, and a feature becomes
-its means over the groups, each mixed with the mean of all three. That map is linear and non-negative, so it takes the cone of the features
-onto the cone of their shadows: what generates the features generates the shadows, and every ray of the shadow is the shadow of a ray.
-Without the mixing, features that are found in one group only would lie on the axes, and the orthant would have nothing to collapse.
+its means over the groups. That map is linear and non-negative, so it takes the cone of the features onto the cone of their shadows: what
+generates the features generates the shadows, and every ray of the shadow is the shadow of a ray. Features that are found in one group only
+would lie on the axes, and the orthant would have nothing to collapse; each mean is then mixed with the mean of all three, which is linear
+and non-negative too.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ ONE_BY_ONE = 20  # features that are added in one iteration and get a step each;
 SPEEDS = (0.12, 0.06, 0.03, 0.015, 0.0075)  # of the tilt, from which the animation takes the largest with enough iterations
 ENOUGH = 6
 GROUPS = 3
-MIXED = 0.3  # share of the mean over all groups in the coordinates of a shadow
+LEAST = 0.06  # share of every group in a shadow, which keeps it off the faces of the orthant
 
 
 def shadow(X: Any, labels: Any, *, most: int = MAX_POINTS) -> tuple[FloatArray, IntArray, list[str]]:
     """Features of ``X`` in three dimensions: their means over three groups of samples; which features, and what the axes are.
 
-    Each mean is mixed with 0.3 of the mean of all three, so that no feature lies on an axis or a face of the orthant.
+    Each mean is mixed with as much of the mean of all three as it takes to give every feature a share of 0.06 of every group.
 
     Clusters are the groups where there are three. More are joined, the two of the least samples first. With two, the third group is
     the half of the larger cluster that is least like its mean; one cluster is split twice. At most ``most`` features are kept: those that
@@ -54,11 +55,11 @@ def shadow(X: Any, labels: Any, *, most: int = MAX_POINTS) -> tuple[FloatArray, 
         part = X[members]
         means.append(np.asarray(part.mean(axis=0), np.float64).ravel())
     P = np.column_stack(means)
-    P = (1 - MIXED) * P + MIXED * P.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(P, axis=1)
     filled = np.flatnonzero(lengths > 1e-12 * max(lengths.max(), np.finfo(float).tiny))
     if not len(filled):
         raise InvalidInputError("every feature is zero; there is no cone to draw.")
+    P = _off_the_faces(P, filled)
     heavy = filled[np.argsort(-lengths[filled], kind="stable")]
     rays = filled[Cone.from_points(P[filled]).ray_indices] if len(filled) <= 20_000 else heavy[:0]
     rays = rays[np.argsort(-lengths[rays], kind="stable")][: most // 3]
@@ -130,6 +131,13 @@ def spherical_cap(P: Any, *, axes: Any = None, eta: float = 0.12) -> go.Figure:
         _rays(found.rays[~inside], OUTSIDE, "rays outside the cap"),
     ]
     return _sliced(traces, axes)
+
+
+def _off_the_faces(P: FloatArray, filled: IntArray) -> FloatArray:
+    """The points mixed with their means: the smallest share of a coordinate, s, becomes (1 - t) s + t / 3 = `LEAST`."""
+    smallest = float((P[filled] / P[filled].sum(axis=1, keepdims=True)).min())
+    t = (LEAST - smallest) / (1 / GROUPS - smallest) if smallest < LEAST else 0.0
+    return (1 - t) * P + t * P.mean(axis=1, keepdims=True)
 
 
 def _three_groups(X: Any, labels: IntArray) -> list[tuple[IntArray, str]]:

@@ -158,19 +158,20 @@ def _sentences(found: Subject) -> list[str]:
 def _second_sentence(found: Subject, largest: int) -> str:
     if found.run.target is not None:
         purity = purity_score(found.run.target, found.labels)
-        return f"In {purity:.1%} of them the known label is the most frequent one of their cluster."
+        return f"{purity:.1%} of the samples have the most frequent known label of their cluster."
     lead = _lead(found.run.model.profiles_, largest)
     top = [str(found.features[j]) for j in np.argsort(-lead, kind="stable")[:LEADING] if lead[j] > 0]
     return f"The largest, cluster {largest}, has more of {listed(top)} than the others." if top else f"Cluster {largest} is the largest."
 
 
 def _ray_sentence(run: Any) -> str:
-    m, rays, points = run.table.n_features, run.cone.n_rays, run.table.n_features - len(run.cone.zero_points)
-    share = "every one of the" if rays == points else f"{rays} of the"
-    rest = "none is a mixture of others" if rays == points else "all others are mixtures of these"
-    if len(run.cone.open_points):
-        share, rest = f"{rays} of the", f"all others are mixtures of these, of which {len(run.cone.open_points)} may be mixtures too"
-    return f"Of {m} features, {share} {points} that are not empty are extreme: {rest}."
+    rays, points, left = run.cone.n_rays, run.table.n_features - len(run.cone.zero_points), len(run.cone.open_points)
+    features = f"{points} features{' that are not empty' if len(run.cone.zero_points) else ''}"
+    if left:
+        return f"{rays} of the {features} generate all others, and {left} of them may be mixtures of the rest."
+    if rays == points:
+        return f"All {features} are extreme rays: none is a mixture of others."
+    return f"{rays} of the {features} are extreme rays: all others are mixtures of these."
 
 
 def _facts(run: Any) -> list[tuple[str, str]]:
@@ -207,6 +208,8 @@ def _card(found: Subject, k: int) -> Card:
     rays = [j for j in by_lead if lead[j] > 0]
     typical = members[np.argsort(found.far[members], kind="stable")][:TYPICAL]
     texts = [f"{len(members)} samples, {len(members) / len(found.labels):.0%}{_classes(run, members)}"]
+    if not leading:
+        texts.append("No feature has its largest mean in this cluster.")
     if rays and rays == leading:
         texts.append("The features below are extreme rays." if run.image_shape is None else "")
     elif rays:
@@ -263,7 +266,7 @@ def _cone(found: Subject) -> Section:
     if X.shape[0] * X.shape[1] <= PATH_CELLS or hasattr(X, "nnz"):
         few = Cone.approximate(X.T, max_residual=1e-3, max_rays=min(PATH_RAYS, found.run.cone.n_rays), weighting="mass")
         near = f"{few.n_rays} rays, chosen by mass, come within {few.tol:.3g} of every feature (of the length of the longest)."
-        parts += [Text(f"How few rays would nearly do? {near}"), Chart("epsilon", plots.epsilon_path(few))]
+        parts.append(Chart("epsilon", plots.epsilon_path(few), f"How few rays would nearly do? {near}"))
     return Section("cone", "The cone", parts)
 
 
@@ -332,7 +335,8 @@ def _ray_table(found: Subject) -> Table:
 def _how(run: Any) -> Section:
     parts: list[Part] = []
     if run.rank is not None:
-        parts += [Text(f"The number of clusters: {run.rank.reason}"), Chart("rank", plots.rank_selection(run.rank))]
+        parts.append(Chart("rank", plots.rank_selection(run.rank), f"The number of clusters: {run.rank.reason}"))
     if len(run.model.history_) > 1:
-        parts += [Text("The objective fell until it settled:"), Chart("convergence", plots.convergence(run.model))]
-    return how_it_was_made(run.parameters, run.timings, *parts)
+        parts.append(Chart("convergence", plots.convergence(run.model), "The objective after each iteration."))
+    prepared = {name: value for name, value in run.table.preparation.items() if value}
+    return how_it_was_made({**run.parameters, **prepared}, run.timings, *parts)

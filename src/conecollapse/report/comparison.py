@@ -13,6 +13,7 @@ from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.plots.style import PALETTE, figure
 from conecollapse.report.parts import Chart, Page, Pairs, Part, Section, Table, Text, listed
+from conecollapse.runs.comparing import ASKED
 
 NAMED = 4  # differing parameters named in the opening sentences
 MAX_ROWS = 5000  # of a table
@@ -71,8 +72,9 @@ def _sentences(found: Any, results: dict[str, Any]) -> list[str]:
             f"{len(angles)} components are matched, with angles of {min(angles):.2g} to {max(angles):.2g} degrees between them."
         )
         sentences.append(f"{results['n_common_samples']} samples are in both runs.")
-    asked = [name for name, _, _ in found.differences() if name.startswith(("parameters", "preparation", "data, sha256"))]
-    names = ["the data" if name == "data, sha256" else name.partition(", ")[2] for name in asked]
+    names = list(
+        dict.fromkeys("the data" if name.startswith("data") else name.rpartition(", ")[2] for name, _, _ in found.differences(ASKED))
+    )
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     sentences.append(
         f"The runs differ in {listed(names[:NAMED] + more)}." if names else "Both runs were asked for the same, of the same data."

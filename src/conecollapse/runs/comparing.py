@@ -16,7 +16,8 @@ from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, conti
 from conecollapse.runs.folder import FACTORS
 from conecollapse.runs.reading import labels_of, run_arrays, run_facts
 
-GROUPS = ("data", "preparation", "parameters", "model", "versions", "results")  # of run.json, that are compared
+ASKED = ("data", "preparation", "parameters")  # groups of run.json: what a run was asked for
+GROUPS = (*ASKED, "model", "versions", "results")  # that are compared
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,9 @@ class Comparison:
         partner[rows] = columns
         return np.flatnonzero(partner[row] != column)
 
-    def differences(self) -> list[tuple[str, str, str]]:
-        """What the two ``run.json`` say differently: the name, and what each says."""
-        first, second = (_flat(facts) for facts in self.facts)
+    def differences(self, groups: tuple[str, ...] = GROUPS) -> list[tuple[str, str, str]]:
+        """What the two ``run.json`` say differently in these groups: the name, and what each says."""
+        first, second = (_flat(facts, groups) for facts in self.facts)
         names = [name for name in dict.fromkeys([*first, *second]) if first.get(name) != second.get(name)]
         return [(name, _said(first.get(name)), _said(second.get(name))) for name in names]
 
@@ -179,12 +180,13 @@ def _unit(rows: AnyArray) -> FloatArray:
     return unit
 
 
-def _flat(facts: dict[str, Any]) -> dict[str, Any]:
-    """Names and values of the groups that are compared, such as "parameters, method"."""
+def _flat(facts: dict[str, Any], groups: tuple[str, ...]) -> dict[str, Any]:
+    """Names and values of some groups, such as "parameters, method"."""
     found = {"kind": facts["kind"]}
-    for group in GROUPS:
+    for group in groups:
         part = facts.get(group)
-        found |= {f"{group}, {name}": value for name, value in part.items()} if isinstance(part, dict) else {}
+        part = part if isinstance(part, dict) else {}
+        found |= {f"{group}, {name}": value for name, value in part.items() if not isinstance(value, dict)}
     return found
 
 
