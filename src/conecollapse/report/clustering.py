@@ -34,6 +34,7 @@ from conecollapse.report.parts import (
     Text,
     how_it_was_made,
     listed,
+    short,
 )
 from conecollapse.report.pictures import image
 
@@ -70,8 +71,8 @@ DISTANCE = (
 )
 RAYS = Markup(
     "The features that generate all others, the heaviest first, with the cluster in which their mean is largest. That they generate every "
-    "feature, and that none of them can be left out, is proven by <code>certificate.npz</code> beside this page; <code>conecollapse "
-    "verify</code> checks it without the solver."
+    "feature, and that {}, is proven by <code>certificate.npz</code> beside this page; <code>conecollapse verify</code> checks it without "
+    "the solver."
 )
 
 
@@ -112,7 +113,7 @@ def contents(run: Any) -> Page:
             _cone(found),
             *([] if run.target is None else [_known(run, labels)]),
             _outliers(found),
-            Section("rays", "The extreme rays", [Text(RAYS), _ray_table(found)]),
+            Section("rays", "The extreme rays", [Text(RAYS.format(_needed(run))), _ray_table(found)]),
             _how(run),
         ],
     )
@@ -152,16 +153,18 @@ def _sentences(found: Subject) -> list[str]:
     none = f", and {left} belong{'s' if left == 1 else ''} to none because the encoding is zero" if left else ""
     spread = f"of {sizes.min()} to {sizes.max()} samples" if sizes.min() != sizes.max() else f"of {sizes.max()} samples each"
     clusters = f"The {len(found.labels)} samples fall into {len(sizes)} clusters {spread}{none}."
-    return [clusters, _second_sentence(found, int(sizes.argmax())), _ray_sentence(run)]
+    one = int(sizes.argmax())
+    called = f"Cluster {one}" if sizes.min() == sizes.max() else f"The largest, cluster {one},"
+    return [clusters, _second_sentence(found, one, called), _ray_sentence(run)]
 
 
-def _second_sentence(found: Subject, largest: int) -> str:
+def _second_sentence(found: Subject, one: int, called: str) -> str:
     if found.run.target is not None:
         purity = purity_score(found.run.target, found.labels)
         return f"{purity:.1%} of the samples have the most frequent known label of their cluster."
-    lead = _lead(found.run.model.profiles_, largest)
+    lead = _lead(found.run.model.profiles_, one)
     top = [str(found.features[j]) for j in np.argsort(-lead, kind="stable")[:LEADING] if lead[j] > 0]
-    return f"The largest, cluster {largest}, has more of {listed(top)} than the others." if top else f"Cluster {largest} is the largest."
+    return f"{called} has {f'more of {listed(top)} than the others' if top else 'no feature with its largest mean'}."
 
 
 def _ray_sentence(run: Any) -> str:
@@ -172,6 +175,11 @@ def _ray_sentence(run: Any) -> str:
     if rays == points:
         return f"All {features} are extreme rays: none is a mixture of others."
     return f"{rays} of the {features} are extreme rays: all others are mixtures of these."
+
+
+def _needed(run: Any) -> str:
+    left = len(run.cone.open_points)
+    return f"none but the {left} open ones can be left out" if left else "none of them can be left out"
 
 
 def _facts(run: Any) -> list[tuple[str, str]]:
@@ -243,7 +251,7 @@ def _bars(profiles: AnyArray, k: int, features: list[Any], names: AnyArray) -> l
     own = np.asarray(profiles[k], np.float64)
     rival = np.zeros_like(own) + largest_elsewhere(profiles, k)
     widest = float(own[features].max(initial=0.0)) or 1.0
-    return [Bar(str(names[j]), f"{own[j]:.3g}", own[j] / widest, rival[j] / widest) for j in features]
+    return [Bar(str(names[j]), short(own[j]), own[j] / widest, rival[j] / widest) for j in features]
 
 
 def _lead(profiles: AnyArray, k: int) -> FloatArray:

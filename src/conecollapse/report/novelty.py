@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from conecollapse.plots.style import BESIDE, PALETTE, evenly, figure, text
-from conecollapse.report.parts import Bar, Card, Cards, Chart, Page, Part, Section, Table, Text, how_it_was_made, listed
+from conecollapse.report.parts import Bar, Card, Cards, Chart, Page, Part, Section, Table, Text, how_it_was_made, listed, short
 
 TRUSTED, ORDINARY, NOVEL = "#7f7f7f", PALETTE[0], "#d11149"
 MAX_ROWS = 5000  # of the table
@@ -126,7 +126,7 @@ def _features(novel: list[dict[str, Any]]) -> list[Part]:
 
 def _card(row: dict[str, Any]) -> Card:
     widest = max((abs(one["amount"]) for one in row["features"]), default=0.0) or 1.0
-    bars = [Bar(one["name"], f"{one['amount']:+.3g}", abs(one["amount"]) / widest) for one in row["features"]]
+    bars = [Bar(one["name"], short(one["amount"], "+"), abs(one["amount"]) / widest) for one in row["features"]]
     return Card(row["sample"], [f"distance {row['distance']:.3f}"], bars, ("difference from the nearest mixture", ""), colour=NOVEL)
 
 

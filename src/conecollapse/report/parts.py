@@ -136,6 +136,17 @@ def how_it_was_made(parameters: Any, timings: Any, *before: Part) -> Section:
     return Section("how", "How it was made", [*before, Pairs(rows)])
 
 
+def short(value: float, sign: str = "") -> str:
+    """A number in few characters; ``sign="+"`` writes the sign of a positive one too.
+
+    Examples
+    --------
+    >>> short(16442.1), short(0.012345), short(2.5e9), short(3.0, "+")
+    ('16,442', '0.0123', '2.5e+09', '+3')
+    """
+    return f"{value:{sign},.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:{sign}.3g}"
+
+
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence.
 
