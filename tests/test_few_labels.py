@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge as LinearRidge
 from sklearn.pipeline import make_pipeline
 
 from conecollapse import CCNMF, GraphCCNMF, HierarchicalNMF, InvalidInputError, OrthogonalNMF, affinity
@@ -19,7 +19,7 @@ from conecollapse.affinity.graphs import knn_graph, normalized
 from conecollapse.blocks import open_table
 from conecollapse.estimators._labels import Names
 from conecollapse.factorization.constraints import constrained
-from conecollapse.factorization.evidence import Seeds, by_diffusion, by_ridge, probabilities, sharpness
+from conecollapse.factorization.evidence import Diffusion, Evidence, Ridge, Seeds, learned_weights, pooled, probabilities, sharpness
 from conecollapse.factorization.onmf.clamped import ClampedClusters
 from conecollapse.tables import as_table
 
@@ -234,7 +234,7 @@ def test_a_y_for_another_step_of_a_pipeline():
         fitted = CCNMF(2, random_state=0).fit(X, y)
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(fitted.embedding_, plain.embedding_)
-    np.testing.assert_array_equal(make_pipeline(CCNMF(2, random_state=0), Ridge()).fit(X, X[:, 0])[0].embedding_, plain.embedding_)
+    np.testing.assert_array_equal(make_pipeline(CCNMF(2, random_state=0), LinearRidge()).fit(X, X[:, 0])[0].embedding_, plain.embedding_)
     np.testing.assert_array_equal(HierarchicalNMF(2, random_state=0).fit(X, y).labels_, HierarchicalNMF(2, random_state=0).fit(X).labels_)
     assert (CCNMF(3, random_state=0).fit_predict(X, y) == y).all()  # with enough clusters it is used
 
@@ -252,7 +252,7 @@ def test_the_objective_never_rises_and_constraints_hold(seed, weight):
         known = constrained(labels, must, cannot)
     except InvalidInputError:
         return
-    evidence = rng.dirichlet(np.ones(r), n) if weight else None
+    evidence = Evidence(rng.dirichlet(np.ones(r), n)) if weight else None
     run = ClampedClusters(X, known, evidence, tol=0.0, max_iter=40)
     found = run.best_of([rng.integers(r, size=n)], r)
     assert (np.diff(found.history) <= 1e-12 * X.squared_norm).all()
@@ -264,31 +264,80 @@ def test_the_objective_never_rises_and_constraints_hold(seed, weight):
     np.testing.assert_allclose(found.error, np.square(X.array - found.W @ found.H).sum(), rtol=1e-8)
 
 
-def test_leaving_a_label_out_in_closed_form_is_leaving_it_out():
+def test_a_label_left_out_has_no_influence():
     X, y = overlapping(10, 40, spread=2.0)
-    table, known = as_table(X), some(y, 3)
+    seeds = Seeds.of(some(y, 3))
+    N, table = normalized(knn_graph(X, 5)), as_table(X)
+    kept = np.ones(9, bool)
+    kept[[0, 4, 7]] = False
+    other = Seeds(seeds.index, np.where(kept, seeds.classes, (seeds.classes + 1) % 3), 3)
+    fewer = Seeds(seeds.index[kept], seeds.classes[kept], 3)
+    for source in (lambda s: Diffusion(N, 0.9, s, 1e-6), lambda s: Ridge(table, s)):
+        logs = source(seeds).logs(kept)
+        np.testing.assert_array_equal(source(other).logs(kept), logs)
+        np.testing.assert_allclose(source(fewer).logs(np.ones(kept.sum(), bool)), logs, atol=1e-4)
+        assert np.abs(source(seeds).logs(np.ones(9, bool)) - logs).max() > 0.01
+
+
+def test_ridge_in_gram_form_is_ridge_on_centred_rows_at_unit_length():
+    X, y = overlapping(10, 40, spread=2.0)
+    seeds = Seeds.of(some(y, 3))
+    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
+    rows = rows - rows.mean(axis=0)
+    L = seeds.index
+    strength = 0.1 * np.square(rows[L]).sum(axis=1).mean()
+    peer = LinearRidge(alpha=strength, fit_intercept=False).fit(rows[L], seeds.indicator - 1 / 3)
+    np.testing.assert_allclose(Ridge(as_table(X), seeds).linear(np.ones(9, bool)).scores(as_table(X)), rows @ peer.coef_.T, atol=1e-10)
+
+
+def test_every_label_is_left_out_once_and_no_class_is_left_without_one():
+    classes = np.array([0, 0, 0, 0, 0, 1, 1, 2])
+    folds = Seeds(np.arange(8), classes, 3).folds()
+    np.testing.assert_array_equal(np.sum(folds, axis=0), [1, 1, 1, 1, 1, 1, 1, 0])
+    assert all(set(classes[~left]) == {0, 1, 2} for left in folds)
+    assert Seeds(np.arange(3), np.arange(3), 3).folds() == []
+
+
+class Said:
+    """A source that says the same whatever labels are kept."""
+
+    def __init__(self, probabilities):
+        self.said = np.log(probabilities)
+
+    def logs(self, kept):  # noqa: ARG002 - as every source
+        return self.said
+
+
+def test_the_source_that_finds_labels_counts_most():
+    y = np.arange(60) % 3
+    right = np.full((60, 3), 0.1) + 0.7 * np.eye(3)[y]
+    wrong = np.full((60, 3), 0.1) + 0.7 * np.eye(3)[(y + 1) % 3]
+    seeds = Seeds.of(np.where(np.arange(60) < 15, y, -1))
+    evidence = pooled([Said(right), Said(wrong)], seeds)
+    assert evidence.weights[0] > 1 > 0.01 > evidence.weights[1]
+    assert evidence.probabilities[20:].argmax(axis=1).tolist() == y[20:].tolist()
+    assert len(evidence.trials) == 3
+    one = pooled([Said(right), Said(wrong)], Seeds.of(np.where(np.arange(60) < 3, y, -1)))
+    np.testing.assert_array_equal(one.weights, [0.5, 0.5])
+    assert one.trials == ()
+    assert learned_weights(np.stack([np.log(wrong)]), y)[0] == pytest.approx(1)  # never less sure than at equal weights
+
+
+@pytest.mark.parametrize("finds", ["clusters", "evidence"])
+def test_trust_follows_the_labels_left_out(finds):
+    """Clusters count more where they find the labels left out and the evidence does not, and less in the other case."""
+    rng = np.random.default_rng(0)
+    clusters = np.repeat([0, 1], 30)
+    truth = clusters if finds == "clusters" else np.tile([0, 1], 30)
+    X = as_table(np.eye(2)[clusters] @ [[1.0, 0.3], [0.3, 1.0]] + 0.02 * rng.random((60, 2)))
+    said = truth if finds == "evidence" else np.where(rng.random(60) < 0.5, truth, 1 - truth)
+    known = np.full(60, -1)
+    known[np.r_[0:8, 52:60]] = truth[np.r_[0:8, 52:60]]
     seeds = Seeds.of(known)
-    N = normalized(knn_graph(X, 5))
-    right = {"ridge": 0, "diffusion": 0}
-    for j in seeds.index:
-        without = known.copy()
-        without[j] = -1
-        fewer = Seeds.of(without)
-        scores = by_diffusion(N, 0.9, fewer, 1e-6).probabilities
-        right["diffusion"] += scores[j].argmax() == y[j]
-    assert by_diffusion(N, 0.9, seeds, 1e-6).n_right == right["diffusion"]
-    # the ridge keeps the weights of the classes, so it is solved again with them
-    K = X / np.linalg.norm(X, axis=1, keepdims=True)
-    K = (K - K.mean(axis=0)) @ (K - K.mean(axis=0)).T
-    L, Y = seeds.index, seeds.indicator - 1 / 3
-    ridge = 0.1 * np.trace(K[np.ix_(L, L)]) / len(L)
-    for j in range(len(L)):
-        rest = np.delete(np.arange(len(L)), j)
-        alpha = np.linalg.solve(K[np.ix_(L[rest], L[rest])] + ridge * np.eye(len(rest)), Y[rest])
-        right["ridge"] += (K[L[j], L[rest]] @ alpha).argmax() == y[L[j]]
-    opinion, linear = by_ridge(table, seeds)
-    assert opinion.n_right == right["ridge"]
-    np.testing.assert_allclose(linear.probabilities(table), opinion.probabilities)
+    run = ClampedClusters(X, constrained(known), pooled([Said(np.full((60, 2), 0.35) + 0.3 * np.eye(2)[said])], seeds))
+    labels = run.best_of([], 2).W.argmax(axis=1)
+    assert (run.trust > 2) if finds == "clusters" else (run.trust < 2)
+    assert (labels == truth).mean() > 0.9
 
 
 def test_sharpening_gives_the_same_mean_confidence():

@@ -126,8 +126,8 @@ class GraphCCNMF(OrthogonalNMF):
             codes[new] = self._codes(Equations(S @ S.T, products), decide=decide)
         return codes
 
-    def _memberships(self) -> AnyArray:
-        return super()._memberships()[self._group]
+    def _of_samples(self, judged: AnyArray) -> AnyArray:
+        return np.asarray(judged[self._group])
 
     def _renumber(self, order: IntArray) -> None:
         super()._renumber(order)

@@ -387,17 +387,17 @@ class OrthogonalNMF(BaseNMF):
     def _set_factors(self, result: Factorization, source: Source, empty: BoolArray) -> None:
         super()._set_factors(result, source, empty)
         if self._judgement is not None:
-            self.label_distributions_ = self._among_samples(self._memberships().T, len(empty)).T
+            self.label_distributions_ = self._among_samples(self._of_samples(self._judgement.memberships).T, len(empty)).T
+            chosen = self._among_samples(self._of_samples(self._judgement.chosen).T, len(empty)).argmax(axis=0)
             unplaced = (self.labels_ == NO_CLUSTER) & ~empty  # the evidence took them to a cluster that explains nothing of them
-            self.labels_[unplaced] = self.label_distributions_[unplaced].argmax(axis=1)
+            self.labels_[unplaced] = chosen[unplaced]
         if self._names is not None and self._constraints is not None:
             known = self._constraints.labels
             self.labels_[known != UNKNOWN] = known[known != UNKNOWN]
 
-    def _memberships(self) -> AnyArray:
-        """Of the samples that are factorized."""
-        assert self._judgement is not None
-        return self._judgement.memberships
+    def _of_samples(self, judged: AnyArray) -> AnyArray:
+        """Rows of a judgement as rows of the samples that are factorized."""
+        return judged
 
     def _named(self, labels: IntArray) -> AnyArray:
         return labels if self._names is None else self._names(labels)

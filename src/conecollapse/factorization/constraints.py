@@ -73,6 +73,12 @@ class Constraints:
             raise InvalidInputError(f"cannot_link keeps samples {i} and {j} apart, but they are identical; drop this pair.")
         return constrained(labels, group[self.must], cannot)
 
+    def without(self, samples: IntArray) -> Constraints:
+        """With the labels of these samples forgotten; what pairs imply for them stays."""
+        labels = self.labels.copy()
+        labels[samples] = UNKNOWN
+        return constrained(labels, self.must, self.cannot)
+
     def of(self, kept: IntArray) -> Constraints:
         """Of these samples alone; pairs with others are dropped, but what they imply for these stays."""
         place = np.full(len(self.labels), UNKNOWN)

@@ -1,26 +1,29 @@
-r"""What a few labels say about all other samples: probabilities of the classes, pooled from diffusion and ridge regression.
+r"""What a few labels say about all other samples: probabilities of the classes, from several sources that are tested on the labels.
 
 **Diffusion** over a graph N: :math:`f_k = (I - aN)^{-1} e_k`, with :math:`e_k` ones for the labelled samples of class k, each class
 divided by its total (so that no class gains from labels with many neighbours). **Ridge regression** of the indicators of the classes on
 the samples of a table at unit length, centred, labels weighted so that all classes count the same.
 
-Both have their leave-one-out predictions in closed form: at a labelled sample j the diffusion loses its own term :math:`(I -
-aN)^{-1}_{jj}`, and the ridge with inverse kernel matrix C has the residual :math:`\alpha_j / C_{jj}`. So several of them are
-compared on the labelled samples: each is weighted by exp(c), c the number of labelled samples it gets right without their own label
-(samples whose class has no other label do not count). With one label for each class all count the same.
-
 Scores of different kinds become comparable by *sharpening*: probabilities are proportional to exp(t score), with t such that the largest
 probability of a sample is 0.7 on average.
+
+The sources are pooled by a logistic model: :math:`q_{ik} \propto \exp(\sum_e w_e \log p^e_{ik})` with weights :math:`w_e \ge 0`.
+They are learned from labels that are left out: up to three times a part of the labels of each class is left out, every source is asked
+again without them, and the weights make the labels left out most likely, with a normal prior of deviation 1 around equal weights of sum 1.
+A source that finds them counts more than one that does not; the weights are large together, and the probabilities near 0 and 1, if the
+labels left out are found well. With one label for each class nothing can be left out, and the weights are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import scipy.optimize
 
-from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.factorization.constraints import UNKNOWN
 from conecollapse.tables import DiffusedTable, Table
 
@@ -28,6 +31,9 @@ CONFIDENCE = 0.7  # mean of the largest probability of a sample after sharpening
 STEEPEST = 1e6  # of exp(t score): where scores are equal no t makes them sure
 LEAST_SCORE = 1e-12  # share of the largest score of a diffusion that counts as none
 RIDGE = 0.1  # share of the mean squared length
+LEAST_WEIGHT = 1e-3  # of a source
+FOLDS = 3  # parts of the labels that are left out in turn, at most
+FLOOR = 1e-3  # added to probabilities, so that no evidence rules a class out
 BLOCK = 256  # labelled samples at once
 MOST_LABELS = 2000  # for the evidence; of more, so many are taken, in turn from all classes. All are clamped.
 SEEN = 2000  # samples from which sharpness is found
@@ -45,11 +51,7 @@ class Seeds:
     def of(cls, labels: IntArray) -> Seeds:
         """From labels of all samples, `UNKNOWN` where there is none; at most `MOST_LABELS` of them."""
         index = np.flatnonzero(labels != UNKNOWN)
-        turn = np.zeros(len(index))  # the first of each class, the second of each, ...
-        for k in np.unique(labels[index]):
-            own = labels[index] == k
-            turn[own] = np.arange(own.sum())
-        index = np.sort(index[np.argsort(turn, kind="stable")[:MOST_LABELS]])
+        index = np.sort(index[np.argsort(_turns(labels[index]), kind="stable")[:MOST_LABELS]])
         return cls(index, labels[index], int(labels.max()) + 1)
 
     @property
@@ -57,10 +59,17 @@ class Seeds:
         """(n_labels, n_classes) ones at the class of each label."""
         return np.eye(self.n_classes)[self.classes]
 
-    @property
-    def has_company(self) -> AnyArray:
-        """Which labels are not the only ones of their class."""
-        return np.bincount(self.classes, minlength=self.n_classes)[self.classes] > 1
+    def folds(self) -> list[BoolArray]:
+        """Which labels are left out together: some of each class, never the only one of a class.
+
+        Examples
+        --------
+        >>> [left.astype(int).tolist() for left in Seeds(np.arange(6), np.array([0, 1, 0, 2, 1, 0]), 3).folds()]
+        [[1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 1]]
+        """
+        has_company = np.bincount(self.classes, minlength=self.n_classes)[self.classes] > 1
+        turns = _turns(self.classes) % FOLDS
+        return [left for k in range(FOLDS) if (left := (turns == k) & has_company).any()]
 
     def spread(self, values: AnyArray, n: int) -> AnyArray:
         """Values of the labelled samples as rows among zeros of n samples."""
@@ -77,76 +86,152 @@ class Seeds:
             yield part, E
 
 
-@dataclass(frozen=True)
-class Opinion:
-    """Probabilities of the classes for every sample, and the number of labelled samples that are right without their own label."""
+def _turns(classes: IntArray) -> IntArray:
+    """0 for the first of each class, 1 for the second, ..."""
+    turns = np.zeros(len(classes), np.int64)
+    for k in np.unique(classes):
+        own = classes == k
+        turns[own] = np.arange(own.sum())
+    return turns
 
-    probabilities: FloatArray  # (n_samples, n_classes)
-    n_right: int
+
+class Source(Protocol):
+    """Something that tells classes from labels."""
+
+    def logs(self, kept: BoolArray) -> AnyArray:
+        """(n_samples, n_classes) logarithms of probabilities, from the labels kept."""
+
+
+class Trial(NamedTuple):
+    """What the other labels say when some are left out."""
+
+    left: IntArray  # samples
+    classes: IntArray  # of them
+    probabilities: AnyArray  # (n_samples, n_classes)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Probabilities of the classes for every sample, (n_samples, n_classes), the weights of the sources, and the trials behind them."""
+
+    probabilities: AnyArray
+    weights: FloatArray = field(default_factory=lambda: np.ones(1))
+    trials: tuple[Trial, ...] = ()
+
+
+def pooled(sources: Sequence[Source], seeds: Seeds) -> Evidence:
+    """The sources together, weighted by how well they find labels that are left out."""
+    folds = seeds.folds()
+    logs = [np.stack([source.logs(~left) for source in sources]) for left in folds]
+    weights = np.full(len(sources), 1 / len(sources))
+    if folds:
+        left_out = np.concatenate([L[:, seeds.index[left]] for L, left in zip(logs, folds, strict=True)], axis=1)
+        weights = learned_weights(left_out, np.concatenate([seeds.classes[left] for left in folds]))
+    trials = (Trial(seeds.index[left], seeds.classes[left], pool(L, weights)) for L, left in zip(logs, folds, strict=True))
+    everything = np.stack([source.logs(np.ones(len(seeds.index), bool)) for source in sources])
+    return Evidence(pool(everything, weights), weights, tuple(trials))
+
+
+def pool(logs: AnyArray, weights: FloatArray) -> FloatArray:
+    """Probabilities from the logarithms of several sources, (n_sources, n_samples, n_classes)."""
+    return probabilities(np.tensordot(weights, logs, 1))
+
+
+def learned_weights(logs: AnyArray, classes: IntArray) -> FloatArray:
+    """The weights that make the classes of some samples most likely, with a normal prior around equal weights of sum 1.
+
+    Examples
+    --------
+    >>> right, blind = np.log([[0.8, 0.2], [0.2, 0.8]]), np.log([[0.5, 0.5], [0.5, 0.5]])
+    >>> learned_weights(np.stack([right, blind]), np.array([0, 1])).round(2)
+    array([1.03, 0.5 ])
+    """
+    prior, rows = 1 / len(logs), np.arange(len(classes))
+
+    def loss(w: FloatArray) -> tuple[float, FloatArray]:
+        P = pool(logs, w)
+        slopes = P.copy()
+        slopes[rows, classes] -= 1
+        value = -np.log(np.maximum(P[rows, classes], np.finfo(float).tiny)).sum() + np.square(w - prior).sum() / 2
+        return float(value), np.einsum("eik,ik->e", logs, slopes) + w - prior
+
+    start, bounds = np.full(len(logs), prior), [(LEAST_WEIGHT, None)] * len(logs)
+    w = np.asarray(scipy.optimize.minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x)
+    return w / min(float(w.sum()), 1.0)
+
+
+class Diffusion:
+    """The diffusion of labels over a normalised graph."""
+
+    def __init__(self, N: Sparse, damping: float, seeds: Seeds, accuracy: float) -> None:
+        self.seeds, self.n = seeds, N.shape[0]
+        self.solve = DiffusedTable(N, damping, accuracy=accuracy, n_probes=1, dtype=np.float32).solve
+        self.masses = self.solve(np.ones((self.n, 1), np.float32))[seeds.index, 0].astype(np.float64)  # of each label alone
+
+    def logs(self, kept: BoolArray) -> AnyArray:
+        Y = self.seeds.indicator * kept[:, None]
+        scores = self.solve(self.seeds.spread(Y, self.n).astype(np.float32)).astype(np.float64) * _inverse(self.masses @ Y)
+        return sharpened(np.log(np.maximum(scores, LEAST_SCORE * max(float(scores.max()), np.finfo(float).tiny))))
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Scores of the ridge for samples of unit length: ``x @ weights + offset``; ``sharpness`` makes them probabilities."""
+    """Scores of the ridge for samples of unit length: ``x @ weights + offset``; ``sharpness`` and ``power`` make them probabilities."""
 
     weights: FloatArray  # (n_features, n_classes)
     offset: FloatArray  # (n_classes,)
-    sharpness: float
+    sharpness: float = 1.0
+    power: float = 1.0  # its weight in the pool
 
     def probabilities(self, X: Table) -> FloatArray:
         """Of samples, known or new."""
-        return probabilities(self.sharpness * self.scores(X))
+        return probabilities(self.power * self.logs(self.scores(X)))
+
+    def logs(self, scores: AnyArray) -> FloatArray:
+        """Logarithms of the probabilities that scores give."""
+        return np.log(probabilities(self.sharpness * scores) + FLOOR)
 
     def scores(self, X: Table) -> FloatArray:
         """Before sharpening."""
         return np.asarray(X @ self.weights.astype(X.dtype), np.float64) * _inverse(X.row_lengths)[:, None] + self.offset
 
 
-def pooled(opinions: list[Opinion]) -> FloatArray:
-    """The mean of the probabilities with weights exp(n_right)."""
-    right = np.array([opinion.n_right for opinion in opinions], float)
-    weights = np.exp(right - right.max())
-    return np.asarray(sum(w * opinion.probabilities for w, opinion in zip(weights / weights.sum(), opinions, strict=True)))
+class Ridge:
+    """Ridge regression on the rows of a table at unit length."""
+
+    def __init__(self, X: Table, seeds: Seeds) -> None:
+        self.X, self.seeds = X, seeds
+        n = X.shape[0]
+        self.scale = _inverse(X.row_lengths)[:, None]
+        self.mean = np.asarray(X.T @ (self.scale / n).astype(X.dtype), np.float64)  # (n_features, 1), of the rows at unit length
+        m = (np.asarray(X @ self.mean.astype(X.dtype), np.float64) * self.scale)[:, 0]
+        self.at = m[seeds.index] - m.mean()
+        K = np.empty((len(seeds.index), len(seeds.index)))
+        for part, E in seeds.units(n):
+            K[:, part] = (np.asarray(X @ (X.T @ (self.scale * E).astype(X.dtype))) * self.scale)[seeds.index]
+        self.K = K - self.at[:, None] - self.at - m.mean()  # of the rows minus their mean
+
+    def logs(self, kept: BoolArray) -> AnyArray:
+        linear = self.linear(kept)
+        return linear.logs(linear.scores(self.X)).astype(np.float32)
+
+    def linear(self, kept: BoolArray) -> Linear:
+        """The weights that the labels kept give."""
+        classes, Y = self.seeds.classes[kept], self.seeds.indicator[kept]
+        K = self.K[np.ix_(kept, kept)]
+        balance = Y.sum(axis=0)[classes]
+        K[np.diag_indices_from(K)] += max(RIDGE * float(np.trace(K)) / len(K), np.finfo(np.float32).eps) * balance * (1 / balance).mean()
+        alpha = np.zeros((len(kept), self.seeds.n_classes))
+        alpha[kept] = np.linalg.solve(K, Y - 1 / self.seeds.n_classes)
+        X = self.X
+        weights = np.asarray(X.T @ (self.scale * self.seeds.spread(alpha, X.shape[0])).astype(X.dtype), np.float64)
+        linear = Linear(weights - self.mean * alpha.sum(axis=0), -self.at @ alpha)
+        return replace(linear, sharpness=sharpness(linear.scores(X)))
 
 
-def by_diffusion(N: Sparse, damping: float, seeds: Seeds, accuracy: float) -> Opinion:
-    """The diffusion of the labels over a normalised graph."""
-    solve: Callable[[AnyArray], AnyArray] = DiffusedTable(N, damping, accuracy=accuracy, n_probes=1, dtype=np.float32).solve
-    n, Y = N.shape[0], seeds.indicator
-    F = np.maximum(solve(seeds.spread(Y, n).astype(np.float32)), 0).astype(np.float64)
-    masses = solve(np.ones((n, 1), np.float32))[seeds.index, 0].astype(np.float64)  # of the diffusion of each label alone
-    own = np.concatenate([solve(E.astype(np.float32))[seeds.index[part], np.arange(E.shape[1])] for part, E in seeds.units(n)])
-    totals = masses @ Y
-    without = np.maximum(totals - masses[:, None] * Y, 0.0)
-    left_out = (F[seeds.index] - own[:, None] * Y) * _inverse(without)
-    scores = F * _inverse(totals)
-    floor = LEAST_SCORE * max(float(scores.max()), np.finfo(float).tiny)
-    logs = np.log(np.maximum(scores, floor))
-    return Opinion(probabilities(sharpness(logs) * logs), _n_right(left_out, seeds))
-
-
-def by_ridge(X: Table, seeds: Seeds) -> tuple[Opinion, Linear]:
-    """Ridge regression on the rows of X at unit length, and its weights for new samples."""
-    n, Y = X.shape[0], seeds.indicator
-    scale = _inverse(X.row_lengths)[:, None]
-    mean = np.asarray(X.T @ (scale / n).astype(X.dtype), np.float64)  # (n_features, 1), of the rows at unit length
-    m = (np.asarray(X @ mean.astype(X.dtype), np.float64) * scale)[:, 0]
-    K = np.empty((len(seeds.index), len(seeds.index)))
-    for part, E in seeds.units(n):
-        K[:, part] = (np.asarray(X @ (X.T @ (scale * E).astype(X.dtype))) * scale)[seeds.index]
-    at = m[seeds.index]
-    K = K - at[:, None] - at + m.mean()
-    balance = np.bincount(seeds.classes, minlength=seeds.n_classes)[seeds.classes].astype(float)
-    K[np.diag_indices_from(K)] += max(RIDGE * float(np.trace(K)) / len(K), np.finfo(np.float32).eps) * balance * (1 / balance).mean()
-    C = np.linalg.inv(K)
-    target = Y - 1 / seeds.n_classes
-    alpha = C @ target
-    weights = np.asarray(X.T @ (scale * seeds.spread(alpha, n)).astype(X.dtype), np.float64) - mean * alpha.sum(axis=0)
-    linear = Linear(weights, -(at - m.mean()) @ alpha, 1.0)
-    scores = linear.scores(X)
-    linear = Linear(linear.weights, linear.offset, sharpness(scores))
-    left_out = target - alpha / np.diag(C)[:, None]
-    return Opinion(probabilities(linear.sharpness * scores), _n_right(left_out, seeds)), linear
+def sharpened(scores: AnyArray) -> AnyArray:
+    """Logarithms of probabilities with the mean confidence `CONFIDENCE`."""
+    return np.log(probabilities(sharpness(scores) * scores) + FLOOR).astype(np.float32)
 
 
 def sharpness(scores: AnyArray) -> float:
@@ -174,10 +259,6 @@ def probabilities(scores: AnyArray) -> FloatArray:
     """Rows proportional to exp(scores) that sum to one."""
     P = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(P / P.sum(axis=1, keepdims=True))
-
-
-def _n_right(left_out: AnyArray, seeds: Seeds) -> int:
-    return int(((left_out.argmax(axis=1) == seeds.classes) & seeds.has_company).sum())
 
 
 def _inverse(values: AnyArray) -> FloatArray:

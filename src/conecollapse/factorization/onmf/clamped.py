@@ -9,12 +9,16 @@ with :math:`q_{ik}` a probability of class k for sample i that the labels give (
 clusterings in which labelled samples have their class, and groups and pairs are as they must. A step gives each group its best allowed
 cluster while those it is kept apart from stay where they are, so this sum never falls.
 
-Evidence and clusters count alike: t is such that the probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` of the start are as
-sure on average as those of the evidence. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of sample i.
+The probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` say what the clusters alone would choose. Their sharpness is t =
+c t', with t' such that the largest of them is 0.7 on average at the start, as it is for a source of evidence. c is the *trust* in the
+clusters: large where classes are clusters, small where they are not. It is learned from the labels that the evidence left out in its
+trials. Each trial is run with c = 1/2, 2 and 8, and c is the geometric mean of the three with weights exp(number of these labels that are
+found); without trials it is 2. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of sample i.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Unpack
@@ -24,15 +28,16 @@ from scipy.optimize import linear_sum_assignment
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping, Trace, iterate
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.factorization.constraints import UNKNOWN, Constraints
 from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.evidence import Linear, Seeds, by_ridge, probabilities, sharpness
+from conecollapse.factorization.evidence import FLOOR, Evidence, Linear, Ridge, Seeds, Trial, pooled, probabilities, sharpness
 from conecollapse.factorization.onmf.em import disjoint_factors, gram_matrix
+from conecollapse.factorization.onmf.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.tables import Table, as_table
 
-FLOOR = 1e-3  # added to probabilities, so that no evidence rules a cluster out
+TRUSTS = np.array([0.5, 2.0, 8.0])  # in the clusters, relative to one source of evidence, that are tried on labels left out
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -48,6 +53,7 @@ class Judgement:
     """What decides between clusters, with a row for each sample and a column for each cluster."""
 
     memberships: FloatArray  # probabilities, one for the class of a labelled sample
+    chosen: BoolArray  # True for the cluster taken, also where it explains nothing of the sample
     evidence: FloatArray  # of the labels alone
     peaks: FloatArray  # (n_samples,) the largest share of its square that one cluster explains
     sharpness: float
@@ -62,17 +68,17 @@ class Judgement:
 
     def ordered(self, order: IntArray) -> Judgement:
         """With the clusters in this order."""
-        return replace(self, memberships=self.memberships[:, order], evidence=self.evidence[:, order])
+        return replace(self, memberships=self.memberships[:, order], chosen=self.chosen[:, order], evidence=self.evidence[:, order])
 
 
 class ClampedClusters:
-    """EM-ONMF of one table under constraints; ``evidence`` (n_samples, n_classes) has a row of probabilities for each sample.
+    """EM-ONMF of one table under constraints and evidence for the classes.
 
     With as many clusters as classes the evidence is the start. With more, the starts are clusterings of all samples, whose clusters are
     matched to the classes; those that are left stand for classes that no label names.
     """
 
-    def __init__(self, X: Table, constraints: Constraints, evidence: AnyArray | None = None, **stopping: Unpack[Stopping]) -> None:
+    def __init__(self, X: Table, constraints: Constraints, evidence: Evidence | None = None, **stopping: Unpack[Stopping]) -> None:
         self.X = as_table(X)
         self.gram = gram_matrix(self.X)
         self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
@@ -83,21 +89,46 @@ class ClampedClusters:
     def __call__(self, X: Table, W: AnyArray, H: AnyArray) -> Factorization:  # noqa: ARG002 - as every method, for its own table
         return self.best_of([W.argmax(axis=1)], W.shape[1])
 
+    def promising(self, r: int, n_starts: int, rng: np.random.Generator) -> Iterable[IntArray]:
+        """Labels to start from, where the evidence is no start."""
+        return [] if self._starts_by_evidence(r) else promising(self.X, r, n_starts, rng, self.gram)
+
     def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
         """The factorization with the smallest objective that these clusterings lead to."""
-        q = self.evidence
-        if q is not None and q.shape[1] == r:
-            starts = [q.argmax(axis=1)]
-        elif q is not None:
-            starts = (matched(labels, q, r) for labels in starts)
+        starts = [] if self._starts_by_evidence(r) else list(starts)
+        best = self._best(starts, r, self._learned_trust(starts, r))
+        self.labels = best.state.labels
+        A, S = disjoint_factors(self.X, self.labels, best.state.scores, r)
+        error = max(self.norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
+        return Factorization.of(A, S, best.state.objective, best, self.norm2, error)
+
+    def _starts_by_evidence(self, r: int) -> bool:
+        return self.evidence is not None and self.evidence.probabilities.shape[1] == r
+
+    def _learned_trust(self, starts: list[IntArray], r: int) -> float:
+        """How much the clusters count: the mean of `TRUSTS`, weighted by the labels left out that each of them finds."""
+        n_found = np.zeros(len(TRUSTS))
+        for trial in () if self.evidence is None else self.evidence.trials:
+            run = self._without(trial)
+            found = [run._best(starts[:1], r, trust).state.labels[trial.left] for trust in TRUSTS]
+            n_found += (np.array(found) == trial.classes).sum(axis=1)
+        return float(np.exp(probabilities(n_found[None])[0] @ np.log(TRUSTS)))
+
+    def _without(self, trial: Trial) -> ClampedClusters:
+        run = copy.copy(self)
+        run.constraints, run.evidence = self.constraints.without(trial.left), Evidence(trial.probabilities)
+        return run
+
+    def _best(self, starts: list[IntArray], r: int, trust: float) -> Trace[_State]:
+        self.trust = trust
+        q = None if self.evidence is None else self.evidence.probabilities
+        if q is not None:
+            starts = [q.argmax(axis=1)] if self._starts_by_evidence(r) else [matched(labels, q, r) for labels in starts]
         self._log_evidence = np.zeros((self.X.shape[0], r)) if q is None else np.log(for_clusters(q, r) + FLOOR)
         self._bonus = np.zeros_like(self._log_evidence)
         runs = [self._run(labels, r) for labels in starts]
         rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
-        best = first_of_best(runs, lambda run: (run.state.objective, rounding))
-        A, S = disjoint_factors(self.X, best.state.labels, best.state.scores, r)
-        error = max(self.norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
-        return Factorization.of(A, S, best.state.objective, best, self.norm2, error)
+        return first_of_best(runs, lambda run: (run.state.objective, rounding))
 
     def judgement(self, found: Factorization) -> Judgement | None:
         """How the samples were judged, if there was evidence."""
@@ -109,7 +140,8 @@ class ClampedClusters:
         p = probabilities(self.sharpness * shares + self._log_evidence)
         known = self.constraints.labels != UNKNOWN
         p[known] = np.eye(p.shape[1])[self.constraints.labels[known]]
-        return Judgement(p, for_clusters(self.evidence, p.shape[1]), shares.max(axis=1), self.sharpness)
+        chosen = self.labels[:, None] == np.arange(p.shape[1])
+        return Judgement(p, chosen, for_clusters(self.evidence.probabilities, p.shape[1]), shares.max(axis=1), self.sharpness)
 
     def _shares(self, scores: AnyArray) -> FloatArray:
         lengths = np.where(self.lengths > 0, self.lengths, 1.0)
@@ -119,7 +151,7 @@ class ClampedClusters:
         labels = self._feasible(labels, r)
         scores = self.lengths.astype(self.X.dtype)
         if self.evidence is not None and not self._bonus.any():  # the first start sets the scale
-            self.sharpness = sharpness(self._shares(self._table(labels, scores, r)))
+            self.sharpness = self.trust * sharpness(self._shares(self._table(labels, scores, r)))
             self._bonus = np.square(self.lengths)[:, None] * self._log_evidence / self.sharpness
         start = self._measure(labels, scores, r)
         rounding = rounding_of(self.X, self.norm2)
@@ -240,5 +272,8 @@ class Known:
             return None
         if not constraints.n_classes:
             return cls(ClampedClusters(table, constraints, **stopping), None)
-        opinion, linear = by_ridge(X, Seeds.of(constraints.labels))
-        return cls(ClampedClusters(table, constraints, opinion.probabilities, **stopping), linear)
+        seeds = Seeds.of(constraints.labels)
+        ridge = Ridge(X, seeds)
+        evidence = pooled([ridge], seeds)
+        linear = replace(ridge.linear(np.ones(len(seeds.index), bool)), power=float(evidence.weights[0]))
+        return cls(ClampedClusters(table, constraints, evidence, **stopping), linear)
