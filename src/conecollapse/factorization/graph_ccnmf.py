@@ -31,7 +31,7 @@ from conecollapse.affinity.views import N_NEIGHBORS, SPARSE, Choice, Samples, ch
 from conecollapse.factorization.ccnmf import data_cone, ray_weights, weighted_rays
 from conecollapse.factorization.constraints import Constraints
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.evidence import Diffusion, Ridge, Seeds, pooled
+from conecollapse.factorization.evidence import Diffusion, Ridge, Seeds, Source, pooled
 from conecollapse.factorization.inits import spectral_embedding
 from conecollapse.factorization.onmf import prepared
 from conecollapse.factorization.onmf.clamped import ClampedClusters, Judgement
@@ -157,7 +157,7 @@ def _clamped(table: Table, choice: Choice, constraints: Constraints, damping: fl
     B = unit_rows(B)[0].astype(np.float32)
     near = DiffusedTable(choice.N, damping, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
     ridges = (Ridge(samples, seeds) for samples in (near, as_table(B)))
-    sources = [*(Diffusion(choice.N, a, seeds, ACCURACY) for a in FAR), *ridges]
+    sources: list[Source] = [*(Diffusion(choice.N, a, seeds, ACCURACY) for a in FAR), *ridges]
     return ClampedClusters(table, constraints, pooled(sources, seeds), **stopping)
 
 
