@@ -126,9 +126,9 @@ def test_links_lead_somewhere(site, pages):
 
 def test_plotly_is_there_once(site, pages):
     copies = [file for file in site.rglob("*") if file.is_file() and file.name.startswith("plotly")]
-    assert [file.relative_to(site).as_posix() for file in copies] == ["_static/plotly.min.js"]
+    assert [file.relative_to(site).as_posix() for file in copies] == ["_static/plotly-cartesian.min.js"]
     for file, page in pages.items():
-        uses = sum("plotly.min.js" in target for target in page.loaded)
+        uses = sum("plotly-cartesian.min.js" in target for target in page.loaded)
         assert uses == bool(page.figures), file.relative_to(site)
         assert file.stat().st_size < 3e6, f"{file.relative_to(site)} is too large to hold figures alone"
 
@@ -164,7 +164,7 @@ def test_what_is_kept_is_what_the_first_block_prints(page, monkeypatch, capsys):
 def test_pages_fit_a_phone_and_hide_no_column_of_sentences(site, pages, browser):
     """No page can be scrolled sideways, and every cell of a table of sentences lies on the screen."""
     context = browser.new_context(viewport={"width": PHONE, "height": 844}, offline=True)
-    context.route("**/plotly.min.js", lambda request: request.abort())  # figures have boxes of their own, which take time to draw
+    context.route("**/plotly-cartesian.min.js", lambda request: request.abort())  # figures have boxes of their own, which take time to draw
     tab = context.new_page()
     tab.set_default_timeout(PATIENCE_OF_BROWSER)
     wide = {}

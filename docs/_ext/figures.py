@@ -14,12 +14,11 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
-import plotly
 import plotly.graph_objects as go
 import plotly.io as pio
 from plotly.io.base_renderers import ExternalRenderer
 
-PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+PLOTLY_JS = Path(__file__).parents[2] / "src" / "conecollapse" / "report" / "plotly" / "plotly-cartesian.min.js"
 MARK = 'class="plotly-figure"'
 _collected: list[go.Figure] = []
 

@@ -8,8 +8,7 @@
   function template() {
     const [ink, grid] = isDark() ? ["#d7dae0", "#474b54"] : ["#2a3f5f", "#dfe4ec"];
     const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, automargin: true };
-    const side = { gridcolor: grid, zerolinecolor: grid, showbackground: false };
-    return { layout: { font: { color: ink }, xaxis: axis, yaxis: axis, scene: { xaxis: side, yaxis: side, zaxis: side } } };
+    return { layout: { font: { color: ink }, xaxis: axis, yaxis: axis } };
   }
 
   function draw(place) {
