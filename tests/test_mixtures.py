@@ -144,7 +144,7 @@ def test_minimum_volume_of_counts_never_raises_its_objective_and_finds_the_compo
     model = MinVolumeNMF(3, loss="kullback-leibler").fit(X)
     assert degrees(model.components_, H).max() < 12
     assert (np.diff(model.history_) <= 1e-12).all()
-    np.testing.assert_allclose(model.transform(X), model.embedding_)
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9)  # found with components in another order
     assert model.verify(X).largest_residual <= model.cone_.tol
 
 

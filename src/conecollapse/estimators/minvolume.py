@@ -64,7 +64,7 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         Known components, which are held; they come first.
     tol : "auto" or float
         Relative change of the objective in an iteration that ends the run (three times in a row, for the squared error). "auto" is 1e-5,
-        and 3e-4 with the divergence: counts that are fitted longer than their noise supports lose components again.
+        and 1e-4 with the divergence: counts that are fitted longer than their noise supports lose components again.
     max_iter : int
         Most iterations with all samples.
     verbose : bool, optional

@@ -31,11 +31,12 @@ from conecollapse.factorization.mu import mu
 from conecollapse.tables import Table, as_table
 
 VOLUME = 0.003  # of the divergence for each component: more merges the rare components of planted signatures
-TOL = 3e-4  # fitting longer than the noise supports loses components again
+TOL = 1e-4  # fitting longer than the noise supports loses components again
+FILLED = 0.03  # of the mean: what the zeros of the start become
 FIRST = 100  # plain steps, after which the divergence is about that of the noise
 LEAST_DIVERGENCE = 1e-6  # of the sum, for data without noise
 TINY = 1e-16  # of a row that sums to one: entries below stay there, so that they can grow again
-HALVINGS = 60  # of the bracket of a multiplier
+HALVINGS = 45  # of the bracket of a multiplier
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,14 @@ def unmix_counts(
 ) -> Mixture:
     """Components of float64 rows of counts that are not all zero, from NNDSVD; the first ones are ``held``.
 
+    The zeros of NNDSVD become small. Filled with the mean, as is usual, they hide rare sparse components; left at zero, they stay there.
+
     What a unit of the logarithm of the volume is worth is ``volume`` times the divergence for each component, after `FIRST` plain steps.
     """
     kept = points if left_out is None or not left_out.any() else points[~left_out]
     X = as_table(kept)
     compressed(X, r)  # refuses a rank below r
-    W, H = initialize(X, r, "nndsvda", np.random.default_rng(0))
+    W, H = (np.maximum(F, FILLED * F.mean()) for F in initialize(X, r, "nndsvd", np.random.default_rng(0)))
     plain = mu(X, W, H, loss="kullback-leibler", tol=0.0, max_iter=FIRST)
     divergence = max(plain.objective, LEAST_DIVERGENCE * plain.scale)
     n_held = 0 if held is None else len(held)
