@@ -15,14 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import cell_counts
-
-sys.path.pop(0)  # beside this script stands awkward.py, which anndata would take for a package of that name
-
 import anndata
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from common import cell_counts
 
 SCVERSE = """
 import anndata, sys

@@ -30,13 +30,13 @@ def machine() -> str:
     )
 
 
-def best_of(work: Callable[[], object], repeats: int) -> float:
-    """Smallest wall-clock time of several runs, in seconds."""
+def best_of(work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Smallest time of several runs, in seconds, by the wall clock or another."""
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         work()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 

@@ -130,7 +130,6 @@ def planted(seed, n=107, r=15):
 
 
 def signatures():
-    sys.path.pop(0)  # beside this script stands awkward.py, which anndata would take for a package of that name
     try:
         from salamander.models import MvNMF
     except ImportError:

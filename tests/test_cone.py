@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
 from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.inside import inside_known
 from conecollapse.geometry.certified.near import NearPoints
 from conecollapse.geometry.certified.products import largest_products, leading_products
 from conecollapse.geometry.certified.proof import Known
@@ -486,3 +487,24 @@ def test_points_inside_a_curve_in_space_lean_on_points_far_from_them():
     P = 1.5 + np.stack([f(j * t) for j in (1, 2) for f in (np.cos, np.sin)], axis=1)
     cone = Cone.from_points(P)
     assert cone.verify(P).n_rays == cone.n_rays < 1200
+
+
+@pytest.mark.parametrize(("n_rays", "dim", "terms"), [(60, 12, 60), (40, 25, 40), (30, 30, 5)])
+def test_mixtures_are_found_inside_the_cone_of_known_rays(n_rays, dim, terms):
+    rng = np.random.default_rng(0)
+    R = rng.gamma(1.0, size=(n_rays, dim))
+    W = rng.exponential(size=(150, n_rays)) * (np.argsort(rng.random((150, n_rays)), axis=1) < terms)
+    outside = np.vstack([-R[:5], R[:5] - R[5:10]])
+    Z = np.vstack([R, W @ R, outside])
+    found = inside_known(Z, np.arange(n_rays), np.arange(n_rays, len(Z)))
+    assert 140 <= len(found) <= 150  # nearly all mixtures, and nothing else
+    for i, (S, h) in found.items():
+        assert i < n_rays + 150
+        assert (h > 0).all()
+        np.testing.assert_allclose(h @ Z[S], Z[i], rtol=0, atol=1e-9 * np.linalg.norm(Z[i]))
+
+
+def test_where_few_points_are_inside_known_rays_only_a_sample_is_asked():
+    rng = np.random.default_rng(1)
+    Z = np.vstack([np.eye(8)[:7], rng.random((400, 8)), np.eye(8, 7).T * 2])
+    assert len(inside_known(Z, np.arange(7), np.arange(7, len(Z)))) < 10

@@ -29,6 +29,7 @@ from conecollapse._nnls.slots import ShortLists, Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
+from conecollapse.geometry.certified.inside import inside_known
 
 NEAR = 0.5  # known rays priced above this share of the point's own price are worth appending
 RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not believed
@@ -65,7 +66,8 @@ class Pricing(NamedTuple):
 def search(frame: Frame, status: IntArray, progress: Progress = None) -> Findings:
     """Decide the undecided points of ``status``, as far as float32 prices and whitened coordinates can.
 
-    In high dimension nearly all active sets stay small. Small workspaces let many points share a product, so points are
+    Where most points are inside the cone of the rays that are known already, these are found first (`inside`). In high dimension nearly all
+    other active sets stay small. Small workspaces let many points share a product, so points are
     tried with one first, and only those that outgrow it get the full size.
     """
     full = frame.lifted.shape[1]
@@ -73,6 +75,8 @@ def search(frame: Frame, status: IntArray, progress: Progress = None) -> Finding
     if (status == UNDECIDED).sum() * frame.lifted.size <= SMALL_WORK:
         _search_small(frame, found)
         return found
+    found.combination |= inside_known(frame.lifted, np.flatnonzero(status == RAY), np.flatnonzero(status == UNDECIDED))
+    status[list(found.combination)] = REDUNDANT
     for capacity in sorted({min(full, SMALL_CAPACITY), full}):
         if (status == UNDECIDED).any():
             Search(frame, found, capacity).run(progress)
