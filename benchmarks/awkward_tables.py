@@ -261,7 +261,8 @@ def main() -> None:
     print(machine(), flush=True)
     for name in args.names or TABLES:
         try:
-            subprocess.run([sys.executable, __file__, name, "--here"], check=True, timeout=args.limit)
+            if subprocess.run([sys.executable, __file__, name, "--here"], check=False, timeout=args.limit).returncode:
+                print(f"{name:19s} failed", flush=True)
         except subprocess.TimeoutExpired:
             print(f" | stopped after {args.limit:g} s", flush=True)
 
