@@ -23,7 +23,7 @@ from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.consensus import agreement, stability
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.hals import hals
-from conecollapse.factorization.kl import encode_divergence, kl
+from conecollapse.factorization.kl import encode_divergence, kl, kl_by_squares
 from conecollapse.factorization.many_runs import Checkpoint, Run, many_runs, reporter
 from conecollapse.factorization.mu import LOSSES
 from conecollapse.factorization.restarts import best_of_starts
@@ -140,7 +140,7 @@ class ConsensusNMF(BaseNMF):
     def _method(self, table: Table) -> Method:  # noqa: ARG002
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
-        return self._method_until(self.tol)
+        return partial(hals if self.loss == "frobenius" else kl_by_squares, tol=self.tol, max_iter=self.max_iter)
 
     @property
     def _embedding_encodes(self) -> bool:
@@ -148,9 +148,6 @@ class ConsensusNMF(BaseNMF):
 
     def _encode(self, rows: Table) -> AnyArray:
         return encode_divergence(rows, self._H) if self.loss == "kullback-leibler" else super()._encode(rows)
-
-    def _method_until(self, tol: float) -> Method:
-        return partial(hals if self.loss == "frobenius" else kl, tol=tol, max_iter=self.max_iter)
 
     def _check_parameters(self, X: Table, n_filled: int) -> None:
         super()._check_parameters(X, n_filled)
@@ -180,7 +177,8 @@ class ConsensusNMF(BaseNMF):
         if not agreed.enough:
             lead = f"the runs do not agree on {self.n_components} components, so that outliers were kept"
             warnings.warn(f"{lead}; ask for fewer components.", stacklevel=4)
-        result = self._method_until(LAST * self.tol)(table, self._refitted(table, agreed.H), agreed.H)
+        last = hals if self.loss == "frobenius" else kl
+        result = last(table, self._refitted(table, agreed.H), agreed.H, tol=LAST * self.tol, max_iter=self.max_iter)
         self.stability_ = stability(components, result.H)
         return result
 

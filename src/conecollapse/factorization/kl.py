@@ -5,6 +5,9 @@ r"""NMF with the Kullback-Leibler divergence by coordinate descent: all rows of 
 One coefficient is moved at a time, by a step in the direction of the multiplicative update (`conecollapse.factorization.mu`) that is at
 least as long and never raises the divergence; `conecollapse.tables.divergence` derives it. Only entries with x > 0 are looked at: the sum
 of all of W H is a product of sums. With H fixed the problem is convex, and sweeps until nothing moves solve it: `encode_divergence`.
+
+*From a random start* most steps only find out which component is where. The squared error tells that as well, in steps that cost a fifth:
+`kl_by_squares` begins with a few of them, and needs a third of the steps on the divergence.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import TINY
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
+from conecollapse.factorization.hals import hals
 from conecollapse.factorization.held import Held
 from conecollapse.tables import Table, as_table
 from conecollapse.tables.divergence import Effort
 
 ONCE = Effort(sweeps=1, still=0.0)  # two sweeps save few steps and cost twice as much (TF-IDF of REUTERS, rank 20)
 OPTIMUM = Effort(sweeps=2000, still=1e-9)  # until nothing moves
+SQUARES_TOL, SQUARES = 1e-3, 20  # of the steps on the squared error
+ALIVE = 1e-3  # of the mean of a factor: what is zero for the squared error may not be for the divergence
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,13 @@ def kl(X: Table, W: AnyArray, H: AnyArray, *, held: Held | None = None, **stoppi
     state = trace.state
     H = np.ascontiguousarray(state.H)
     return Factorization.of(state.W, H, state.objective, trace, rows.total, squared_error(X, state.W, H))
+
+
+def kl_by_squares(X: Table, W: AnyArray, H: AnyArray, **stopping: Unpack[Stopping]) -> Factorization:
+    """`kl` from where a few steps on the squared error lead."""
+    found = hals(X, W, H, tol=SQUARES_TOL, max_iter=SQUARES)
+    W, H = (np.maximum(F, F.dtype.type(ALIVE * F.mean())) for F in (found.W, found.H))
+    return kl(X, W, H, **stopping)
 
 
 def encode_divergence(X: Table, H: AnyArray, penalties: AnyArray | float = 0.0) -> AnyArray:
