@@ -79,6 +79,8 @@ def sets():
                 said += f"; shares_ off by {share_error(model.shares_[:, order], A):.3f}"
                 said += f", embedding_ by {share_error(model.embedding_[:, order], A):.3f}"
             print(f"  {type(model).__name__:24} {said}")
+        by_volume = [(v, pairs(MinVolumeNMF(r, volume=v).fit(X).components_, M)[0].mean()) for v in VALUES]
+        print(f"  {'MinVolumeNMF, volume':24} " + ", ".join(f"{v:g}: {angle:.2f}" for v, angle in by_volume))
         if name != "AMINO_EEM":
             W = nnls(M.T, X.T)[0].T
             sums = np.maximum(W.sum(axis=1, keepdims=True), np.finfo(float).tiny)
