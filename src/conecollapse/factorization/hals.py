@@ -29,12 +29,11 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.held import Held
-from conecollapse.factorization.rows import sweep_rows
+from conecollapse.factorization.rows import sweep_row, sweep_rows
 from conecollapse.tables import Equations, Table, as_table
 
 LEAST_SWEEPS, MOST_SWEEPS = 4, 8  # few coordinates of a sparse factor move, so that four sweeps cost little more than one
 SWEEP_SHARE = 0.3  # sweeps may take this share of the time of the product they follow
-STILL = 0.01  # a row whose sweep moves it by this share (squared) of its first sweep is done
 BETA, BETA_MOST, GROW, GROW_MOST, SHRINK = 0.5, 1.0, 1.05, 1.01, 1.5  # Ang & Gillis 2019, section 3
 
 
@@ -132,15 +131,12 @@ def sweep(W: AnyArray, equations: Equations, sweeps: int, held: Held | None = No
 
 
 def _sweep_alike(out: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> None:
-    """Sweeps in place where all rows share G.
-
-    A row of gradients ``c - w G`` goes along with each row of W; a coordinate that does not move costs nothing.
-    """
+    """Sweeps in place where all rows share G, whose gradients are one product."""
     gradient = np.ascontiguousarray(C) - out @ G
-    G = np.ascontiguousarray(G)
+    G, free = np.ascontiguousarray(G), np.ones(len(G), bool)
 
     def work(start: int, stop: int) -> None:
-        _sweep_rows(out, G, gradient, sweeps, start, stop)
+        _sweep_rows(out, G, gradient, free, sweeps, start, stop)
 
     for_ranges(work, len(out), smallest=max(1, 2**16 // (1 + G.size)))
 
@@ -152,25 +148,6 @@ def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
 
 
 @kernel(fastmath=True)
-def _sweep_rows(W, G, gradient, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    r = W.shape[1]
-    zero = W.dtype.type(0)
+def _sweep_rows(W, G, gradient, free, sweeps, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
-        w = W[i]
-        g = gradient[i]
-        first = zero
-        for t in range(sweeps):
-            moved = zero
-            for k in range(r):
-                if G[k, k] <= 0:
-                    continue
-                change = max(g[k] / G[k, k], -w[k])
-                if change != 0:
-                    w[k] += change
-                    for j in range(r):
-                        g[j] -= change * G[k, j]
-                    moved += change * change * G[k, k]
-            if t == 0:
-                first = moved
-            if moved <= STILL * first:
-                break
+        sweep_row(W[i], gradient[i], G, free, sweeps)

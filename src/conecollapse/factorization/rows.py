@@ -84,29 +84,35 @@ def sweep_rows(W: AnyArray, part: Part, sweeps: int, held: Held | None) -> None:
 @kernel(fastmath=True)
 def _sweep_each(W, part, sweeps, start, stop):  # type: ignore[no-untyped-def]
     r = W.shape[1]
-    zero = W.dtype.type(0)
     g = np.empty(r, W.dtype)
     for i in range(start, stop):
-        w, G, free = W[i], part.G[part.of[i]], part.free[i if len(part.free) > 1 else 0]
+        w, G = W[i], part.G[part.of[i]]
         for k in range(r):
             g[k] = part.C[i, k]
         for k in range(r):
             if w[k] != 0:
                 for j in range(r):
                     g[j] -= w[k] * G[k, j]
-        first = zero
-        for t in range(sweeps):
-            moved = zero
-            for k in range(r):
-                if G[k, k] <= 0 or not free[k]:
-                    continue
-                change = max(g[k] / G[k, k], -w[k])
-                if change != 0:
-                    w[k] += change
-                    for j in range(r):
-                        g[j] -= change * G[k, j]
-                    moved += change * change * G[k, k]
-            if t == 0:
-                first = moved
-            if moved <= STILL * first:
-                break
+        sweep_row(w, g, G, part.free[i if len(part.free) > 1 else 0], sweeps)
+
+
+@kernel(fastmath=True)
+def sweep_row(w, g, G, free, sweeps):  # type: ignore[no-untyped-def]
+    """Coordinate descent on one row in place; g is ``c - w G`` and goes along. A coordinate that does not move costs nothing."""
+    r = len(w)
+    first = w.dtype.type(0)
+    for t in range(sweeps):
+        moved = w.dtype.type(0)
+        for k in range(r):
+            if G[k, k] <= 0 or not free[k]:
+                continue
+            change = max(g[k] / G[k, k], -w[k])
+            if change != 0:
+                w[k] += change
+                for j in range(r):
+                    g[j] -= change * G[k, j]
+                moved += change * change * G[k, k]
+        if t == 0:
+            first = moved
+        if moved <= STILL * first:
+            break
