@@ -481,6 +481,8 @@ def test_equal_stabilities_are_ties():
     X = np.kron(np.eye(4), np.ones((6, 3)))
     found = select_rank(X, [2, 4], "stability", estimator=OrthogonalNMF(n_init=3), n_runs=3, random_state=0)
     assert found.ties == tuple(found.candidates[found.scores == found.scores.max()])
+    found = select_rank(X, [2, 3, 4], "consensus", n_runs=3, random_state=0)
+    assert found.rank in found.ties == tuple(found.candidates[found.scores >= found.scores.max() - 0.001])
 
 
 def test_held_out_entries_need_folds_and_no_estimator():

@@ -56,8 +56,9 @@ def consensus(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random
     falls = np.flatnonzero(scores[high[0] :] < scores.max() - PLATEAU) + high[0]
     chosen = int(falls[0] - 1) if len(falls) else int(high[0])
     where = "the last before it falls" if len(falls) else "the first, as it does not fall"
-    reason = f"of the ranks with a cophenetic correlation near the best, {scores.max():.3f}, {where}"
-    return RankSelection(int(ranks[chosen]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason)
+    ties = tuple(int(r) for r in ranks[high])
+    reason = f"of the ranks with a cophenetic correlation near the best, {scores.max():.3f}, {where}{tied(int(ranks[chosen]), ties)}"
+    return RankSelection(int(ranks[chosen]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason, ties)
 
 
 def cophenetic_correlation(consensus: FloatArray) -> float:

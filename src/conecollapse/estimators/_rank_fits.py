@@ -27,7 +27,7 @@ class RankSelection:
     spread: FloatArray  # standard error of each score; for "heldout" of its difference from the best
     reference: FloatArray | None  # "residual": the relative errors for shuffled data
     reason: str
-    ties: tuple[int, ...] = ()  # "stability" and "heldout": the candidates that cannot be told from the best, the rank chosen among them
+    ties: tuple[int, ...] = ()  # that cannot be told from the best, the rank chosen among them; for "stability", "consensus", "heldout"
 
 
 class Fits:
