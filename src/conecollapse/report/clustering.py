@@ -152,7 +152,9 @@ def _sentences(found: Subject) -> list[str]:
     left = len(found.labels) - int(sizes.sum())
     none = f", and {left} belong{'s' if left == 1 else ''} to none because the encoding is zero" if left else ""
     spread = f"of {sizes.min()} to {sizes.max()} samples" if sizes.min() != sizes.max() else f"of {sizes.max()} samples each"
-    clusters = f"The {len(found.labels)} samples fall into {len(sizes)} clusters {spread}{none}."
+    if len(sizes) == 1:
+        spread = f"of {sizes[0]} samples"
+    clusters = f"The {len(found.labels)} samples fall into {len(sizes)} cluster{'s' if len(sizes) > 1 else ''} {spread}{none}."
     one = int(sizes.argmax())
     called = f"Cluster {one}" if sizes.min() == sizes.max() else f"The largest, cluster {one},"
     return [clusters, _second_sentence(found, one, called), _ray_sentence(run)]
@@ -164,7 +166,7 @@ def _second_sentence(found: Subject, one: int, called: str) -> str:
         return f"{purity:.1%} of the samples have the most frequent known label of their cluster."
     lead = _lead(found.run.model.profiles_, one)
     top = [str(found.features[j]) for j in np.argsort(-lead, kind="stable")[:LEADING] if lead[j] > 0]
-    return f"{called} has {f'more of {listed(top)} than the others' if top else 'no feature with its largest mean'}."
+    return f"{called} has {f'the largest means of {listed(top)}' if top else 'no feature with its largest mean'}."
 
 
 def _ray_sentence(run: Any) -> str:

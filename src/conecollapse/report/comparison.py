@@ -71,10 +71,10 @@ def _sentences(found: Any, results: dict[str, Any]) -> list[str]:
         sentences.append(
             f"{len(angles)} components are matched, with angles of {min(angles):.2g} to {max(angles):.2g} degrees between them."
         )
+    if found.labels is None:
         sentences.append(f"{results['n_common_samples']} samples are in both runs.")
-    names = list(
-        dict.fromkeys("the data" if name.startswith("data") else name.rpartition(", ")[2] for name, _, _ in found.differences(ASKED))
-    )
+    asked = [name for name, _, _ in found.differences(ASKED)]
+    names = list(dict.fromkeys("the data" if name.startswith("data") else name.rpartition(", ")[2] for name in asked))
     more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     sentences.append(
         f"The runs differ in {listed(names[:NAMED] + more)}." if names else "Both runs were asked for the same, of the same data."

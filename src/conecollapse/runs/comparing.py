@@ -17,6 +17,7 @@ from conecollapse.runs.folder import FACTORS
 from conecollapse.runs.reading import labels_of, run_arrays, run_facts
 
 ASKED = ("data", "preparation", "parameters")  # groups of run.json: what a run was asked for
+PLACES = ("path", "absolute", "source", "why")  # of the data, which may be the same at another place; its checksum is compared
 GROUPS = (*ASKED, "model", "versions", "results")  # that are compared
 
 
@@ -186,7 +187,7 @@ def _flat(facts: dict[str, Any], groups: tuple[str, ...]) -> dict[str, Any]:
     for group in groups:
         part = facts.get(group)
         part = part if isinstance(part, dict) else {}
-        found |= {f"{group}, {name}": value for name, value in part.items() if not isinstance(value, dict)}
+        found |= {f"{group}, {name}": value for name, value in part.items() if name not in PLACES and not isinstance(value, dict)}
     return found
 
 
