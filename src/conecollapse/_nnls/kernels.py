@@ -304,7 +304,9 @@ def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ign
     for step in range(max_steps):
         if norm <= stopping.residual * x_norm:
             return k, WITHIN_TOL, step
-        least = max(stopping.price * norm, stopping.own_price * dot(r, x))
+        least, own = stopping.price * norm, stopping.own_price * dot(r, x)
+        if own > least:
+            least = own
         while True:
             at = best_candidate(columns, r, candidates, least)
             if at < 0 or k == Q.shape[0]:

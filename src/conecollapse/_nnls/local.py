@@ -69,7 +69,7 @@ def run_active_sets(columns, X, start, max_steps, out, first, last):  # type: ig
     ``start`` marks columns to try first, in as many rows as ``X`` has; if it has no rows, no start is given.
     """
     n, m = columns.Z.shape
-    state = new_state(min(m, n) if min(m, n) > 0 else 1, m)
+    state = new_state(m if m < n else n, m)
     room = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
     for i in range(first, last):
         x = X[i]

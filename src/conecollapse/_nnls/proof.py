@@ -49,30 +49,29 @@ def is_rough_zero(rnorm: FloatArray, H: FloatArray, b_norm: FloatArray) -> BoolA
 @kernel
 def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
     """A lower bound for the residual norm of any solution, and the rounding error of ``r_norm``; all columns are held, or those in use."""
-    total, count = 0.0, 0
+    total, count = 0.0, 0.0
     for j in range(len(h)):
         if h[j] > 0.0:
             total += h[j]
-            count += 1
+            count += 1.0
     rounding = EPS * (4.0 + np.sqrt(count)) * (b_norm + total)
     noise = rounding + EPS * (4.0 + np.sqrt(dim)) * r_norm
     wrong, worst = 0.0, -np.inf
     for j in range(len(h)):
-        if h[j] > 0.0:
-            wrong += (abs(g[j]) + noise) ** 2
-        elif hold_all:
-            wrong += max(g[j] + noise, 0.0) ** 2
-        elif g[j] > worst:
-            worst = g[j]
+        off = abs(g[j]) if h[j] > 0.0 else g[j]
+        if h[j] > 0.0 or hold_all:
+            wrong += (off + noise) * (off + noise) if off + noise > 0.0 else 0.0
+        elif off > worst:
+            worst = off
+    lean = 0.0
     if wrong > 0.0:
         lean = np.sqrt(wrong) * SAFETY / sigma if sigma > 0.0 else np.inf
-    else:
-        lean = 0.0
     square = r_norm * r_norm - lean * lean
     worst += noise + lean
     if worst > 0.0 and r_norm > 0.0:
         square -= 2.0 * worst * reach * b_norm
-    return max(np.sqrt(max(square, 0.0)) - rounding, 0.0), rounding
+    least = np.sqrt(square) - rounding if square > 0.0 else 0.0
+    return least if least > 0.0 else 0.0, rounding
 
 
 @kernel

@@ -45,7 +45,7 @@ import scipy.sparse as sp
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
-from conecollapse._linalg import columns_as_points, row_lengths, scaled_rows
+from conecollapse._linalg import columns_as_points, scaled_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.constraints import Constraints
@@ -189,7 +189,7 @@ def data_cone(
 
 def encoded(X: Table, cone: Cone, lengths: FloatArray) -> Sparse:
     """V (c, n_features) with ``X = U V``: as certified where it is unique, else from one solve for each feature over the rays."""
-    H = sp.csr_array(sp.diags_array(lengths) @ cone.point_coefficients)
+    H = scaled_rows(cone.point_coefficients, lengths)
     mixed = np.flatnonzero(np.diff(H.indptr) > 1)
     is_unique = cone.n_rays <= X.shape[0] or isinstance(cone.certificate, ApproximateCertificate)
     if is_unique or not cone.holds_rays or X.is_sparse or not len(mixed):
@@ -211,7 +211,8 @@ def encoded_points(points: AnyArray, cone: Cone) -> Sparse:
 def mass(V: Sparse) -> FloatArray:
     """``d_k = (sum_j v_kj sigma_j)^1/2``, the weight with which ray k bounds the error on the data; see the module's text."""
     sigma = np.asarray(V.sum(axis=0)).ravel()
-    return row_lengths(sp.csr_array(sp.csr_array(V).sqrt() @ sp.diags_array(np.sqrt(sigma))))  # the lengths of rows (v_kj sigma_j)^1/2
+    peak = float(sigma.max(initial=0.0)) or 1.0  # so that neither 1e-200 nor 1e200 is lost in the products
+    return np.asarray(peak * np.sqrt(np.asarray(V @ (sigma / peak)).ravel() / peak))
 
 
 def ray_weights(V: Sparse, weighting: str, dtype: Any = np.float64) -> FloatArray:

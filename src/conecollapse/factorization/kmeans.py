@@ -51,7 +51,7 @@ def nearest(E: AnyArray, centres: AnyArray) -> IntArray:
 def lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray | None = None, max_iter: int = MAX_STEPS) -> tuple[IntArray, FloatArray]:
     """Clusters of the rows of ``E`` from each start, and the sum of squared distances that each has reached."""
     S, r, _ = centres.shape
-    weights = np.ones(len(E)) if weights is None else weights
+    weights = np.ones(len(E), E.dtype) if weights is None else weights
     labels, live, centres, total = np.full((S, len(E)), -1), np.arange(S), centres.copy(), np.zeros((S, r))
     for _ in range(max_iter):
         new = nearest(E, centres[live])

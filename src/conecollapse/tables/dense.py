@@ -32,8 +32,8 @@ class DenseTable(InMemoryTable):
         return np.asarray((C.T @ self.array).T if sp.issparse(C) else self.array.T @ C)
 
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> DenseTable:
-        picked = self.array[:, indices]
-        return DenseTable(picked if scale is None else (picked * scale).astype(self.dtype, copy=False))
+        picked = np.take(self.array, indices, axis=1)  # in the order of rows, unlike array[:, indices]: later products need no copy
+        return DenseTable(picked if scale is None else np.multiply(picked, scale, out=picked, casting="same_kind"))
 
     def points(self) -> AnyArray:
         return self.array.T

@@ -39,6 +39,7 @@ WIDE_FROM = 2  # features for each sample from which on X X' pays where it is no
 SETTLING = 20  # further steps, at most, until no sample changes its cluster: `predict` then agrees with the labels of the training samples
 TRIAL = 3  # steps of every start before the worse half is given up
 FINALISTS = 3  # starts that are not given up
+FEW_CLUSTERS = 16  # up to so many, a dense product takes less time than the sparse one that leaves out its zeros
 ALIKE = 1e-9  # objectives that differ by less than this share of |X|^2 count as one when starts are compared
 TIE = 1e-12  # another cluster must be better by this share of the sample's length (float64; the square root of eps in float32)
 
@@ -124,7 +125,7 @@ class Clusters:
     def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> _State:
         """Directions from the clusters, then every sample to its best direction."""
         if self.gram is None:
-            T = self.X @ (self.X.T @ _one_per_row(labels, scores, r))
+            T = self.X @ (self.X.T @ _one_per_row(self.X, labels, scores, r))
         else:
             A = np.zeros((len(labels), r), scores.dtype)
             A[np.arange(len(labels)), labels] = scores
@@ -156,13 +157,13 @@ def disjoint_factors(X: Table, labels: IntArray, scores: AnyArray, r: int) -> tu
     A = np.zeros((len(labels), r), scores.dtype)
     A[np.arange(len(labels)), labels] = scores
     A = unit_columns(A)
-    return A, np.asarray((X.T @ _one_per_row(labels, A[np.arange(len(labels)), labels], r)).T)
+    return A, np.asarray((X.T @ _one_per_row(X, labels, A[np.arange(len(labels)), labels], r)).T)
 
 
 def disjoint_error(X: Table, A: AnyArray, H: AnyArray) -> float:
     """``|X - A H|^2`` for A with at most one entry in each row: one pass over X, whatever the rank."""
     labels = A.argmax(axis=1)
-    AtX = np.asarray(X.T @ _one_per_row(labels, A[np.arange(len(labels)), labels], A.shape[1]))
+    AtX = np.asarray(X.T @ _one_per_row(X, labels, A[np.arange(len(labels)), labels], A.shape[1]))
     return Equations(A.T @ A, AtX).error(X.squared_norm, np.ascontiguousarray(H.T))
 
 
@@ -176,9 +177,14 @@ def gram_matrix(X: Table) -> AnyArray | None:
     return None if K is None else K.astype(X.dtype, copy=False)
 
 
-def _one_per_row(labels: IntArray, scores: AnyArray, r: int) -> sp.csr_array:
+def _one_per_row(X: Table, labels: IntArray, scores: AnyArray, r: int) -> AnyArray | sp.csr_array:
+    """The matrix with the scores in the columns that the labels say; dense where its product with X is faster so."""
     n = len(labels)
-    return sp.csr_array((scores, labels, np.arange(n + 1)), shape=(n, r))
+    if r > FEW_CLUSTERS or X.is_sparse:
+        return sp.csr_array((scores, labels, np.arange(n + 1)), shape=(n, r))
+    A = np.zeros((n, r), scores.dtype)
+    A[np.arange(n), labels] = scores
+    return A
 
 
 def _choose(table: AnyArray, labels: IntArray, lengths: FloatArray) -> IntArray:

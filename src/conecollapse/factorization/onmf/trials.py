@@ -31,7 +31,7 @@ ALIKE = 1e-6  # trials whose objectives differ by less than this share of the sq
 
 def promising(X: Table, r: int, n_starts: int, rng: np.random.Generator, gram: AnyArray | None = None) -> list[IntArray]:
     """The labels of the few starts, out of ``n_starts``, from which EM-ONMF of X should run; ``gram`` is X X' where it is at hand."""
-    Z = leading_coordinates(X, r, rng, gram)
+    Z = leading_coordinates(X, r, rng, gram).astype(np.float32)  # enough to compare starts, and faster
     E = unit_vectors(Z)
     with serial_blas():  # products this small lose more than they gain by a second thread
         labels, within = lloyd(E, E[seeds(E, r, n_starts, rng)], max_iter=KMEANS_STEPS)
@@ -46,7 +46,7 @@ def try_em(Z: AnyArray, labels: IntArray, r: int) -> tuple[IntArray, FloatArray]
     labels, live = labels.copy(), np.arange(len(labels))
     scores = np.tile(np.sqrt(np.einsum("ij,ij->i", Z, Z)), (len(labels), 1))
     objective = np.full(len(labels), np.inf)
-    norm2 = float(np.square(Z).sum())
+    norm2 = float(np.square(Z, dtype=np.float64).sum())
     for _ in range(EM_STEPS):
         directions = sums(scores[live], labels[live], r, Z).reshape(len(live) * r, -1)
         lengths = np.sqrt(np.einsum("ij,ij->i", directions, directions))
@@ -55,7 +55,7 @@ def try_em(Z: AnyArray, labels: IntArray, r: int) -> tuple[IntArray, FloatArray]
         new = table.argmax(axis=2)
         scores[live] = np.maximum(np.take_along_axis(table, new[:, :, None], axis=2)[:, :, 0], 0.0).T
         labels[live] = new.T
-        now = norm2 - np.square(scores[live]).sum(axis=1)
+        now = norm2 - np.square(scores[live], dtype=np.float64).sum(axis=1)
         falls = objective[live] - now > SETTLED * np.abs(now)
         objective[live] = now
         live = live[falls]

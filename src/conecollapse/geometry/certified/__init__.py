@@ -33,11 +33,10 @@ __all__ = ["certify", "group"]
 
 def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, IntArray]:
     """Leader of each unit row (-1 for zero rows), and the leaders themselves."""
-    nonzero = np.flatnonzero(lengths)
-    if not len(nonzero):
+    if not lengths.any():
         raise InvalidInputError(f"all {U.shape[0]} points are zero; a cone needs at least one point that is not.")
-    leader = np.full(U.shape[0], -1, np.int64)
-    leader[nonzero] = nonzero[merge_colinear(take_rows(U, nonzero), tol)]
+    leader = np.asarray(merge_colinear(U, tol), np.int64)
+    leader[lengths == 0] = -1  # no unit row is within tol of a zero row
     return leader, np.flatnonzero(leader == np.arange(U.shape[0]))
 
 
