@@ -11,6 +11,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse, nnls
+from conecollapse._nnls import proposals
 
 LARGEST = {
     1: 9,
@@ -73,6 +75,9 @@ def ways(P, shifts, cut):
         yield name, Cone.from_points(points, TOL), points
         if points.dtype == np.float64:
             yield f"{name}, quick and proven", quick(points).prove(points), points
+    with patch.object(proposals, "SMALL_WORK", -1):
+        by_kernels = Cone.from_points(X, TOL)
+    yield "kernels", by_kernels, X
     blocks = np.array_split(scaled.T, min(2, X.shape[1]))
     yield "samples", Cone.from_samples(blocks, TOL), lambda: blocks
     first, second = X[: cut % len(X)], X[cut % len(X) :]

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import conecollapse
+from conecollapse._kernels import kernel
 
 MOST_ARGUMENTS = 8  # what belongs together is passed as one NamedTuple
 SOURCE = Path(conecollapse.__file__).parent
@@ -33,3 +37,34 @@ def test_kernels_take_few_arguments():
     assert "_nnls/kernels.py: descend" in arguments  # the walk finds kernels
     assert "_nnls/twofold.py: two_sum" in arguments  # also those whose decorator has options
     assert {name: len(args) for name, args in arguments.items() if len(args) > MOST_ARGUMENTS} == {}
+
+
+@kernel
+def quotient(a, b):
+    return a / b
+
+
+@kernel
+def mean(a):
+    if len(a) > 3:
+        raise ValueError("too many")
+    total = 0.0
+    for x in a:
+        total += x
+    return quotient(total, len(a))
+
+
+@kernel
+def difference(a, b):
+    return mean(a) - mean(b)
+
+
+def test_a_kernel_may_be_part_of_others_and_be_called_from_python():
+    a, b = np.array([1.0, 2.0, 6.0]), np.array([1.0])
+    assert difference(a, b) == 2.0
+    assert mean(a) == 3.0
+    with pytest.raises(ZeroDivisionError):
+        difference(a, b[:0])
+    for call in (lambda: mean(np.ones(4)), lambda: difference(np.ones(4), a)):
+        with pytest.raises(ValueError, match="too many"):
+            call()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
-from conecollapse._nnls import bpp
+from conecollapse._nnls import bpp, proposals
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import solve_triangle
 
@@ -331,3 +331,25 @@ def test_two_columns_at_a_small_angle_are_both_used(angle):
     solved = active_set(Z, np.array([[1.0, angle / 2]]))
     assert len(solved.passive[0]) == 2
     assert np.linalg.norm(solved.residual[0]) <= 1e-6 * angle
+
+
+def test_a_wrong_proposal_is_left_to_the_kernels(monkeypatch):
+    """Small problems take SciPy's answer only where it is checked to be optimal."""
+    rng = np.random.default_rng(0)
+    Z, X = rng.random((6, 4)), rng.random((5, 4))
+    Z /= np.linalg.norm(Z, axis=1)[:, None]
+    exclude = np.array([0, 1, 2, 3, 4])
+    right = active_set(Z, X, exclude=exclude)
+
+    def gives_up(A, b):
+        if gives_up.calls % 2:
+            raise RuntimeError("Maximum number of iterations reached.")
+        gives_up.calls += 1
+        return np.zeros(A.shape[1]), float(np.linalg.norm(b))
+
+    gives_up.calls = 0
+    monkeypatch.setattr(proposals, "nnls", gives_up)
+    by_kernels = active_set(Z, X, exclude=exclude)
+    np.testing.assert_allclose(by_kernels.dense(6), right.dense(6), atol=1e-12)
+    np.testing.assert_allclose(by_kernels.residual, right.residual, atol=1e-12)
+    assert all(i not in S for i, S in zip(exclude, right.passive, strict=True))

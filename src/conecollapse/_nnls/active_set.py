@@ -13,7 +13,7 @@ import numpy as np
 
 from conecollapse._nnls.kernels import STEP_LIMIT, WITHIN_TOL
 from conecollapse._nnls.local import N_BUCKETS, PLAIN_STOP, PRICE_STOP, RESIDUAL_STOP
-from conecollapse._nnls.proposals import SMALL_WORK, propose
+from conecollapse._nnls.proposals import is_small, propose
 from conecollapse._nnls.slots import Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
@@ -66,7 +66,7 @@ def active_set(
         np.zeros(n_rhs),
     )
     left = np.arange(n_rhs)
-    if Z.size * n_rhs <= SMALL_WORK and start is None and max_steps is None and not with_sigma:
+    if is_small(Z, n_rhs) and start is None and max_steps is None and not with_sigma:
         left = _take_proposals(Z, X, allowed, exclude, out)
     capacity = max(1, min(dim, len(Z)))
     n_slots = min(int(np.clip(SOLVE_WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512)), len(left))

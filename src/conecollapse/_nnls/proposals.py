@@ -19,6 +19,11 @@ from conecollapse._types import BoolArray, FloatArray, IntArray
 SMALL_WORK = 2**18  # entries of the columns times right-hand sides: some tens of milliseconds
 
 
+def is_small(Z: FloatArray, n_rhs: int) -> bool:
+    """Whether ``n_rhs`` right-hand sides over the rows of ``Z`` are solved without a kernel."""
+    return Z.size * n_rhs <= SMALL_WORK
+
+
 def propose(Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Coefficients of each row of ``X`` over the rows of ``Z``, of unit length or zero, the residuals, and which are shown to be solutions.
 

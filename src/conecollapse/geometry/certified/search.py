@@ -24,7 +24,7 @@ from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import WITHIN_TOL, Stopping
 from conecollapse._nnls.local import N_BUCKETS
-from conecollapse._nnls.proposals import SMALL_WORK
+from conecollapse._nnls.proposals import is_small
 from conecollapse._nnls.slots import ShortLists, Slots, price
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
@@ -72,7 +72,7 @@ def search(frame: Frame, status: IntArray, progress: Progress = None) -> Finding
     """
     full = frame.lifted.shape[1]
     found = Findings(status)
-    if (status == UNDECIDED).sum() * frame.lifted.size <= SMALL_WORK:
+    if is_small(frame.lifted, int((status == UNDECIDED).sum())):
         _search_small(frame, found)
         return found
     found.combination |= inside_known(frame.lifted, np.flatnonzero(status == RAY), np.flatnonzero(status == UNDECIDED))
