@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
 MAX_STEPS = 100
+FEW_PLACES = 2**17  # rows times clusters up to which a dense matrix of memberships takes less time than a sparse one
 
 
 def seeds(E: AnyArray, r: int, n_starts: int, rng: np.random.Generator) -> IntArray:
@@ -79,5 +80,9 @@ def sums(scores: AnyArray, labels: IntArray, r: int, E: AnyArray) -> AnyArray:
     """For each start and cluster the sum of its rows of ``E``, each times its score: (S, r, d)."""
     S, n = labels.shape
     places = labels + r * np.arange(S)[:, None]
-    members = sp.csr_array((scores.T.ravel(), places.T.ravel(), S * np.arange(n + 1)), shape=(n, S * r))
+    if n * S * r <= FEW_PLACES:
+        members = np.zeros((n, S * r), E.dtype)
+        members[np.arange(n), places] = scores
+    else:
+        members = sp.csr_array((scores.T.ravel(), places.T.ravel(), S * np.arange(n + 1)), shape=(n, S * r))
     return np.asarray(members.T @ E).reshape(S, r, E.shape[1])
