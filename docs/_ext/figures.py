@@ -62,14 +62,17 @@ def sketch(figure, path):
     canvas, axes = plt.subplots(figsize=(4, 2.8), dpi=100)
     for trace in figure.data:
         marker = getattr(trace, "marker", None)
-        shade = marker.color if marker is not None and isinstance(marker.color, str) else "#0072b2"
+        line = getattr(trace, "line", None)
+        shade = next((part.color for part in (marker, line) if part is not None and isinstance(part.color, str)), "#0072b2")
         x, y = numbers(getattr(trace, "x", None)), numbers(getattr(trace, "y", None))
         if trace.type == "heatmap":
             grey = figure.layout.yaxis.scaleanchor is not None  # pictures
             axes.imshow(numbers(trace.z), aspect="equal" if grey else "auto", cmap="gray" if grey else "viridis")
-        elif trace.type == "scatter" and "markers" in (trace.mode or ""):
-            axes.scatter(x, y, s=9, color=_plain(shade))
-            if "lines" in trace.mode:
+        elif trace.type == "scatter":
+            x = x if len(x) else np.arange(len(y))
+            if "markers" in (trace.mode or ""):
+                axes.scatter(x, y, s=9, color=_plain(shade))
+            if "lines" in (trace.mode or "lines"):
                 axes.plot(x, y, color=_plain(shade))
         elif trace.type == "bar":
             axes.barh(y, x, color=shade)
@@ -86,7 +89,10 @@ def numbers(values):
     if isinstance(values, dict):
         packed = np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"]).astype(float)
         return packed.reshape([int(n) for n in values["shape"].split(",")]) if "shape" in values else packed
-    return np.zeros(0) if values is None else np.asarray(values, float)
+    try:
+        return np.zeros(0) if values is None else np.asarray(values, float)
+    except ValueError:  # names, one beside the other
+        return np.arange(len(values), dtype=float)
 
 
 def _plain(shade):
