@@ -11,6 +11,17 @@ import pytest
 from conecollapse import RunFolderError
 from conecollapse.io import read_table
 from conecollapse.runs import cluster, rays, save, verify
+from conecollapse.runs.folder import check_folder
+from conecollapse.runs.novelty import check_place
+
+
+@pytest.mark.parametrize("check", [check_folder, check_place])
+@pytest.mark.parametrize("missing", [os.W_OK, os.X_OK])
+def test_a_folder_that_may_not_be_written_or_entered_is_refused_before_any_work(check, missing, tmp_path, monkeypatch):
+    assert check(tmp_path / "out") == tmp_path / "out"
+    monkeypatch.setattr(os, "access", lambda _path, mode: not mode & missing)
+    with pytest.raises(RunFolderError, match=f"no permission in '{tmp_path}'"):
+        check(tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,185 @@
+"""The factorizations of the active sets: after columns entered and left in any order, they are those of the passive columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conecollapse._nnls import careful, kernels, quadratic
+
+CAPACITY, DIM, UNTOUCHED = 6, 8, 7.0
+moves = st.lists(st.integers(0, 2 * CAPACITY), min_size=1, max_size=14)  # below CAPACITY: the column at this place leaves; else one enters
+
+
+def walk(moves, enters, leaves, check):
+    """Play the moves; ``S`` is the list that the factorization is about."""
+    S, unused = [], list(range(20))
+    for move in moves:
+        if move < len(S):
+            leaves(len(S), move)
+            unused.append(S.pop(move))
+        elif len(S) < CAPACITY - 1:
+            S.append(unused.pop(0))
+            assert enters(len(S) - 1, S[-1])
+        check(S)
+
+
+@settings(max_examples=25)
+@given(moves, st.integers(0, 10**6))
+def test_orthogonal_factors_of_the_passive_columns(moves, seed):
+    rng = np.random.default_rng(seed)
+    Z, x = rng.standard_normal((20, DIM)), rng.standard_normal(DIM)
+    Z /= np.linalg.norm(Z, axis=1)[:, None]
+    state = kernels.State(np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in SHAPES))
+
+    def enters(k, j):
+        r = x - state.Q[:k].T @ (state.Q[:k] @ x)
+        sign = 1 if kernels.append_column(Z[j], r, state.Q, state.R, state.qx, k) else -1
+        Z[j] *= sign  # a column that does not reduce the residual is refused; its opposite does
+        state.S[k], state.h[k] = j, j
+        return sign > 0 or kernels.append_column(Z[j], r, state.Q, state.R, state.qx, k)
+
+    def leaves(k, t):
+        kept = [field[k:].copy() for field in state[:5]]
+        kernels.remove_column(state, k, t)
+        for field, before in zip(state[:5], kept, strict=True):
+            np.testing.assert_array_equal(field[k:], before)
+
+    def check(S):
+        k = len(S)
+        Q, R = state.Q[:k], np.triu(state.R[:k, :k])
+        assert state.S[:k].tolist() == state.h[:k].tolist() == S
+        np.testing.assert_allclose(Q @ Q.T, np.eye(k), atol=1e-12)
+        np.testing.assert_allclose(R.T @ Q, Z[S], atol=1e-12)
+        np.testing.assert_allclose(state.qx[:k], Q @ x, atol=1e-12)
+
+    walk(moves, enters, leaves, check)
+
+
+SHAPES = [(CAPACITY,), (CAPACITY, DIM), (CAPACITY, CAPACITY), (CAPACITY,), (DIM,), (CAPACITY,)]
+
+
+@settings(max_examples=25)
+@given(moves, st.integers(0, 10**6))
+def test_orthogonal_factors_of_twice_the_precision(moves, seed):
+    rng = np.random.default_rng(seed)
+    Z, b = rng.standard_normal((20, DIM)), rng.standard_normal(DIM)
+    Z /= np.linalg.norm(Z, axis=1)[:, None]
+    shapes = [(CAPACITY, 2), (CAPACITY, 2, DIM), (CAPACITY, CAPACITY, 2), (CAPACITY, 2), (2, DIM), (CAPACITY, 2), (2, DIM)]
+    state = careful.TwofoldState(np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in shapes))
+    state.r[:], state.column[1] = (b, np.zeros(DIM)), 0.0
+
+    def enters(k, j):
+        entered = careful._append(Z, j, state, k)
+        assert not state.h[k].any()
+        state.h[k] = j, -j
+        return entered
+
+    def leaves(k, t):
+        kept = [field[k:].copy() for field in state[:5]]
+        careful._remove(state, k, t)
+        for field, before in zip(state[:5], kept, strict=True):
+            np.testing.assert_array_equal(field[k:], before)
+
+    def check(S):
+        k = len(S)
+        Q, R, qb = (pairs.astype(np.longdouble) for pairs in (state.Q[:k], state.R[:k, :k], state.qb[:k]))
+        Q, R, qb, r = Q.sum(axis=1), np.triu(R.sum(axis=2)), qb.sum(axis=1), state.r.astype(np.longdouble).sum(axis=0)
+        assert state.S[:k].tolist() == state.h[:k, 0].tolist() == (-state.h[:k, 1]).tolist() == S
+        digits = 1e-17  # below what float64 resolves
+        for found, expected in ((Q @ Q.T, np.eye(k)), (R.T @ Q, Z[S]), (qb, Q @ b), (r, b - Q.T @ (Q @ b))):
+            assert np.abs(found - expected).max(initial=0) < digits
+
+    walk(moves, enters, leaves, check)
+
+
+@settings(max_examples=25)
+@given(moves, st.integers(0, 10**6))
+def test_cholesky_factors_of_the_free_variables(moves, seed):
+    A = np.random.default_rng(seed).standard_normal((25, 20))
+    G = A.T @ A
+    s = quadratic.Factor(
+        np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in ((CAPACITY, CAPACITY), CAPACITY, CAPACITY, 1, 1, 1)),
+        np.zeros(1, bool),
+    )  # fmt: skip
+
+    def enters(k, j):
+        pivot = quadratic._append(G, s, k, j)
+        assert pivot == pytest.approx(s.R[k, k] ** 2)
+        return pivot > 0
+
+    def leaves(k, t):
+        kept = [field[k:].copy() for field in s[:2]]
+        quadratic._remove(s, k, t)
+        for field, before in zip(s[:2], kept, strict=True):
+            np.testing.assert_array_equal(field[k:], before)
+
+    def check(S):
+        k = len(S)
+        R = np.triu(s.R[:k, :k])
+        assert s.F[:k].tolist() == S
+        np.testing.assert_allclose(R.T @ R, G[np.ix_(S, S)], rtol=1e-9, atol=1e-10)
+
+    walk(moves, enters, leaves, check)
+
+
+def test_a_column_that_depends_on_the_free_ones_or_finds_no_room_is_refused():
+    A = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    G = A.T @ A
+    s = quadratic.new_factor(3, 4)
+    assert quadratic._append(G, s, 0, 0) == quadratic._append(G, s, 1, 1) == 1.0
+    assert quadratic._append(G, s, 2, 2) == 0.0
+    assert quadratic._append(np.eye(3), quadratic.new_factor(3, 1), 0, 0) == 0.0
+
+
+def test_all_columns_but_the_passive_ones_may_be_priced_again():
+    candidates = kernels.Candidates(np.array([4, 2, 9, 1]), np.array([True, True, False, False]))
+    kernels.revive(candidates, np.array([9, 4, 1, 2]), 2)  # the last two places are not in use
+    assert candidates.dead.tolist() == [True, False, True, False]
+    columns = kernels.Columns(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]]), np.array([1.0, 1.0, 1.0, 2.0]))
+    candidates = kernels.Candidates(np.array([0, 1, 2, 3]), np.zeros(4, bool))
+    for r, least, expected in (([1.0, 0.0], 0.0, 3), ([0.0, 1.0], 0.7, 1), ([0.0, 1.0], 1.0, -1), ([-1.0, 0.0], 0.0, -1)):
+        assert kernels.best_candidate(columns, np.array(r), candidates, least) == expected
+
+
+def test_solutions_scale_with_the_linear_term():
+    """The sides and the steps stay the same, whatever the size of the right-hand side."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((12, 6))
+    C = rng.standard_normal((20, 12)) @ A
+
+    def solve(scale):
+        problems = quadratic.Quadratic(
+            (A.T @ A)[None], np.zeros(20, np.int64), scale * C, np.full((1, 6), 0.3 * scale), np.ones((1, 6), bool),
+            np.full(20, 4.0 * scale), False,
+        )  # fmt: skip
+        return quadratic.solve_quadratic(problems, np.zeros((20, 6)), 6, 100)
+
+    expected = solve(1.0)
+    assert (expected.ending == quadratic.OPTIMAL).all()
+    assert {quadratic.LOW, quadratic.FREE, quadratic.HIGH} <= set(expected.side.ravel().tolist())
+    for scale in (2.0**-60, 2.0**60):
+        found = solve(scale)
+        np.testing.assert_array_equal(found.X, scale * expected.X)
+        np.testing.assert_array_equal(found.side, expected.side)
+        np.testing.assert_array_equal(found.steps, expected.steps)
+
+
+def test_a_start_is_kept_where_it_sums_to_one():
+    """Variables are sorted by where the start has them; without such a sum a vertex takes its place."""
+    G, upper, allowed = np.eye(4), np.array([0.5, 1.0, 1.0, 1.0]), np.array([True, True, True, False])
+    for x, simplex, expected, sides in (
+        ([0.5, 0.3, 0.2, 0.0], True, [0.5, 0.3, 0.2, 0.0], [2, 1, 1, -1]),
+        ([0.5, 0.3, 0.0, 0.0], False, [0.5, 0.3, 0.0, 0.0], [2, 1, 0, -1]),
+        ([0.5, 0.3, 0.0, 0.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),  # the second has the smallest objective of its own
+        ([0.0, 0.0, 0.0, 1.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),  # the last one may not be used
+    ):
+        s, side, x = quadratic.new_factor(4, 5), np.zeros(4, np.int8), np.array(x)
+        s.c[:] = [0.1, 0.9, 0.2, 0.0]
+        k = quadratic._begin(G, x, side, upper, allowed, s, simplex)
+        np.testing.assert_array_equal(x, expected)
+        assert side.tolist() == sides
+        assert k == sides.count(1)
+        np.testing.assert_allclose(s.c, np.array([0.1, 0.9, 0.2, 0.0]) - 0.5 * (np.array(sides) == 2))
