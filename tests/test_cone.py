@@ -508,3 +508,12 @@ def test_where_few_points_are_inside_known_rays_only_a_sample_is_asked():
     rng = np.random.default_rng(1)
     Z = np.vstack([np.eye(8)[:7], rng.random((400, 8)), np.eye(8, 7).T * 2])
     assert len(inside_known(Z, np.arange(7), np.arange(7, len(Z)))) < 10
+
+
+def test_near_points_are_looked_for_in_few_dimensions_and_for_many_points():
+    rng = np.random.default_rng(0)
+    few, many = unit(rng.random((120, 8))), unit(rng.random((120, 9)))
+    assert NearPoints.of(few, 100) is not None
+    assert NearPoints.of(few, 99) is None
+    assert NearPoints.of(many, 100) is None
+    assert NearPoints.of(sp.csr_array(few), 100) is None

@@ -13,7 +13,7 @@ from conecollapse.geometry.certified import support
 from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.contained import contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
-from conecollapse.geometry.certified.private import private_coordinates
+from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
 
 
@@ -153,3 +153,16 @@ def test_coordinates_of_very_different_size_do_not_change_what_is_decided(seed):
     dense, sparse = Cone.from_points(P), Cone.from_points(sp.csr_array(P))
     assert dense.ray_indices.tolist() == sparse.ray_indices.tolist()
     sparse.verify(P)
+
+
+def test_the_search_for_a_contained_point_counts_the_entries_that_it_reads():
+    """Up to the first entry off the support, that one included, or one more than there are; points with larger supports are not read."""
+    supports = [[0, 1, 2, 3], [0, 5], [0, 1, 6], [0, 2, 3], [0, 1, 2, 3, 4]]
+    U = sp.csr_array(np.array([[float(d in S) for d in range(7)] for S in supports]))
+    lists, stamp = Lists.of(U), np.full(7, -1)
+    stamp[supports[0]] = 0
+    assert _contained_holder(lists, 0, 0, stamp) == (3, 2 + 3 + 4)
+    assert _contained_holder(lists, 0, 1, stamp) == (-1, 3 + 5)  # its own entries too
+    stamp[:] = -1
+    stamp[supports[1]] = 1
+    assert _contained_holder(lists, 1, 5, stamp) == (-1, 3)

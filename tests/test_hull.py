@@ -191,6 +191,24 @@ def test_short_lists_find_the_nearest_points_of_many(monkeypatch):
     assert not nnls(V.T, Y.T, simplex=True, maxiter=1, full_output=True)[2].converged.all()
 
 
+@pytest.mark.parametrize("error", [1e-12, 1e-8, 1e-4, 1.0])
+@pytest.mark.parametrize("n_more", [0, 1, 70])
+def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more, monkeypatch):
+    """Whatever shares are measured, optimal or not and of however many points, no distance is below the bound."""
+    rng = np.random.default_rng(7)
+    V, Y = rng.standard_normal((80, 5)), 2 * rng.standard_normal((20, 5))
+    X, distance = nnls(V.T, Y.T, simplex=True)
+    shares = X.T * (1 + error * rng.uniform(-1, 1, (20, 80)))
+    shares[:, :n_more] += error * rng.random((20, n_more))
+    shares /= shares.sum(axis=1, keepdims=True)
+    monkeypatch.setattr(nearest, "MANY_COLUMNS", 10)
+    monkeypatch.setattr(nearest, "nearest_in_hull", lambda *_: (shares, np.ones(20, np.int64), np.ones(20, bool)))
+    _, rnorm, info = nnls(V.T, Y.T, simplex=True, full_output=True)
+    np.testing.assert_allclose(rnorm, np.linalg.norm(shares @ V - Y, axis=1), rtol=1e-12)
+    assert (info.least <= distance * (1 + 1e-12)).all()
+    assert error < 1 or not info.converged.all()
+
+
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_saved_hull_is_the_same_and_is_verified_after_loading(tmp_path, signed):
     X = np.random.default_rng(4).standard_normal((60, 3)) + (np.array([5.0, 0, 0]) if signed else 0.0)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conecollapse._nnls import careful, kernels, quadratic
+from conecollapse._nnls.complement import pivot_complement
 
 CAPACITY, DIM, UNTOUCHED = 6, 8, 7.0
 moves = st.lists(st.integers(0, 2 * CAPACITY), min_size=1, max_size=14)  # below CAPACITY: the column at this place leaves; else one enters
@@ -144,27 +145,29 @@ def test_all_columns_but_the_passive_ones_may_be_priced_again():
         assert kernels.best_candidate(columns, np.array(r), candidates, least) == expected
 
 
-def test_solutions_scale_with_the_linear_term():
+@pytest.mark.parametrize("solver", ["quadratic", "complement"])
+def test_solutions_scale_with_the_linear_term(solver):
     """The sides and the steps stay the same, whatever the size of the right-hand side."""
     rng = np.random.default_rng(3)
     A = rng.standard_normal((12, 6))
-    C = rng.standard_normal((20, 12)) @ A
+    G, C, size = A.T @ A, rng.standard_normal((20, 12)) @ A, np.full(20, 4.0)
+    allowed = np.ones((1, 6), bool)
 
     def solve(scale):
-        problems = quadratic.Quadratic(
-            (A.T @ A)[None], np.zeros(20, np.int64), scale * C, np.full((1, 6), 0.3 * scale), np.ones((1, 6), bool),
-            np.full(20, 4.0 * scale), False,
-        )  # fmt: skip
-        return quadratic.solve_quadratic(problems, np.zeros((20, 6)), 6, 100)
+        upper = np.full((1, 6), 0.3 * scale)
+        if solver == "quadratic":
+            problems = quadratic.Quadratic(G[None], np.zeros(20, np.int64), scale * C, upper, allowed, scale * size, False)
+            solved = quadratic.solve_quadratic(problems, np.zeros((20, 6)), 6, 100)
+            return solved.X, solved.side, solved.ending == quadratic.OPTIMAL, solved.steps
+        X = scale * np.linalg.solve(G, C.T).T
+        return X, *pivot_complement(np.linalg.inv(G), X, (upper, allowed), scale * size)
 
-    expected = solve(1.0)
-    assert (expected.ending == quadratic.OPTIMAL).all()
-    assert {quadratic.LOW, quadratic.FREE, quadratic.HIGH} <= set(expected.side.ravel().tolist())
+    X, side, is_solved, steps = solve(1.0)
+    assert is_solved.any()
+    assert {quadratic.LOW, quadratic.FREE, quadratic.HIGH} <= set(side[is_solved].ravel().tolist())
     for scale in (2.0**-60, 2.0**60):
-        found = solve(scale)
-        np.testing.assert_array_equal(found.X, scale * expected.X)
-        np.testing.assert_array_equal(found.side, expected.side)
-        np.testing.assert_array_equal(found.steps, expected.steps)
+        for found, expected in zip(solve(scale), (scale * X, side, is_solved, steps), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_a_start_is_kept_where_it_sums_to_one():
@@ -183,3 +186,45 @@ def test_a_start_is_kept_where_it_sums_to_one():
         assert side.tolist() == sides
         assert k == sides.count(1)
         np.testing.assert_allclose(s.c, np.array([0.1, 0.9, 0.2, 0.0]) - 0.5 * (np.array(sides) == 2))
+
+
+def inner_loop(Z, x, S, h):
+    """Lawson and Hanson's inner loop as they wrote it: walk towards the solution over S until a coefficient is zero, and drop that one."""
+    S, h = list(S), np.array(h)
+    while S:
+        ls = np.linalg.lstsq(Z[S].T, x, rcond=None)[0]
+        if (ls > 0).all():
+            return S, ls
+        steps = np.where(ls <= 0, h / np.where(ls <= 0, h - ls, 1.0), np.inf)
+        h = h + steps.min() * (ls - h)
+        kept = np.arange(len(S)) != np.argmin(steps)
+        S, h = [j for j, keep in zip(S, kept, strict=True) if keep], h[kept]
+    return S, np.zeros(0)
+
+
+@pytest.mark.parametrize("digits", [16, 32])
+def test_coefficients_become_feasible_as_lawson_and_hanson_wrote(digits):
+    rng = np.random.default_rng(8)
+    dropped = set()
+    for _ in range(40):
+        Z, x, h = rng.random((5, DIM)), rng.random(DIM) - 0.2, rng.random(5)
+        Z /= np.linalg.norm(Z, axis=1)[:, None]
+        if digits == 16:
+            state = kernels.new_state(CAPACITY, DIM)
+            Q, R = np.linalg.qr(Z.T)
+            state.Q[:5], state.R[:5, :5], state.qx[:5], state.h[:5], state.S[:5] = Q.T, R, Q.T @ x, h, range(5)
+            k = kernels.restore_feasibility(state, 5)
+            found = state.h[:k]
+        else:
+            shapes = [(CAPACITY, 2), (CAPACITY, 2, DIM), (CAPACITY, CAPACITY, 2), (CAPACITY, 2), (2, DIM), (CAPACITY, 2), (2, DIM)]
+            state = careful.TwofoldState(np.zeros(CAPACITY, np.int64), *map(np.zeros, shapes))
+            state.r[0] = x
+            assert all(careful._append(Z, j, state, j) for j in range(5))
+            state.h[:5, 0] = h
+            k = careful._restore(state, 5)
+            found = state.h[:k, 0]
+        S, expected = inner_loop(Z, x, range(5), h)
+        assert state.S[:k].tolist() == S
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        dropped.add(5 - k)
+    assert len(dropped) > 2
