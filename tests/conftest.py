@@ -18,7 +18,7 @@ settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK
 settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
 
-if "PYTEST_XDIST_WORKER" not in os.environ:
+if not {"PYTEST_XDIST_WORKER", "CONECOLLAPSE_KERNELS_ARE_FRESH"} & os.environ.keys():
     drop_stale_kernels(Path(__file__).parents[1])
 
 SLOW = {"browser", "cluster", "site"}  # fixtures that start other programs: the tests that use them are not in the quick tier

@@ -55,6 +55,19 @@ def assert_same(found, P):
     found.verify(P)
 
 
+def test_moments_of_parts_are_those_of_the_whole_and_parts_may_be_empty():
+    Q = np.random.default_rng(0).random((9, 3)) + 10
+    nothing = measure.Moments(0, np.zeros(3), np.zeros((3, 3)))
+
+    def moments(some):
+        return measure.Moments(len(some), some.mean(axis=0), (some - some.mean(axis=0)).T @ (some - some.mean(axis=0)))
+
+    assert nothing.joined(nothing).size == 0
+    for joined in (moments(Q[:4]).joined(moments(Q[4:])), nothing.joined(nothing).joined(moments(Q)), moments(Q).joined(nothing)):
+        for found, expected in zip(joined, moments(Q), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("seed", seeds(6, quick=3))
 def test_dense_blocks_give_the_rays_of_memory(seed, monkeypatch):

@@ -507,6 +507,30 @@ def test_a_tiny_dense_witness_does_not_underflow_its_way_through():
         forged_rays(P, Vectors(np.arange(2), G), tol=0.1).verify(P)
 
 
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        Vectors(np.arange(3), np.zeros((3, 3))),
+        SparseVectors(np.arange(3), sp.csr_array((3, 3)), np.zeros(3)),
+        Support(np.arange(3), sp.csr_array((3, 3)), np.zeros(3)),
+        Combination(np.arange(3), np.zeros((3, 3))),
+    ],
+    ids=lambda family: family.kind,
+)
+def test_a_witness_of_zeros_proves_no_distance(nothing):
+    P = sp.csr_array(np.eye(3))
+    with pytest.raises(CertificateError, match=r"ray 0 .* its witness proves a distance of 0 only"):
+        forged_rays(P, nothing).verify(P)
+
+
+@pytest.mark.parametrize("cost", [0, 1000])
+def test_a_support_witness_needs_no_lift_where_no_other_point_has_its_coordinates(cost, monkeypatch):
+    """Products of points without a common coordinate are zero, without rounding, whichever way they are computed."""
+    monkeypatch.setattr(witnesses, "SPARSE_COST", cost)
+    P = sp.csr_array(np.eye(4))
+    assert forged_rays(P, Support(np.arange(4), P, np.zeros(4))).verify(P).smallest_distance == pytest.approx(1.0)
+
+
 def test_complex_numbers_are_refused():
     P = np.array([[1.0, 0], [1, 1], [0, 2]])
     cone = Cone.from_points(P)
@@ -688,6 +712,7 @@ def test_support_witnesses_have_the_same_products_with_filled_and_with_sparse_po
     for cost in (0, 1000):
         monkeypatch.setattr(witnesses, "SPARSE_COST", cost)
         found.append(list(family.values(U, rays, np.arange(U.shape[0]))))
+    assert [sp.issparse(block.products) for some in found for block in some[:1]] == [True, False]
     sparse, dense = (np.vstack([as_dense(block.products) for block in some]) for some in found)
     kept = dense > -np.inf
     np.testing.assert_allclose(sparse[kept], dense[kept], atol=1e-14)

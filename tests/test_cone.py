@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
+from conecollapse.geometry.certified import products
 from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.inside import inside_known
 from conecollapse.geometry.certified.near import NearPoints
 from conecollapse.geometry.certified.products import largest_products, leading_products
 from conecollapse.geometry.certified.proof import Known
+from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 
 
 @pytest.mark.slow
@@ -517,3 +520,38 @@ def test_near_points_are_looked_for_in_few_dimensions_and_for_many_points():
     assert NearPoints.of(few, 99) is None
     assert NearPoints.of(many, 100) is None
     assert NearPoints.of(sp.csr_array(few), 100) is None
+
+
+@pytest.mark.parametrize("n_known", [0, 5])
+def test_the_search_decides_points_in_general_position_by_itself(n_known):
+    """Nothing is left to `settle`: each ray has a functional of which it is the only maximiser, each other point a combination."""
+    rng = np.random.default_rng(3)
+    rays, inside = rng.gamma(1.0, size=(30, 6)), rng.random((40, 30)) * (rng.random((40, 30)) < 0.2) + 1e-3
+    U = unit(np.vstack([rays, inside @ rays]))
+    is_ray = np.isin(np.arange(70), brute_force(U))
+    frame, status = Frame.of(U, 0.5), np.full(70, UNDECIDED)
+    status[np.flatnonzero(is_ray)[:n_known]] = RAY
+    found = search(frame, status)
+    np.testing.assert_array_equal(found.status, np.where(is_ray, RAY, REDUNDANT))
+    assert set(found.functional) == set(np.flatnonzero(is_ray)[n_known:])
+    for i, functional in found.functional.items():
+        assert np.argmax(frame.Z @ functional) == i
+    for i, (S, h) in found.combination.items():
+        assert is_ray[S].all()
+        np.testing.assert_allclose(h @ frame.lifted[S], frame.lifted[i], atol=1e-8)
+
+
+def test_products_are_bounded_tile_by_tile_in_both_precisions(monkeypatch):
+    """Bounds hold for the largest product with another point, and are tighter where float32 does not resolve the lead."""
+    monkeypatch.setattr(products, "TILE_ROWS", 4)
+    monkeypatch.setattr(products, "TILE_COLUMNS", 5)
+    Z = np.random.default_rng(2).standard_normal((23, 3))
+    Z /= np.linalg.norm(Z, axis=1)[:, None]
+    Z = np.vstack([Z, Z[[3, 9, 14]] * (1 + 1e-9)])  # nearly equal points: the lead of one over the other is below float32's digits
+    G = Z @ Z.T
+    np.fill_diagonal(G, -np.inf)
+    for budget, digits in ((Budget.endless(), 1e-13), (Budget(0.0), 1e-5)):
+        largest, error = products.leading_products(Z, Z.astype(np.float32), np.einsum("ij,ij->i", Z, Z), budget)
+        assert (largest >= G.max(axis=1)).all()
+        assert (largest <= G.max(axis=1) + 2 * error).all()
+        assert error[[3, 9, 14, 23, 24, 25]].max() < digits

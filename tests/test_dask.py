@@ -236,6 +236,10 @@ def test_checkpoints_of_dask_arrays_resume(tmp_path):
         cone.verify(X.T)
     with pytest.raises(CheckpointError, match="which are not the first of this table"):
         Cone.from_table(da.from_array(X, chunks=(-1, 35)), checkpoint=tmp_path)
+    other = X.copy()
+    other[:, [0, 1]] = other[:, [1, 0]]
+    with pytest.raises(CheckpointError, match="block 0 is not the block that the checkpoint was made from"):
+        Cone.from_table(array(other, "features"), checkpoint=tmp_path)
 
 
 @pytest.mark.slow

@@ -435,3 +435,12 @@ def test_sparse_matrices_with_wrong_parts_are_refused(tmp_path):
             read_table(path)
     sp.save_npz(path, sp.coo_matrix(np.eye(2)))
     assert read_table(path).X.shape == (2, 2)
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n3," + "4" * 200, "a,b\n1," + "2" * 200 + "\n3,4\n"])
+def test_a_line_that_is_too_long_for_a_table_is_refused(text, tmp_path, monkeypatch):
+    monkeypatch.setattr("conecollapse.io.opening.PIECE", 64)
+    monkeypatch.setattr("conecollapse.io.opening.LONGEST_LINE", 100)
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"line \d of t.csv has more than 100 bytes, the limit; is it a table"):
+        read_table(tmp_path / "t.csv")

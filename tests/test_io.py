@@ -452,6 +452,7 @@ class TestLabels:
             ("l.npy", "not an array", "is not a .npy file"),
             ("l.doc", "x", "labels are read from"),
             ("l.txt", "", "is empty"),
+            ("l.txt", "\n\n", "l.txt has no labels"),
         ],
     )
     def test_wrong_label_files_are_refused(self, name, text, message, tmp_path):

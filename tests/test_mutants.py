@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
+from collections import defaultdict
 
 import pytest
 from kernel_caches import reached_kernels
-from mutants import AREAS, ROOT, TESTS, Coverage, Finder, all_mutants, checks_of, drawn, is_whole, statement_lines
+from mutant_changes import AREAS, Finder, all_mutants, drawn, is_whole
+from mutant_runs import TIERS, change
+from mutant_tests import TESTS, Records, Uses, affordable, checks_of, statement_lines
+from mutants import ROOT
 
 
 def changes(source):
@@ -84,13 +89,63 @@ def test_kernels_that_a_change_can_reach_are_compiled_anew():
 )
 def test_a_change_is_tried_with_the_tests_of_its_statement(line, lines):
     source = b"def f(a,\n      b):\n    if a:\n        return (a\n          + b)\n"
-    assert statement_lines(source, line) == lines
+    assert statement_lines(ast.parse(source), line) == lines
 
 
-def test_lines_that_no_test_was_seen_to_execute_are_tried_with_all():
-    m = next(m for m in all_mutants(ROOT) if m.file == "geometry/merging.py")
-    coverage = Coverage(ROOT, ROOT)
-    assert coverage.tests(m) == checks_of(ROOT, m.file)
-    coverage.tests_of[m.file][m.line] = {"tests/test_exact.py::test_x", "tests/test_merge_and_files.py::test_y"}
-    assert coverage.tests(m)[-2:] == ["tests/test_merge_and_files.py::test_y", "tests/test_exact.py::test_x"]
-    assert all(test.startswith("src/") for test in coverage.tests(m)[:-2])
+@pytest.fixture(scope="module")
+def uses():
+    return Uses(ROOT)
+
+
+def mutant(text, file):
+    """The first one of the line that has this text."""
+    line = (ROOT / "src" / "conecollapse" / file).read_text(encoding="utf-8").splitlines().index(text) + 1
+    return next(m for m in all_mutants(ROOT) if (m.file, m.line) == (file, line))
+
+
+def test_kernels_are_tried_with_what_calls_them_and_constants_with_what_reads_them(uses):
+    m = mutant("                candidates.dead[q] = True", "_nnls/kernels.py")
+    assert {("_nnls/kernels.py", "revive"), ("_nnls/kernels.py", "descend"), ("_nnls/slots.py", "_advance")} <= set(uses.kernels(m))
+    assert ("_nnls/kernels.py", "dot") not in uses.kernels(m)
+    assert any(file == "_nnls/slots.py" for file, _ in uses.lines(m))
+    assert not any(file == "_nnls/kernels.py" for file, _ in uses.lines(m))
+    assert any(test.startswith("tests/test_nnls_factors.py::") for test in uses.named(m))
+    constant = next(m for m in all_mutants(ROOT) if m.file == "geometry/subspace.py" and uses.is_import(m))
+    assert uses.kernels(constant) == []
+    assert "geometry/subspace.py" in {file for file, _ in uses.lines(constant)}
+
+
+def test_records_say_which_tests_a_mutant_is_tried_with(tmp_path, uses):
+    m = next(m for m in all_mutants(ROOT) if m.file == "geometry/merging.py" and not uses.is_import(m))
+    records = Records(ROOT, tmp_path)
+    files = checks_of(ROOT, m.file)
+    wanted = {"tests/test_exact.py::test_x[a]": 0.5, "tests/test_merge_and_files.py::test_y": 0.01}
+    for file in files:
+        took = {test: seconds for test, seconds in wanted.items() if test.startswith(file)} | {f"{file}::test_other": 0.001}
+        lines = {f"{m.file}:{m.line}": [test for test in took if test in wanted]}
+        for tier in TIERS:
+            records.path(file, tier).write_text(json.dumps({"took": took if tier == TIERS[0] else {}, "lines": lines}))
+    (tests,) = records.batches(m)
+    assert list(tests) == ["tests/test_merge_and_files.py::test_y", "tests/test_exact.py::test_x[a]"]
+    for file in files:
+        records.loaded[file, TIERS[0]]["lines"] = {}
+    (tests,) = records.batches(m, quick=True)  # where no test was seen, all are tried
+    assert {f"{file}::test_other" for file in files} <= set(tests)
+
+
+def test_tests_are_tried_until_they_take_too_long():
+    assert affordable({"a": 1.0, "b": 2.0, "c": 1.0}, 2.5) == {"a": 1.0}
+
+
+def test_the_code_of_a_loaded_function_is_changed(tmp_path):
+    (tmp_path / "src" / "conecollapse").mkdir(parents=True)
+    path, space = tmp_path / "src" / "conecollapse" / "x.py", {}
+    source = b"class A:\n    def f(self, a):\n        return a + 1\n\n\ndef g(a):\n    return a + 1\n"
+    exec(compile(source, str(path), "exec"), space)
+    functions = defaultdict(list)
+    for one in (space["A"].f, space["g"]):
+        functions[str(path), one.__qualname__, one.__code__.co_firstlineno].append(one)
+    m = next(m for m in Finder("x.py", source).mutants() if m.new == b"-" and m.line == 3)
+    path.write_bytes(m.applied(source))
+    change(tmp_path, m, [], functions)
+    assert (space["A"]().f(3), space["g"](3)) == (2, 4)

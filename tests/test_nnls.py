@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
+from conecollapse._nnls import active_set as active_set_module
 from conecollapse._nnls import bpp, proposals
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import solve_triangle
+from conecollapse._nnls.slots import price
 
 METHODS = ["auto", "bpp", "active-set"]
 
@@ -353,3 +355,45 @@ def test_a_wrong_proposal_is_left_to_the_kernels(monkeypatch):
     np.testing.assert_allclose(by_kernels.dense(6), right.dense(6), atol=1e-12)
     np.testing.assert_allclose(by_kernels.residual, right.residual, atol=1e-12)
     assert all(i not in S for i, S in zip(exclude, right.passive, strict=True))
+
+
+@pytest.mark.parametrize("n_buckets", [1, 4, 7, 20])
+def test_a_short_list_has_the_best_column_of_each_bucket(n_buckets):
+    """Column t is in bucket t mod n_buckets; prices up to ``least`` are left out, and the highest price is that of all columns."""
+    rng = np.random.default_rng(18)
+    R, Z, ids, least = rng.standard_normal((40, 3)), rng.standard_normal((18, 3)), np.arange(100, 118), rng.uniform(-1, 1, 40)
+
+    def bar(prices, rows):
+        prices[:, 5] = -9.0 - np.arange(40)[rows]
+
+    lists = price(R, Z, ids, least, n_buckets, bar)
+    prices = R @ Z.T
+    prices[:, 5] = -9.0 - np.arange(40)
+    n_buckets = min(n_buckets, 18)
+    np.testing.assert_allclose(lists.best, prices.max(axis=1))
+    for row, found, count, bound in zip(prices, lists.ids, lists.lengths, least, strict=True):
+        best = [max(range(q, 18, n_buckets), key=row.__getitem__) for q in range(n_buckets)]
+        assert found[:count].tolist() == [ids[t] for t in best if row[t] > bound]
+
+
+def test_scipys_old_argument_is_taken_with_its_warning():
+    A, b = np.eye(2), np.array([1.0, -1.0])
+    with pytest.warns(DeprecationWarning, match="'atol'} are ignored and deprecated, as in SciPy"):
+        x, _ = nnls(A, b, atol=1e-3)
+    assert x.tolist() == [1.0, 0.0]
+    nnls(A, b)  # without it nothing is said
+
+
+def test_points_that_are_fitted_or_out_of_steps_are_not_priced_again(monkeypatch):
+    rng = np.random.default_rng(19)
+    Z, priced = rng.random((700, 9)), []
+    Z /= np.linalg.norm(Z, axis=1)[:, None]
+
+    def counted(residuals, *rest):
+        priced.append(len(residuals))
+        return price(residuals, *rest)
+
+    monkeypatch.setattr(active_set_module, "price", counted)
+    solved = active_set(Z, 2 * Z[:3])
+    assert [passive.tolist() for passive in solved.passive] == [[0], [1], [2]]
+    assert priced == [3]

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from conecollapse import NotOptimalWarning, nnls
 from conecollapse._nnls import careful, twofold
 from conecollapse._nnls.kernels import smallest_singular_value
+from conecollapse._nnls.local import columns_to_unit_rows
 from conecollapse._nnls.problem import Problem
-from conecollapse._nnls.proof import SAFETY, ZERO_RESIDUAL
+from conecollapse._nnls.proof import SAFETY, ZERO_RESIDUAL, is_rough_zero
 
 METHODS = ["auto", "bpp", "active-set"]
 MUST = 1.01  # a residual norm may be this multiple of the best one, or a rounding error of b
@@ -245,3 +246,21 @@ def test_a_triangle_of_twice_the_precision_is_solved_in_its_first_rows_and_nothi
     state.R[:, :, 0], state.qb[:, 0], state.ls[:] = np.triu(np.full((5, 5), 2.0)), [6, 4, 2, 9, 9], 7.0
     careful._solve_triangle(state, 3)
     np.testing.assert_array_equal(state.ls, [[1, 0], [1, 0], [1, 0], [7, 7], [7, 7]])
+
+
+def test_residuals_near_zero_are_rough_where_rounding_does_not_explain_them():
+    H, ones = np.ones((4, 2)), np.ones(4)
+    assert is_rough_zero(np.array([0.0, 1e-16, 1e-9, 0.5]), H, ones).tolist() == [False, False, True, False]
+    assert is_rough_zero(np.array([1e-9]), 1e8 * H[:1], ones[:1]).tolist() == [False]  # large coefficients round more
+    assert is_rough_zero(np.array([0.5]), H[:1], ones[:1]).tolist() == [False]
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1.7e308])
+def test_columns_of_any_size_become_unit_rows_and_others_are_refused(size):
+    A = np.array([[1.0, 0.0, 0.6], [1.0, 0.0, -0.8], [1.0, 0.0, 0.0]])
+    Z, norms = np.empty((3, 3)), np.empty(3)
+    assert columns_to_unit_rows(A * size, Z, norms)
+    np.testing.assert_allclose(Z, [[3**-0.5] * 3, [0, 0, 0], [0.6, -0.8, 0]])
+    np.testing.assert_allclose(norms / size, [3**0.5 if size < 1e308 else np.inf, 0, 1], rtol=1e-12)
+    for wrong in (np.inf, -np.inf, np.nan):
+        assert not columns_to_unit_rows(np.array([[1.0, wrong, 1.0]] * 3), Z, norms)

@@ -246,6 +246,24 @@ def test_bad_options(options, message):
         nnls(np.arange(12.0).reshape(4, 3), np.ones((4, 2)), **options)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("distance", [1e4, 1e8, 1e16, 1e40, 1e135])
+def test_coefficients_sum_to_one_however_far_away_the_right_hand_side_is(sign, distance):
+    """The nearest point is then the column that goes furthest in that direction."""
+    A = np.random.default_rng(8).random((4, 3))
+    for columns in (A, np.hstack([A, 0.5 * np.random.default_rng(9).random((4, 700))])):  # by the Gram matrix, and by short lists
+        x, _, info = nnls(columns, np.array([sign * distance, 0.5, 0.5, 0.5]), simplex=True, full_output=True)
+        assert info.converged.all()
+        np.testing.assert_allclose(x, np.eye(columns.shape[1])[np.argmax(sign * columns[0])], atol=1e-12)
+
+
+def test_right_hand_sides_too_far_away_for_a_sum_of_one_are_refused():
+    """Also where some of their entries are near: the squares of such distances overflow."""
+    A = np.random.default_rng(8).random((4, 3))
+    with pytest.raises(ValueError, match=r"times longer than the columns of A; with simplex=True 1e\+140 is the limit"):
+        nnls(A, np.array([1e145, 0.5, 0.5, 0.5]), simplex=True)
+
+
 def test_few_bounds_that_bind_are_found_from_the_solution_without_bounds():
     """Rows of X minimise ``x G x / 2 - c x`` without bounds; with bounds, slopes are zero between them and point outwards at them."""
     rng = np.random.default_rng(0)

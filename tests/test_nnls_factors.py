@@ -228,3 +228,24 @@ def test_coefficients_become_feasible_as_lawson_and_hanson_wrote(digits):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
         dropped.add(5 - k)
     assert len(dropped) > 2
+
+
+@pytest.mark.parametrize("seed", [157, 1188, 1736])  # three of 4,000 on which it does not get on
+def test_where_pivoting_gives_up_the_active_set_takes_over(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 9))
+    A = rng.standard_normal((n, n)) + rng.choice([0, 1, 3])
+    G, c, rule = A.T @ A, rng.standard_normal(n) @ A * 3, (False, 3e-14, 5 * n + 100)
+    unbounded, allowed, s = np.full(n, np.inf), np.ones(n, bool), quadratic.new_factor(n, n + 1)
+    s.c[:] = c
+    _, ending, turns = quadratic._pivot(G, np.zeros(n), np.zeros(n, np.int8), unbounded, allowed, s, rule)
+    assert ending == quadratic.STEP_LIMIT
+    assert turns < 10
+    problems = quadratic.Quadratic(G[None], np.zeros(1, np.int64), c[None], unbounded[None], allowed[None], np.full(1, 3.0), False)
+    solved = quadratic.solve_quadratic(problems, np.zeros((1, n)), n, 5 * n + 100)
+    assert solved.ending.tolist() == [quadratic.OPTIMAL]
+    x = solved.X[0]
+    slope = G @ x - c
+    assert (x >= 0).all()
+    assert slope.min() > -1e-9
+    assert np.abs(slope[x > 0]).max() < 1e-9

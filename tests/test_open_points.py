@@ -123,6 +123,9 @@ def test_claims_about_open_points_contradict_themselves():
         forge(cone, rays_only=c.open.copy()).verify(P)
     with pytest.raises(CertificateError, match="'open' is not well formed: it must be a plain array"):
         forge(cone, open=c.open.astype(int)).verify(P)
+    separated = np.where(c.open, c.rays[~c.open][0], c.separated)  # they would count as rays that another point needs
+    with pytest.raises(CertificateError, match=rf"its witness is about another point, {separated[c.open][0]}"):
+        forge(cone, separated=separated).verify(P)
 
 
 def test_only_its_own_points_prove_a_cone(case):
@@ -320,3 +323,10 @@ def test_a_verdict_says_nothing_of_open_rays_where_there_are_none():
     assert str(Verdict(3, 2, 1e-8, 0.0, 0.5)) == (
         "2 rays generate all 3 points to within 0 (tol = 1e-08), and each is at least 0.5 away from the cone of the others."
     )
+
+
+def test_a_table_of_another_shape_proves_nothing():
+    P = dense_points()
+    cone = quick(P)
+    with pytest.raises(CertificateError, match=r"the table has shape .*; pass the table that the cone was made from"):
+        cone.prove(open_table(np.ascontiguousarray(P.T[:, 1:])))

@@ -203,6 +203,9 @@ class TestCommand:
         assert "30 samples, 24 features" in out
         assert read_table(folder).feature_names.tolist() == GENES
         assert command("verify", "filtered-clusters")[0] == 0
+        (folder / "matrix.mtx.gz").write_bytes(gzip.compress("\n".join([*head, "1 1 -3", *lines[1:], ""]).encode()))
+        with pytest.raises(InvalidInputError, match=r"matrix\.mtx\.gz"):
+            read_table(folder)
         (folder / "barcodes.tsv.gz").unlink()
         code, _, err = command("cluster", "filtered", "-k", 3)
         assert code == 1

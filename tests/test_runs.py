@@ -194,6 +194,12 @@ class TestRays:
             assert not (tmp_path / str(number) / "labels.csv").exists()
         assert results(few)["largest_residual"] <= 0.2
 
+    def test_with_a_number_of_rays_alone_they_are_added_until_the_rest_is_within_a_thousandth(self):
+        P = np.eye(6)
+        P[3:, :2] = np.sqrt(0.5)
+        P[3, 3], P[4, 4], P[5, 5] = 0.0007, 0.0014, 0.003  # how far each is from the cone of the others
+        assert sorted(rays(read_table(P.T), max_rays=6).cone.ray_indices) == [0, 1, 2, 4, 5]
+
     def test_colinear_and_empty_features(self, tmp_path):
         P = np.array([[1.0, 2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
         save(rays(read_table(P)), tmp_path / "out")
@@ -405,6 +411,10 @@ class TestVerify:
             verify(saved)
         (saved / "labels.csv").write_text(text.replace("s4,", "s44,"), encoding="utf-8")
         with pytest.raises(CertificateError, match="names the sample 's44' where the run has 's4'"):
+            verify(saved)
+        shorter = text.rstrip().splitlines()[:-1]
+        (saved / "labels.csv").write_text("\n".join(shorter), encoding="utf-8")
+        with pytest.raises(CertificateError, match=rf"labels.csv has {len(shorter) - 1} samples where the run has {len(shorter)}"):
             verify(saved)
         (saved / "labels.csv").write_text(text.replace("s0,", "s0,1,", 1), encoding="utf-8")
         with pytest.raises(RunFolderError, match=r"labels.csv"):

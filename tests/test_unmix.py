@@ -180,6 +180,11 @@ def test_a_changed_folder_or_changed_data_is_refused(run, tmp_path):
         with pytest.raises(error):
             verify("out")
     (tmp_path / "out" / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    arrays = dict(np.load(tmp_path / "out" / "factors.npz"))
+    np.savez(tmp_path / "out" / "factors.npz", **(arrays | {"components": arrays["components"] * 1.001}))
+    with pytest.raises(CertificateError, match=r"the components in factors.npz are not those that certificate.npz is about"):
+        verify("out")
+    np.savez(tmp_path / "out" / "factors.npz", **arrays)
     X = np.load("cube.npy")
     X[0, 0, 0] += 1
     np.save("cube.npy", X)

@@ -47,7 +47,7 @@ from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.plain import DENSE_LIMIT, solve_one
 from conecollapse._nnls.problem import Answers, Problem, power_of_two, safe_units
 from conecollapse._nnls.proof import EPS, SAFETY, is_optimal, is_rough_zero
-from conecollapse._nnls.quadratic import FREE, HIGH, LOW, Quadratic, Solved, independence, solve_quadratic
+from conecollapse._nnls.quadratic import FREE, HIGH, LOW, SUM_ERROR, Quadratic, Solved, independence, solve_quadratic
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 GRAM_LIMIT = 16_384  # columns whose Gram matrix takes 2 GiB
@@ -60,6 +60,7 @@ HELD_COLUMNS = 512  # columns up to which the smallest singular value of all of 
 START_CONDITION = 1e-10  # reciprocal condition of the Gram matrix from which the solution without bounds is worth a start
 LIFT = 0.5  # the entry by which columns are extended for a sum of one; the columns are scaled to at most this length
 LARGEST_RIDGE = 1e100  # how many times longer than a column the root of the ridge may be
+SUM_DIGITS = 1e-12  # coefficients whose sum is further from one have lost digits, and are solved for again
 FARTHEST = 1e140  # how many times longer than the longest column a right-hand side may be with a sum of one
 
 
@@ -213,6 +214,8 @@ def solve_block(
     if len(rows) and scaled.constraints.upper is None and not scaled.constraints.l1 and scaled.A.shape[0] * n <= DENSE_LIMIT:
         steps[rows] += _solve_again(scaled, _take(block, rows), solved, found, least, rows)
         optimal[rows] = is_optimal(found.value[rows] + rounding[rows], least[rows], block.size[rows])
+    if scaled.constraints.simplex:
+        optimal &= np.abs(solved.X.sum(axis=1) - 1) <= SUM_ERROR
     outward = units * np.sqrt(peaks)
     X = solved.X * scaled.inverse * scale
     if (upper := scaled.constraints.upper) is not None:  # which the scaling may have missed by a last digit
@@ -238,6 +241,8 @@ def _first_solution(scaled: Scaled, shared: Shared, block: Block, start: FloatAr
         return _solve(block, C, _within(H, block, rule), rule)
     side, done, steps = pivot_complement(shared.projected, H, (block.upper, block.allowed), block.size)
     solved = Solved(H, side, steps, np.full(len(H), OPTIMAL))
+    if rule.simplex:  # right-hand sides far away cost digits of the solutions without bounds
+        done &= np.abs(H.sum(axis=1) - 1) <= SUM_DIGITS
     left = np.flatnonzero(~done)
     if len(left):
         some = _take(block, left)

@@ -334,8 +334,10 @@ def forward(R, k, z):  # type: ignore[no-untyped-def]
 def _free_solution(x, side, s, k, simplex):  # type: ignore[no-untyped-def]
     """``target`` solves for the free variables; the multiplier of the sum."""
     z, y = s.target, s.ones
+    # with a sum of one a constant may be taken from c: free variables that are optimal differ little in c, however far away b is
+    shift = s.c[s.F[0]] if simplex else 0.0
     for a in range(k):
-        z[a], y[a] = s.c[s.F[a]], 1.0
+        z[a], y[a] = s.c[s.F[a]] - shift, 1.0
     forward(s.R, k, z)
     solve_triangle(s.R, z, k, z)
     if not simplex:
@@ -351,7 +353,7 @@ def _free_solution(x, side, s, k, simplex):  # type: ignore[no-untyped-def]
         slope += y[a]
     multiplier = excess / slope
     axpy(-multiplier, y[:k], z[:k])
-    return multiplier
+    return multiplier + shift
 
 
 @kernel

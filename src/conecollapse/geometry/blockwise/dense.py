@@ -269,7 +269,7 @@ def _ask(group: Targets, points: Points, rules: Rules) -> Answer:
     at = np.searchsorted(points.ids, group.points.ids)
     inside = at < len(Q)
     inside[inside] = points.ids[at[inside]] == group.points.ids[inside]
-    highest, target, place = np.full(len(own), -np.inf), [], []
+    highest, target, place = np.empty(len(own)), [], []
     step = max(16, PRICES // max(len(Q), 1))
     with serial_blas():
         for a in range(0, len(own), step):
