@@ -115,6 +115,7 @@ def test_the_page_says_what_was_found(digits_run):
     assert all(address.startswith("data:") for address in outside)
 
 
+@pytest.mark.slow
 def test_pages_of_small_runs_are_small(digits_run, topics_run, unmix_run, judgement, comparison):
     for run in (digits_run, topics_run, unmix_run, judgement, comparison):
         assert len(page(run).encode()) < 2e6, run.kind
