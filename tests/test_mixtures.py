@@ -363,7 +363,17 @@ def test_the_number_of_components_of_clear_mixtures_is_found_and_disagreement_is
 def test_counts_have_as_many_components_as_their_noise_allows():
     X, _, _ = counts(np.random.default_rng(1))
     found = count_components(X, np.arange(2, 7))
-    assert found.noise == found.clearance == found.spectrum == 3
+    assert found.noise == found.clearance == found.spectrum == found.chosen == 3
+
+
+def test_the_choice_is_the_clearance_within_reach_of_the_singular_values():
+    X, _, _ = mixtures(np.random.default_rng(5), r=3, noise=0.02, n=150)
+    waves = np.cos(np.pi * np.outer(np.arange(2), np.linspace(0, 1, X.shape[1])))
+    X = X * np.maximum(1 + 0.2 * np.random.default_rng(6).standard_normal((len(X), 2)) @ waves, 0)  # variants of the components
+    for ranks in (np.arange(2, 8), np.array([2, 3, 6])):
+        found = count_components(X, ranks)
+        near = [r for r in ranks if 0 <= r - found.spectrum <= 1]
+        assert found.chosen == min(near, key=lambda r: abs(r - found.clearance))
 
 
 @pytest.mark.parametrize("name", STARTS)

@@ -10,7 +10,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import IntArray
 from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
-from conecollapse.factorization.counting import CLEAR, count_components
+from conecollapse.factorization.counting import BEYOND, CLEAR, count_components
 from conecollapse.factorization.heldout import hold_out
 from conecollapse.tables import Table
 
@@ -18,16 +18,24 @@ ENOUGH_FEATURES = 2000  # for "heldout"
 
 
 def mixture(X: Table, ranks: IntArray) -> RankSelection:
-    """The last rank whose components lie clear of each other."""
+    """The rank up to which components lie clear of each other, within reach of the fall of the singular values."""
     filled = X.rows(np.flatnonzero(X.filled))
     counts = count_components(filled.array.astype(np.float64, copy=False), ranks)
-    others = {"elbow of the volume": counts.volume, "singular values": counts.spectrum, "noise": counts.noise}
+    estimates = {
+        f"clearance of the components (at least {CLEAR:g})": counts.clearance,
+        "elbow of the volume": counts.volume,
+        "singular values": counts.spectrum,
+        "noise": counts.noise,
+    }
     said = ", ".join(
-        f"the {what} suggest{'' if what == 'singular values' else 's'} {count}" for what, count in others.items() if count is not None
+        f"the {what} suggest{'' if what == 'singular values' else 's'} {count}" for what, count in estimates.items() if count is not None
     )
-    agree = set(others.values()) <= {counts.clearance, None}
-    reason = f"the last rank whose components lie clear of each other by {CLEAR:g}; {said}{'' if agree else ': they disagree'}"
-    return RankSelection(counts.clearance, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason)
+    agree = set(estimates.values()) <= {counts.chosen, None}
+    reason = (
+        f"the rank that the clearance suggests, not below that of the singular values and at most {BEYOND} above it; "
+        f"{said}{'' if agree else ': they disagree'}"
+    )
+    return RankSelection(counts.chosen, "mixture", ranks, counts.clearances, np.zeros(len(ranks)), None, reason)
 
 
 def heldout(X: Table, ranks: IntArray, n_folds: int, rng: np.random.Generator, fits: Fits) -> RankSelection:

@@ -62,8 +62,9 @@ def select_rank(
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
           the samples. Chosen: the last rank whose gain exceeds the gain on shuffled data.
         - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components of `MinVolumeNMF` lie clear of each
-          other's cone, by at least 0.12; the scores are these distances. ``reason`` also says what the elbow of the volume of these
-          components, the singular values and an estimate of the noise suggest, and whether the four disagree.
+          other's cone, by at least 0.12, but not below the rank before the largest fall of the singular values, and at most one above it.
+          The scores are these distances. ``reason`` has both estimates, the elbow of the volume of the components and an estimate from
+          the noise, and says whether the four disagree.
     estimator : estimator, optional
         Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method ``fit_predict``, scikit-learn's for example; for
         "residual" it needs ``reconstruction_err_``, too, and for "eigengap" a `GraphCCNMF`. By default `OrthogonalNMF` from random

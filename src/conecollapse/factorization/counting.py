@@ -1,4 +1,4 @@
-r"""How many components a mixture has: four estimates that look at different things, and need not agree.
+r"""How many components a mixture has: four estimates that look at different things, need not agree, and make a choice together.
 
 - *Clearance*: components of minimum volume at each rank. As long as every component is real, each lies clear of the cone of the others;
   one component too many lies in, or near, that cone. From the rank at which the smallest distance is largest, the last before it falls
@@ -11,6 +11,10 @@ r"""How many components a mixture has: four estimates that look at different thi
   the largest rank leaves of it where that is independent (`conecollapse.factorization.feature_noise`). With features divided by it, noise
   alone has eigenvalues of the covariance up to :math:`(1 + \sqrt{m / n})^2`; those well above count. Every kind of variation counts
   here, such as shadow and variants of a material, so it is an upper limit.
+
+*Choice.* The rank of the clearance, but not below that of the spectrum and at most `BEYOND` above it. By itself the clearance counts
+variants of a material and scattered light, too, and is then far too high; the spectrum is blind to a dark component, and is then one
+too low.
 
 All but the noise look at features that are divided by their noise where `conecollapse.factorization.feature_noise` says so.
 """
@@ -29,6 +33,7 @@ from conecollapse.factorization.feature_noise import feature_noise
 from conecollapse.factorization.mixtures import root_scaled, unmix
 from conecollapse.tables import as_table
 
+BEYOND = 1  # components that may hide in the singular values
 CLEAR = 0.12  # distance of a unit component from the cone of the others
 ABOVE = 2.0  # times the largest eigenvalue of pure noise
 MOST_FEATURES = 2000  # that are regressed on each other
@@ -36,8 +41,9 @@ MOST_FEATURES = 2000  # that are regressed on each other
 
 @dataclass(frozen=True)
 class Counts:
-    """The four estimates, and what they rest on."""
+    """The choice, the four estimates, and what they rest on."""
 
+    chosen: int
     clearance: int
     volume: int | None  # None where there is one candidate only
     spectrum: int
@@ -64,7 +70,10 @@ def count_components(points: Points, ranks: IntArray) -> Counts:
     above = _above_independent_noise(scaled, int(ranks[-1])) if np.ptp(sizes) > 0 else _above_noise(as_dense(points))
     if above is not None:
         last = min(last, max(int((ranks <= above).sum()) - 1, 0))
-    return Counts(int(ranks[last]), _elbow(ranks, volumes), int(ranks[int(falls.argmax())]), above, clearances, volumes)
+    clear, spectrum = int(ranks[last]), int(ranks[int(falls.argmax())])
+    near = ranks[(ranks >= spectrum) & (ranks <= spectrum + BEYOND)]
+    chosen = int(near[np.abs(near - clear).argmin()])
+    return Counts(chosen, clear, _elbow(ranks, volumes), spectrum, above, clearances, volumes)
 
 
 def _singular_values(points: Points) -> FloatArray:
