@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import os
 import re
 import resource
 import subprocess
@@ -19,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import machine
+from common import machine, without_kernels
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -47,11 +46,12 @@ def names(code: str) -> tuple[set[str], set[str]]:
 
 
 def first_call(code: str) -> tuple[float, float]:
-    """Wall-clock and processor seconds of a process with an empty cache of kernels."""
+    """Wall-clock and processor seconds of a process that finds no compiled kernel anywhere."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with tempfile.TemporaryDirectory() as kernels:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = without_kernels(folder)
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=os.environ | {"NUMBA_CACHE_DIR": kernels})
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=environment)
         wall = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

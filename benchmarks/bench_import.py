@@ -5,12 +5,11 @@ python benchmarks/bench_import.py
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
 
-from common import best_of, machine
+from common import best_of, machine, without_kernels
 
 FIRST_CALLS = {
     "nnls": "import numpy as np; from conecollapse import nnls; nnls(np.eye(3), np.ones(3))",
@@ -22,9 +21,9 @@ FIRST_CALLS = {
 }
 
 
-def seconds(code: str, repeats: int, **environment: str) -> float:
+def seconds(code: str, repeats: int, environment: dict[str, str] | None = None) -> float:
     def work() -> None:
-        subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | environment)
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
     return best_of(work, repeats)
 
@@ -37,8 +36,9 @@ def main() -> None:
     print(f"with an estimator            {seconds('from conecollapse import CCNMF', 5) - nothing:.2f} s")
     for name, code in FIRST_CALLS.items():
         with tempfile.TemporaryDirectory() as folder:
-            cold = seconds(code, 1, NUMBA_CACHE_DIR=folder)
-            warm = seconds(code, 3, NUMBA_CACHE_DIR=folder)
+            environment = without_kernels(folder)
+            cold = seconds(code, 1, environment)
+            warm = seconds(code, 3, environment)
         print(f"{name}: process with the first call ever {cold:.1f} s, with kernels in the cache {warm:.1f} s")
 
 

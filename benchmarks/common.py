@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import scipy
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
+import conecollapse
 from conecollapse._threads import available_threads
 
 DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -38,6 +40,16 @@ def best_of(work: Callable[[], object], repeats: int, clock: Callable[[], float]
         work()
         times.append(clock() - start)
     return min(times)
+
+
+def without_kernels(folder: str) -> dict[str, str]:
+    """The environment of a process that finds no compiled kernel: it runs on a copy of the package in ``folder`` and keeps its own there.
+
+    Kernels that are kept beside the package are used whatever NUMBA_CACHE_DIR says.
+    """
+    package = Path(conecollapse.__file__).parent
+    shutil.copytree(package, Path(folder, package.name), ignore=shutil.ignore_patterns("*.nb[ic]"))
+    return os.environ | {"PYTHONPATH": folder, "NUMBA_CACHE_DIR": f"{folder}/kernels", "XDG_CACHE_HOME": f"{folder}/cache"}
 
 
 def peak_gib() -> float:
