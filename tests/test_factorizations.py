@@ -14,7 +14,7 @@ from conecollapse._linalg import ratio
 from conecollapse.factorization import SOLVERS, anls, em, hals, initialize, mu, multiplicative, onp_mf, orthogonality, pnmf
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.inits import INITS
-from conecollapse.factorization.kl import encode_divergence, kl
+from conecollapse.factorization.kl import encode_divergence, kl, kl_by_squares
 from conecollapse.factorization.kmeans import lloyd, seeds
 from conecollapse.factorization.onmf.em import Clusters, gram_matrix
 from conecollapse.factorization.onmf.trials import try_em
@@ -253,6 +253,16 @@ def test_sparse_nmf_penalties_are_part_of_the_objective_and_scale_with_the_data(
     scaled = anls(1000 * X, 1000 * W, H, alpha=0.5, eta=2.0 * 1000**2, max_iter=50, tol=0)
     np.testing.assert_allclose(scaled.H, result.H, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scaled.W, 1000 * result.W, rtol=1e-6, atol=1e-6)
+
+
+def test_steps_on_squares_save_steps_on_the_divergence():
+    rng = np.random.default_rng(0)
+    X = as_table(rng.poisson(20 * rng.dirichlet(np.full(5, 0.3), 150) @ rng.gamma(0.3, 1.0, (5, 60))).astype(float) + np.eye(150, 60))
+    W, H = rng.random((150, 5)), rng.random((5, 60))
+    plain, begun = (method(X, W, H, tol=1e-5, max_iter=500) for method in (kl, kl_by_squares))
+    assert begun.objective < 1.01 * plain.objective
+    assert begun.n_iter < plain.n_iter
+    assert (np.diff(begun.history) <= 1e-12 * begun.history[0]).all()
 
 
 def test_encodings_for_the_divergence_are_optimal():

@@ -6,8 +6,8 @@ One coefficient is moved at a time, by a step in the direction of the multiplica
 least as long and never raises the divergence; `conecollapse.tables.divergence` derives it. Only entries with x > 0 are looked at: the sum
 of all of W H is a product of sums. With H fixed the problem is convex, and sweeps until nothing moves solve it: `encode_divergence`.
 
-*From a random start* most steps only find out which component is where. The squared error tells that as well, in steps that cost a fifth:
-`kl_by_squares` begins with a few of them, and needs a third of the steps on the divergence.
+*From a random start* most steps only find out which component is where. The squared error tells that as well, in cheaper steps, so
+`kl_by_squares` begins with a few of them. On planted counts it then needs a third of the steps on the divergence.
 """
 
 from __future__ import annotations
