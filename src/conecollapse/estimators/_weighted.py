@@ -121,8 +121,9 @@ class WeightedNMF(BaseNMF):
 
         A guess combines the model, `transform` times `components_`, with the mean of the feature, a product of a number for the sample and
         one for the feature, and the nearest samples of ``X``, in the proportions that predict a tenth of the known entries best, which are
-        held out (`conecollapse.factorization.imputation`). So it depends on the samples that are given together. After a fit with
-        ``weights``, ``sample_weight`` or a number for ``shrinkage``, and with few known entries, it is the model alone.
+        held out (`conecollapse.factorization.imputation`). So it depends on the samples that are given together. It is the model alone
+        after a fit of a table without missing entries, with ``weights``, ``sample_weight`` or a number for ``shrinkage``, and where few
+        entries are known.
 
         Parameters
         ----------
