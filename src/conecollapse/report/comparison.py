@@ -112,7 +112,8 @@ def _clusters(found: Any) -> list[Part]:
         return [Text("All samples are in matching clusters.")]
     names = [["none" if label == NO_CLUSTER else int(label) for label in labels] for labels in found.labels]
     rows = [[str(found.samples[i]), names[0][i], names[1][i]] for i in moved[:MAX_ROWS]]
-    said = f"{len(moved)} of {len(found.samples)} samples are in clusters that do not match:"
+    said = f"{len(moved)} of {len(found.samples)} samples are in clusters that do not match. Each run numbers its clusters by itself:"
+    said += " the figure above says which match."
     return [Text(said), Table("moved", ["sample", "in the first run", "in the second run"], rows)]
 
 
