@@ -11,7 +11,8 @@ The sources are pooled by a logistic model: :math:`q_{ik} \propto \exp(\sum_e w_
 They are learned from labels that are left out: up to three times a part of the labels of each class is left out, every source is asked
 again without them, and the weights make the labels left out most likely, with a normal prior of deviation 1 around equal weights of sum 1.
 A source that finds them counts more than one that does not; the weights are large together, and the probabilities near 0 and 1, if the
-labels left out are found well. With one label for each class nothing can be left out, and the weights are equal.
+labels left out are found well. If they are found badly the weights still sum to 1, and it is for the clusters to count more
+(`conecollapse.factorization.onmf.clamped`). With one label for each class nothing can be left out, and the weights are equal.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def pool(logs: AnyArray, weights: FloatArray) -> FloatArray:
 
 
 def learned_weights(logs: AnyArray, classes: IntArray) -> FloatArray:
-    """The weights that make the classes of some samples most likely, with a normal prior around equal weights of sum 1.
+    """The weights that make the classes of some samples most likely, with a normal prior around equal weights of sum 1; they sum to 1 or more.
 
     Examples
     --------
