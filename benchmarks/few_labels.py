@@ -4,8 +4,8 @@ python benchmarks/few_labels.py [SET ...] [--draws 5] [--labels 1 3 5] [--models
 
 SET is one of the paper's sets, or another: wine, iris, breast-cancer and digits of scikit-learn, SC_POLLEN and WAP beside the paper's
 sets, blobs, counts and topics made here; all by default. The constants of the model were chosen with all of them in view but REUTERS and
-breast-cancer. Each draw takes the labels at random (of a
-class with fewer samples all but one). True labels of the other samples are used only for scoring.
+breast-cancer. Each draw takes the labels at random (of a class with fewer samples all but one). True labels of the other samples are used
+only for scoring.
 
 Every model gets the samples as `GraphCCNMF` prepares them: TF-IDF for text; for dense tables its view (roots of the entries, centred or
 not), which suits the others better than raw or standardised values. "matched" is `GraphCCNMF` without labels, each cluster named by the

@@ -139,7 +139,9 @@ def pool(logs: AnyArray, weights: FloatArray) -> FloatArray:
 
 
 def learned_weights(logs: AnyArray, classes: IntArray) -> FloatArray:
-    """The weights that make the classes of some samples most likely, with a normal prior around equal weights of sum 1; they sum to 1 or more.
+    """The weights that make the classes of some samples most likely, with a normal prior around equal weights of sum 1.
+
+    They sum to 1 or more.
 
     Examples
     --------
