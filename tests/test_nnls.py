@@ -393,6 +393,7 @@ def test_points_that_are_fitted_or_out_of_steps_are_not_priced_again(monkeypatch
         priced.append(len(residuals))
         return price(residuals, *rest)
 
+    monkeypatch.setattr(proposals, "SMALL_WORK", 0)
     monkeypatch.setattr(active_set_module, "price", counted)
     solved = active_set(Z, 2 * Z[:3])
     assert [passive.tolist() for passive in solved.passive] == [[0], [1], [2]]
