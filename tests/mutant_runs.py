@@ -209,6 +209,7 @@ class Loaded:
             finally:
                 os._exit(1)
         other.close()
+        self.connection.recv()  # all is loaded: from now on files may change
 
     def run(self, m: Mutant | None, files: list[str], tests: dict[str, float], kernels: list[tuple[str, str]]) -> tuple[int | None, str]:
         self.connection.send((m, files, tests, kernels))
@@ -234,6 +235,7 @@ class Loaded:
                     functions[one.__code__.co_filename, one.__code__.co_qualname, one.__code__.co_firstlineno].append(one)
             gc.collect()
             gc.freeze()
+            connection.send(None)
             while True:
                 m, files, tests, kernels = connection.recv()
                 before = partial(change, self.copy.tree, m, kernels, functions)
