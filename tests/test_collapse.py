@@ -114,3 +114,8 @@ def test_sparse_points():
 def test_bad_eta(eta):
     with pytest.raises(ValueError, match="eta must be a number above 0 and below 1; got"):
         collapse(np.eye(2), eta=eta)
+
+
+def test_a_callback_that_cannot_be_called_is_refused():
+    with pytest.raises(ValueError, match="callback"):
+        collapse(np.eye(3), callback="print")

@@ -130,3 +130,12 @@ def test_spa_and_xray_find_no_more_rays_than_asked_for(find):
     P = planted(np.random.default_rng(5), 6, 6, 20)
     assert len(find(P, 2)) == 2
     assert find(P, 2).tolist() == find(P, 4)[:2].tolist()
+
+
+def test_without_a_number_all_points_are_within_a_twentieth():
+    P = np.eye(5)
+    P[3:, :2] = np.sqrt(0.5)
+    P[3, 3], P[4, 4] = 0.04, 0.07  # about how far each is from the cone of the others
+    cone = Cone.approximate(P)
+    assert sorted(cone.ray_indices) == [0, 1, 2, 4]
+    assert 0.03 < cone.verify(P).largest_residual < 0.05

@@ -249,3 +249,11 @@ def test_where_pivoting_gives_up_the_active_set_takes_over(seed):
     assert (x >= 0).all()
     assert slope.min() > -1e-9
     assert np.abs(slope[x > 0]).max() < 1e-9
+
+
+def test_passive_columns_are_not_priced_and_dead_ones_only_leave_a_doubt():
+    shapes = [(3, 2), (3, 2, 3), (3, 3, 2), (3, 2), (2, 3), (3, 2), (2, 3)]
+    state = careful.TwofoldState(np.zeros(3, np.int64), *map(np.zeros, shapes))
+    state.r[0] = [3.0, 2.0, 1.0]
+    for dead, expected in (([False] * 3, (1, 2.0, 0.0)), ([False, True, False], (2, 1.0, 2.0)), ([True] * 3, (-1, 0.0, 2.0))):
+        assert careful._price(np.eye(3), state, 1, np.array(dead)) == expected

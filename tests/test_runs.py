@@ -395,6 +395,10 @@ class TestVerify:
         np.savez(saved / "factors.npz", **(arrays | {"ray_indices": arrays["ray_indices"][::-1]}))
         with pytest.raises(CertificateError, match=r"factors.npz and certificate.npz name different rays"):
             verify(saved)
+        one = np.where(np.arange(len(arrays["ray_indices"])) == 1, 0, arrays["ray_indices"])
+        np.savez(saved / "factors.npz", **(arrays | {"ray_indices": one}))
+        with pytest.raises(CertificateError, match=r"factors.npz and certificate.npz name different rays"):
+            verify(saved)
 
     def test_groups_in_the_list_of_rays_are_compared(self, saved):
         lines = (saved / "rays.csv").read_text(encoding="utf-8").splitlines()
