@@ -13,6 +13,7 @@ from conecollapse._types import AnyArray, FloatArray, Progress
 from conecollapse.geometry.certified.budget import Budget
 
 TILE_ROWS, TILE_COLUMNS = 512, 2048  # a float32 block of 4 MiB: it stays in cache between the product and its maxima
+DOUBLE_TILE = 256  # rows and columns of a float64 block
 UNIT_ROUNDOFF_32, UNIT_ROUNDOFF_64 = 2.0**-24, 2.0**-53
 
 
@@ -30,19 +31,19 @@ def leading_products(
     budget.spend(float(Z.size) * len(unresolved))
 
     def work(start: int, stop: int) -> None:
-        for a in range(start, stop, TILE_ROWS):
-            rows = unresolved[a : min(a + TILE_ROWS, stop)]
-            highest = np.full(len(rows), -np.inf)
-            for column in range(0, len(Z), TILE_COLUMNS):
-                block = Z[rows] @ Z[column : column + TILE_COLUMNS].T
-                here = np.flatnonzero((rows >= column) & (rows < column + TILE_COLUMNS))
+        for a in range(start, stop, DOUBLE_TILE):
+            rows = unresolved[a : min(a + DOUBLE_TILE, stop)]
+            highest, Z_rows = np.full(len(rows), -np.inf), Z[rows]
+            for column in range(0, len(Z), DOUBLE_TILE):
+                block = Z_rows @ Z[column : column + DOUBLE_TILE].T
+                here = np.flatnonzero((rows >= column) & (rows < column + DOUBLE_TILE))
                 block[here, rows[here] - column] = -np.inf
                 np.maximum(highest, block.max(axis=1), out=highest)
             error[rows] *= UNIT_ROUNDOFF_64 / UNIT_ROUNDOFF_32
             largest[rows] = highest + error[rows]
 
     with serial_blas():
-        for_ranges(work, len(unresolved), smallest=TILE_ROWS)
+        for_ranges(work, len(unresolved), smallest=DOUBLE_TILE)
     return largest, error
 
 
