@@ -80,8 +80,8 @@ def _check_values(data: AnyArray, values: Points, matrix: Matrix, source: str) -
     elif low < 0:
         count = int((data < 0).sum())
         what, bad = f"{count} negative {'value' if count == 1 else 'values'}", data < 0
-        way = "or shift, or pass clip=True to set them to zero" if matrix.may_clip else "shift or clip"
-        remedy = f"the values must be >= 0: undo a logarithm{' ' if matrix.may_clip else ', '}{way}"
+        way = " or shift, or pass clip=True to set them to zero" if matrix.may_clip else ", shift or clip"
+        remedy = f"the values must be >= 0: undo a logarithm{way}"
     else:
         what, bad, remedy = "too large a value", data > LARGEST_ENTRY, f"rescale to at most {LARGEST_ENTRY:g}"
     at = int(np.argmax(bad))
