@@ -74,8 +74,10 @@ def sketch(figure, path):
                 axes.scatter(x, y, s=9, color=_plain(shade))
             if "lines" in (trace.mode or "lines"):
                 axes.plot(x, y, color=_plain(shade))
+        elif trace.type == "bar" and trace.orientation == "h":
+            axes.barh(y, x, color=_plain(shade))
         elif trace.type == "bar":
-            axes.barh(y, x, color=shade)
+            axes.bar(x, y, color=_plain(shade))
         elif trace.type == "histogram":
             axes.hist(x, bins=np.arange(0, 1.02, 0.02), color=_plain(shade), alpha=0.8)
     axes.axis("off")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FIRST = ("genes", "text", "images", "mixtures", "outliers")
+FIRST = ("genes", "text", "images", "mixtures", "receptor", "missing", "known", "few_labels", "outliers")
 
 
 class Order:
