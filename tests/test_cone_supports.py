@@ -118,6 +118,7 @@ def test_a_ray_of_few_words_is_lifted_and_one_of_many_has_penalties():
 def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone():
     """It represents x, or its residual is the optimum's: the same as that of SciPy, and positive on no column."""
     rng = np.random.default_rng(0)
+    saved = []
     for dim, n in ((12, 40), (30, 20), (5, 1)):
         words = (rng.random((n, dim)) < 0.3) * rng.random((n, dim))
         words[np.arange(n), rng.integers(dim, size=n)] = 1.0
@@ -131,6 +132,11 @@ def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone
             np.testing.assert_allclose(np.linalg.norm(x - h @ slices[S]), least, atol=1e-10)
             np.testing.assert_allclose(r, (x - h @ slices[S]) if r.any() else 0, atol=1e-12)
             assert (h > 0).all()
+            if r.any():  # it ends earlier where a residual that separates the point is enough
+                early, _, g = descend_contained(columns, x, 1e-12, 0.1)
+                assert g @ x - (slices @ g).max() > 0.1 * (g @ g)
+                saved.append(len(S) - len(early))
+    assert max(saved) > 0
 
 
 def test_points_decided_at_the_same_time_do_not_lean_on_each_other():
