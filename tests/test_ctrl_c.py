@@ -41,7 +41,7 @@ def heed_ctrl_c():
 @pytest.fixture
 def command(tmp_path):
     """Runs `conecollapse rays` after some code, which Python runs when it starts; exit code, stdout and stderr."""
-    np.save(tmp_path / "table.npy", np.random.default_rng(0).random((3, 7)))  # whose rays take a kernel
+    np.save(tmp_path / "table.npy", np.random.default_rng(0).random((6, 400)))  # whose rays take a kernel
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def run(before):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from conecollapse import RunFolderError
 from conecollapse.io import read_table
 from conecollapse.runs import cluster, rays, save, verify
 from conecollapse.runs.folder import check_folder
-from conecollapse.runs.novelty import check_place
+from conecollapse.runs.places import PAGE_MARK, check_place
 
 
-@pytest.mark.parametrize("check", [check_folder, check_place])
+@pytest.mark.parametrize("check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"])
 @pytest.mark.parametrize("missing", [os.W_OK, os.X_OK])
 def test_a_folder_that_may_not_be_written_or_entered_is_refused_before_any_work(check, missing, tmp_path, monkeypatch):
     assert check(tmp_path / "out") == tmp_path / "out"

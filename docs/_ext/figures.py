@@ -18,7 +18,9 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from plotly.io.base_renderers import ExternalRenderer
 
-PLOTLY_JS = Path(__file__).parents[2] / "src" / "conecollapse" / "report" / "plotly" / "plotly-cartesian.min.js"
+import conecollapse
+
+PLOTLY_JS = Path(conecollapse.__file__).parent / "report" / "plotly" / "plotly-cartesian.min.js"
 MARK = 'class="plotly-figure"'
 _collected: list[go.Figure] = []
 

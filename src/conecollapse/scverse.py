@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse import estimators
+from conecollapse import estimators, plots
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
 from conecollapse.blocks import open_table
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
+from conecollapse.plots.clusters import on_embedding
 
 __all__ = ["cluster", "draw", "programs"]
 
@@ -181,9 +182,6 @@ def draw(adata: Any, key: str = "conecollapse", *, basis: str = "X_umap", target
     >>> [trace.name for trace in scverse.draw(adata).data[:2]]
     ['cluster 0', 'cluster 1']
     """
-    from conecollapse import plots
-    from conecollapse.plots.clusters import on_embedding
-
     _check(adata)
     place = next((adata.obsm[name] for name in (basis, f"X_{basis}") if name in adata.obsm), None)
     if place is None:

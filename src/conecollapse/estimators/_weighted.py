@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -136,12 +136,12 @@ class WeightedNMF(BaseNMF):
         return filled_in(X, lambda: self._guesses(self._table(X, weights, reset=False)))
 
     def _guesses(self, table: Table) -> FloatArray:
-        if not self._unseen or not isinstance(table, MaskedTable):
+        if not self._unseen or table.is_complete:
             return self._model(table)
         others = [copy(self) for _ in self._unseen]
         for other, H in zip(others, self._unseen, strict=True):
             other._H = H
-        return stacked_guesses(table, self._model, [other._model for other in others], self._seed)
+        return stacked_guesses(cast(MaskedTable, table), self._model, [other._model for other in others], self._seed)
 
     def _model(self, table: Table) -> FloatArray:
         """All entries of the table by the model."""
@@ -182,16 +182,17 @@ class WeightedNMF(BaseNMF):
         self._unseen, self.shrinkage_, self._penalties = (), 0.0, np.zeros(self.n_components)
         if self.shrinkage != "auto" and not _is_share(self.shrinkage):
             raise InvalidInputError(f'shrinkage must be "auto" or a finite number >= 0; got {self.shrinkage!r}.')
-        if not isinstance(table, MaskedTable):
+        if table.is_complete:
             return table
+        masked = cast(MaskedTable, table)
         if self.shrinkage != "auto":
             self.shrinkage_ = float(self.shrinkage)
         elif not table.has_uncertainties and self._row_scale is None:
             self._seed = int(rng.integers(2**31 - 1))
             method = run if held is None else lambda X, W, H, **how: run(X, W, held.put(H), **how)
-            self.shrinkage_, unseen = choose_shrinkage(method, table, self.n_components, self._seed)
+            self.shrinkage_, unseen = choose_shrinkage(method, masked, self.n_components, self._seed)
             self._unseen = tuple(unseen)
-        shrunk = table.shrunk(self.shrinkage_)
+        shrunk = masked.shrunk(self.shrinkage_)
         self._penalties = shrunk.penalties(self.n_components)
         return shrunk
 

@@ -1,4 +1,10 @@
-"""Functionals as witnesses: shifted below zero on all other points, in float64 and in the original coordinates."""
+r"""Functionals as witnesses: shifted below zero on all other points, in float64 and in the original coordinates.
+
+On the slice :math:`q = u / \sum u` a functional a with :math:`a \cdot q_i > a \cdot q_j` for all other j proves that point i is a ray. For
+any t between the largest of the other values and the point's own, the vector :math:`g = a - t` has the signs of a witness:
+:math:`g \cdot u_i > 0` and :math:`g \cdot u_j \le 0`. It proves the distance :math:`g \cdot u_i / \|g\|`, so one product of the
+functionals with the points confirms many rays at once.
+"""
 
 from __future__ import annotations
 
