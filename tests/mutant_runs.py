@@ -204,6 +204,7 @@ class Loaded:
         self.connection, other = multiprocessing.Pipe()
         self.process = os.fork()
         if self.process == 0:
+            self.connection.close()  # the other end: without it, this process ends when the one that asks does
             try:
                 self.serve(other)
             finally:
