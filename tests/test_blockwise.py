@@ -178,3 +178,12 @@ def test_where_nothing_is_decided_blocks_have_the_rays_of_memory(kind, monkeypat
         np.testing.assert_array_equal(found.open_points, direct.open_points)
         np.testing.assert_array_equal(found.certificate.leader, direct.certificate.leader)
     assert direct.verify(P).n_open == direct.n_rays
+
+
+def test_a_functional_that_one_block_objects_to_proves_nothing():
+    U = sp.csr_array(np.eye(3)[:2])
+    rules = sparse.Rules(tol=1e-8, rounding=1e-15, dim=3, most_entries=10)
+    quiet, objects = (sparse.Lift(np.zeros(2), np.array(blocked)) for blocked in ([False, False], [False, True]))
+    found = sparse._lifted(sparse.Functionals(np.array([4, 7]), U, U), [quiet, objects], rules)
+    assert found.support.of.tolist() == [4]
+    assert found.decided.doubtful == [7]

@@ -11,7 +11,7 @@ from conecollapse import Cone
 from conecollapse.certificates import Support
 from conecollapse.geometry.certified import support
 from conecollapse.geometry.certified.budget import Budget
-from conecollapse.geometry.certified.contained import contained_columns, descend_contained
+from conecollapse.geometry.certified.contained import Contained, _list, contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
 from conecollapse.geometry.certified.sweeps import descend_by_sweeps
@@ -172,3 +172,10 @@ def test_the_search_for_a_contained_point_counts_the_entries_that_it_reads():
     stamp[:] = -1
     stamp[supports[1]] = 1
     assert _contained_holder(lists, 1, 5, stamp) == (-1, 3)
+
+
+def test_the_highest_price_of_all_columns_may_be_negative():
+    """Two axes, and a residual that is negative on both: no column is listed, and the bound that ends the descent is below zero."""
+    axes, listed, prices = Contained(np.array([0, 1, 2]), np.array([0, 1]), np.ones(2)), np.empty(1, np.int64), np.empty(1)
+    assert _list(axes, np.array([-1.0, -3.0]), np.zeros(2, bool), listed, prices) == -1
+    assert listed.tolist() == [-1]

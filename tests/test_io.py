@@ -18,6 +18,7 @@ from conecollapse import InvalidInputError
 from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
 from conecollapse.io.delimited import read_delimited
+from conecollapse.io.frames import from_pandas
 from conecollapse.io.opening import rows_of
 
 X = np.array([[1.0, 0.0, 2.5], [0.25, 3.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1e-3, 7.0]])
@@ -466,3 +467,10 @@ def test_our_digits_written_and_read_again(tmp_path):
     table = read_table(tmp_path / "DIGITS.npz")
     np.testing.assert_array_equal(table.X, digits.X)
     assert read_labels(tmp_path / "DIGITS.npz", None, 1797).tolist() == [str(label) for label in digits.y]
+
+
+def test_numbers_of_pandas_own_types_are_floats_and_what_is_missing_is_nan():
+    frame = pd.DataFrame({"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([1.5, None], dtype="Float64")})
+    values = from_pandas(frame, wanted=False).values
+    assert values.dtype == np.float64
+    np.testing.assert_array_equal(values, [[1, 1.5], [2, np.nan]])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conecollapse._nnls import careful, kernels, quadratic
+from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.complement import pivot_complement
 
 CAPACITY, DIM, UNTOUCHED = 6, 8, 7.0
@@ -257,3 +259,19 @@ def test_passive_columns_are_not_priced_and_dead_ones_only_leave_a_doubt():
     state.r[0] = [3.0, 2.0, 1.0]
     for dead, expected in (([False] * 3, (1, 2.0, 0.0)), ([False, True, False], (2, 1.0, 2.0)), ([True] * 3, (-1, 0.0, 2.0))):
         assert careful._price(np.eye(3), state, 1, np.array(dead)) == expected
+
+
+def test_an_active_set_over_sparse_rows_leaves_out_what_is_excluded_as_that_over_dense_rows_does():
+    rng = np.random.default_rng(0)
+    U = rng.random((12, 8)) * (rng.random((12, 8)) < 0.5) + 0.1 * np.eye(8)[0]
+    U /= np.linalg.norm(U, axis=1)[:, None]
+    own = np.array([3, 5])
+    found, dense = active_set_sparse(sp.csr_array(U), U[own], exclude=own), active_set(U, U[own], exclude=own)
+    assert all(i not in passive for i, passive in zip(own, found.passive, strict=True))
+    assert np.linalg.norm(found.residual, axis=1).min() > 0.1  # each is a ray: with itself nothing would be left
+    np.testing.assert_allclose(found.residual, dense.residual, atol=1e-12)
+
+
+def test_a_step_of_a_sparse_active_set_is_counted_once_however_often_it_is_solved_anew():
+    found = active_set_sparse(sp.csr_array(np.eye(200)), np.linspace(1, 2, 200)[None])
+    assert len(found.passive[0]) == found.n_steps[0] == 200

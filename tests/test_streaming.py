@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from certificate_cases import with_twins
 from cones import planted
 from conftest import seeds
 
@@ -21,9 +22,11 @@ from conecollapse import (
     InvalidInputError,
     MultiplicativeNMF,
 )
+from conecollapse._linalg import unit_rows
 from conecollapse.blocks import open_table
 from conecollapse.geometry import streaming
 from conecollapse.geometry.parts import merge
+from conecollapse.geometry.tall import _combined
 from conecollapse.tables import BlockedTable
 
 
@@ -380,3 +383,11 @@ def test_blocks_in_float32_are_warned_about_once(make):
         with pytest.warns(UserWarning, match="P is float32") as caught:
             make(some)
         assert len(caught) == 1
+
+
+def test_rays_that_are_clear_of_other_rays_only_have_finite_weights_in_a_tall_table():
+    """Points that are no rays ask nothing of their witnesses."""
+    P = with_twins()
+    cone = Cone.from_points(P)
+    assert cone.certificate.rays_only.any()
+    assert np.isfinite(_combined(unit_rows(P)[0], cone.certificate, 5)[0]).all()
