@@ -20,7 +20,7 @@ from test_exact import CHECKED
 
 from conecollapse import ApproximateCertificate, Certificate, CertificateError, Cone, ConeFileError
 from conecollapse._linalg import as_dense
-from conecollapse.certificates import Combination, Metric, SparseVectors, Support, Vectors, check, form, witnesses
+from conecollapse.certificates import Combination, Metric, SparseVectors, Support, Vectors, check, form, meeting
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -526,7 +526,7 @@ def test_a_witness_of_zeros_proves_no_distance(nothing):
 @pytest.mark.parametrize("cost", [0, 1000])
 def test_a_support_witness_needs_no_lift_where_no_other_point_has_its_coordinates(cost, monkeypatch):
     """Products of points without a common coordinate are zero, without rounding, whichever way they are computed."""
-    monkeypatch.setattr(witnesses, "SPARSE_COST", cost)
+    monkeypatch.setattr(meeting, "SPARSE_COST", cost)
     P = sp.csr_array(np.eye(4))
     assert forged_rays(P, Support(np.arange(4), P, np.zeros(4))).verify(P).smallest_distance == pytest.approx(1.0)
 
@@ -700,23 +700,41 @@ def test_witnesses_about_rays_only_are_checked(case):
         forged.verify(P)
 
 
-def test_support_witnesses_have_the_same_products_with_filled_and_with_sparse_points(monkeypatch):
-    """The two ways to multiply: what the sparse one leaves out is at most 0, and the rest agrees to rounding."""
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"SPARSE_COST": 1000},  # products with dense witnesses
+        {"SPARSE_COST": 0},
+        {"SPARSE_COST": 0, "PAIRS": 8, "LOOKUP_COST": 0},
+        {"SPARSE_COST": 0, "WIDTH": 4, "LOOKUP_COST": 0, "FIRST_TERMS": 1},  # coordinates share places in the table of patterns
+        {"SPARSE_COST": 0, "WIDTH": 4, "LOOKUP_COST": 10**6},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("lift", [0.0, 0.02, 1.0])
+@pytest.mark.parametrize("kind", [Support, SparseVectors])
+def test_a_product_that_is_not_proven_to_be_negative_is_computed_in_full(kind, lift, setting, monkeypatch):
+    """Whichever way it is computed: what is left out is at most 0, what is below zero is a bound, and the rest agrees to rounding."""
+    for name, value in setting.items():
+        monkeypatch.setattr(meeting, name, value)
     rng = np.random.default_rng(0)
     U = rng.random((40, 15)) * (rng.random((40, 15)) < 0.5)
     U = sp.csr_array(U[U.any(axis=1)] / np.linalg.norm(U[U.any(axis=1)], axis=1)[:, None])
     rays = np.arange(0, U.shape[0], 3)
     F = U[rays].copy()
-    F.data = np.where(rng.random(F.nnz) < 0.3, 1.0, -1.0) * rng.random(F.nnz)
-    family, found = Support(np.arange(len(rays)), F, rng.random(len(rays))), []
-    for cost in (0, 1000):
-        monkeypatch.setattr(witnesses, "SPARSE_COST", cost)
-        found.append(list(family.values(U, rays, np.arange(U.shape[0]))))
-    assert [sp.issparse(block.products) for some in found for block in some[:1]] == [True, False]
-    sparse, dense = (np.vstack([as_dense(block.products) for block in some]) for some in found)
-    kept = dense > -np.inf
-    np.testing.assert_allclose(sparse[kept], dense[kept], atol=1e-14)
-    assert 0 < kept.sum() < kept.size
-    assert (sparse[~kept] == 0).all()  # left out there, too
-    for name in ("lengths", "error"):
-        assert np.array_equal(*(np.concatenate([getattr(block, name) for block in some]) for some in found))
+    F.data = np.where(rng.random(F.nnz) < 0.3, 1.0, -1.0) * rng.random(F.nnz) * (rng.random(F.nnz) < 0.5)
+    lifts, of = lift * rng.random(len(rays)), np.arange(len(rays))
+    G = F.toarray() - (lifts[:, None] if kind is SparseVectors else lifts[:, None] * (U[rays].toarray() == 0))
+    n_seen, scale = 0, np.maximum(np.abs(F.toarray()).max(axis=1), lifts)
+    for block in kind(of, F, lifts).values(U, rays, np.arange(U.shape[0])):
+        is_stored = as_dense(meeting.pattern_of(block.products)) > 0 if sp.issparse(block.products) else block.products > -np.inf
+        found, true = as_dense(block.products), (G @ U.T)[block.which] / scale[block.which, None]
+        is_stored &= found > -np.inf
+        assert (true[~is_stored] <= 0).all()
+        assert (found[is_stored] >= true[is_stored] - 1e-14).all()
+        full = is_stored & (found > -block.error[:, None])
+        np.testing.assert_allclose(found[full], true[full], atol=1e-14)
+        assert (found > 0).any(axis=1).sum() == (true > 1e-14).any(axis=1).sum()
+        np.testing.assert_allclose(block.lengths, np.linalg.norm(G[block.which], axis=1) / scale[block.which])
+        n_seen += len(block.which)
+    assert n_seen == len(rays)

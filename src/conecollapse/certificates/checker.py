@@ -11,7 +11,8 @@ from conecollapse._errors import CertificateError
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import form
 from conecollapse.certificates.claims import TOL_PRECISION, AnyCertificate, ApproximateCertificate, Certificate, Verdict, plain
-from conecollapse.certificates.witnesses import EPS, Support, Values, Witnesses, pieces, row_lengths
+from conecollapse.certificates.meeting import pieces
+from conecollapse.certificates.witnesses import EPS, Support, Values, Witnesses, row_lengths
 
 ROOM = 0.01  # a witness may fall short of tol by this share, so that rounding leaves no gap between "within tol" and "proven beyond"
 SCALING_ROUNDING = 1e-12  # two ways of scaling a point to unit length agree to this
@@ -202,11 +203,12 @@ def separate(values: Values, rays: IntArray, columns: IntArray, others: IntArray
     """Witnesses of ``rays`` are below 0 on the other points and prove more than tol on theirs; the smallest distance that they prove."""
     own = values.at(np.searchsorted(columns, c.separated[rays]))
     # a ray is not one of the others, whether or not it is the point separated
-    highest, where = values.largest(np.searchsorted(columns, c.rays[rays]), np.isin(columns, others))
+    the_ray, counted = np.searchsorted(columns, c.rays[rays]), np.isin(columns, others)
+    highest = values.largest(the_ray, counted)
     for a in np.flatnonzero(~(highest + values.error <= 0))[:1]:
-        k = rays[a]
+        k, worst = rays[a], columns[values.where_largest(int(a), the_ray, counted)]
         raise CertificateError(
-            f"ray {k} (point {c.rays[k]}): its witness gives {highest[a]:.3g} on point {columns[where[a]]}, "
+            f"ray {k} (point {c.rays[k]}): its witness gives {highest[a]:.3g} on point {worst}, "
             f"where it must be at most 0 by more than the rounding error {values.error[a]:.1g}."
         )
     distance = (own - values.error) / np.where(values.lengths > 0, values.lengths, np.inf)

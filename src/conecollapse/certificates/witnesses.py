@@ -27,10 +27,8 @@ import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
+from conecollapse.certificates.meeting import Lifted, Postings, pattern_of, pieces, products
 
-BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
-FEW_ENTRIES = 2**18  # no block need be smaller
-SPARSE_COST = 2  # a product of two sparse matrices takes this many times as long as one with a dense matrix, entry for entry
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -39,33 +37,52 @@ class Values:
     """Products of some witnesses (rows) with some points (columns)."""
 
     which: IntArray  # the witnesses, as places in their family
-    products: Any  # dense, or CSR with increasing columns whose missing entries are known to be at most 0
+    products: Any  # dense, or CSR: what is missing is at most 0, and what is below -error may be a bound
     lengths: FloatArray  # of the witnesses
     error: FloatArray  # that rounding may have put into a product, for each witness
 
     def at(self, columns: IntArray) -> FloatArray:
         """One product of each witness."""
-        rows = np.arange(len(columns))
-        return np.asarray(self.products[rows, columns]).ravel()
-
-    def largest(self, leave_out: IntArray, counted: BoolArray) -> tuple[FloatArray, IntArray]:
-        """The largest product of each witness over the ``counted`` columns but one, and its column."""
         if not sp.issparse(self.products):
-            products = self.products
-            products[np.arange(len(products)), leave_out] = -np.inf
-            if not counted.all():
-                products[:, ~counted] = -np.inf
-            return products.max(axis=1), products.argmax(axis=1)
-        columns, starts = self.products.indices, self.products.indptr
-        row = np.repeat(np.arange(len(leave_out)), np.diff(starts))
-        value = np.where(counted[columns] & (columns != leave_out[row]), self.products.data, -np.inf)
-        highest, where = np.full(len(leave_out), -np.inf), np.zeros(len(leave_out), np.int64)
-        filled = np.flatnonzero(np.diff(starts))
+            return np.asarray(self.products[np.arange(len(columns)), columns])
+        row = self._rows()
+        here = np.flatnonzero(self.products.indices == columns[row])
+        found = np.zeros(len(columns))
+        found[row[here]] = self.products.data[here]
+        return found
+
+    def largest(self, leave_out: IntArray, counted: BoolArray) -> FloatArray:
+        """The largest product of each witness over the ``counted`` columns but one."""
+        value = self._of_others(leave_out, counted)
+        if not sp.issparse(self.products):
+            return np.asarray(value.max(axis=1))
+        starts = self.products.indptr
+        highest, filled = np.full(len(leave_out), -np.inf), np.flatnonzero(np.diff(starts))
         if len(filled):
             highest[filled] = np.fmax.reduceat(np.where(np.isnan(value), np.inf, value), starts[filled])
-        for i in np.flatnonzero(highest > -np.inf):
-            where[i] = columns[starts[i] + int(np.argmax(value[starts[i] : starts[i + 1]]))]
-        return highest, where
+        return highest
+
+    def where_largest(self, a: int, leave_out: IntArray, counted: BoolArray) -> int:
+        """The column of the largest product of witness ``a``."""
+        value = self._of_others(leave_out, counted)
+        if not sp.issparse(self.products):
+            return int(np.argmax(value[a]))
+        row = slice(*self.products.indptr[a : a + 2])
+        return int(self.products.indices[row][np.argmax(value[row])])
+
+    def _of_others(self, leave_out: IntArray, counted: BoolArray) -> FloatArray:
+        """The products, with minus infinity where they do not count."""
+        if sp.issparse(self.products):
+            columns = self.products.indices
+            return np.where(counted[columns] & (columns != leave_out[self._rows()]), self.products.data, -np.inf)
+        products = self.products
+        products[np.arange(len(products)), leave_out] = -np.inf
+        if not counted.all():
+            products[:, ~counted] = -np.inf
+        return np.asarray(products)
+
+    def _rows(self) -> IntArray:
+        return np.repeat(np.arange(self.products.shape[0]), np.diff(self.products.indptr))
 
 
 class _Explicit:
@@ -120,20 +137,12 @@ class SparseVectors(_Explicit):
         if (self.offset < 0).any() or (not sp.issparse(U) and self.offset.all()):
             yield from super().values(U, rays, columns)
             return
-        V = sp.csr_array(take(U, columns))
-        Vt, mass = V.T.tocsr(), np.asarray(V.sum(axis=1)).ravel()
         peak = np.maximum(abs(self.G).max(axis=1).toarray().ravel(), self.offset)
         peak = np.where(peak > 0, peak, 1.0)
-        counts = np.diff(self.G.indptr)
-        G = sp.csr_array((self.G.data / np.repeat(peak, counts), self.G.indices, self.G.indptr), shape=self.G.shape)
-        offset = self.offset / peak
-        shifted = sp.csr_array((G.data - np.repeat(offset, counts), G.indices, G.indptr), shape=G.shape)
-        lengths = np.sqrt(row_lengths(shifted) ** 2 + offset**2 * (U.shape[1] - counts))
-        error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (row_lengths(G) + offset * mass.max(initial=0.0))
-        for which in by_work(G, Vt):
-            row, meets, products = meeting_products(G[which], Vt)
-            products -= offset[which[row]] * mass[meets.indices]
-            yield Values(which, sp.csr_array((products, meets.indices, meets.indptr), shape=meets.shape), lengths[which], error[which])
+        counts, offset = np.diff(self.G.indptr), self.offset / peak
+        shifted = self.G.data / np.repeat(peak, counts) - np.repeat(offset, counts)
+        F = sp.csr_array((shifted, self.G.indices, self.G.indptr), shape=self.G.shape)
+        yield from _met(sp.csr_array(take(U, columns)), Lifted(F, offset, pattern_of(F), np.full(len(self.of), -1)))
 
     def vectors(self, U: Points, rays: IntArray, which: IntArray) -> FloatArray:  # noqa: ARG002
         return np.asarray(self.G[which].toarray() - self.offset[which, None])
@@ -208,36 +217,11 @@ class Support:
     lift: FloatArray  # (k,), >= 0
 
     def values(self, U: Sparse, rays: IntArray, columns: IntArray) -> Iterator[Values]:
-        """Products with those of the unit points ``U[columns]`` that have a coordinate of f."""
-        V = take(U, columns)
-        mass = np.asarray(V.sum(axis=1)).ravel()
-        Vt = V.T.tocsr()
-        F, lift, pattern = self._scaled(U[rays])
-        f_lengths = row_lengths(F)
-        lengths = np.sqrt(f_lengths**2 + lift**2 * (U.shape[1] - np.diff(pattern.indptr)))
-        error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (f_lengths + lift * mass.max(initial=0.0))
-        if SPARSE_COST * (pattern_of(pattern) @ np.diff(Vt.indptr)).sum() > V.nnz * len(self.of):  # the products are mostly filled
-            for which in pieces(np.arange(len(self.of)), BLOCK_ENTRIES // _block_entries(V) * len(columns)):
-                products = (V @ F[which].toarray().T - (mass[:, None] - V @ pattern[which].toarray().T) * lift[which]).T
-                if (~(products <= -error[which, None])).sum() > len(which):  # more than the rays' own: some may be 0 and no more
-                    meets = pattern_of(V) @ (F[which].toarray().T > 0).astype(np.float64) > 0
-                    products = np.where(meets.T, products, -np.inf)
-                yield Values(which, products, lengths[which], error[which])
-            return
-        for which in by_work(pattern, Vt):
-            row, meets, products = meeting_products(F[which], Vt)
-            inside = sorted_rows(pattern[which] @ Vt)  # the mass of each point on the support
-            on_support = inside.data[np.searchsorted(_keys(inside)[0], _keys(meets)[0])]
-            products -= lift[which[row]] * (mass[meets.indices] - on_support)
-            table = sp.csr_array((products, meets.indices, meets.indptr), shape=meets.shape)
-            yield Values(which, table, lengths[which], error[which])
-
-    def _scaled(self, own: Sparse) -> tuple[Sparse, FloatArray, Sparse]:
-        """F and lift in units of the larger of both, so that no square is lost, and the pattern of the rays."""
+        """Products with those of the unit points ``U[columns]`` that may be positive, or bounds below zero."""
         peak = np.maximum(abs(self.F).max(axis=1).toarray().ravel(), self.lift)
-        peak = np.where(peak > 0, peak, 1.0)
+        peak = np.where(peak > 0, peak, 1.0)  # in units of the larger of both, no square is lost
         F = sp.csr_array((self.F.data / np.repeat(peak, np.diff(self.F.indptr)), self.F.indices, self.F.indptr), shape=self.F.shape)
-        return F, self.lift / peak, pattern_of(own)
+        yield from _met(take(U, columns), Lifted(F, self.lift / peak, pattern_of(U[rays]), np.searchsorted(columns, rays)))
 
     def stray(self, U: Sparse, rays: IntArray) -> IntArray:
         """Witnesses with values off the support of their ray: these are not of this form."""
@@ -269,48 +253,15 @@ def row_lengths(R: Points) -> FloatArray:
     return np.sqrt(np.einsum("ij,ij->i", R, R))
 
 
-def sorted_rows(M: Sparse) -> Sparse:
-    """A product as CSR with increasing columns."""
-    M = M.tocsr()
-    M.sort_indices()
-    return M
-
-
-def by_work(F: Sparse, Vt: Sparse) -> list[IntArray]:
-    """The rows of ``F`` in pieces whose products with the columns of ``Vt`` have about as many entries as ``Vt``, or less."""
-    work = np.cumsum(pattern_of(F) @ np.diff(Vt.indptr))
-    return np.split(np.arange(F.shape[0]), np.flatnonzero(np.diff(work // _block_entries(Vt))) + 1)
-
-
-def _block_entries(V: Sparse) -> int:
-    """Entries of a block of products that takes about as much room as the sparse points ``V``."""
-    return int(np.clip(V.nnz, FEW_ENTRIES, BLOCK_ENTRIES))
-
-
-def pattern_of(F: Sparse) -> Sparse:
-    """Ones where ``F`` has an entry."""
-    return sp.csr_array((np.ones(F.nnz), F.indices, F.indptr), shape=F.shape)
-
-
-def meeting_products(F: Sparse, Vt: Sparse) -> tuple[IntArray, Sparse, FloatArray]:
-    """The products ``F Vt`` that may be positive, since a positive entry of F meets a coordinate of a point in the columns of ``Vt``.
-
-    Rows, an array of that pattern, and the products. ``Vt`` has no negative entry.
-    """
-    positive = F.maximum(0.0)
-    meets = sorted_rows(positive @ Vt)
-    meets.data[:] = 1.0
-    picked = sorted_rows((F @ Vt).multiply(meets))
-    key, row = _keys(meets)
-    products = np.zeros(len(key))
-    products[np.searchsorted(key, _keys(picked)[0])] = picked.data  # SciPy leaves out sums that are exactly 0
-    return row, meets, products
-
-
-def _keys(M: Sparse) -> tuple[IntArray, IntArray]:
-    """One increasing number for each entry of a CSR array with increasing columns, and its row."""
-    row = np.repeat(np.arange(M.shape[0]), np.diff(M.indptr))
-    return row * M.shape[1] + M.indices, row
+def _met(V: Sparse, witnesses: Lifted) -> Iterator[Values]:
+    """Products of the points ``V`` with the witnesses that they meet."""
+    points = Postings.of(V)
+    lengths_F = row_lengths(witnesses.F)
+    off_pattern = V.shape[1] - np.diff(witnesses.pattern.indptr)
+    lengths = np.sqrt(lengths_F**2 + witnesses.lift**2 * off_pattern)
+    error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (lengths_F + witnesses.lift * points.mass.max(initial=0.0))
+    for which, found in products(points, witnesses, error):
+        yield Values(which, found, lengths[which], error[which])
 
 
 def unit_peak(G: AnyArray) -> FloatArray:
@@ -322,9 +273,3 @@ def unit_peak(G: AnyArray) -> FloatArray:
 def take(U: Points, rows: IntArray) -> Points:
     """``U[rows]``, without a copy when that is all of them in order."""
     return U if len(rows) == U.shape[0] else U[rows]
-
-
-def pieces(rows: IntArray, width: int) -> list[IntArray]:
-    """``rows`` in pieces whose product with ``width`` columns stays near BLOCK_ENTRIES."""
-    step = max(1, BLOCK_ENTRIES // max(width, 1))
-    return [rows[a : a + step] for a in range(0, len(rows), step)]
