@@ -98,6 +98,23 @@ def axpy(c, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=_FAST)
+def axpy_two(c, a, d, b, v):  # type: ignore[no-untyped-def]
+    """``v += c a + d b``, in one walk."""
+    for t in range(v.shape[0]):
+        v[t] += c * a[t] + d * b[t]
+
+
+@kernel(fastmath=_FAST)
+def two_dots(p, q, v):  # type: ignore[no-untyped-def]
+    """``p . v`` and ``q . v``, in one walk."""
+    c, d = 0.0, 0.0
+    for t in range(v.shape[0]):
+        c += p[t] * v[t]
+        d += q[t] * v[t]
+    return c, d
+
+
+@kernel(fastmath=_FAST)
 def project_out_two(p, q, v):  # type: ignore[no-untyped-def]
     """Take the parts along the orthonormal p and q out of v, in one walk over each; the parts."""
     c, d = 0.0, 0.0
@@ -116,24 +133,27 @@ def remove_column(state, k, t):  # type: ignore[no-untyped-def]
     for b in range(t, k - 1):
         S[b] = S[b + 1]
         h[b] = h[b + 1]
-        for a in range(b + 2):
-            R[a, b] = R[a, b + 1]
+    for a in range(k):
+        shift_left(R[a, max(t, a - 1) : k])
     for b in range(t, k - 1):
         kept, removed = R[b, b], R[b + 1, b]
-        norm = np.hypot(kept, removed)
+        norm = np.sqrt(kept * kept + removed * removed)
         if norm == 0.0:
             continue
         c, s = kept / norm, removed / norm
         R[b, b] = norm
         R[b + 1, b] = 0.0
-        for d in range(b + 1, k - 1):
-            u, v = R[b, d], R[b + 1, d]
-            R[b, d] = c * u + s * v
-            R[b + 1, d] = c * v - s * u
+        rotate_rows(R[b, b + 1 : k - 1], R[b + 1, b + 1 : k - 1], c, s)
         rotate_rows(Q[b], Q[b + 1], c, s)
         u, v = qx[b], qx[b + 1]
         qx[b] = c * u + s * v
         qx[b + 1] = c * v - s * u
+
+
+@kernel
+def shift_left(a):  # type: ignore[no-untyped-def]
+    for t in range(a.shape[0] - 1):
+        a[t] = a[t + 1]
 
 
 @kernel(fastmath=_FAST)
@@ -182,11 +202,12 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
 @kernel
 def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
     """``R v = c`` in the first ``k`` rows."""
-    for a in range(k - 1, -1, -1):
-        s = c[a]
-        for b in range(a + 1, k):
-            s -= R[a, b] * v[b]
-        v[a] = s / R[a, a]
+    if k % 2:
+        v[k - 1] = c[k - 1] / R[k - 1, k - 1]
+    for a in range(k - k % 2 - 2, -1, -2):
+        first, second = two_dots(R[a, a + 2 : k], R[a + 1, a + 2 : k], v[a + 2 : k])
+        v[a + 1] = (c[a + 1] - second) / R[a + 1, a + 1]
+        v[a] = (c[a] - first - R[a, a + 1] * v[a + 1]) / R[a, a]
 
 
 @kernel

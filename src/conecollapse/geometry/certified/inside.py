@@ -1,13 +1,13 @@
 r"""Points inside the cone of rays that are known: active sets over one Gram matrix.
 
 Where most points are mixtures of the rays, each needs about as many rays as there are dimensions, and the search for them takes most of the
-time. With the products :math:`G = Z Z'` of the rays with each other, made once for all points, a step needs no vector of the
-points' dimension: with :math:`L L' = G_{SS}` for the rays S in use and :math:`q = L^{-1} Z_S x`,
+time. With the products :math:`G = Z Z'` of the rays with each other, made once for all points, no orthonormal basis of the rays in use is
+needed: with :math:`R' R = G_{SS}` for the rays S in use,
 
-.. math:: h = L'^{-1} q, \qquad z_j \cdot r = z_j \cdot x - G_{jS} h, \qquad |r|^2 = |x|^2 - |q|^2 .
+.. math:: R' q = Z_S x, \qquad R h = q, \qquad r = x - Z_S' h .
 
-This squares the condition number, so the result is refined by the true residual :math:`x - Z_S' h`, and what does not become zero is not
-decided here. Several rays enter in one step.
+This squares the condition number. So prices :math:`z_j \cdot r` are those of the true residual, and a small residual corrects the
+coefficients: :math:`R' p = Z_S r` is added to q. What does not become zero is not decided here. Several rays enter in one step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import axpy, dot
+from conecollapse._nnls.kernels import State, axpy, axpy_two, dot, restore_feasibility
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
@@ -29,8 +29,9 @@ N_LISTED = 64  # rays among which a step chooses, between two looks at all
 N_ENTERING = 8  # rays that may enter in one step,
 NEARLY_BEST = 0.5  # if their prices are at least this share of the highest
 INDEPENDENT = 1e-10  # the square of the part of a ray outside the span of those in use, relative to its own
-RESOLVED = 1e-14  # share of |x|^2 below which |x|^2 - |q|^2 is rounding
+NEARLY_ZERO = 1e-10  # share of |x|^2 below which a residual is corrected by itself
 ZERO = 1e-10  # share of |x| up to which a residual counts as zero
+ORTHOGONAL = 1e-4  # share of |r|^2 up to which its part in the span of the rays in use is next to nothing
 REFINEMENTS = 3
 
 
@@ -41,17 +42,12 @@ class Rays(NamedTuple):
     G: FloatArray  # (c, c)
 
 
-class Work(NamedTuple):
-    """The active set of one point; of all fields the first k entries are in use."""
+class Listed(NamedTuple):
+    """Rays among which a step chooses."""
 
-    S: IntArray  # rays in use
-    h: FloatArray  # their coefficients
-    L: FloatArray  # (capacity, capacity), lower triangle: the Cholesky factor of their products
-    q: FloatArray
-    ls: FloatArray  # least-squares coefficients
-    listed: IntArray  # (N_LISTED,) rays that may enter, or -1
-    price: FloatArray  # (N_LISTED,)
-    r: FloatArray  # (d,)
+    ray: IntArray  # (N_LISTED,), or -1
+    price: FloatArray
+    W: FloatArray  # (N_ENTERING, capacity), scratch: what the columns that enter add to the triangle
 
 
 def inside_known(Z: FloatArray, rays: IntArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
@@ -76,8 +72,7 @@ def _inside(known: Rays, Z: FloatArray, rays: IntArray, points: IntArray) -> dic
     def work(start: int, stop: int) -> None:
         for a in range(start, stop, AT_ONCE):
             some = points[a : min(a + AT_ONCE, stop)]
-            X = Z[some]
-            for i, (S, h) in zip(some.tolist(), _solve_each(known, X, X @ known.Z.T), strict=True):
+            for i, (S, h) in zip(some.tolist(), _solve_each(known, Z[some]), strict=True):
                 if len(S):
                     found[i] = (rays[S], h)
 
@@ -87,189 +82,140 @@ def _inside(known: Rays, Z: FloatArray, rays: IntArray, points: IntArray) -> dic
 
 
 @kernel
-def _solve_each(known, X, B):  # type: ignore[no-untyped-def]
-    """For each row x of ``X``, with the products ``B`` with the rays, the rays and coefficients that give it; none if it is not inside."""
+def _solve_each(known, X):  # type: ignore[no-untyped-def]
+    """For each row of ``X`` the rays and coefficients that give it; none if it is not inside."""
     c, d = known.Z.shape
     n = min(c, d)
-    work = Work(
-        np.empty(n, np.int64),
-        np.empty(n),
-        np.empty((n, n)),
-        np.empty(n),
-        np.empty(n),
-        np.empty(min(N_LISTED, c), np.int64),
-        np.empty(min(N_LISTED, c)),
-        np.empty(d),
+    state = State(
+        S=np.empty(n, np.int64),
+        h=np.empty(n),
+        Q=np.empty((n, 0)),
+        R=np.empty((n, n)),
+        qx=np.empty(n),
+        r=np.empty(d),
+        ls=np.empty(n),
     )
+    listed = Listed(np.empty(min(N_LISTED, c), np.int64), np.empty(min(N_LISTED, c)), np.empty((N_ENTERING, n)))
     out = []
     for i in range(len(X)):
-        k = _descend(known, X[i], B[i], work)
-        k = k if _refine(known, X[i], work, k) else 0
-        out.append((work.S[:k].copy(), work.h[:k].copy()))
+        k = _descend(known, X[i], state, listed)
+        out.append((state.S[:k].copy(), state.h[:k].copy()))
     return out
 
 
 @kernel
-def _descend(known, x, b, work):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's descent of ``|x - sum h z|``; how many rays are in use at its end."""
-    size, S, q = dot(x, x), work.S, work.q
-    k, lowest = 0, size
-    while _list(known, b, work, k):
+def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's descent of ``|x - sum h z|``; how many rays are in use at its end, 0 if the residual does not become zero."""
+    size, k = dot(x, x), 0
+    lowest = left = size
+    state.r[:] = x
+    while _list(known, state, k, listed):
         started = lowest
-        while k < len(S):
-            grown = _enter(known, b, work, k)
+        while k < len(state.S):
+            grown = _enter(known, state, k, listed)
             if grown == k:
                 break
-            k = _restore(work, grown)
-            left = size - dot(q[:k], q[:k])
-            if left <= RESOLVED * size:
+            k = restore_feasibility(state, grown)
+            left = _take_away(known, x, state, k)
+            for _ in range(REFINEMENTS):
+                if left > NEARLY_ZERO * size or left <= ZERO * ZERO * size or _correct(known, state, k) <= ORTHOGONAL * left:
+                    break
+                k = restore_feasibility(state, k)
+                left = _take_away(known, x, state, k)
+            if left <= ZERO * ZERO * size:
                 return k
             lowest = min(lowest, left)
-            _price(known, b, work, k)
-        if k == len(S) or lowest > started * (1.0 - 1e-12):
+            for at in range(len(listed.ray)):
+                listed.price[at] = dot(known.Z[listed.ray[at]], state.r) if listed.ray[at] >= 0 else 0.0
+        if k == len(state.S) or lowest > started * (1.0 - 1e-12):
             break
-    return k
+    return 0
 
 
 @kernel
-def _list(known, b, work, k):  # type: ignore[no-untyped-def]
+def _list(known, state, k, listed):  # type: ignore[no-untyped-def]
     """List the ray with the highest price in each residue class of their numbers; whether any price is positive."""
-    S, h = work.S, work.h
-    work.listed[:] = -1
-    work.price[:] = 0.0
-    gradient = b.copy()
-    for a in range(k):
-        axpy(-h[a], known.G[S[a]], gradient)
-    for a in range(k):
-        gradient[S[a]] = 0.0
-    for j in range(len(b)):
-        at = j % len(work.listed)
-        if gradient[j] > work.price[at]:
-            work.price[at] = gradient[j]
-            work.listed[at] = j
-    return work.price.max() > 0.0
-
-
-@kernel
-def _price(known, b, work, k):  # type: ignore[no-untyped-def]
-    """Prices of the rays that are listed."""
-    S, h = work.S, work.h
-    for at in range(len(work.listed)):
-        j = work.listed[at]
-        if j >= 0:
-            row, g = known.G[j], b[j]
+    listed.ray[:] = -1
+    listed.price[:] = 0.0
+    for j in range(len(known.Z)):
+        at = j % len(listed.ray)
+        price = dot(known.Z[j], state.r)
+        if price > listed.price[at]:
+            in_use = False
             for a in range(k):
-                g -= row[S[a]] * h[a]
-            work.price[at] = g
+                in_use = in_use or state.S[a] == j
+            if not in_use:
+                listed.price[at] = price
+                listed.ray[at] = j
+    return listed.price.max() > 0.0
 
 
 @kernel
-def _enter(known, b, work, k):  # type: ignore[no-untyped-def]
+def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
     """Append the listed rays with the highest prices, which leave the list; how many are in use then."""
-    S, h, L, q = work.S, work.h, work.L, work.q
-    least = 0.0
-    for _ in range(N_ENTERING):
-        at = -1
-        for t in range(len(work.listed)):
-            if work.listed[t] >= 0 and work.price[t] > least and (at < 0 or work.price[t] > work.price[at]):
-                at = t
-        if at < 0 or k == len(S):
+    S, R, qx, W = state.S, state.R, state.qx, listed.W
+    highest, n, before = listed.price.max(), 0, k
+    rays, prices = np.empty(len(W), np.int64), np.empty(len(W))
+    while n < len(W):
+        at = np.argmax(listed.price)
+        if listed.price[at] <= 0.0 or listed.price[at] < NEARLY_BEST * highest:
             break
-        least = max(least, NEARLY_BEST * work.price[at])
-        j = work.listed[at]
-        work.listed[at] = -1
-        row = L[k]
+        rays[n], prices[n] = listed.ray[at], listed.price[at]
+        listed.ray[at], listed.price[at] = -1, 0.0
         for a in range(k):
-            row[a] = (known.G[j, S[a]] - dot(L[a, :a], row[:a])) / L[a, a]
-        outside = known.G[j, j] - dot(row[:k], row[:k])
-        if outside <= INDEPENDENT * known.G[j, j]:
+            W[n, a] = known.G[rays[n], S[a]]
+        n += 1
+    for e in range(n):
+        _solve_transposed(R, W[e], before)
+    placed = np.empty(len(W), np.int64)
+    for e in range(n):
+        if k == len(S):
+            break
+        j = rays[e]
+        for b in range(before, k):
+            W[e, b] = (known.G[j, S[b]] - dot(W[e, :b], W[placed[b - before], :b])) / R[b, b]
+        outside = known.G[j, j] - dot(W[e, :k], W[e, :k])
+        along = prices[e] - dot(W[e, before:k], qx[before:k])  # the residual is orthogonal to the rays that were in use before
+        if outside <= INDEPENDENT * known.G[j, j] or along <= 0.0:
             continue
-        along = b[j] - dot(row[:k], q[:k])
-        if along <= 0.0:
-            continue
-        row[k] = np.sqrt(outside)
-        q[k] = along / row[k]
-        S[k], h[k] = j, 0.0
+        R[:k, k] = W[e, :k]
+        R[k, k] = np.sqrt(outside)
+        qx[k] = along / R[k, k]
+        S[k], state.h[k], placed[k - before] = j, 0.0, e
         k += 1
     return k
 
 
 @kernel
-def _restore(work, k):  # type: ignore[no-untyped-def]
-    """Walk from ``h`` towards the least-squares coefficients, dropping rays that reach zero; how many are in use then."""
-    h, L, q, ls = work.h, work.L, work.q, work.ls
-    while k > 0:
-        for a in range(k):
-            ls[a] = q[a]
-        _solve_transposed(L, ls, k)
-        alpha, first = 1.0, -1
-        for a in range(k):
-            if ls[a] <= 0.0:
-                step = h[a] / (h[a] - ls[a]) if h[a] > ls[a] else 0.0
-                if first < 0 or step < alpha:
-                    alpha, first = step, a
-        if first < 0:
-            for a in range(k):
-                h[a] = ls[a]
-            return k
-        for a in range(k):
-            h[a] += alpha * (ls[a] - h[a])
-        h[first] = 0.0
-        for a in range(k - 1, -1, -1):
-            if h[a] <= 0.0 and ls[a] <= 0.0:
-                _drop(work, k, a)
-                k -= 1
-    return k
+def _solve_transposed(R, v, k):  # type: ignore[no-untyped-def]
+    """``R' v = v`` in the first ``k`` rows."""
+    for a in range(0, k - 1, 2):
+        v[a] /= R[a, a]
+        v[a + 1] = (v[a + 1] - R[a, a + 1] * v[a]) / R[a + 1, a + 1]
+        axpy_two(-v[a], R[a, a + 2 : k], -v[a + 1], R[a + 1, a + 2 : k], v[a + 2 : k])
+    if k % 2:
+        v[k - 1] /= R[k - 1, k - 1]
 
 
 @kernel
-def _solve_transposed(L, v, k):  # type: ignore[no-untyped-def]
-    """``L' v = v`` in the first ``k`` rows."""
-    for a in range(k - 1, -1, -1):
-        v[a] /= L[a, a]
-        axpy(-v[a], L[a, :a], v[:a])
+def _take_away(known, x, state, k):  # type: ignore[no-untyped-def]
+    """The residual ``r = x - sum h z``; its squared length."""
+    S, h, r = state.S, state.h, state.r
+    r[:] = x
+    for a in range(0, k - 1, 2):
+        axpy_two(-h[a], known.Z[S[a]], -h[a + 1], known.Z[S[a + 1]], r)
+    if k % 2:
+        axpy(-h[k - 1], known.Z[S[k - 1]], r)
+    return dot(r, r)
 
 
 @kernel
-def _drop(work, k, t):  # type: ignore[no-untyped-def]
-    """Drop ray ``t`` of those in use: rows below move up, rotations of columns restore the triangle."""
-    S, h, L, q = work.S, work.h, work.L, work.q
-    for a in range(t, k - 1):
-        S[a], h[a] = S[a + 1], h[a + 1]
-        for b in range(a + 2):
-            L[a, b] = L[a + 1, b]
-    for b in range(t, k - 1):
-        kept, removed = L[b, b], L[b, b + 1]
-        norm = np.hypot(kept, removed)
-        c, s = kept / norm, removed / norm
-        L[b, b] = norm
-        for a in range(b + 1, k - 1):
-            u, v = L[a, b], L[a, b + 1]
-            L[a, b] = c * u + s * v
-            L[a, b + 1] = c * v - s * u
-        u, v = q[b], q[b + 1]
-        q[b] = c * u + s * v
-        q[b + 1] = c * v - s * u
-
-
-@kernel
-def _refine(known, x, work, k):  # type: ignore[no-untyped-def]
-    """Correct the coefficients by the true residual; whether it becomes zero with all of them positive."""
-    S, h, L, ls, r = work.S, work.h, work.L, work.ls, work.r
-    for _ in range(1 + REFINEMENTS):
-        for t in range(len(r)):
-            r[t] = x[t]
-        least = np.inf
-        for a in range(k):
-            axpy(-h[a], known.Z[S[a]], r)
-            least = min(least, h[a])
-        if k == 0 or least <= 0.0:
-            return False
-        if dot(r, r) <= ZERO * ZERO * dot(x, x):
-            return True
-        for a in range(k):
-            ls[a] = (dot(known.Z[S[a]], r) - dot(L[a, :a], ls[:a])) / L[a, a]
-        _solve_transposed(L, ls, k)
-        for a in range(k):
-            h[a] += ls[a]
-    return False
+def _correct(known, state, k):  # type: ignore[no-untyped-def]
+    """Add the part of the residual in the span of the rays in use to ``qx``; its squared length."""
+    part = state.ls
+    for a in range(k):
+        part[a] = dot(known.Z[state.S[a]], state.r)
+    _solve_transposed(state.R, part, k)
+    for a in range(k):
+        state.qx[a] += part[a]
+    return dot(part[:k], part[:k])
