@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from conecollapse import Cone
-from conecollapse.certificates import Support
+from conecollapse.certificates import SparseVectors, Support
 from conecollapse.geometry.certified import support
 from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.contained import Contained, _list, contained_columns, descend_contained
@@ -95,23 +95,27 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         np.testing.assert_allclose(r, 0.0 if is_inside else x - h @ slices, atol=1e-12)
         assert np.linalg.norm(x - h @ slices) <= 1e-6 or not is_inside
         assert is_inside == (np.linalg.norm(r) <= 1e-6 * np.linalg.norm(x))
-        assert is_inside or r @ x > (slices @ r).max()
+        assert is_inside or r @ x > 1e-6 > 1e-15 >= (slices @ r).max()
 
 
-def test_a_ray_of_few_words_is_lifted_and_one_of_many_has_penalties():
+def test_a_witness_has_penalties_where_few_serve_and_is_lifted_where_many_are_needed():
     """Each witness in the form that costs a checker less; both are proven."""
     rng = np.random.default_rng(0)
-    common = (rng.random((40, 60)) < 0.5) * rng.random((40, 60))
-    short = np.zeros((20, 60))
-    for row in short:
-        row[rng.choice(60, 2, replace=False)] = 1
-    P = sp.csr_array(np.vstack([common, short]))
-    lists = Lists.of(sp.csr_array(P / np.sqrt(P.power(2).sum(axis=1))[:, None]))
-    found = private_coordinates(lists, 1e-8, Budget.endless())
-    lifted = {int(i) for family in found.witnesses(60) if isinstance(family, Support) for i in family.of}
-    assert lifted
-    assert len(lifted) < found.is_proven.sum()
-    assert np.diff(P.indptr)[sorted(lifted)].max() < np.diff(P.indptr).max()
+    P = np.zeros((82, 60))
+    P[:40, 3:] = (rng.random((40, 57)) < 0.2) * rng.random((40, 57))
+    P[:40, :2] = 1.0  # who has coordinate 0 has coordinate 1, too
+    P[40, [0, 2]] = P[41, 2] = 1.0
+    for row in P[42:]:
+        row[2 + rng.choice(58, 2, replace=False)] = 1.0
+    P = sp.csr_array(P)
+    found = private_coordinates(Lists.of(sp.csr_array(P / np.sqrt(P.power(2).sum(axis=1))[:, None])), 1e-8, Budget.endless())
+    assert found.is_proven[40]
+    assert (found.coordinate[40], found.count[40]) == (0, 1)
+    assert found.penalties[found.count[:40].sum()] == 1
+    is_lifted = found.is_proven & (found.weight > 0) & (found.count == 0)
+    of = {type(family): set(family.of.tolist()) for family in found.witnesses(60)}
+    assert of[Support] == set(np.flatnonzero(is_lifted).tolist())
+    assert 40 in of[SparseVectors]
     Cone.from_points(P).verify(P)
 
 

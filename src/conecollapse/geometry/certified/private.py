@@ -10,9 +10,9 @@ every such point, and then
 with a large enough L is a witness. It has few entries, whatever the size of the supports, so that it is stored and checked in no time.
 
 Penalties are chosen one after the other: the first point that is not yet below zero (points with small supports come first) chooses, among
-its coordinates off the support, the one that is expected to serve the most points for the products that it costs a checker. Where
-the support itself is small, as of most words, *all* coordinates off it are the cheaper penalty, :math:`g = e_d - L` off the support: one
-entry and one number L. It is taken as soon as penalties would cost a checker more.
+its coordinates off the support, the one that is expected to serve the most points for the products that it costs a checker. Where many
+would be needed, *all* coordinates off the support are the cheaper penalty, :math:`g = e_d - L` off the support: one entry and one number L,
+and a checker looks for a coordinate off the support of each point that has d. It is taken as soon as penalties would cost a checker more.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from conecollapse.geometry.certified.lists import Lists
 MARGIN = 2.0  # L is this many times what is needed, so that rounding cannot undo it
 ENOUGH = 0.1  # mass of a point on the penalties, in units of its value at d, that needs no further penalty
 ENTRY_COST = 50  # an entry of a witness costs a checker as much as this many products, apart from those it makes
+LOOKUP_COST = 3  # and a point that it looks up
 ENOUGH_OUTSIDE = 8.0  # mass off the support, in units of the value at d, beyond which more of it changes little
 LEAST_LIFT = 1e-3  # costs next to nothing of the proven distance, and swallows rounding
 AT_ONCE = 256  # points for each call of the kernel: between two calls Ctrl-C can stop the work
@@ -46,24 +47,22 @@ class Private:
     is_proven: BoolArray  # (n_points,)
     coordinate: IntArray  # (n_points,): the private coordinate, where proven
     weight: FloatArray  # (n_points,): L
-    penalties: dict[int, IntArray]  # none for those that are lifted: all coordinates off the support are their penalties
-
-    @classmethod
-    def none(cls, m: int) -> Private:
-        """None of ``m`` points."""
-        return cls(np.zeros(m, bool), np.full(m, -1, np.int64), np.zeros(m), {})
+    count: IntArray  # (n_points,): how many penalties; 0 for those that are lifted: all coordinates off the support are their penalties
+    penalties: IntArray  # of all points, one after the other
 
     def witnesses(self, n: int) -> tuple[Witnesses, ...]:
         """The witnesses of all rays that are proven here, in ``n`` dimensions; ``of`` are the points."""
         rays = np.flatnonzero(self.is_proven)
-        is_lifted = (self.weight[rays] > 0) & np.array([not len(self.penalties[int(i)]) for i in rays], bool)
+        is_lifted = (self.weight[rays] > 0) & (self.count[rays] == 0)
         families = (self._with_penalties(rays[~is_lifted], n), self._lifted(rays[is_lifted], n))
         return tuple(family for family in families if len(family.of))
 
     def _with_penalties(self, rays: IntArray, n: int) -> SparseVectors:
-        lengths = np.array([1 + len(self.penalties[int(i)]) for i in rays], np.int64)
+        lengths = 1 + self.count[rays]
         ptr = np.concatenate([[0], np.cumsum(lengths)])
-        columns = np.concatenate([np.zeros(0, np.int64), *(np.append(self.coordinate[i], self.penalties[int(i)]) for i in rays)])
+        columns, is_penalty = np.empty(ptr[-1], np.int64), np.ones(ptr[-1], bool)
+        is_penalty[ptr[:-1]] = False
+        columns[ptr[:-1]], columns[is_penalty] = self.coordinate[rays], self.penalties
         values = -np.repeat(self.weight[rays], lengths).astype(np.float32)  # MARGIN is far more than this rounding
         values[ptr[:-1]] = 1.0
         G = sp.csr_array((values, columns.astype(np.int32), ptr.astype(np.int32)), shape=(len(rays), n))
@@ -82,7 +81,8 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
     Every point may take the same share of the budget, and what the points before it in its thread have left of theirs.
     """
     m, n = lists.shape
-    found = Private.none(m)
+    coordinate, weight, count = np.full(m, -1, np.int64), np.zeros(m), np.zeros(m, np.int64)
+    pieces: dict[int, IntArray] = {}
     lock = Lock()
     share = budget.left / m
 
@@ -91,16 +91,13 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
         for a in range(start, stop, AT_ONCE):
             points = np.arange(a, min(a + AT_ONCE, stop))
             room += share * len(points)
-            counts, penalties, visits = _prove_each(lists, points, CLEAR * tol, hit, stamp, found.coordinate, found.weight, room)
+            count[points], pieces[a], visits = _prove_each(lists, points, CLEAR * tol, hit, stamp, coordinate, weight, room)
             room -= visits
-            pieces = np.split(penalties, np.cumsum(counts)[:-1])
             with lock:
                 budget.spend(float(visits))
-                found.penalties.update((int(i), C) for i, C in zip(points, pieces, strict=True) if found.coordinate[i] >= 0)
 
     for_ranges(work, m, smallest=AT_ONCE)
-    np.greater_equal(found.coordinate, 0, out=found.is_proven)
-    return found
+    return Private(coordinate >= 0, coordinate, weight, count, np.concatenate([pieces[a] for a in sorted(pieces)]))
 
 
 @kernel
@@ -142,7 +139,7 @@ def _prove_each(lists, points, needed_distance, hit, stamp, coordinate, weight, 
                 penalties = longer
             some = penalties[n_penalties : n_penalties + held[t]]
             is_proven = False
-            for most in (float(held.sum() + 2 * ENTRY_COST), np.inf):
+            for most in (float(LOOKUP_COST * held[t] + ENTRY_COST), np.inf):
                 count, L, looked = _choose_penalties(lists, i, idx[a + t], stamp, hit, some, most)
                 visits += looked
                 spread = np.float64(count)

@@ -73,6 +73,8 @@ class Proof:
         What is ``known`` from before is added.
         """
         rays = np.flatnonzero(settled.alive)
+        separated = np.arange(len(settled.alive))
+        separated[list(settled.weak)] = list(settled.weak.values())
         families = families if known is None else (*families, *known.families)
         placed = tuple(replace(family, of=np.searchsorted(rays, family.of)) for family in families if len(family.of))
         without = np.searchsorted(rays, settled.open)
@@ -83,7 +85,7 @@ class Proof:
         return cls(
             rays=rays,
             rays_only=np.isin(rays, list(settled.weak)),
-            separated=np.array([settled.weak.get(int(i), int(i)) for i in rays]),
+            separated=separated[rays],
             witnesses=placed,
             combination=settled.combination,
             dim=dim,
