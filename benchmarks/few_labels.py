@@ -123,9 +123,9 @@ def measured(X, y, args) -> dict[str, list[float]]:
             rest, given = known < 0, np.flatnonzero(known >= 0)
             said = {"matched": matched(plain, y, known), "matched by truth": matched(plain, y, np.where(rest, y, -1))}
             if "graph" in args.models:
-                said = {"GraphCCNMF": GraphCCNMF(r, random_state=seed).fit_predict(X, known), **said}
+                said = {"GraphCCNMF": GraphCCNMF(r, random_state=0).fit_predict(X, known), **said}
             if "cone" in args.models:
-                said["CCNMF"] = CCNMF(r, random_state=seed).fit_predict(X, known)
+                said["CCNMF"] = CCNMF(r, random_state=0).fit_predict(X, known)
             if "peers" in args.models:
                 said["LabelSpreading"] = LabelSpreading(kernel="knn").fit(view, known).transduction_
                 said["logistic regression"] = LogisticRegression(max_iter=300).fit(rotated[given], known[given]).predict(rotated)

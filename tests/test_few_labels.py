@@ -20,7 +20,7 @@ from conecollapse.blocks import open_table
 from conecollapse.estimators._labels import Names
 from conecollapse.factorization.constraints import constrained
 from conecollapse.factorization.evidence import Diffusion, Evidence, Ridge, Seeds, learned_weights, pooled, probabilities, sharpness
-from conecollapse.factorization.onmf.clamped import ClampedClusters
+from conecollapse.factorization.onmf.clamped import NAMED, ClampedClusters
 from conecollapse.tables import as_table
 
 MODELS = [GraphCCNMF(3, random_state=0), CCNMF(3, random_state=0), OrthogonalNMF(3, random_state=0)]
@@ -324,8 +324,7 @@ def test_the_source_that_finds_labels_counts_most():
 
 
 @pytest.mark.parametrize("finds", ["clusters", "evidence"])
-def test_trust_follows_the_labels_left_out(finds):
-    """Clusters count more where they find the labels left out and the evidence does not, and less in the other case."""
+def test_labels_left_out_decide_between_named_and_guided_clusters(finds):
     rng = np.random.default_rng(0)
     clusters = np.repeat([0, 1], 30)
     truth = clusters if finds == "clusters" else np.tile([0, 1], 30)
@@ -335,9 +334,45 @@ def test_trust_follows_the_labels_left_out(finds):
     known[np.r_[0:8, 52:60]] = truth[np.r_[0:8, 52:60]]
     seeds = Seeds.of(known)
     run = ClampedClusters(X, constrained(known), pooled([Said(np.full((60, 2), 0.35) + 0.3 * np.eye(2)[said])], seeds))
-    labels = run.best_of([], 2).W.argmax(axis=1)
-    assert (run.trust > 2) if finds == "clusters" else (run.trust < 2)
+    labels = run.best_of([1 - clusters], 2).W.argmax(axis=1)
+    assert (run.trust == NAMED) if finds == "clusters" else (run.trust < 2)
     assert (labels == truth).mean() > 0.9
+
+
+@each
+def test_clusters_that_are_clear_are_only_named(model):
+    """Labels of untypical samples do not move the others: clusters are those of a fit without labels."""
+    X, y = overlapping(11, 90, spread=0.05)
+    plain = clone(model).fit(X)
+    assert len({*zip(plain.labels_, y, strict=True)}) == 3
+    known = some(y, 3)
+    odd = np.flatnonzero(known < 0)[:1]
+    known[odd] = (y[odd] + 1) % 3
+    fitted = clone(model).fit(X, known)
+    np.testing.assert_array_equal(fitted.labels_, np.where(known >= 0, known, y))
+
+
+def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside():
+    X = as_table(np.kron(np.eye(4), np.ones((10, 2))) + 0.05 * np.random.default_rng(0).random((40, 8)))
+    clusters, q = np.repeat(np.arange(4), 10), np.full((40, 4), 0.25)
+    for outside, are_named in ((1, True), (2, False)):
+        known = np.full(40, -1)
+        known[[0, 10, 20, 30]] = np.arange(4)
+        known[[10, 20][:outside]] = -1
+        known[[1, 2][:outside]] = [1, 2][:outside]  # labels of classes 1 and 2 in the cluster of class 0
+        run = ClampedClusters(X, constrained(known), Evidence(q))
+        run.best_of([clusters], 4)
+        assert (run.trust == NAMED) is are_named
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_clusters_than_classes_are_never_empty(seed):
+    X, y = overlapping(seed, 40, 2, 0.3)
+    known = np.where(y == 0, 0, -1)  # the whole class has labels, so its second cluster loses all samples
+    known[np.flatnonzero(y == 1)[:2]] = 1
+    model = OrthogonalNMF(5, random_state=0).fit(X, known)
+    assert np.bincount(model.embedding_.argmax(axis=1), minlength=5).min() > 0
+    assert model.orthogonality_ < 1e-6
 
 
 def test_sharpening_gives_the_same_mean_confidence():

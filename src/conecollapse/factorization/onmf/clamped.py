@@ -10,10 +10,23 @@ clusterings in which labelled samples have their class, and groups and pairs are
 cluster while those it is kept apart from stay where they are, so this sum never falls.
 
 The probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` say what the clusters alone would choose. Their sharpness is t =
-c t', with t' such that the largest of them is 0.7 on average at the start, as it is for a source of evidence. c is the *trust* in the
-clusters: large where classes are clusters, small where they are not. It is learned from the labels that the evidence left out in its
-trials. Each trial is run with c = 1/2, 2 and 8, and c is the geometric mean of the three with weights exp(number of these labels that are
-found); without trials it is 2. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of sample i.
+c t', with t' such that the largest of them is 0.7 on average for the clusters that are found without labels, as it is for a source of
+evidence. c is the *trust* in the clusters. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of sample i.
+
+**Two ways to use labels.** *Named clusters*: EM-ONMF without labels finds the clusters, and each class takes one, so that the sum of
+
+.. math:: \frac{1}{n_k} \#\{\text{labels of class } k \text{ in cluster } j\} + \sum_{i \text{ in } j} q_{ik} \Big/ \sum_i q_{ik}
+
+over all classes k and their clusters j is largest (a linear assignment). No other sample changes its cluster. *Guided clusters*: EM-ONMF
+of the sum above begins with the class of largest :math:`q_{ik}` for each sample. Where classes are clear clusters nothing is better than to
+name them; where they are not, guided clusters are better.
+
+Named clusters are taken unless the labels speak against them. In each trial of the evidence, labels are left out and looked for in three
+ways: by named clusters, by guided clusters with c = 8, and by the evidence alone. Guided clusters are taken if named clusters miss more
+than one label, and more than one in ten, and one of the other two ways finds more. Then c is the geometric mean of 8 and 1/2, with
+weights exp(labels found by guided clusters) and exp(labels found by the evidence): 2 if they find the same number. If less than one
+label for each class can be left out, guided clusters with c = 8 are taken if more than one label, and more than one in ten, is not in the
+cluster with its name: one label may be of an untypical sample, several say that classes are not these clusters.
 """
 
 from __future__ import annotations
@@ -32,12 +45,15 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.factorization.constraints import UNKNOWN, Constraints
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.evidence import FLOOR, Evidence, Linear, Ridge, Seeds, Trial, pooled, probabilities, sharpness
-from conecollapse.factorization.onmf.em import disjoint_factors, gram_matrix
+from conecollapse.factorization.onmf.em import Clusters, disjoint_factors, gram_matrix
 from conecollapse.factorization.onmf.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.tables import Table, as_table
 
-TRUSTS = np.array([0.5, 2.0, 8.0])  # in the clusters, relative to one source of evidence, that are tried on labels left out
+GUIDED = 8.0  # trust in guided clusters, relative to one source of evidence, where nothing speaks against them
+DOUBTED = 0.5  # and where the evidence alone finds more of the labels left out
+NAMED = 64.0  # in named clusters: the evidence decides only where they do not
+UNTYPICAL = 10  # one label in so many may be outside the cluster of its class
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -74,8 +90,7 @@ class Judgement:
 class ClampedClusters:
     """EM-ONMF of one table under constraints and evidence for the classes.
 
-    With as many clusters as classes the evidence is the start. With more, the starts are clusterings of all samples, whose clusters are
-    matched to the classes; those that are left stand for classes that no label names.
+    With more clusters than classes, guided clusters begin with the named ones. Those that are left stand for classes that no label names.
     """
 
     def __init__(self, X: Table, constraints: Constraints, evidence: Evidence | None = None, **stopping: Unpack[Stopping]) -> None:
@@ -83,65 +98,111 @@ class ClampedClusters:
         self.gram = gram_matrix(self.X)
         self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
         self.constraints, self.evidence = constraints, evidence
-        self.sharpness = 1.0
+        self.scale = self.trust = 1.0  # t' and c
         self.stopping = stopping
 
     def __call__(self, X: Table, W: AnyArray, H: AnyArray) -> Factorization:  # noqa: ARG002 - as every method, for its own table
         return self.best_of([W.argmax(axis=1)], W.shape[1])
 
     def promising(self, r: int, n_starts: int, rng: np.random.Generator) -> Iterable[IntArray]:
-        """Labels to start from, where the evidence is no start."""
-        return [] if self._starts_by_evidence(r) else promising(self.X, r, n_starts, rng, self.gram)
+        """Labels to start from: the best of many that few coordinates are enough to try."""
+        return promising(self.X, r, n_starts, rng, self.gram)
 
     def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
-        """The factorization with the smallest objective that these clusterings lead to."""
-        starts = [] if self._starts_by_evidence(r) else list(starts)
-        best = self._best(starts, r, self._learned_trust(starts, r))
+        """The factorization with the smallest objective that these clusterings lead to; with labels the better way to use them."""
+        if self.evidence is None:
+            self._bonus = np.zeros((self.X.shape[0], r))
+            rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
+            best = first_of_best((self._run(labels, r) for labels in starts), lambda run: (run.state.objective, rounding))
+        else:
+            best = self._with_labels(self._plain(starts, r), r)
         self.labels = best.state.labels
         A, S = disjoint_factors(self.X, self.labels, best.state.scores, r)
         error = max(self.norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
         return Factorization.of(A, S, best.state.objective, best, self.norm2, error)
 
-    def _starts_by_evidence(self, r: int) -> bool:
-        return self.evidence is not None and self.evidence.probabilities.shape[1] == r
+    def _plain(self, starts: Iterable[IntArray], r: int) -> IntArray:
+        """The clusters without labels, which also set the scale."""
+        found = Clusters(self.X, self.gram, **self.stopping).best_of(starts, r)
+        self.scale = sharpness(self._shares(self._scores(found.H)))
+        return np.asarray(found.W.argmax(axis=1))
 
-    def _learned_trust(self, starts: list[IntArray], r: int) -> float:
-        """How much the clusters count: the mean of `TRUSTS`, weighted by the labels left out that each of them finds."""
-        n_found = np.zeros(len(TRUSTS))
-        for trial in () if self.evidence is None else self.evidence.trials:
-            run = self._without(trial)
-            found = [run._best(starts[:1], r, trust).state.labels[trial.left] for trust in TRUSTS]
-            n_found += (np.array(found) == trial.classes).sum(axis=1)
-        return float(np.exp(probabilities(n_found[None])[0] @ np.log(TRUSTS)))
+    def _with_labels(self, plain: IntArray, r: int) -> Trace[_State]:
+        """Named clusters, or guided ones where the labels speak against them."""
+        hits = [self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials]
+        found = np.concatenate(hits, axis=1) if hits else np.zeros((3, 0), bool)
+        if found.shape[1] >= self.constraints.n_classes:
+            are_named, trust = preferred(found)
+        else:
+            known = self.constraints.labels != UNKNOWN
+            are_named, trust = are_clear(self._named(plain, r)[known] == self.constraints.labels[known]), GUIDED
+        return self._held(plain, r) if are_named else self._guided(plain, r, trust)
+
+    @property
+    def _evidence(self) -> Evidence:
+        assert self.evidence is not None
+        return self.evidence
 
     def _without(self, trial: Trial) -> ClampedClusters:
         run = copy.copy(self)
         run.constraints, run.evidence = self.constraints.without(trial.left), Evidence(trial.probabilities)
         return run
 
-    def _best(self, starts: list[IntArray], r: int, trust: float) -> Trace[_State]:
+    def _found(self, trial: Trial, plain: IntArray, r: int) -> BoolArray:
+        """Which of the labels left out are found by named clusters, by guided clusters and by the evidence alone."""
+        named, guided = self._named(plain, r), self._guided(plain, r, GUIDED).state.labels
+        said = np.stack([named[trial.left], guided[trial.left], trial.probabilities[trial.left].argmax(axis=1)])
+        return np.asarray(said == trial.classes)
+
+    def _named(self, plain: IntArray, r: int) -> IntArray:
+        """The clusters renumbered by the classes that labels and evidence give them."""
+        q, labels = self._evidence.probabilities, self.constraints.labels
+        known = np.flatnonzero(labels != UNKNOWN)
+        votes = q / np.maximum(q.sum(axis=0), np.finfo(float).tiny)
+        votes[known, labels[known]] += 1 / np.bincount(labels[known], minlength=q.shape[1])[labels[known]]
+        return matched(plain, votes, r)
+
+    def _held(self, plain: IntArray, r: int) -> Trace[_State]:
+        """Named clusters, which only those samples leave of which something else is known."""
+        self._trusting(r, NAMED)
+        labels = self._feasible(self._named(plain, r), r)
+        own = self._table(labels, self.lengths.astype(self.X.dtype), r)[np.arange(len(labels)), labels]
+        run = copy.copy(self)
+        run.constraints = replace(self.constraints, labels=self._fill_empty(labels, np.maximum(own, 0), r)[0])
+        return run._run(run.constraints.labels, r)
+
+    def _guided(self, plain: IntArray, r: int, trust: float) -> Trace[_State]:
+        """Guided clusters."""
+        self._trusting(r, trust)
+        q = self._evidence.probabilities
+        return self._run(q.argmax(axis=1) if q.shape[1] == r else self._named(plain, r), r)
+
+    def _trusting(self, r: int, trust: float) -> None:
+        """Let the clusters count so much."""
         self.trust = trust
-        q = None if self.evidence is None else self.evidence.probabilities
-        if q is not None:
-            starts = [q.argmax(axis=1)] if self._starts_by_evidence(r) else [matched(labels, q, r) for labels in starts]
-        self._log_evidence = np.zeros((self.X.shape[0], r)) if q is None else np.log(for_clusters(q, r) + FLOOR)
-        self._bonus = np.zeros_like(self._log_evidence)
-        runs = [self._run(labels, r) for labels in starts]
-        rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
-        return first_of_best(runs, lambda run: (run.state.objective, rounding))
+        self._log_evidence = np.log(for_clusters(self._evidence.probabilities, r) + FLOOR)
+        self._bonus = np.square(self.lengths)[:, None] * self._log_evidence / self.sharpness
+
+    @property
+    def sharpness(self) -> float:
+        """The t of the probabilities that the clusters give."""
+        return self.trust * self.scale
 
     def judgement(self, found: Factorization) -> Judgement | None:
         """How the samples were judged, if there was evidence."""
         if self.evidence is None:
             return None
-        lengths = np.linalg.norm(found.H, axis=1)
-        scores = np.asarray(self.X @ found.H.T.astype(self.X.dtype)) / np.where(lengths > 0, lengths, 1.0)
-        shares = self._shares(scores)
+        shares = self._shares(self._scores(found.H))
         p = probabilities(self.sharpness * shares + self._log_evidence)
         known = self.constraints.labels != UNKNOWN
         p[known] = np.eye(p.shape[1])[self.constraints.labels[known]]
         chosen = self.labels[:, None] == np.arange(p.shape[1])
         return Judgement(p, chosen, for_clusters(self.evidence.probabilities, p.shape[1]), shares.max(axis=1), self.sharpness)
+
+    def _scores(self, H: AnyArray) -> AnyArray:
+        """Of every sample in the directions of the rows of H."""
+        lengths = np.linalg.norm(H, axis=1)
+        return np.asarray(self.X @ H.T.astype(self.X.dtype)) / np.where(lengths > 0, lengths, 1.0)
 
     def _shares(self, scores: AnyArray) -> FloatArray:
         lengths = np.where(self.lengths > 0, self.lengths, 1.0)
@@ -150,9 +211,6 @@ class ClampedClusters:
     def _run(self, labels: IntArray, r: int) -> Trace[_State]:
         labels = self._feasible(labels, r)
         scores = self.lengths.astype(self.X.dtype)
-        if self.evidence is not None and not self._bonus.any():  # the first start sets the scale
-            self.sharpness = self.trust * sharpness(self._shares(self._table(labels, scores, r)))
-            self._bonus = np.square(self.lengths)[:, None] * self._log_evidence / self.sharpness
         start = self._measure(labels, scores, r)
         rounding = rounding_of(self.X, self.norm2)
         return iterate(lambda s: self._measure(s.labels, s.scores, r), start, rounding=rounding, stage="EM-ONMF", **self.stopping)
@@ -239,6 +297,34 @@ def for_clusters(q: AnyArray, r: int) -> FloatArray:
     """Probabilities of r clusters from those of fewer classes: a cluster that no label names is as likely as a class is by chance."""
     n, n_classes = q.shape
     return np.hstack([q * (n_classes / r), np.full((n, r - n_classes), 1 / r)])
+
+
+def are_clear(found: BoolArray) -> bool:
+    """Whether clusters miss no more of some labels than untypical samples explain.
+
+    Examples
+    --------
+    >>> are_clear(np.array([True, False, True])), are_clear(np.array([True, False, True, False]))
+    (True, False)
+    """
+    return int((~found).sum()) <= max(1, len(found) // UNTYPICAL)
+
+
+def preferred(found: BoolArray) -> tuple[bool, float]:
+    """Whether named clusters are taken, and the trust in guided ones.
+
+    The rows say which labels that were left out are found by named clusters, by guided clusters, and by the evidence alone.
+
+    Examples
+    --------
+    >>> are_named, trust = preferred(np.array([[1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1]], bool))
+    >>> are_named, round(trust, 3)
+    (False, 2.0)
+    """
+    named, guided, evidence = found.sum(axis=1)
+    weights = probabilities(np.array([[guided, evidence]], float))[0]
+    trust = float(np.exp(weights @ np.log([GUIDED, DOUBTED])))
+    return are_clear(found[0]) or bool(max(guided, evidence) <= named), trust
 
 
 def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
