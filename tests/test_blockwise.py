@@ -106,6 +106,16 @@ def test_mostly_filled_sparse_blocks_are_decided_as_dense_ones(monkeypatch):
     assert_same(cone, P)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_measures_that_are_too_large_for_one_place_are_joined_in_a_tree(is_sparse, monkeypatch):
+    monkeypatch.setattr(blockwise, "SMALLEST_SHARE", 0)
+    P = np.random.default_rng(0).gamma(0.3, size=(50, 12)) * (np.random.default_rng(1).random((50, 12)) < 0.4)
+    P = sp.csr_array(P) if is_sparse else P
+    with dask.config.set(scheduler="sync"):
+        for kind in ("file", "dask"):
+            assert_same(Cone.from_table(in_blocks(P, 11, kind)), P)
+
+
 def test_combinations_of_each_other_become_combinations_of_rays():
     """x = a + y / 2 and y = b + x / 2 are 4/3 a + 2/3 b and 2/3 a + 4/3 b, and their residuals add up in the same way."""
     mutual = {2: (np.array([0, 3]), np.array([1, 0.5]), 3e-9), 3: (np.array([1, 2]), np.array([1, 0.5]), 0.0)}

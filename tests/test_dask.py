@@ -20,6 +20,7 @@ distributed = pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 
 from conecollapse import CCNMF, CheckpointError, ClusterError, Cone, ConeCollapse  # noqa: E402
+from conecollapse.tables import dask_memory  # noqa: E402
 
 CHUNKS = {"features": (-1, 23), "samples": (17, -1), "both": (21, 31)}
 SCHEDULER = """
@@ -132,7 +133,7 @@ def test_on_a_cluster_with_named_tasks(cluster):
     def keys(dask_scheduler):
         return [str(name) for name in dask_scheduler.task_prefixes]
 
-    for seed, how in [(0, "features"), (1, "samples")]:
+    for seed, how in [(0, "both"), (1, "samples")]:
         X = problem(seed)
         assert_same(CCNMF(3, n_init=1, random_state=0).fit(array(X, how)), CCNMF(3, n_init=1, random_state=0).fit(X))
         seen |= set(cluster.run_on_scheduler(keys))
@@ -358,3 +359,16 @@ except ImportError as error:
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'conecollapse[dask]'" in run.stdout
+
+
+@pytest.mark.parametrize("own", ["65536", ""])
+def test_freed_memory_is_kept_while_any_task_runs_and_then_given_back_as_the_worker_was_told(own, monkeypatch):
+    calls = []
+    monkeypatch.setattr(dask_memory, "_mallopt", lambda: lambda *args: calls.append(args))
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", own)
+    kept = [(dask_memory.M_TRIM_THRESHOLD, dask_memory.KEPT), (dask_memory.M_MMAP_THRESHOLD, dask_memory.MAPPED)] if own else []
+    with dask_memory.freed_memory_is_kept():
+        with dask_memory.freed_memory_is_kept():  # a second task, in another thread
+            pass
+        assert calls == kept
+    assert calls[len(kept) :] == ([(-1, 65536), (-3, 2**17)] if own else [])

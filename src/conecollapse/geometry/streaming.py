@@ -263,8 +263,10 @@ def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterat
 
 def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None, effort: Effort = "exact") -> Part:
     """See `Cone.from_table`."""
-    _ = table.survey  # refuses what cannot be used
     table = table.oriented()
+    if table.axis == 0 or checkpoint is not None or table.n_blocks == 1:  # blocks of features are surveyed when they are measured
+        _ = table.survey  # refuses what cannot be used
+        table = table.oriented()
     warn_if_too_coarse(table.dtype, tol)
     if table.axis == 0:
         return with_held_rays(table, tall_certificate(triangular_of_table(table), table.shape[0], tol, effort))

@@ -47,8 +47,19 @@ class Held(ABC):
         """``work(item[k], piece, shared)`` for each ``(k, piece)``."""
 
     @abstractmethod
-    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str) -> Groups:
-        """``work(item[a], item[b], shared)`` for each pair ``(a, b)``."""
+    def spread(self, work: Work, pieces: Sequence[Any], shared: Any, *, stage: str) -> Groups:
+        """``work(piece, shared)`` for each piece: work that needs no item."""
+
+    @abstractmethod
+    def join(self, groups: Groups, work: Work, *, stage: str) -> Any:
+        """``work([value, ...])`` of all groups, in one place: to be given to other work as what it shares."""
+
+    @abstractmethod
+    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str, side: int = 1) -> list[Any]:
+        """``work(item[a], item[b], shared)`` for each pair ``(a, b)``, here.
+
+        Where pairs are many, one piece of work may have up to ``side`` items on either side.
+        """
 
     @abstractmethod
     def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:
@@ -100,8 +111,16 @@ class BlockedTable(Table):
         """``work(block, None, shared)`` of every block, neighbours combined in pairs until one result is left."""
 
     @abstractmethod
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> Held:
-        """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them."""
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> Held:
+        """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them.
+
+        What is ``cheap`` to make is made again where it is needed, and a cluster need not hold it.
+        """
+
+    def look(self, work: Work, shared: Any = None, *, stage: str) -> list[Any]:
+        """``work(block, None, shared)`` of every block; if there was no survey yet, it is made in the same pass where that is possible."""
+        _ = self.survey
+        return self.visit(work, None, shared, stage=stage)
 
     @abstractmethod
     def along(self, axis: int) -> BlockedTable:
@@ -248,8 +267,8 @@ class FilledRows(BlockedTable):
     def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
         return reduce(combine, self.visit(work, None, shared, stage=stage))
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> Held:
-        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage)
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> Held:
+        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage, cheap=cheap)
 
     def blocks(self) -> Iterator[Points]:
         return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))

@@ -22,6 +22,10 @@ except ImportError as error:
 
 from conecollapse.tables.dask_tasks import compute, has_cluster, n_workers, named, persist, tree
 
+ENOUGH_TASKS = 4  # for each worker: more are put together
+MANY_PAIRS = 12  # of blocks for each worker
+MOST_GROUPS = 8  # that one piece of work asks a block about
+
 
 def table_of(X: Any) -> DaskTable:
     """The table of a two-dimensional Dask array (n_samples, n_features), dense or with SciPy's sparse arrays as blocks."""
@@ -53,9 +57,20 @@ class DaskTable(BlockedTable):
         shape = (sum(chunks[0]), sum(chunks[1]))
         super().__init__(shape, dtype, axis, _bounds(chunks, axis), is_sparse=is_sparse)
         self._strips: list[Delayed] | None = None
+        self._flip = False  # whether the strips are still to be transposed
 
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
         return compute(self._tasks(stage, work, range(self.n_blocks), shared, pieces), stage)
+
+    def look(self, work: Work, shared: Any = None, *, stage: str) -> list[Any]:
+        if "survey" in self.__dict__ or not self._is_aligned:
+            return super().look(work, shared, stage=stage)
+        common = _common(shared)
+        cells = zip(self.strips, self._cells(), strict=True)
+        arguments = [(work, strip, self._flip, *cell, common, self.dtype, self.unit) for strip, cell in cells]
+        found = compute(named(stage, _look_at, arguments), stage)
+        self._set_survey([surveyed for surveyed, _ in found])
+        return [result for _, result in found]
 
     def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
         """A few blocks at a time, so that no more results than the workers make at once wait here."""
@@ -67,18 +82,25 @@ class DaskTable(BlockedTable):
         return compute([tree("merge", combine, self._tasks(stage, work, range(self.n_blocks), shared))], stage)[0]
 
     def _tasks(self, stage: str, work: Work, which: range, shared: Any, pieces: Sequence[Any] | None = None) -> list[Delayed]:
-        common = _common(shared)
         strips = self.strips
-        arguments = [(work, strips[k], None if pieces is None else pieces[k], common, self.dtype, self.unit) for k in which]
-        return named(stage, _work_on, arguments)
+        return named(
+            stage, _work_on, [(work, strips[k], recipe) for k, recipe in zip(which, self._recipes(which, shared, pieces), strict=True)]
+        )
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> DaskHeld:
-        made = self._tasks(stage, make, range(self.n_blocks), shared, pieces)
-        return DaskHeld(persist(made))
+    def _recipes(self, which: range, shared: Any, pieces: Sequence[Any] | None) -> list[tuple[Any, ...]]:
+        """What `_work_on` needs beside the block, for each of these blocks."""
+        common = _common(shared)
+        return [(None if pieces is None else pieces[k], common, self.dtype, self.unit, self._flip) for k in which]
+
+    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> DaskHeld:
+        every = range(self.n_blocks)
+        if cheap:
+            return DaskHeld(self.strips, [(make, recipe) for recipe in self._recipes(every, shared, pieces)])
+        return DaskHeld(persist(self._tasks(stage, make, every, shared, pieces)))
 
     def blocks(self) -> Iterator[Points]:
         for strip in self.strips:
-            yield compute(named("fetch", _floating, [(strip, self.dtype, self.unit)]), "fetch")[0]
+            yield compute(named("fetch", _work_on, [(_itself, strip, (None, None, self.dtype, self.unit, self._flip))]), "fetch")[0]
 
     def along(self, axis: int) -> DaskTable:
         if axis == self.axis:
@@ -102,58 +124,99 @@ class DaskTable(BlockedTable):
             self._strips = persist(self._cut())
         return self._strips
 
+    @property
+    def _is_aligned(self) -> bool:
+        """Whether the user's chunks are the blocks."""
+        return self.grid.size == self.n_blocks and self.grid.shape[self.axis] == self.n_blocks
+
     def _cut(self) -> list[Delayed]:
-        grid, across = (self.grid, self.chunks[1]) if self.axis == 0 else (self.grid.T, self.chunks[0])
-        if len(across) == 1 and grid.shape[0] == self.n_blocks:
-            return named("blocks", _turned, [(chunk, self.flip) for chunk in grid[:, 0]])
+        if self._is_aligned:
+            self._flip = self.flip
+            chunks = list(self.grid.ravel())
+            if not self.is_sparse:
+                return chunks
+            self._flip = False
+            return named("blocks", _turned, [(chunk, self.flip) for chunk in chunks])
+        grid = self.grid if self.axis == 0 else self.grid.T
         if grid.shape[0] == self.n_blocks:
             ranges: list[tuple[Any, int, int]] = [(line, 0, -1) for line in grid]
         else:  # chunked along the other axis only: cut every chunk into pieces for the blocks
             ranges = [(grid[0], int(a), int(b)) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
         return named("blocks", _joined, [(self.axis, self.flip, a, b, *line) for line, a, b in ranges])
 
-    def _survey(self) -> Survey:
+    def _cells(self) -> list[tuple[tuple[int, int], str]]:
+        """Row and column at which each of the user's chunks begins, and its name in messages."""
         starts = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int).tolist() for sizes in self.chunks]
-        cells = [(i, j) for i in range(self.grid.shape[0]) for j in range(self.grid.shape[1])]
-        arguments = [(self.grid[i, j], self.flip, (starts[0][i], starts[1][j]), f"block ({i}, {j})") for i, j in cells]
-        found: list[tuple[bool, BlockSurvey]] = compute(named("survey", _survey_of, arguments), "survey")
+        return [((row, column), f"block ({i}, {j})") for i, row in enumerate(starts[0]) for j, column in enumerate(starts[1])]
+
+    def _survey(self) -> Survey:
+        is_needed_later = self._is_aligned and self.oriented() is self
+        chunks, flip = (self.strips, self._flip) if is_needed_later else (self.grid.ravel(), self.flip)
+        arguments = [(chunk, flip, *cell) for chunk, cell in zip(chunks, self._cells(), strict=True)]
+        return self._set_survey(compute(named("survey", _survey_of, arguments), "survey"))
+
+    def _set_survey(self, found: list[tuple[bool, BlockSurvey]]) -> Survey:
         self.is_sparse = any(is_sparse for is_sparse, _ in found)
         width = self.grid.shape[1]
-        return Survey.of([[survey for _, survey in found[a : a + width]] for a in range(0, len(found), width)])
+        self.__dict__["survey"] = Survey.of([[survey for _, survey in found[a : a + width]] for a in range(0, len(found), width)])
+        return self.survey
 
     def _copy(self) -> DaskTable:
         return copy(self)
 
 
 class DaskHeld(Held):
-    """Items as tasks. A cluster keeps them in its memory; without one they are made again for each group, or row of pairs."""
+    """Items as tasks. A cluster keeps them in its memory; without one they are made again for each group, or row of pairs.
 
-    def __init__(self, items: list[Delayed]) -> None:
-        self.items = items
-        self.n_blocks = len(items)
+    With ``recipes`` the tasks are blocks, from which each piece of work makes the items that it needs.
+    """
+
+    def __init__(self, tasks: list[Delayed], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None) -> None:
+        self.items = [(task, None) for task in tasks] if recipes is None else list(zip(tasks, recipes, strict=True))
+        self.n_blocks = len(tasks)
 
     def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:
         common = _common(shared)
-        return self._made([named(stage, work, [(self.items[k], piece, common) for k, piece in which])], stage)
+        return self._made([named(stage, _on_item, [(work, self.items[k], piece, common) for k, piece in which])], stage)
 
-    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str) -> Groups:
+    def spread(self, work: Work, pieces: Sequence[Any], shared: Any, *, stage: str) -> Groups:
+        common = _common(shared)
+        return self._made([named(stage, work, [(piece, common) for piece in pieces])], stage)
+
+    def join(self, groups: Groups, work: Work, *, stage: str) -> Any:
+        return self._made([named(stage, work, [(list(groups),)])], stage)[0]
+
+    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str, side: int = 1) -> list[Any]:
         common = _common(shared)
         rows = [[pair for pair in which if pair[0] == a] for a in range(self.n_blocks)]
-        tasks = self._made([named(stage, work, [(self.items[a], self.items[b], common) for a, b in row]) for row in rows], stage)
-        found = dict(zip([pair for row in rows for pair in row], tasks, strict=True))
-        return [found[pair] for pair in which]
+        bundles = _bundles(which, side if len(which) > MANY_PAIRS * n_workers() else 1) if has_cluster() else [row for row in rows if row]
+        arguments = []
+        for pairs in bundles:
+            used = sorted({k for pair in pairs for k in pair})
+            arguments.append((work, [self.items[k] for k in used], [(used.index(a), used.index(b)) for a, b in pairs], common))
+        tasks = named(stage, _on_pairs, arguments)
+        found = compute(tasks, stage) if has_cluster() else [compute([task], stage)[0] for task in tasks]
+        by_pair = {pair: result for pairs, results in zip(bundles, found, strict=True) for pair, result in zip(pairs, results, strict=True)}
+        return [by_pair[pair] for pair in which]
 
     def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:
         common, groups = _common(shared), [_common(group) for group in groups]
-        pairs = [named(stage, pair, [(group, item, common) for item in self.items]) for group in groups]
-        gathered = named(f"{stage}-gather", gather, [(group, row, common) for group, row in zip(groups, pairs, strict=True)])
+        size = min(max(1, len(groups) * self.n_blocks // (ENOUGH_TASKS * n_workers())), MOST_GROUPS) if has_cluster() else 1
+        gathered = []
+        for start in range(0, len(groups), size):
+            some = groups[start : start + size]
+            answers = named(stage, _on_groups, [(pair, some, item, common) for item in self.items])
+            gathered += named(f"{stage}-gather", _gather, [(gather, group, answers, k, common) for k, group in enumerate(some)])
         return self._made([[task] for task in gathered], stage)
 
     def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
         common, groups = _common(shared), [_common(group) for group in groups]
-        for step in range(rounds * self.n_blocks):
-            at = [(step + g) % self.n_blocks for g in range(len(groups))]
-            groups = named(stage, work, [(group, self.items[k], k, common) for group, k in zip(groups, at, strict=True)])
+        stops = [list(range(k, min(k + 2, self.n_blocks))) for k in range(0, self.n_blocks, 2)]  # two blocks at once, as everywhere
+        for step in range(rounds * len(stops)):
+            at = [stops[(step + g) % len(stops)] for g in range(len(groups))]
+            groups = named(
+                stage, _visit, [(work, group, ks, [self.items[k] for k in ks], common) for group, ks in zip(groups, at, strict=True)]
+            )
         return self._made([[task] for task in groups], stage)
 
     def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
@@ -163,6 +226,45 @@ class DaskHeld(Held):
     @staticmethod
     def _made(rows: list[list[Delayed]], stage: str) -> Groups:
         return [task for row in rows for task in (row if has_cluster() else compute(row, stage))]
+
+
+def _bundles(which: Sequence[tuple[int, int]], side: int) -> list[list[tuple[int, int]]]:
+    """Pairs of blocks as pieces of work, the largest first."""
+    squares: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for a, b in which:
+        squares.setdefault((a // side, b // side), []).append((a, b))
+    return sorted(squares.values(), key=lambda pairs: sum(1 + (a != b) for a, b in pairs), reverse=True)
+
+
+def _on_item(work: Work, item: tuple[Any, Any], piece: Any, shared: Any) -> Any:
+    return work(_item(item), piece, shared)
+
+
+def _on_pairs(work: Work, items: list[tuple[Any, Any]], pairs: list[tuple[int, int]], shared: Any) -> list[Any]:
+    made = [_item(item) for item in items]
+    return [work(made[a], made[b], shared) for a, b in pairs]
+
+
+def _on_groups(pair: Work, groups: list[Any], item: tuple[Any, Any], shared: Any) -> list[Any]:
+    made = _item(item)
+    return [pair(group, made, shared) for group in groups]
+
+
+def _gather(gather: Work, group: Any, answers: list[list[Any]], place: int, shared: Any) -> Any:
+    """``answers`` has for each block a list with an answer for each of several groups."""
+    return gather(group, [some[place] for some in answers], shared)
+
+
+def _visit(work: Work, group: Any, numbers: list[int], items: list[tuple[Any, Any]], shared: Any) -> Any:
+    for k, item in zip(numbers, items, strict=True):
+        group = work(group, _item(item), k, shared)
+    return group
+
+
+def _item(item: tuple[Any, Any]) -> Any:
+    """The item of a block, made from the block where there is a recipe."""
+    held, recipe = item
+    return held if recipe is None else _work_on(recipe[0], held, recipe[1])
 
 
 def _common(shared: Any) -> Any:
@@ -199,8 +301,19 @@ def _floating(block: Points, dtype: Any, unit: float) -> Points:
     return block if unit == 1 else block / dtype.type(unit)
 
 
-def _work_on(work: Work, block: Points, piece: Any, shared: Any, dtype: Any, unit: float) -> Any:
-    return work(_floating(block, dtype, unit), piece, shared)
+def _work_on(work: Work, block: Any, recipe: tuple[Any, ...]) -> Any:
+    piece, shared, dtype, unit, flip = recipe
+    return work(_floating(_turned(block, flip), dtype, unit), piece, shared)
+
+
+def _look_at(work: Work, block: Any, flip: bool, at: tuple[int, int], label: str, shared: Any, dtype: Any, unit: float) -> Any:
+    """What a survey says about a block, which comes first since it refuses what cannot be used, and the result of work on it."""
+    surveyed = _survey_of(block, flip, at, label)
+    return surveyed, _work_on(work, block, (None, shared, dtype, unit, flip))
+
+
+def _itself(block: Points, _: Any, __: Any) -> Points:
+    return block
 
 
 def _survey_of(chunk: Any, flip: bool, at: tuple[int, int], label: str) -> tuple[bool, BlockSurvey]:

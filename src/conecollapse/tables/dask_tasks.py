@@ -20,21 +20,22 @@ from dask.delayed import Delayed, delayed
 
 from conecollapse._errors import ClusterError, ConeCollapseError
 from conecollapse._threads import limit_threads
+from conecollapse.tables.dask_memory import freed_memory_is_kept
 
 LOOK = 5.0  # seconds after which the cluster is looked at while it works
 PATIENCE = 60.0  # seconds without a scheduler, or without any of the workers that it had, after which nobody is expected back
 
 
 def named(stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Delayed]:
-    """One task for each tuple of arguments, grouped on the dashboard as ``conecollapse-<stage>``."""
+    """One task for each tuple of arguments, grouped on the dashboard as ``conecollapse-<stage>``; the first ones go first."""
     token = uuid.uuid4().hex
     call = delayed(_one_thread, pure=False, traverse=False)
-    return [call(function, *args, dask_key_name=f"conecollapse-{stage}-{token}-{k}") for k, args in enumerate(arguments)]
+    return [call(function, *args, dask_key_name=f"conecollapse-{stage}-{token}-{k:05d}") for k, args in enumerate(arguments)]
 
 
 def _one_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Tasks are what runs side by side, so each keeps to one thread of its own."""
-    with limit_threads(1):
+    with limit_threads(1), freed_memory_is_kept():
         return function(*args)
 
 

@@ -14,7 +14,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points
 from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
 from conecollapse.tables.sources import Source
-from conecollapse.tables.survey import Survey, survey_block
+from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
 BLOCK_BYTES = 2**26  # of one block, in float64 and without the zeros of sparse data
 KEPT_BYTES = 2**27  # of what is made from blocks and kept while pairs of them are compared
@@ -36,7 +36,10 @@ class FileTable(BlockedTable):
 
     def block(self, k: int) -> Points:
         """Block ``k`` as a dense array or a CSR array, in floating point."""
-        return self._floating(self.source.read(self.axis, int(self.bounds[k]), int(self.bounds[k + 1])))
+        return self._floating(self._read(k))
+
+    def _read(self, k: int) -> Points:
+        return self.source.read(self.axis, int(self.bounds[k]), int(self.bounds[k + 1]))
 
     def blocks(self) -> Iterator[Points]:
         return (self.block(k) for k in range(self.n_blocks))
@@ -60,7 +63,26 @@ class FileTable(BlockedTable):
             result = combine(digits.pop()[1], result)
         return result
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str) -> FileHeld:  # noqa: ARG002
+    def look(self, work: Work, shared: Any = None, *, stage: str) -> list[Any]:
+        if "survey" in self.__dict__:
+            return self.visit(work, None, shared, stage=stage)
+        parts, found = [], []
+        for k in range(self.n_blocks):
+            block = self._read(k)
+            parts.append(self._surveyed(k, block))
+            found.append(work(self._floating(block), None, shared))
+        self.__dict__["survey"] = self._put_together(parts)
+        return found
+
+    def hold(
+        self,
+        make: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str,  # noqa: ARG002
+        cheap: bool = False,  # noqa: ARG002
+    ) -> FileHeld:
         return FileHeld(self, lambda k: make(self.block(k), None if pieces is None else pieces[k], shared))
 
     def along(self, axis: int) -> FileTable:
@@ -88,12 +110,15 @@ class FileTable(BlockedTable):
         return block if self.unit == 1 else block / self.dtype.type(self.unit)
 
     def _survey(self) -> Survey:
-        name = ("samples", "features")[self.axis]
-        parts = []
-        for k, (a, b) in enumerate(_ranges(self.bounds)):
-            block = self.source.read(self.axis, a, b)
-            block = block.astype(self.dtype) if block.dtype.kind not in "fiu" else block
-            parts.append(survey_block(block, (a, 0) if self.axis == 0 else (0, a), f"block {k} ({name} {a} to {b - 1})"))
+        return self._put_together([self._surveyed(k, self._read(k)) for k in range(self.n_blocks)])
+
+    def _surveyed(self, k: int, block: Points) -> BlockSurvey:
+        a, b = self.bounds[k : k + 2].tolist()
+        label = f"block {k} ({('samples', 'features')[self.axis]} {a} to {b - 1})"
+        block = block.astype(self.dtype) if block.dtype.kind not in "fiu" else block
+        return survey_block(block, (a, 0) if self.axis == 0 else (0, a), label)
+
+    def _put_together(self, parts: list[BlockSurvey]) -> Survey:
         return Survey.of([[part] for part in parts] if self.axis == 0 else [parts])
 
     def _copy(self) -> FileTable:
@@ -128,7 +153,21 @@ class FileHeld(Held):
     def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
         return [work(self.item(k), piece, shared) for k, piece in which]
 
-    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
+    def spread(self, work: Work, pieces: Sequence[Any], shared: Any, *, stage: str) -> Groups:  # noqa: ARG002
+        return [work(piece, shared) for piece in pieces]
+
+    def join(self, groups: Groups, work: Work, *, stage: str) -> Any:  # noqa: ARG002
+        return work(list(groups))
+
+    def tiles(
+        self,
+        work: Work,
+        which: Sequence[tuple[int, int]],
+        shared: Any = None,
+        *,
+        stage: str,  # noqa: ARG002
+        side: int = 1,  # noqa: ARG002
+    ) -> list[Any]:
         found = {}
         for a in sorted({a for a, _ in which}):
             first = self.item(a)

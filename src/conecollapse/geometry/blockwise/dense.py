@@ -9,7 +9,9 @@ their own direction, their rays are the pool to begin with, which decides most t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +20,10 @@ from conecollapse._linalg import combination_rows, row_norms, take_rows
 from conecollapse._nnls.slots import price
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray
+from conecollapse._types import Points as AnyPoints
 from conecollapse.certificates import Metric
 from conecollapse.geometry.blockwise.decided import Decided
-from conecollapse.geometry.blockwise.measure import Measured, Moments, share, unit_points
+from conecollapse.geometry.blockwise.measure import Measured, Moments, fetch, share, unit_points
 from conecollapse.geometry.certified.confirm import CLEAR, EPS
 from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, POWER_LOW
 from conecollapse.geometry.certified.frame import LIFT, NULL_VARIANCE, Frame
@@ -33,7 +36,7 @@ NEAR = 0.5  # points priced above this share of the target's own price are worth
 N_CANDIDATES = 64  # points for each target, of all blocks together
 FEWEST_CANDIDATES = 4  # of each block
 SMALLEST_GROUP = 32
-WORTH_A_TASK, PIECES = 256, 4  # targets that are worth a task of their own, and into how many groups those of a block are divided then
+WORTH_A_TASK, PIECES = 128, 3  # targets that are worth a task of their own, and into how many groups those of a block are divided then
 TARGETS_IN_SHARE = 32  # a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
 MAX_EXCHANGES = 24
 PRICES = 2**20  # entries of a block of prices
@@ -100,10 +103,17 @@ class Rules(NamedTuple):
     round: Round
     tol: float
     n_candidates: int  # of each block
+    known: Points | None = None  # points that are at hand everywhere, because they are few
+    are_all: bool = False  # whether these are all leaders
 
 
-def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort) -> tuple[Decided, Metric]:
-    """Decide the leaders of groups: witnesses and combinations, and the metric that proves the rays that lead in their own direction."""
+def decide_dense(
+    table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort
+) -> tuple[Decided, Metric, Callable[[IntArray], AnyPoints]]:
+    """Decide the leaders of groups: witnesses and combinations, and the metric that proves the rays that lead in their own direction.
+
+    And who fetches rays as unit rows.
+    """
     assert measured.moments is not None
     around = Round.of(measured.moments)
     is_leader = leader == np.arange(len(leader))
@@ -114,21 +124,27 @@ def decide_dense(table: BlockedTable, leader: IntArray, measured: Measured, tol:
     led = leaders[by_product]
     metric = Metric(led, around.T.astype(np.float32), around.centre, offset[by_product])
 
-    points = table.hold(_points, numbered, stage="points")
+    points = table.hold(_points, numbered, stage="points", cheap=True)
     rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
     starts = np.concatenate([[0], np.cumsum([len(rows) for rows in places])])
     held = share(table)
     size = max(SMALLEST_GROUP, held // TARGETS_IN_SHARE)
+    left = leaders[~by_product]
+    if not len(left) or effort == "quick":
+        return Decided(doubtful=left.tolist()), metric, partial(fetch, table)
+    if len(leaders) <= min(held, 2 * len(led)):  # most are rays, and all can be at hand everywhere
+        shared = _with_known(points, rules._replace(are_all=True), np.ones_like(by_product), starts)
+        pieces = max(-(-len(left) // size), min(len(left) // WORTH_A_TASK, 4 * PIECES), 1)
+        groups = points.spread(_start_among_all, np.array_split(left, pieces), shared, stage="search")
+        return _exchange(points, groups, shared, max(size, held // 4), searched=True), metric, partial(fetch, table)
     which = []
     for k in range(table.n_blocks):
         rows = np.flatnonzero(~by_product[starts[k] : starts[k + 1]])
-        pieces = max(-(-len(rows) // size), min(len(rows) // WORTH_A_TASK, PIECES))  # several for each block, so that workers balance
+        pieces = max(-(-len(rows) // size), min(len(rows) // WORTH_A_TASK, PIECES), 1)  # several for each block, so that workers balance
         which += [(k, some) for some in np.array_split(rows, pieces)] if len(rows) else []
-    if not which or effort == "quick":
-        return Decided(doubtful=leaders[~by_product].tolist()), metric
-    known = _known(points, by_product, starts) if len(led) <= held else None
-    groups = points.select(_start, which, (rules, known), stage="search")
-    return _exchange(points, groups, rules, max(size, held // 4), searched=known is not None), metric
+    shared = _with_known(points, rules, by_product, starts) if len(led) <= held else rules
+    groups = points.select(_start, which, shared, stage="search")
+    return _exchange(points, groups, shared, max(size, held // 4), searched=len(led) <= held), metric, partial(fetch, table)
 
 
 def _lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
@@ -136,7 +152,7 @@ def _lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round
     rounded = table.hold(_rounded, pieces, around, stage="round")
     n_blocks = table.n_blocks
     which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
-    tiles = rounded.collect(rounded.tiles(_tile, which, stage="tiles"), stage="tiles")[0]
+    tiles = rounded.tiles(_tile, which, stage="tiles", side=2)  # of float32: four are as large as two blocks
     thin = [found for (a, b), (_, _, found) in zip(which, tiles, strict=True) if a == b]
     maxima = [np.full(found.shape[1], -np.inf, np.float32) for found in thin]
     for (a, b), (first, second, _) in zip(which, tiles, strict=True):
@@ -189,10 +205,14 @@ def _points(block: AnyArray, piece: tuple[int, int, IntArray], _: Any) -> Points
     return Points(first + rows, U, U.sum(axis=1))
 
 
-def _known(points: Held, by_product: AnyArray, starts: IntArray) -> Points:
-    """The rays that lead in their own direction, all in one place: they are few."""
-    which = [(k, np.flatnonzero(by_product[starts[k] : starts[k + 1]])) for k in range(points.n_blocks)]
-    return _joined(points.collect(points.select(_some, which, stage="known"), stage="known")[0])
+def _with_known(points: Held, rules: Rules, is_known: AnyArray, starts: IntArray) -> Any:
+    """The rules with points that every piece of work has at hand, since they are few."""
+    which = [(k, np.flatnonzero(is_known[starts[k] : starts[k + 1]])) for k in range(points.n_blocks)]
+    return points.join(points.select(_some, which, stage="known"), partial(_rules_with, rules), stage="known")
+
+
+def _rules_with(rules: Rules, parts: list[Points]) -> Rules:
+    return rules._replace(known=_joined(parts))
 
 
 def _joined(parts: list[Points]) -> Points:
@@ -203,17 +223,27 @@ def _some(points: Points, rows: IntArray, _: Any) -> Points:
     return Points(points.ids[rows], points.U[rows], points.sums[rows])
 
 
-def _start(points: Points, rows: IntArray, shared: tuple[Rules, Points | None]) -> Targets:
+def _start(points: Points, rows: IntArray, rules: Rules) -> Targets:
     """A group of targets: searched over the known rays, if these are few; else with their own directions as functionals."""
-    rules, known = shared
     targets, nobody = _some(points, rows, None), _some(points, rows[:0], None)
-    if known is not None:
-        return _searched(Targets(targets, targets.U[:0], known), rules)
+    if rules.known is not None:
+        return _searched(Targets(targets, targets.U[:0], nobody), rules)
     A = (targets.U / targets.sums[:, None] - rules.round.centre) @ rules.round.T @ rules.round.T.T
     return Targets(targets, A / row_norms(A)[:, None], nobody)
 
 
-def _exchange(points: Held, groups: Groups, rules: Rules, size: int, *, searched: bool) -> Decided:
+def _start_among_all(ids: IntArray, rules: Rules) -> Targets:
+    """A group of targets where all points are at hand: no block need be asked, and targets that lead over all points are rays."""
+    assert rules.known is not None
+    rows = np.searchsorted(rules.known.ids, ids)
+    group, left = _start(rules.known, rows, rules), -1
+    while len(group.A) not in (0, left):
+        left = len(group.A)
+        group = _decide(group, [_ask(group, rules.known, rules)], rules)
+    return group
+
+
+def _exchange(points: Held, groups: Groups, shared: Any, size: int, *, searched: bool) -> Decided:
     """Ask all blocks about the functionals of all groups until nothing is left, or nothing changes."""
     decided = Decided()
     left = -1
@@ -222,7 +252,7 @@ def _exchange(points: Held, groups: Groups, rules: Rules, size: int, *, searched
     for _ in range(MAX_EXCHANGES):
         if not groups:
             return decided
-        asked = points.cross(groups, _ask, _decide, rules, stage="price")
+        asked = points.cross(groups, _ask, _decide, shared, stage="price")
         groups = _together(_record(points.collect(asked, stage="price")[0], decided), size)
         before, left = left, sum(len(group.A) for group in groups)
         if left == before:
@@ -233,8 +263,9 @@ def _exchange(points: Held, groups: Groups, rules: Rules, size: int, *, searched
 
 
 def _together(groups: list[Targets], size: int) -> list[Targets]:
-    """Small groups joined, so that few are asked about."""
+    """Small groups joined, so that few are asked about; several are left where there is work for several workers."""
     joined: list[Targets] = []
+    size = min(size, max(WORTH_A_TASK, -(-sum(len(group.A) for group in groups) // (2 * PIECES))))
     for group in groups:
         last = joined[-1] if joined else None
         if last is None or len(last.A) + len(group.A) > size:
@@ -263,7 +294,7 @@ class Answer(NamedTuple):
 def _ask(group: Targets, points: Points, rules: Rules) -> Answer:
     own = np.einsum("ij,ij->i", group.A, group.points.U) / group.points.sums
     at_centre = group.A @ rules.round.centre
-    is_first = not len(group.pool.ids)  # own directions: what is near them is worth having, later only what exceeds
+    is_first = rules.known is None and not len(group.pool.ids)  # own directions: what is near them is worth having, later only what exceeds
     least = np.maximum(NEAR * (own - at_centre), 0.0) + at_centre if is_first else own
     Q = points.U / points.sums[:, None]
     at = np.searchsorted(points.ids, group.points.ids)
@@ -325,10 +356,15 @@ def _shifted(A: FloatArray, points: Points, own: FloatArray, second: FloatArray,
 
 def _searched(group: Targets, rules: Rules) -> Targets:
     """Search the targets over their pool and each other: new functionals, or combinations."""
-    pool = _some(group.pool, np.flatnonzero(~np.isin(group.pool.ids, group.points.ids)), None)
-    count, targets, decided = len(pool.ids), group.points, replace(group.decided)
+    targets, decided = group.points, replace(group.decided)
+    nobody = _some(targets, np.zeros(0, np.int64), None)
     if not len(targets.ids):
-        return Targets(targets, group.A[:0], _some(pool, np.zeros(0, np.int64), None), decided)
+        return Targets(targets, group.A[:0], nobody, decided)
+    if rules.are_all:
+        group = replace(group, pool=nobody)
+    pool = group.pool if rules.known is None else _distinct([rules.known, group.pool])
+    pool = _some(pool, np.flatnonzero(~np.isin(pool.ids, targets.ids)), None)
+    count = len(pool.ids)
     every = _joined([pool, targets])
     frame = rules.round.frame(every.U, every.sums)
     found = search(frame, np.where(np.arange(len(every.U)) < count, RAY, UNDECIDED))
@@ -347,4 +383,4 @@ def _searched(group: Targets, rules: Rules) -> Targets:
     decided.doubtful = [*decided.doubtful, *every.ids[stuck].tolist()]
     A = np.array([found.functional[int(i)] for i in outside]).reshape(-1, frame.Z.shape[1]) @ rules.round.T.T
     A /= np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
-    return Targets(_some(every, outside, None), A, pool, decided)
+    return Targets(_some(every, outside, None), A, group.pool, decided)

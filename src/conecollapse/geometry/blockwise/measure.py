@@ -1,7 +1,7 @@
 """One pass over the blocks: what is zero, which points are one ray, and the moments from which shared coordinates are made.
 
-Points are compared along one fixed random direction, as in `conecollapse._linalg.merge_colinear`: only points that are near each other
-there can be colinear, and only these leave their blocks.
+Points are compared along two fixed random directions, the first as in `conecollapse._linalg.merge_colinear`: only points that are near
+each other along both can be colinear, and only these leave their blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from conecollapse._linalg import as_dense, columns_as_points, merge_colinear, ne
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.tables import BlockedTable
 
+DIRECTIONS = (0, 1)  # numbers of the fixed random directions
 SMALLEST_SHARE = 2**20  # entries: smaller blocks than this, 8 MiB, are not worth keeping apart
 
 
@@ -39,7 +40,7 @@ class Moments(NamedTuple):
 class Measured(NamedTuple):
     """Of the points of neighbouring blocks."""
 
-    key: FloatArray  # (n_points,) place along the fixed direction
+    key: FloatArray  # (n_points, 2) places along the fixed directions
     filled: BoolArray  # (n_points,) False for zero points
     moments: Moments | None  # of dense points scaled to sum one
     holders: IntArray | None  # of sparse points: how many have each coordinate
@@ -69,17 +70,18 @@ def unit_points(block: Points, *, as_sparse: bool) -> tuple[Any, FloatArray]:
 
 
 def key_block(block: Points, _: Any, as_sparse: bool) -> tuple[FloatArray, BoolArray, int]:
-    """Of one block of columns: the place of each along the fixed direction, which are not zero, and how many entries they have."""
+    """Of one block of columns: the places of each along the fixed directions, which are not zero, and how many entries they have."""
     U, lengths = unit_points(block, as_sparse=as_sparse)
     return _key(U), lengths > 0, U.nnz if as_sparse else U.size
 
 
 def _key(U: Points) -> FloatArray:
-    return np.asarray(U @ projection(U.shape[1])).ravel()
+    return np.asarray(U @ np.column_stack([projection(U.shape[1], which) for which in DIRECTIONS]))
 
 
-def measure_block(block: Points, _: Any, as_sparse: bool) -> Measured:
-    """Measure one block of columns."""
+def measure_block(block: Points, _: Any, as_sparse: bool | None) -> Measured:
+    """Measure one block of columns, as sparse points or as dense ones; None: as it comes."""
+    as_sparse = sp.issparse(block) if as_sparse is None else as_sparse
     U, lengths = unit_points(block, as_sparse=as_sparse)
     filled = lengths > 0
     key = _key(U)
@@ -103,13 +105,18 @@ def share(table: BlockedTable) -> int:
 def leaders(table: BlockedTable, key: FloatArray, filled: BoolArray, tol: float) -> tuple[IntArray, float]:
     """Leader of each point's group of colinear ones, -1 for zero points, as in memory; and the largest distance from a leader.
 
-    Runs of points that are near each other along the fixed direction are compared a share at a time.
+    Runs of points that are near each other along both fixed directions are compared a share at a time.
     """
     leader = np.where(filled, np.arange(len(filled)), -1)
     if not filled.any():
         raise InvalidInputError(f"all {len(leader)} points are zero; a cone needs at least one point that is not.")
-    order = np.flatnonzero(filled)[np.argsort(key[filled], kind="stable")]
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(key[order]) > near_along(table.shape[0], tol)]))
+    order, run = np.flatnonzero(filled), np.zeros(int(filled.sum()), np.int64)
+    for which in DIRECTIONS:  # runs along the first, each divided along the second
+        sorted_by = np.lexsort((key[order, which], run))
+        order, run = order[sorted_by], run[sorted_by]
+        is_new = (np.diff(run) > 0) | (np.diff(key[order, which]) > near_along(table.shape[0], tol, which))
+        run = np.concatenate([[0], np.cumsum(is_new)])
+    starts = np.flatnonzero(np.diff(run, prepend=-1))
     sizes = np.diff(np.append(starts, len(order)))
     crowded = sizes > 1
     runs = [order[a : a + size] for a, size in zip(starts[crowded], sizes[crowded], strict=True)]

@@ -9,7 +9,10 @@ in memory decides. If they are too many to hold (a word that nearly every docume
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +24,11 @@ from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import SparseVectors, Support
 from conecollapse.geometry.blockwise.decided import Decided
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points
-from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
+from conecollapse.geometry.blockwise.rounds import CLOSE, Traveller, functionals, travel
 from conecollapse.geometry.certified.confirm import CLEAR
-from conecollapse.geometry.certified.lists import SUM_ROUNDING
+from conecollapse.geometry.certified.lists import SUM_ROUNDING, Lists
 from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
-from conecollapse.geometry.certified.support import prove_sparse
+from conecollapse.geometry.certified.support import from_small_to_large, prove_sparse
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Held
 
@@ -59,6 +62,7 @@ class Rules(NamedTuple):
     rounding: float  # of a sum over the support of a point
     dim: int
     most_entries: int  # of the contained points that one block may send about a target
+    left: IntArray = np.zeros(0, np.int64)  # numbers of all points that their rarest coordinate does not prove, increasing
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,10 @@ class Functionals:
     wide: list[tuple[int, Sparse]] = field(default_factory=list)  # targets with too many contained points
 
 
-def decide_sparse(table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort) -> tuple[Decided, Support]:
-    """Decide the leaders of groups: combinations, and witnesses on the supports of rays."""
+def decide_sparse(
+    table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort
+) -> tuple[Decided, Support, Callable[[IntArray], Sparse]]:
+    """Decide the leaders of groups: combinations, and witnesses on the supports of rays; and who fetches rays as unit rows."""
     rules = Rules(
         tol,
         float(SUM_ROUNDING * (measured.longest + 2) * measured.heaviest),
@@ -85,27 +91,39 @@ def decide_sparse(table: BlockedTable, leader: IntArray, measured: Measured, tol
     pieces = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
     rows = table.hold(_rows, pieces, measured.holders, stage="points")
     rarest, which = _by_rarest(rows, rules)
-    decided, parts, wide = Decided(), [rarest], []
-    if effort == "quick":
-        return Decided(doubtful=[int(i) for k, rows in which for i in table.bounds[k] + places[k][rows]]), rarest
-    if which:
-        targets = rows.select(_targets, which, stage="contained")
-        if sum(len(some) for _, some in which) <= FEW_LEFT:  # one group is asked about at once
-            found = rows.collect(targets, stage="contained")[0]
-            U = stack([group.U for group in found])
-            targets = [Functionals(np.concatenate([group.ids for group in found]), U, U)]
-        groups = rows.cross(targets, _contained, _decide, rules, stage="contained")
-        for group in rows.collect(rows.cross(groups, _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
-            decided.add(group.decided)
-            parts.append(group.support)
-            wide += group.wide
-    if wide:
-        travelled, more = travel(rows, wide, rules)
-        decided.add(more)
-        for group in rows.collect(rows.cross(_for_lifts(travelled, rules), _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
-            decided.add(group.decided)
-            parts.append(group.support)
-    return decided, _joined(parts)
+    fetch = partial(_fetch, rows, table)
+    left = np.array([i for k, some in which for i in table.bounds[k] + places[k][some]], np.int64)
+    if not which or effort == "quick":
+        return Decided(doubtful=left.tolist()), rarest, fetch
+    rules = rules._replace(left=left)
+    targets = rows.select(_targets, which, stage="contained")
+    if len(left) <= FEW_LEFT:  # one group is asked about at once
+        targets = [rows.join(targets, _one_group, stage="contained")]
+    groups = rows.collect(rows.cross(targets, _contained, _decide, rules, stage="contained"), stage="contained")[0]
+    travelled, decided = travel(rows, [one for group in groups for one in group.wide], rules)
+    groups += _for_lifts(travelled, rules)
+    parts = [rarest]
+    for group in rows.collect(rows.cross(groups, _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
+        decided.add(group.decided)
+        parts.append(group.support)
+    return decided, _joined(parts), fetch
+
+
+def _fetch(rows: Held, table: BlockedTable, points: IntArray) -> Sparse:
+    """These leaders, increasing, as unit rows."""
+    place = np.searchsorted(points, table.bounds)
+    which = [(k, points[a:b]) for k, (a, b) in enumerate(itertools.pairwise(place)) if a < b]
+    return stack(rows.collect(rows.select(_unit_rows, which, stage="fetch"), stage="fetch")[0])
+
+
+def _unit_rows(rows: Rows, ids: IntArray, _: Any) -> Sparse:
+    U = rows.matrix()
+    return U if len(ids) == len(rows.ids) else sp.csr_array(U[np.searchsorted(rows.ids, ids)])
+
+
+def _one_group(groups: list[Functionals]) -> Functionals:
+    U = stack([group.U for group in groups])
+    return Functionals(np.concatenate([group.ids for group in groups]), U, U)
 
 
 def _for_lifts(found: list[Traveller], rules: Rules) -> list[Functionals]:
@@ -146,10 +164,10 @@ def _by_rarest(rows: Held, rules: Rules) -> tuple[Support, list[tuple[int, IntAr
     """Witnesses of the points whose rarest coordinate proves them, and the places of the others, in groups, by block."""
     n_blocks = rows.n_blocks
     which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
-    own = rows.select(_own, [(k, None) for k in range(n_blocks)], stage="tiles")
-    tiles, own = rows.collect(rows.tiles(_tile, which, rules, stage="tiles"), own, stage="tiles")
+    tiles = rows.tiles(_tile, which, rules, stage="tiles")
+    own = [found for _, _, found in tiles if found is not None]
     lifts = [np.full(len(index), LEAST_LIFT) for index, *_ in own]
-    for (a, b), (first, second) in zip(which, tiles, strict=True):
+    for (a, b), (first, second, _) in zip(which, tiles, strict=True):
         np.maximum(lifts[a], first, out=lifts[a])
         np.maximum(lifts[b], second, out=lifts[b])
     index, at, value, size = (np.concatenate(some) for some in zip(*own, strict=True))
@@ -166,19 +184,27 @@ def _by_rarest(rows: Held, rules: Rules) -> tuple[Support, list[tuple[int, IntAr
     return Support(index[proven], F, lift[proven]), left
 
 
-def _own(rows: Rows, _: Any, __: Any) -> tuple[AnyArray, AnyArray, FloatArray, IntArray]:
-    """Number, rarest coordinate, value there and number of entries of each point."""
-    return rows.ids, rows.idx[rows.rarest], rows.val[rows.rarest], np.diff(rows.ptr)
+class Own(NamedTuple):
+    """Number, rarest coordinate, value there and number of entries of each point of a block."""
+
+    ids: IntArray
+    at: AnyArray
+    value: FloatArray
+    size: IntArray
 
 
-def _tile(a: Rows, b: Rows, rules: Rules) -> tuple[FloatArray, FloatArray]:
-    """The lifts that points of ``a`` need because of points of ``b``, and the other way round; infinite where a point is contained."""
+def _tile(a: Rows, b: Rows, rules: Rules) -> tuple[FloatArray, FloatArray, Own | None]:
+    """The lifts that points of ``a`` need because of points of ``b``, and the other way round; infinite where a point is contained.
+
+    The tile of a block with itself also has what is known of each point.
+    """
     first, second = np.zeros(len(a.ids)), np.zeros(len(b.ids))
     same = a.number == b.number
     _needed_lifts(a, b, same, rules.rounding, first)
-    if not same:
-        _needed_lifts(b, a, same, rules.rounding, second)
-    return first, second
+    if same:
+        return first, second, Own(a.ids, a.idx[a.rarest], a.val[a.rarest], np.diff(a.ptr))
+    _needed_lifts(b, a, same, rules.rounding, second)
+    return first, second, None
 
 
 @kernel
@@ -287,15 +313,39 @@ def _decide(group: Functionals, contained: list[Contained], rules: Rules) -> Fun
 
 
 def _solved(U: Sparse, numbers: IntArray, first: int, rules: Rules, found: Decided) -> tuple[IntArray, Sparse]:
-    """The rows of ``U`` from ``first`` on that are rays among them, with their functionals; ``found`` gets the combinations of others."""
+    """The rows of ``U`` from ``first`` on that are rays among them, with their functionals; ``found`` gets the combinations of others.
+
+    The rows before ``first`` are contained points, and nearly all of them are rays, as is known already.
+    """
     if U.shape[0] == 1:  # nothing is contained in it: its support is a witness
         return np.array([0]), U
-    proof = prove_sparse(U, rules.tol, most_dense=0)  # functionals on supports only
-    parts = [(i, proof.combination[i]) for i in range(first, U.shape[0]) if i in proof.combination]
-    H = combination_rows([part for _, part in parts], U.shape[0])
-    residual = row_norms(sp.csr_array(U[np.array([i for i, _ in parts], np.int64)] - H @ U)) if parts else np.zeros(0)
-    for (i, (S, h)), off in zip(parts, residual, strict=True):
-        found.combination[int(numbers[i])] = (numbers[S], h, float(off))
+    sure = ~np.isin(numbers, rules.left)
+    small = from_small_to_large(Lists.of(U), sure, ~sure, rules.tol, None)
+    kept = np.array([i for i in range(first, len(numbers)) if i in small.functional], np.int64)
+    combined = _combinations(U, first, small.combination)
+    if len(kept) + len(combined) == len(numbers) - first and all(off <= CLOSE * rules.tol for _, _, off in combined.values()):
+        F = combination_rows([small.functional[int(i)][:2] for i in kept], U.shape[1])
+    else:  # all that the method for points in memory knows
+        kept, F, combined = _proven(U, first, rules.tol)
+    found.combination |= {int(numbers[i]): (numbers[S], h, off) for i, (S, h, off) in combined.items()}
+    undecided = np.setdiff1d(np.arange(first, len(numbers)), np.concatenate([kept, np.array(list(combined), np.int64)]))
+    found.doubtful = numbers[undecided].tolist()
+    return kept, F
+
+
+def _combinations(
+    U: Sparse, first: int, combination: dict[int, tuple[IntArray, FloatArray]]
+) -> dict[int, tuple[IntArray, FloatArray, float]]:
+    """Those of the rows from ``first`` on, with their residuals."""
+    rows = [i for i in range(first, U.shape[0]) if i in combination]
+    H = combination_rows([combination[i] for i in rows], U.shape[0])
+    residual = row_norms(sp.csr_array(U[np.array(rows, np.int64)] - H @ U)) if rows else np.zeros(0)
+    return {i: (*combination[i], float(off)) for i, off in zip(rows, residual, strict=True)}
+
+
+def _proven(U: Sparse, first: int, tol: float) -> tuple[IntArray, Sparse, dict[int, tuple[IntArray, FloatArray, float]]]:
+    """What `prove_sparse` says about the rows from ``first`` on: rays, their functionals on supports, and combinations of others."""
+    proof = prove_sparse(U, tol, most_dense=0)  # functionals on supports only
     kept, rows = [np.zeros(0, np.int64)], [sp.csr_array((0, U.shape[1]))]
     for family in proof.witnesses:
         points = proof.rays[family.of]
@@ -303,9 +353,7 @@ def _solved(U: Sparse, numbers: IntArray, first: int, rules: Rules, found: Decid
         if isinstance(family, Support | SparseVectors):  # of a private coordinate and its penalties only the first is on the support
             kept.append(points[mine])
             rows.append(sp.csr_array(family.F[mine] if isinstance(family, Support) else family.G[mine].maximum(0.0)))
-    decided = np.concatenate([*kept, np.array([i for i, _ in parts], np.int64)])
-    found.doubtful = numbers[np.setdiff1d(np.arange(first, U.shape[0]), decided)].tolist()
-    return np.concatenate(kept), sp.csr_array(sp.vstack(rows))
+    return np.concatenate(kept), sp.csr_array(sp.vstack(rows)), _combinations(U, first, proof.combination)
 
 
 class Lift(NamedTuple):
@@ -374,7 +422,6 @@ class Lifted:
 
     support: Support
     decided: Decided
-    wide: list[tuple[int, Sparse]]
 
 
 def _lifted(group: Functionals, lifts: list[Lift], rules: Rules) -> Lifted:
@@ -388,4 +435,4 @@ def _lifted(group: Functionals, lifts: list[Lift], rules: Rules) -> Lifted:
     proven = ~blocked & (distance > CLEAR * rules.tol)
     decided = replace(group.decided)
     decided.doubtful = [*decided.doubtful, *group.ids[~proven].tolist()]
-    return Lifted(Support(group.ids[proven], sp.csr_array(F[proven]), lift[proven]), decided, group.wide)
+    return Lifted(Support(group.ids[proven], sp.csr_array(F[proven]), lift[proven]), decided)

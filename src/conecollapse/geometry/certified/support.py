@@ -62,7 +62,7 @@ def prove_sparse(
             return prove_dense(U.toarray(), tol, progress, known=known)
         undecided = known.undecided & ~sure
         warn_of_rest(undecided, U)
-        small = _from_small_to_large(lists, sure, undecided, tol, progress)
+        small = from_small_to_large(lists, sure, undecided, tol, progress)
         sure[list(small.functional)] = True
     settled = settle(U, lists.sums, tol, sure, known.combination | small.combination, progress, effort)
     if progress is not None:
@@ -92,7 +92,7 @@ def _supports_say_little(lists: Lists, undecided: BoolArray) -> bool:
     return bool(len(todo)) and contained_entries(lists, todo[:: -(-len(todo) // SAMPLE)]).mean() > LARGE_PART * len(lists.idx)
 
 
-def _from_small_to_large(lists: Lists, sure: BoolArray, undecided: BoolArray, tol: float, progress: Progress) -> Decisions:
+def from_small_to_large(lists: Lists, sure: BoolArray, undecided: BoolArray, tol: float, progress: Progress) -> Decisions:
     """Decide the ``undecided`` points over these and those that are ``sure`` to be rays, points with small supports first.
 
     All that a point contains has a support of at most its size. So nearly everything that could represent it is decided before it, and
