@@ -30,7 +30,52 @@ def named(stage: str, function: Callable[..., Any], arguments: Sequence[tuple[An
     """One task for each tuple of arguments, grouped on the dashboard as ``conecollapse-<stage>``; the first ones go first."""
     token = uuid.uuid4().hex
     call = delayed(_one_thread, pure=False, traverse=False)
-    return [call(function, *args, dask_key_name=f"conecollapse-{stage}-{token}-{k:05d}") for k, args in enumerate(arguments)]
+    made: list[Delayed] = []
+    for k, args in enumerate(arguments):
+        tasks: list[Delayed] = []
+        what = Call(function, _without(args, tasks))
+        made.append(call(what, *tasks, dask_key_name=f"conecollapse-{stage}-{token}-{k:05d}"))
+    return made
+
+
+class Call:
+    """A call some of whose arguments are results of tasks, which come later.
+
+    Dask looks for tasks in every tuple among the arguments of a task, and optimizes a graph for each that has some: milliseconds for
+    each task, in the client, while all workers wait. Here it sees the tasks only.
+    """
+
+    __slots__ = ("args", "function")
+
+    def __init__(self, function: Callable[..., Any], args: Any) -> None:
+        self.function = function
+        self.args = args
+
+    def __call__(self, *results: Any) -> Any:
+        return self.function(*_with(self.args, results))
+
+
+class Place:
+    """Stands for the result of a task."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _without(args: Any, tasks: list[Delayed]) -> Any:
+    """Arguments in which places stand for the tasks, which are added to ``tasks``."""
+    if isinstance(args, Delayed):
+        tasks.append(args)
+        return Place(len(tasks) - 1)
+    return type(args)(_without(one, tasks) for one in args) if type(args) in (list, tuple) else args
+
+
+def _with(args: Any, results: tuple[Any, ...]) -> Any:
+    if isinstance(args, Place):
+        return results[args.number]
+    return type(args)(_with(one, results) for one in args) if type(args) in (list, tuple) else args
 
 
 def _one_thread(function: Callable[..., Any], *args: Any) -> Any:
