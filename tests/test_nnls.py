@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
 from conecollapse._nnls import active_set as active_set_module
-from conecollapse._nnls import bpp, proposals
+from conecollapse._nnls import bpp, normal, proposals
 from conecollapse._nnls.active_set import active_set
-from conecollapse._nnls.kernels import solve_triangle
+from conecollapse._nnls.kernels import OPTIMAL, solve_triangle
 from conecollapse._nnls.slots import price
 
 METHODS = ["auto", "bpp", "active-set"]
@@ -398,3 +398,45 @@ def test_points_that_are_fitted_or_out_of_steps_are_not_priced_again(monkeypatch
     solved = active_set(Z, 2 * Z[:3])
     assert [passive.tolist() for passive in solved.passive] == [[0], [1], [2]]
     assert priced == [3]
+
+
+@pytest.mark.parametrize("name", ["overdetermined", "square", "ill conditioned", "one column", "rank deficient", "zero columns", "large"])
+def test_products_in_blocks_or_one_by_one_give_the_same(name, monkeypatch):
+    A, B, X = problem(name, np.random.default_rng(18))
+    B = np.column_stack([B, A @ X, np.zeros(len(A))])
+    few = normal.solve_narrow(A, B, 3 * A.shape[1])
+    monkeypatch.setattr(normal, "ONE_CALL", 0)
+    monkeypatch.setattr(normal, "BLOCK", 4)
+    for order in "CF":
+        many = normal.solve_narrow(A, np.array(B, order=order), 3 * A.shape[1])
+        both = (few[-1] == OPTIMAL) & (many[-1] == OPTIMAL)
+        assert both[:13].all() or name in ("rank deficient", "zero columns", "ill conditioned")  # a residual of zero may stay open
+        np.testing.assert_allclose(many[:-1, both], few[:-1, both], rtol=1e-8, atol=1e-12 * np.abs(few[:-1]).max())
+        for j in np.flatnonzero(both & B.any(axis=0)):
+            assert kkt(A, B[:, j], many[:-2, j]) < 1e-12
+
+
+def test_only_right_hand_sides_that_are_left_open_are_solved_again(monkeypatch):
+    A, B, _ = problem("overdetermined", np.random.default_rng(19))
+    x, rnorm = nnls(A, B)
+    solve = normal.solve_narrow
+
+    def leaves_two(*args):
+        found = solve(*args)
+        found[:, [3, 7]] = -2.0
+        return found
+
+    monkeypatch.setattr("conecollapse._nnls.solve_narrow", leaves_two)
+    again, size = nnls(A, B)
+    np.testing.assert_allclose(again, x, atol=1e-12)
+    np.testing.assert_allclose(size, rnorm, rtol=1e-12)
+    B[5, 7] = np.nan
+    with pytest.raises(ValueError, match="b has NaN at row 5, column 7"):
+        nnls(A, B)
+
+
+def test_columns_whose_squares_are_lost_are_left_open():
+    A, B, _ = problem("badly scaled", np.random.default_rng(20))
+    assert (normal.solve_narrow(A, B, 100)[-1] != OPTIMAL).all()
+    A, B, _ = problem("square", np.random.default_rng(20))
+    assert (normal.solve_narrow(A, B * 1e-170, 100)[-1] != OPTIMAL).all()

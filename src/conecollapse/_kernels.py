@@ -28,14 +28,18 @@ _UNUSABLE = (OSError, EOFError, UnpicklingError)  # files that cannot be read or
 _said: list[bool] = []
 
 
-def kernel(function: Callable[..., Any] | None = None, *, fastmath: bool | Set[str] = False, error_model: str = "python") -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None, *, fastmath: bool | Set[str] = False, error_model: str = "python", counting: bool = True
+) -> Any:
     """Compile a function when it is first called; use as ``@kernel`` or ``@kernel(fastmath=...)``.
 
-    With ``error_model="numpy"`` a division by zero gives infinity and is not tested for.
+    With ``error_model="numpy"`` a division by zero gives infinity and is not tested for. With ``counting=False`` references to arrays are
+    not counted: counting takes longer than a short loop does. This is for kernels that make and return no array and are called by others.
     """
     if function is None:
-        return partial(kernel, fastmath=fastmath, error_model=error_model)
-    return Kernel(function, {"nogil": True, "fastmath": fastmath, "error_model": error_model, "no_cfunc_wrapper": True})
+        return partial(kernel, fastmath=fastmath, error_model=error_model, counting=counting)
+    options = {"nogil": True, "fastmath": fastmath, "error_model": error_model, "no_cfunc_wrapper": True}
+    return Kernel(function, options if counting else options | {"_nrt": False})
 
 
 class Kernel:

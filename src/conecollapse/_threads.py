@@ -21,6 +21,8 @@ from threadpoolctl import ThreadpoolController
 
 from conecollapse._errors import InvalidInputError
 
+BLAS_THREADS_PAY = 10**6  # entries of a matrix below which waking BLAS threads costs more than they save
+
 _LIMIT: ContextVar[int | None] = ContextVar("conecollapse_threads", default=None)
 
 

@@ -18,15 +18,15 @@ from conecollapse._nnls.constraints import Constraints
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.local import solve_small
 from conecollapse._nnls.nearest import is_for_lists, solve_lists
+from conecollapse._nnls.normal import is_narrow, solve_narrow
 from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning, pivoting, prepare, settle
 from conecollapse._nnls.problem import Answers, Problem, safe_units
-from conecollapse._threads import current_threads, for_ranges, limit_threads, serial_blas
+from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
 MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
-BLAS_THREADS_PAY = 10**6  # entries of A below which waking BLAS threads costs more than they save
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 NO_PENALTY = 0.0
@@ -166,7 +166,15 @@ def nnls(
     penalties = not (ridge is l1 is NO_PENALTY) and not (_is_zero(ridge) and _is_zero(l1))
     is_bare = simplex is False and upper is None and allowed is None and weights is None and not penalties
     plain = is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
-    if plain and method == "auto" and _is_tall(A.shape):
+    narrow = plain and is_narrow(A.shape)
+    if narrow:
+        found = solve_narrow(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
+        if b.ndim == 1 and found[-1, 0] == OPTIMAL:
+            return found[:-2, 0], float(found[-2, 0])
+        left = _left_open(found, b)
+        if not len(left):
+            return found[:-2], found[-2].copy()
+    elif plain and method == "auto" and _is_tall(A.shape):
         if b.ndim == 1:
             with serial_blas() if A.size < BLAS_THREADS_PAY else nullcontext():
                 solution = _solve_tall(A, b, maxiter or None)
@@ -180,8 +188,12 @@ def nnls(
         if ending == OPTIMAL:
             return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
     options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
+    limit = min(maxiter, 2**62) if maxiter else None
+    if narrow and len(left) < found.shape[1]:
+        found[:-2, left], found[-2, left] = _nnls_checked(A, b[:, left], limit, method, None, False, None, left)
+        return found[:-2], found[-2].copy()
     with limit_threads(n_jobs):
-        return _nnls_checked(A, b, min(maxiter, 2**62) if maxiter else None, method, x0, full_output, None if is_bare else options)
+        return _nnls_checked(A, b, limit, method, x0, full_output, None if is_bare else options)
 
 
 _LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
@@ -192,6 +204,15 @@ def _is_plain(A: Any, b: Any) -> bool:
     if type(A) is not np.ndarray or type(b) is not np.ndarray or not A.dtype == b.dtype == np.float64:
         return False
     return A.ndim == 2 and 1 <= b.ndim <= 2 and A.shape[0] == b.shape[0] and A.size * b.size > 0
+
+
+def _left_open(found: FloatArray, b: FloatArray) -> IntArray:
+    """The numbers of the right-hand sides for which `solve_narrow` has not shown that its solution is optimal."""
+    if (found[-1] == STEP_LIMIT).any():
+        raise ConvergenceError(_LIMIT_TEXT)
+    left = np.flatnonzero(found[-1] != OPTIMAL)
+    is_finite = not len(left) or np.isfinite(b if b.ndim == 1 else b[:, left]).all()
+    return left if is_finite else np.arange(found.shape[1])  # an error will say where that is
 
 
 def _is_zero(penalty: Any) -> bool:
@@ -228,7 +249,17 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[Floa
     return (outcome.H[0] * problem.inverse, float(outcome.measured.rnorm[0])) if outcome.measured.optimal[0] else None
 
 
-def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, full_output: bool, options: dict[str, Any] | None) -> Any:
+def _nnls_checked(
+    A: Any,
+    b: Any,
+    maxiter: int | None,
+    method: str,
+    x0: Any,
+    full_output: bool,
+    options: dict[str, Any] | None,
+    numbers: IntArray | None = None,
+) -> Any:
+    """``numbers`` are those of the right-hand sides for the caller's own caller, if they are some of its."""
     A, B, flat = _check_problem(A, b)
     n, k = A.shape[1], B.shape[1]
     start = None if x0 is None else _check_start(x0, n, k, flat)
@@ -262,7 +293,7 @@ def _nnls_checked(A: Any, b: Any, maxiter: int | None, method: str, x0: Any, ful
         for_ranges(work, len(blocks))
     answers = Answers(*(np.concatenate(field) for field in zip(*parts, strict=True)))
     if not full_output:
-        _complain(answers)
+        _complain(answers, numbers)
     x = X[:, 0] if flat else X
     norm = dtype(answers.rnorm[0]).item() if flat else answers.rnorm.astype(dtype)
     info = NnlsInfo(answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least)
@@ -316,13 +347,17 @@ def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
     return peak * float(np.linalg.norm(r / peak)) if 0 < peak < np.inf else peak
 
 
-def _complain(answers: Answers) -> None:
+def _complain(answers: Answers, numbers: IntArray | None) -> None:
     if not answers.finished.all():
         raise ConvergenceError(_LIMIT_TEXT)
     open_ones = np.flatnonzero(~answers.optimal)
     if len(open_ones):
-        j, many = open_ones[0], len(answers.optimal) > 1
-        which = f"the solution for column {j} of b (one of {len(open_ones)} such columns)" if many else "the solution"
+        j, many = open_ones[0], len(answers.optimal) > 1 or numbers is not None
+        which = (
+            f"the solution for column {j if numbers is None else numbers[j]} of b (one of {len(open_ones)} such columns)"
+            if many
+            else "the solution"
+        )
         warnings.warn(
             f"{which} may not be optimal: its residual norm is {answers.rnorm[j]:.3g}, and the smallest possible one may be as small as "
             f"{answers.least[j]:.3g}. Columns of A depend on each other so closely that rounding matters: rescale the rows of A and b, or "

@@ -46,7 +46,7 @@ def is_rough_zero(rnorm: FloatArray, H: FloatArray, b_norm: FloatArray) -> BoolA
     return is_rough
 
 
-@kernel
+@kernel(counting=False)
 def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
     """A lower bound for the residual norm of any solution, and the rounding error of ``r_norm``; all columns are held, or those in use."""
     total, count = 0.0, 0.0

@@ -1,0 +1,469 @@
+r"""The active set on the normal equations: for few columns and any number of right-hand sides.
+
+Of ``min |A x - b|, x >= 0`` Lawson and Hanson's method needs only :math:`G = A'A` and :math:`c = A'b`. The gradient is
+:math:`c - G x`, and the passive columns S are solved by the inverse of :math:`G_{SS}`, which changes by a matrix of rank one with each
+of them. A row of G is computed when its column first enters, so one right-hand side needs few of them.
+
+G squares the condition of A, so no answer is judged by it alone. The residual ``r = b - A x`` and the gradient ``A' r`` are computed with
+A itself, x is refined with them, and it is an answer only if `proof` shows that no residual is smaller. If G is well conditioned and the
+residual is not near zero, the products suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see
+`Problem.measure_by_gram`). What is not shown to be optimal is left to the caller, who solves it by a QR factorization (`local`), and if
+need be with 32 digits (`careful`).
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import numpy as np
+
+from conecollapse._kernels import kernel
+from conecollapse._nnls.complement import WELL_ENOUGH
+from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
+from conecollapse._nnls.plain import conditioning
+from conecollapse._nnls.proof import EPS, NEAR_ZERO, OPTIMAL_WITHIN, ZERO_RESIDUAL, least_residual
+from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, serial_blas
+from conecollapse._types import FloatArray, IntArray
+
+UNPROVEN = -2  # a solution is not shown to be optimal, or something is not finite, or too small or large to square
+LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
+GRADIENT_ZERO = 1e-14  # gradients of unit columns up to this share of |b| are rounding
+DEPENDENT = 1e-10  # a smaller squared part of a unit column outside the passive span cannot be told from zero
+REFINED = 1e-13  # corrections up to this share of x are rounding
+REFINEMENTS = 3  # if so many do not bring it there, G is too badly conditioned
+ROUGH = 1e-13  # a gradient of passive unit columns above this share of |b| is measured with A itself
+LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
+RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
+
+_FAST = {"reassoc", "contract", "nsz"}
+
+
+MOST_COLUMNS, FEW_COLUMNS = 256, 32  # columns up to which this is the best method; where they are more than rows, few of them
+ONE_CALL = 2**17  # entries of A times right-hand sides up to which one call of a kernel does it all,
+LARGE = 2**15  # except for an A with more entries, whose products are better left to BLAS
+BLOCK, RHS_ENTRIES = 512, 2**18  # right-hand sides, and entries of them, that a thread treats at once
+
+
+class Matrix(NamedTuple):
+    """``A``, of n columns, and what is known of its products."""
+
+    A: FloatArray  # (m, n)
+    G: FloatArray  # (n, n): A'A, in the rows that are known
+    known: IntArray  # (n,)
+    norms: FloatArray  # (n,): lengths of the columns
+
+
+class Room(NamedTuple):
+    """The active set of one right-hand side, and scratch; with k passive columns, the first k entries of the first six count."""
+
+    S: IntArray  # (capacity,): the passive columns
+    inverse: FloatArray  # (capacity, capacity): of G_SS
+    h: FloatArray  # their coefficients
+    ls: FloatArray  # their least-squares coefficients
+    v: FloatArray  # scratch
+    w: FloatArray
+    x: FloatArray  # (n,): the coefficients of all columns
+    g: FloatArray  # (n,): the gradient
+    c: FloatArray  # (n,)
+    dead: IntArray  # (n,): 1 for a column that is passive, or was tried without success since the residual last fell
+    b: FloatArray  # (m,): the right-hand side
+    r: FloatArray  # (m,): the residual, or a column of A
+
+
+class Sides(NamedTuple):
+    """A block of right-hand sides."""
+
+    B: FloatArray  # (m, as many or more)
+    at: int  # the column of B that is the first of the block
+    C: FloatArray  # (block, n): A'b in rows
+    sizes: FloatArray  # (block,): |b|
+    sigma: float  # estimates the smallest singular value of all unit columns of a well-conditioned A; 0 for other A
+
+
+def is_narrow(shape: tuple[int, ...]) -> bool:
+    """Whether `solve_narrow` is the method for matrices of this shape."""
+    return shape[1] <= min(MOST_COLUMNS, max(FEW_COLUMNS, shape[0]))
+
+
+def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
+    """``min |A x - b|, x >= 0`` for each column b of ``B``: an array with x, the residual norm and the ending in its columns."""
+    if A.size <= LARGE and A.size * B.shape[1] <= ONE_CALL:
+        found: FloatArray = solve_few(A, np.ascontiguousarray(B), max_steps)
+        return found
+    (m, n), k = A.shape, B.shape[1]
+    out = np.zeros((n + 2, k))
+    step = max(1, min(BLOCK, RHS_ENTRIES // m, -(-k // (2 * current_threads()))))
+    with serial_blas() if k > step or A.size < BLAS_THREADS_PAY else nullcontext():
+        matrix, sigma = _known(A)
+        if sigma < 0:
+            out[n + 1] = UNPROVEN
+            return out
+
+        def work(start: int, stop: int) -> None:
+            for first in range(start * step, min(stop * step, k), step):
+                some = B[:, first : first + step]
+                sizes = np.sqrt(np.einsum("ij,ij->j", some, some))
+                held, at = (B, first) if B.flags.c_contiguous else (np.ascontiguousarray(some), 0)
+                _solve_block(matrix, Sides(held, at, some.T @ A, sizes, sigma), max_steps, out, first)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            for_ranges(work, -(-k // step))
+    return out
+
+
+def _known(A: FloatArray) -> tuple[Matrix, float]:
+    """The products of A, and an estimate of the smallest singular value of its unit columns: 0 if it is small, -1 if squares are lost."""
+    n = A.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        G = A.T @ A
+        norms = np.sqrt(np.diag(G))
+    matrix = Matrix(A, G, np.ones(n, np.int64), norms)
+    if not ((norms > LEAST_LENGTH) & (norms < MOST_LENGTH)).all():
+        return matrix, -1.0
+    rcond, sigma = conditioning(G / (norms * norms[:, None])) if A.shape[0] >= n else (0.0, 0.0)
+    return matrix, sigma if rcond > WELL_ENOUGH else 0.0
+
+
+@kernel(error_model="numpy")
+def solve_few(A, B, max_steps):  # type: ignore[no-untyped-def]
+    """``min |A x - b|, x >= 0`` for each column b of ``B``, in one thread.
+
+    Returns an array with a column for each: x, the residual norm, and how it ended. It is one array, and scratch is of two kinds only,
+    because each kind of array that a kernel makes takes a fifth of a second to compile.
+    """
+    n = A.shape[1]
+    out, scratch, flags = np.empty((n + 2, B.shape[1])), np.empty((1, n)), np.empty((1, n), np.int64)
+    matrix, room = Matrix(A, np.empty((n, n)), flags[0], scratch[0]), new_room(A.shape[0], n)
+    for j in range(n):
+        matrix.known[j] = 0
+    is_fine = column_lengths(A, matrix.norms)
+    for i in range(B.shape[1]):
+        for j in range(n + 1):
+            out[j, i] = 0.0
+        b_norm = load(B, i, room.b)
+        ending = OPTIMAL if b_norm == 0.0 else UNPROVEN
+        if is_fine and LEAST_LENGTH < b_norm < MOST_LENGTH:
+            products(A, room.b, room.c)
+            k, ending = descend(matrix, b_norm, room, max_steps)
+            if ending == OPTIMAL:
+                ending, out[n, i] = confirm(matrix, b_norm, room, k)
+            for a in range(k):
+                out[room.S[a], i] = room.h[a]
+        out[n + 1, i] = ending
+    return out
+
+
+@kernel(error_model="numpy")
+def _solve_block(matrix, sides, max_steps, out, first):  # type: ignore[no-untyped-def]
+    """The same for a block of right-hand sides, with all products known, into columns of ``out`` from ``first`` on, which hold zeros."""
+    n = len(matrix.norms)
+    room = new_room(len(sides.B), n)
+    for p in range(len(sides.sizes)):
+        i, b_norm = first + p, sides.sizes[p]
+        if not LEAST_LENGTH < b_norm < MOST_LENGTH:
+            out[n + 1, i] = OPTIMAL if load(sides.B, sides.at + p, room.b) == 0.0 else UNPROVEN
+            continue
+        for j in range(n):
+            room.c[j] = sides.C[p, j]
+        k, ending = descend(matrix, b_norm, room, max_steps)
+        if ending == OPTIMAL:
+            ending, out[n, i] = confirm_by_products(matrix, sides.sigma, b_norm, room, k)
+            if ending == UNPROVEN:
+                load(sides.B, sides.at + p, room.b)
+                ending, out[n, i] = confirm(matrix, b_norm, room, k)
+        out[n + 1, i] = ending
+        for a in range(k):
+            out[room.S[a], i] = room.h[a]
+
+
+@kernel
+def new_room(m, n):  # type: ignore[no-untyped-def]
+    most = m if m < n else n
+    f, i, t = np.empty((7, n)), np.empty((2, n), np.int64), np.empty((2, m))
+    return Room(i[0][:most], np.empty((most, most)), f[0], f[1], f[2], f[3], f[4], f[5], f[6], i[1], t[0], t[1])
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def column_lengths(A, norms):  # type: ignore[no-untyped-def]
+    """Write the lengths of the columns; False if one is not finite, or so short or long that squares are lost."""
+    m, n = A.shape
+    for j in range(n):
+        norms[j] = 0.0
+    for t in range(m):
+        for j in range(n):
+            norms[j] += A[t, j] * A[t, j]
+    for j in range(n):
+        norms[j] = np.sqrt(norms[j])
+        if not LEAST_LENGTH < norms[j] < MOST_LENGTH:
+            for t in range(m):
+                if A[t, j] != 0.0:
+                    return False
+    return True
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def load(B, i, b):  # type: ignore[no-untyped-def]
+    """Copy column ``i`` of ``B`` to ``b``; its length, NaN if squares are lost."""
+    square, is_zero = 0.0, True
+    for t in range(len(b)):
+        b[t] = B[t, i]
+        square += b[t] * b[t]
+        is_zero = is_zero and b[t] == 0.0
+    return np.sqrt(square) if square > 0.0 or is_zero else np.nan
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def products(A, v, g):  # type: ignore[no-untyped-def]
+    """``g = A' v``, four rows of A at a time."""
+    m, n = A.shape
+    for j in range(n):
+        g[j] = 0.0
+    for t in range(0, m - 3, 4):
+        p, q, r, s = v[t], v[t + 1], v[t + 2], v[t + 3]
+        for j in range(n):
+            g[j] += (p * A[t, j] + q * A[t + 1, j]) + (r * A[t + 2, j] + s * A[t + 3, j])
+    for t in range(m // 4 * 4, m):
+        for j in range(n):
+            g[j] += v[t] * A[t, j]
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's descent from zero, by products alone. Returns the number of passive columns, and how it ended.
+
+    As in `kernels.descend`, a column that brings no descent is dead until the residual is next smaller than ever before, so that the loop
+    is finite.
+    """
+    G, norms, S, h, dead, g, c = matrix.G, matrix.norms, room.S, room.h, room.dead, room.g, room.c
+    n, k, steps, explained = len(c), np.int64(0), np.int64(0), 0.0
+    for j in range(n):
+        dead[j] = 0
+    while True:
+        for j in range(n):
+            g[j] = c[j]
+        for a in range(0, k - 1, 2):
+            p, q, y, z = S[a], S[a + 1], h[a], h[a + 1]
+            for j in range(n):
+                g[j] -= y * G[p, j] + z * G[q, j]
+        if k % 2 == 1:
+            p, y = S[k - 1], h[k - 1]
+            for j in range(n):
+                g[j] -= y * G[p, j]
+        while True:
+            at, best = -1, 0.0
+            for j in range(n):
+                if g[j] > best and dead[j] == 0 and g[j] > GRADIENT_ZERO * b_norm * norms[j]:
+                    at, best = j, g[j]
+            if at < 0 or k == len(S):
+                return k, OPTIMAL
+            if steps == max_steps:
+                return k, STEP_LIMIT
+            dead[at] = 1
+            if append(matrix, at, room, k):
+                break
+        steps += 1
+        k = restore(room, k + 1)
+        now = 0.0
+        for a in range(k):
+            now += h[a] * c[S[a]]
+        if now > explained:
+            explained = now
+            for j in range(n):
+                dead[j] = 0
+            for a in range(k):
+                dead[S[a]] = 1
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
+    """Put column ``at`` last among the passive ones, with their new least-squares coefficients; False if it depends on them.
+
+    With ``w = G_SS^-1 G_Sa`` the squared part of the column outside their span is ``G_aa - w . G_Sa``.
+    """
+    G, S, inverse, h, ls, v, w, column = matrix.G, room.S, room.inverse, room.h, room.ls, room.v, room.w, room.r
+    whole = matrix.norms[at] * matrix.norms[at]
+    left = whole
+    for a in range(k):
+        v[a] = G[S[a], at]
+    for a in range(k):
+        s = 0.0
+        for b in range(k):
+            s += inverse[a, b] * v[b]
+        w[a] = s
+        left -= s * v[a]
+    if left <= DEPENDENT * whole:
+        return False
+    f = 1.0 / left
+    ls[k] = room.g[at] * f
+    for a in range(k):
+        y = w[a] * f
+        for b in range(k):
+            inverse[a, b] += y * w[b]
+        inverse[a, k] = -y
+        inverse[k, a] = -y
+        ls[a] = h[a] - w[a] * ls[k]
+    inverse[k, k] = f
+    S[k] = at
+    h[k] = 0.0
+    if matrix.known[at] == 0:
+        for t in range(len(column)):
+            column[t] = matrix.A[t, at]
+        products(matrix.A, column, G[at])
+        matrix.known[at] = 1
+    return True
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def restore(room, k):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping columns that reach zero."""
+    h, ls = room.h, room.ls
+    while True:
+        alpha, first = 1.0, -1
+        for a in range(k):
+            if ls[a] <= 0.0:
+                step = h[a] / (h[a] - ls[a]) if h[a] > ls[a] else 0.0
+                if first < 0 or step < alpha:
+                    alpha, first = step, a
+        if first < 0:
+            for a in range(k):
+                h[a] = ls[a]
+            return k
+        for a in range(k):
+            h[a] += alpha * (ls[a] - h[a])
+        h[first] = 0.0
+        for a in range(k - 1, -1, -1):
+            if h[a] <= 0.0 and ls[a] <= 0.0:
+                k -= 1
+                remove(room, k, a)
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def remove(room, last, t):  # type: ignore[no-untyped-def]
+    """Take out passive column ``t``; the ``last`` one takes its place."""
+    S, inverse, h, ls, v = room.S, room.inverse, room.h, room.ls, room.v
+    f = 1.0 / inverse[t, t]
+    for a in range(last + 1):
+        v[a] = inverse[t, a]
+    whole = ls[t] * f
+    for a in range(last + 1):
+        y = v[a] * f
+        for b in range(last + 1):
+            inverse[a, b] -= y * v[b]
+        ls[a] -= v[a] * whole
+    for a in range(last):
+        inverse[t, a] = inverse[last, a]
+    for a in range(last):
+        inverse[a, t] = inverse[a, last]
+    inverse[t, t] = inverse[last, last]
+    S[t], h[t], ls[t] = S[last], h[last], ls[last]
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def confirm_by_products(matrix, sigma, b_norm, room, k):  # type: ignore[no-untyped-def]
+    """Whether the end of a descent is proven by products alone, and its residual norm."""
+    norms, S, h, g, c = matrix.norms, room.S, room.h, room.g, room.c
+    square, rough = b_norm * b_norm, 0.0
+    for a in range(k):
+        square -= h[a] * (c[S[a]] + g[S[a]])
+        off = abs(g[S[a]]) / norms[S[a]]
+        rough = off if off > rough else rough
+    if sigma <= 0.0 or rough > ROUGH * b_norm or not square > LARGE_RESIDUAL * b_norm * b_norm:
+        return UNPROVEN, 0.0
+    rnorm = np.sqrt(square)
+    to_unit_columns(norms, room, k)
+    dim = len(room.b)
+    return verdict(g, room.x, True, sigma / (1.0 + np.sqrt(dim)), np.inf, dim, b_norm, rnorm), rnorm
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
+    """Refine the end of a descent with A itself. Whether it is proven to be optimal, and its residual norm."""
+    A, norms, S, h, x, g, r = matrix.A, matrix.norms, room.S, room.h, room.x, room.g, room.r
+    m, n = A.shape
+    rnorm, is_refined = 0.0, False
+    for _ in range(REFINEMENTS + 1):
+        for j in range(n):
+            x[j] = 0.0
+        for a in range(k):
+            x[S[a]] = h[a]
+        rnorm = 0.0
+        for t in range(m):
+            s = 0.0
+            for j in range(n):
+                s += A[t, j] * x[j]
+            r[t] = room.b[t] - s
+            rnorm += r[t] * r[t]
+        rnorm = np.sqrt(rnorm)
+        products(A, r, g)
+        is_refined = not moved(norms, room, k, rnorm, b_norm)
+        if is_refined:
+            break
+    for a in range(k):
+        is_refined = is_refined and h[a] > 0.0
+    if not is_refined:
+        return UNPROVEN, rnorm
+    to_unit_columns(norms, room, k)
+    square = 0.0  # the trace of the inverse of the Gram matrix of unit columns is at least the inverse of their smallest eigenvalue
+    for a in range(k):
+        square += room.inverse[a, a] * norms[S[a]] * norms[S[a]]
+    sigma, far = 1.0 / np.sqrt(square), np.inf
+    for turn in range(2):
+        if turn == 1:
+            far = reach(A)
+        if verdict(g, x, False, sigma, far, m, b_norm, rnorm) == OPTIMAL:
+            return OPTIMAL, rnorm if rnorm > RESIDUAL_STOP * b_norm else 0.0
+    return UNPROVEN, rnorm
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def moved(norms, room, k, rnorm, b_norm):  # type: ignore[no-untyped-def]
+    """Correct the coefficients by what the gradient says; False, and nothing is done, if that is rounding."""
+    S, h, d, g = room.S, room.h, room.v, room.g
+    for a in range(k):
+        s = 0.0
+        for b in range(k):
+            s += room.inverse[a, b] * g[S[b]]
+        d[a] = s
+    total, step = 0.0, 0.0
+    for a in range(k):
+        total += h[a] * norms[S[a]]
+        far = abs(d[a]) * norms[S[a]]
+        step = far if far > step else step
+    noise = EPS * (4.0 + np.sqrt(float(k))) * (b_norm + total)
+    if step <= REFINED * total and not noise < rnorm <= NEAR_ZERO * b_norm:
+        return False
+    for a in range(k):
+        h[a] += d[a]
+    return True
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def to_unit_columns(norms, room, k):  # type: ignore[no-untyped-def]
+    """Write the coefficients and gradients of unit columns."""
+    S, h, x, g = room.S, room.h, room.x, room.g
+    for j in range(len(x)):
+        x[j] = 0.0
+        g[j] = g[j] / norms[j] if norms[j] > 0.0 else 0.0
+    for a in range(k):
+        x[S[a]] = h[a] * norms[S[a]]
+
+
+@kernel(error_model="numpy", counting=False)
+def verdict(g, x, hold_all, sigma, reach, dim, b_norm, rnorm):  # type: ignore[no-untyped-def]
+    """Whether a residual norm is shown to be the smallest one: as `proof.is_optimal`."""
+    least, rounding = least_residual(g, x, hold_all, sigma, reach, dim, b_norm, rnorm)
+    return OPTIMAL if rnorm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm else UNPROVEN
+
+
+@kernel(error_model="numpy", counting=False)
+def reach(A):  # type: ignore[no-untyped-def]
+    """As `Problem.reach`."""
+    low, high = 0.0, 0.0
+    for t in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            low = A[t, j] if A[t, j] < low else low
+            high = A[t, j] if A[t, j] > high else high
+        if low < 0.0 < high:
+            return np.inf
+    return np.sqrt(float(A.shape[0]))
