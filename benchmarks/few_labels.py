@@ -89,15 +89,14 @@ def drawn(y, count: int, seed: int):
 
 
 def prepared(X, r: int):
-    """The samples as the view that `GraphCCNMF` takes has them; and the same rotated, for logistic regression of wide tables."""
-    choice = choose_view(Samples.of(as_table(X)), r, np.random.default_rng(0))
-    Y = choice.samples
+    """The samples as the view that `GraphCCNMF` takes has them; wide tables are rotated, which keeps distances and saves time."""
+    Y = choose_view(Samples.of(as_table(X)), r, np.random.default_rng(0)).samples
     if sp.issparse(Y) or Y.shape[1] <= Y.shape[0]:
-        return Y, Y
+        return Y
     centred = Y - Y.mean(axis=0)
     values, vectors = np.linalg.eigh(centred @ centred.T)
     kept = values > 1e-9 * values[-1]
-    return Y, vectors[:, kept] * np.sqrt(values[kept])
+    return vectors[:, kept] * np.sqrt(values[kept])
 
 
 def matched(clusters, y, by):
@@ -114,7 +113,7 @@ def measured(X, y, args) -> dict[str, list[float]]:
     """For each model its mean accuracy for each number of labels."""
     r = int(y.max()) + 1
     plain = GraphCCNMF(r, random_state=0).fit_predict(X)
-    view, rotated = prepared(X, r) if "peers" in args.models else (None, None)
+    view = prepared(X, r) if "peers" in args.models else None
     found: dict[str, list[float]] = {}
     for count in args.labels:
         rows: dict[str, list[float]] = {}
@@ -128,7 +127,7 @@ def measured(X, y, args) -> dict[str, list[float]]:
                 said["CCNMF"] = CCNMF(r, random_state=0).fit_predict(X, known)
             if "peers" in args.models:
                 said["LabelSpreading"] = LabelSpreading(kernel="knn").fit(view, known).transduction_
-                said["logistic regression"] = LogisticRegression(max_iter=300).fit(rotated[given], known[given]).predict(rotated)
+                said["logistic regression"] = LogisticRegression(max_iter=300).fit(view[given], known[given]).predict(view)
             for name, labels in said.items():
                 rows.setdefault(name, []).append(float((labels == y)[rest].mean()))
         for name, values in rows.items():

@@ -23,7 +23,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.optimize
+import scipy.sparse as sp
 
+from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.factorization.constraints import UNKNOWN
 from conecollapse.tables import DiffusedTable, Table
@@ -37,7 +39,9 @@ FOLDS = 3  # parts of the labels that are left out in turn, at most
 FLOOR = 1e-3  # added to probabilities, so that no evidence rules a class out
 BLOCK = 256  # labelled samples at once
 MOST_LABELS = 2000  # for the evidence; of more, so many are taken, in turn from all classes. All are clamped.
+MOST_PRODUCTS = 2**25  # of samples with labelled samples that are kept: 128 MiB in float32
 SEEN = 2000  # samples from which sharpness is found
+HALVINGS = 26  # of the interval of twelve decades in which sharpness is looked for: then it is known to 1e-6 of itself
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,12 @@ class Seeds:
         rows[self.index] = values
         return rows
 
-    def units(self, n: int) -> Iterator[tuple[slice, FloatArray]]:
-        """The unit vectors of the labelled samples as columns, `BLOCK` at a time."""
+    def units(self, scale: AnyArray) -> Iterator[tuple[slice, sp.csr_array]]:
+        """The unit vectors of the labelled samples times ``scale`` (n_samples,) as columns, `BLOCK` at a time."""
         for a in range(0, len(self.index), BLOCK):
             part = slice(a, min(a + BLOCK, len(self.index)))
-            E = np.zeros((n, part.stop - a))
-            E[self.index[part], np.arange(part.stop - a)] = 1.0
-            yield part, E
+            rows = self.index[part]
+            yield part, sp.csr_array((scale[rows], (rows, np.arange(len(rows)))), shape=(len(scale), len(rows)))
 
 
 def _turns(classes: IntArray) -> IntArray:
@@ -208,28 +211,40 @@ class Ridge:
         self.scale = _inverse(X.row_lengths)[:, None]
         self.mean = np.asarray(X.T @ (self.scale / n).astype(X.dtype), np.float64)  # (n_features, 1), of the rows at unit length
         m = (np.asarray(X @ self.mean.astype(X.dtype), np.float64) * self.scale)[:, 0]
-        self.at = m[seeds.index] - m.mean()
-        K = np.empty((len(seeds.index), len(seeds.index)))
-        for part, E in seeds.units(n):
-            K[:, part] = (np.asarray(X @ (X.T @ (self.scale * E).astype(X.dtype))) * self.scale)[seeds.index]
+        self.m, self.at = m, m[seeds.index] - m.mean()
+        n_labels = len(seeds.index)
+        K = np.empty((n_labels, n_labels))
+        self.products = np.empty((n, n_labels), X.dtype) if n * n_labels <= MOST_PRODUCTS else None  # of all rows with labelled ones
+        for part, E in seeds.units(self.scale[:, 0].astype(X.dtype)):
+            products = np.asarray(X @ np.asarray(as_dense(X.T @ E))) * self.scale
+            K[:, part] = products[seeds.index]
+            if self.products is not None:
+                self.products[:, part] = products
         self.K = K - self.at[:, None] - self.at - m.mean()  # of the rows minus their mean
 
     def logs(self, kept: BoolArray) -> AnyArray:
-        linear = self.linear(kept)
-        return linear.logs(linear.scores(self.X)).astype(np.float32)
+        if self.products is None:
+            linear = self.linear(kept)
+            return linear.logs(linear.scores(self.X)).astype(np.float32)
+        alpha = self._dual(kept)
+        return sharpened(self.products @ alpha - self.m[:, None] * alpha.sum(axis=0) - self.at @ alpha)
 
     def linear(self, kept: BoolArray) -> Linear:
         """The weights that the labels kept give."""
+        X, alpha = self.X, self._dual(kept)
+        weights = np.asarray(X.T @ (self.scale * self.seeds.spread(alpha, X.shape[0])).astype(X.dtype), np.float64)
+        linear = Linear(weights - self.mean * alpha.sum(axis=0), -self.at @ alpha)
+        return replace(linear, sharpness=sharpness(linear.scores(X)))
+
+    def _dual(self, kept: BoolArray) -> FloatArray:
+        """(n_labels, n_classes) how much of each labelled row the weights hold; zero for labels that are not kept."""
         classes, Y = self.seeds.classes[kept], self.seeds.indicator[kept]
         K = self.K[np.ix_(kept, kept)]
         balance = Y.sum(axis=0)[classes]
         K[np.diag_indices_from(K)] += max(RIDGE * float(np.trace(K)) / len(K), np.finfo(np.float32).eps) * balance * (1 / balance).mean()
         alpha = np.zeros((len(kept), self.seeds.n_classes))
         alpha[kept] = np.linalg.solve(K, Y - 1 / self.seeds.n_classes)
-        X = self.X
-        weights = np.asarray(X.T @ (self.scale * self.seeds.spread(alpha, X.shape[0])).astype(X.dtype), np.float64)
-        linear = Linear(weights - self.mean * alpha.sum(axis=0), -self.at @ alpha)
-        return replace(linear, sharpness=sharpness(linear.scores(X)))
+        return alpha
 
 
 def sharpened(scores: AnyArray) -> AnyArray:
@@ -249,7 +264,7 @@ def sharpness(scores: AnyArray) -> float:
     scores = scores[:: max(1, len(scores) // SEEN)]
     behind = scores - scores.max(axis=1, keepdims=True)
     low, high = 1 / STEEPEST, STEEPEST
-    for _ in range(50):
+    for _ in range(HALVINGS):
         t = float(np.sqrt(low * high))
         if float((1 / np.exp(t * behind).sum(axis=1)).mean()) < CONFIDENCE:
             low = t
