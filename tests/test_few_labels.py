@@ -352,15 +352,16 @@ def test_clusters_that_are_clear_are_only_named(model):
     np.testing.assert_array_equal(fitted.labels_, np.where(known >= 0, known, y))
 
 
-def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside():
+def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_the_evidence_disagrees_too():
     X = as_table(np.kron(np.eye(4), np.ones((10, 2))) + 0.05 * np.random.default_rng(0).random((40, 8)))
-    clusters, q = np.repeat(np.arange(4), 10), np.full((40, 4), 0.25)
-    for outside, are_named in ((1, True), (2, False)):
+    clusters = np.repeat(np.arange(4), 10)
+    right, wrong = np.eye(4)[clusters], np.eye(4)[(clusters + 1) % 4]
+    for outside, q, are_named in ((1, right, True), (1, wrong, False), (2, right, False), (0, wrong, True)):
         known = np.full(40, -1)
         known[[0, 10, 20, 30]] = np.arange(4)
         known[[10, 20][:outside]] = -1
         known[[1, 2][:outside]] = [1, 2][:outside]  # labels of classes 1 and 2 in the cluster of class 0
-        run = ClampedClusters(X, constrained(known), Evidence(q))
+        run = ClampedClusters(X, constrained(known), Evidence(0.1 + 0.6 * q))
         run.best_of([clusters], 4)
         assert (run.trust == NAMED) is are_named
 

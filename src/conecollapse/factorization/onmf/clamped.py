@@ -26,7 +26,8 @@ ways: by named clusters, by guided clusters with c = 8, and by the evidence alon
 than one label, and more than one in ten, and one of the other two ways finds more. Then c is the geometric mean of 8 and 1/2, with
 weights exp(labels found by guided clusters) and exp(labels found by the evidence): 2 if they find the same number. If less than one
 label for each class can be left out, guided clusters with c = 8 are taken if more than one label, and more than one in ten, is not in the
-cluster with its name: one label may be of an untypical sample, several say that classes are not these clusters.
+cluster with its name: one label may be of an untypical sample, several say that classes are not these clusters. One is enough if the
+class of largest :math:`q_{ik}` is not the name of the cluster for more than a third of the samples.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ GUIDED = 8.0  # trust in guided clusters, relative to one source of evidence, wh
 DOUBTED = 0.5  # and where the evidence alone finds more of the labels left out
 NAMED = 64.0  # in named clusters: the evidence decides only where they do not
 UNTYPICAL = 10  # one label in so many may be outside the cluster of its class
+AGREEMENT = 2 / 3  # share of samples on which evidence and named clusters agree, where labels cannot be left out
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -134,9 +136,15 @@ class ClampedClusters:
         if found.shape[1] >= self.constraints.n_classes:
             are_named, trust = preferred(found)
         else:
-            known = self.constraints.labels != UNKNOWN
-            are_named, trust = are_clear(self._named(plain, r)[known] == self.constraints.labels[known]), GUIDED
+            are_named, trust = self._agree(self._named(plain, r)), GUIDED
         return self._held(plain, r) if are_named else self._guided(plain, r, trust)
+
+    def _agree(self, named: IntArray) -> bool:
+        """Whether named clusters agree with the labels themselves, and with the evidence where they miss one."""
+        known = np.flatnonzero(self.constraints.labels != UNKNOWN)
+        found = named[known] == self.constraints.labels[known]
+        agreement = float((named == self._evidence.probabilities.argmax(axis=1)).mean())
+        return bool(found.all()) or (are_clear(found) and agreement >= AGREEMENT)
 
     @property
     def _evidence(self) -> Evidence:
