@@ -14,7 +14,7 @@ from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.contained import Contained, _list, contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
-from conecollapse.geometry.certified.sweeps import descend_by_sweeps
+from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         x = x / x.sum()
         slices = words / lists.sums[:, None]
         columns = contained_columns(lists, np.arange(len(words)), np.arange(12, dtype=np.int32), np.ones(12))
-        is_solved, h, r = descend_by_sweeps(columns, x, 1e-6)
+        is_solved, h, r = descend_by_sweeps(columns, x, 1e-6, MAX_LOOKS)
         assert is_solved
         assert (h >= 0).all()
         np.testing.assert_allclose(r, 0.0 if is_inside else x - h @ slices, atol=1e-12)

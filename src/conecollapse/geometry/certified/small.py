@@ -4,8 +4,9 @@ Only points whose support lies inside that of ``u_i``, the *contained* points, c
 on the support of ``u_i`` and is not positive on contained points. Every other point has mass off the support, so subtracting a large
 enough *lift* there makes it a witness: ``g = f - lift`` off the support.
 
-Each problem is solved in coordinates times ``x^(-1/2)`` first (`contained`). Distances in those coordinates are others than those
-that a certificate is about, so that what is near the tolerance may stay undecided; then it is solved once more as it is.
+Each problem is solved in coordinates times ``x^(-1/2)`` first, by an active set (`contained`); before that, a few sweeps (`sweeps`) prove
+most points with large supports to be rays, and more of them where an active set would be too large. Distances in those coordinates are
+others than those that a certificate is about, so that what is near the tolerance may stay undecided; then it is solved once more as it is.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.contained import contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
-from conecollapse.geometry.certified.sweeps import descend_by_sweeps
+from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, descend_by_sweeps
 
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
 LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
 MOST_ENTRIES = 2**18  # largest factorization of an active set; what may need a larger one is swept
+FEW_ENTRIES = 2**12  # a smaller one is made in no time, without sweeps before it
 LARGE_SUPPORT = 256  # points with more coordinates may take long: each goes to the next thread that is free
 AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
 ZERO_SWEPT = 0.02  # share of tol up to which the residual of a sweep counts as zero
@@ -107,12 +109,13 @@ def _decide(lists, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
         x = u * weight
         total = x.sum()
         x /= total
-        solved = True
-        if min(m, len(contained)) * m <= MOST_ENTRIES:
-            S, h, r = descend_contained(columns, x, ZERO_SOLVED * tol, lead)
-        else:
-            solved, every, r = descend_by_sweeps(columns, x, ZERO_SWEPT * tol)
+        size, solved = min(m, len(contained)) * m, False
+        if size > MOST_ENTRIES or (power > 0.0 and size > FEW_ENTRIES):
+            solved, every, r = descend_by_sweeps(columns, x, ZERO_SWEPT * tol, MAX_LOOKS if size > MOST_ENTRIES else FEW_LOOKS)
             S, h = _positive(every)
+        if not solved and size <= MOST_ENTRIES:
+            S, h, r = descend_contained(columns, x, ZERO_SOLVED * tol, lead)
+            solved = True
         if not solved:
             continue
         for q in range(len(S)):
