@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from factors import clusters
@@ -25,6 +26,7 @@ from conecollapse.affinity.graphs import (
 )
 from conecollapse.affinity.spectrum import leading_eigenpairs
 from conecollapse.estimators._rank_clusters import cophenetic_correlation
+from conecollapse.estimators.rank import METHODS
 from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, contingency, normalized_mutual_info_score, purity_score
 from conecollapse.tables import DiffusedTable, as_table
 
@@ -242,6 +244,50 @@ def test_bad_rank_selection(arguments, message):
     X, _ = clusters(np.random.default_rng(2))
     with pytest.raises(InvalidInputError, match=message):
         select_rank(X, **arguments)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_unit_of_the_table_does_not_matter_for_its_rank(method):
+    X, _ = clusters(np.random.default_rng(2), sizes=(10, 10, 10))
+    ours = select_rank(X, [2, 3, 4], method, n_runs=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for power in (-900, -95, -65, 65, 95, 900):
+            other = select_rank(np.ldexp(X, power), [2, 3, 4], method, n_runs=2, random_state=0)
+            assert (other.rank, other.ties) == (ours.rank, ours.ties)
+
+
+def test_missing_entries_are_neither_fitted_nor_held_out():
+    rng = np.random.default_rng(1)
+    W, H = rng.gamma(0.5, 1.0, (60, 3)), rng.gamma(0.5, 1.0, (3, 40))
+    X = np.maximum(W @ H + 0.02 * rng.standard_normal((60, 40)), 0)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    found = select_rank(X, range(1, 6), "heldout", n_runs=3, random_state=0)
+    assert found.rank == 3
+    for same in (np.ma.masked_invalid(X), pd.DataFrame(X)):
+        np.testing.assert_array_equal(select_rank(same, range(1, 6), "heldout", n_runs=3, random_state=0).scores, found.scores)
+    table = rng.poisson(3.0, (12, 8)).astype(float)
+    known = np.ones(table.shape, bool)
+    known[0, 1:] = known[1:6, 0] = False  # the only known entry of row 0 is held out in one fold
+    found = select_rank(np.where(known, table, np.nan), [1, 2], "heldout", n_runs=3, random_state=0)
+    assert np.isfinite(found.scores).all()
+    assert "divergence" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("at", "method", "make", "message"),
+    [
+        ((4, 2), "stability", np.asarray, 'X has NaN at row 4, column 2; of the methods only "heldout" can use missing values'),
+        ((4, 2), "heldout", sp.csr_array, 'X has NaN at row 4, column 2; of the methods only "heldout" can .* in a dense table'),
+        ((4, slice(None)), "heldout", np.asarray, "all entries of row 4 of X are missing"),
+        ((slice(None), 2), "heldout", np.asarray, "all entries of column 2 of X are missing"),
+    ],
+)
+def test_missing_entries_that_rank_selection_refuses(at, method, make, message):
+    X = np.random.default_rng(0).random((12, 5))
+    X[at] = np.nan
+    with pytest.raises(InvalidInputError, match=message):
+        select_rank(make(X), [2, 3], method)
 
 
 @pytest.mark.parametrize("method", ["stability", "consensus", "residual"])

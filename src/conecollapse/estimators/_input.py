@@ -93,12 +93,16 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
         return _checked(estimator, table.checked(), reset, names)
     X = X if table is None else table.array
     _check_unique_columns(X)
-    if np.ma.isMaskedArray(X):
-        X = np.ma.filled(X.astype(np.float64 if X.dtype.kind != "f" else X.dtype), np.nan)
+    X = unmasked(X)
     with without_question_of_names(estimator, X, reset=reset):
         X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, ensure_all_finite="allow-nan")
     _check_names(estimator, names, reset)
     return X
+
+
+def unmasked(X: Any) -> Any:
+    """``X``, with NaN for the masked entries of one of NumPy's masked arrays."""
+    return np.ma.filled(X.astype(np.float64 if X.dtype.kind != "f" else X.dtype), np.nan) if np.ma.isMaskedArray(X) else X
 
 
 def non_negative(estimator: Any, X: Points) -> Points:

@@ -8,13 +8,14 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
-from conecollapse._types import IntArray
+from conecollapse._types import BoolArray, FloatArray, IntArray
 from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
 from conecollapse.factorization.counting import BEYOND, CLEAR, count_components
 from conecollapse.factorization.heldout import hold_out
-from conecollapse.tables import Table
+from conecollapse.tables import MaskedTable, Table
 
 ENOUGH_FEATURES = 2000  # for "heldout"
+ALL_WHOLE = 2.0**53  # from here on every float64 is a whole number, so that being one says nothing
 
 
 def mixture(X: Table, ranks: IntArray) -> RankSelection:
@@ -40,18 +41,33 @@ def mixture(X: Table, ranks: IntArray) -> RankSelection:
 
 def heldout(X: Table, ranks: IntArray, n_folds: int, rng: np.random.Generator, fits: Fits) -> RankSelection:
     """The smallest rank that predicts held-out entries nearly best."""
-    filled = X.rows(np.flatnonzero(X.filled))
-    array = as_dense(filled.columns(np.flatnonzero(filled.filled_columns)).array).astype(np.float64)
-    if array.size < 2 * n_folds:
-        raise InvalidInputError(f"heldout needs two entries in each fold, but there are {array.size} for {n_folds} folds; lower n_runs.")
-    if array.shape[1] > ENOUGH_FEATURES:
-        array = array[:, np.sort(np.argsort(-array.var(axis=0), kind="stable")[:ENOUGH_FEATURES])]
-    counts = bool((array == np.rint(array)).all())
-    found = hold_out(array, ranks, n_folds, rng, divergence=counts, told=lambda: fits.say(done=1))
+    array, known = _entries(X)
+    if known.sum() < 2 * n_folds:
+        raise InvalidInputError(f"heldout needs two entries in each fold, but there are {known.sum()} for {n_folds} folds; lower n_runs.")
+    counts = bool((array == np.rint(array)).all() and array.max() < ALL_WHOLE)
+    found = hold_out(array, known, ranks, n_folds, rng, divergence=counts, told=lambda: fits.say(done=1))
     ties = tuple(int(r) for r in ranks[found.tied])
     rank, what = int(ranks[found.chosen]), "divergence" if counts else "squared error"
     reason = f"the smallest rank whose {what} on held-out entries is within one standard error of the best{tied(rank, ties)}"
     return RankSelection(rank, "heldout", ranks, found.errors.mean(axis=1), found.spread, None, reason, ties)
+
+
+def _entries(X: Table) -> tuple[FloatArray, BoolArray]:
+    """The entries of samples and features that are not all zero, and which of them are known; the others are zero."""
+    if isinstance(X, MaskedTable):
+        array, known = X.values.array.astype(np.float64), X.weights.array > 0
+    else:
+        array = as_dense(X.array).astype(np.float64)
+        known = np.ones(array.shape, bool)
+    rows, columns = np.flatnonzero(X.filled), np.flatnonzero(X.filled_columns)
+    array, known = (np.take(part[rows], columns, axis=1) for part in (array, known))
+    if array.shape[1] > ENOUGH_FEATURES:
+        mean = array.sum(axis=0) / known.sum(axis=0)
+        variance = np.square(array - mean, where=known, out=np.zeros_like(array)).sum(axis=0) / known.sum(axis=0)
+        columns = np.sort(np.argsort(-variance, kind="stable")[:ENOUGH_FEATURES])
+        array, known = array[:, columns], known[:, columns]
+    shown = known.any(axis=1)  # a sample may be known in other features only
+    return array[shown], known[shown]
 
 
 def residual(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import get_tags
 
-from conecollapse._checks import as_points, check_callable, check_count
+from conecollapse._checks import as_matrix, as_points, check_callable, check_count, first_nan
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._progress import showing
 from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
-from conecollapse.estimators._input import generator, named, warn_of_empty
+from conecollapse.estimators._input import generator, named, safe_unit, unmasked, warn_of_empty
 from conecollapse.estimators._rank_clusters import SHARE, consensus, eigengap, stability
 from conecollapse.estimators._rank_components import heldout, mixture, residual
 from conecollapse.estimators._rank_fits import Fits, RankSelection
 from conecollapse.estimators.graph_ccnmf import GraphCCNMF
 from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
 from conecollapse.tables import Table, as_table, recognised
+from conecollapse.tables.incomplete import incomplete_table
 
 METHODS = ("stability", "eigengap", "heldout", "consensus", "residual", "mixture")
 ENOUGH_SAMPLES = 2000  # larger tables are represented by this many random samples
@@ -41,11 +43,13 @@ def select_rank(
 ) -> RankSelection:
     """Choose ``n_components`` without labels.
 
-    Of a table with more than 2000 samples, 2000 random ones are used.
+    Of a table with more than 2000 samples, 2000 random ones are used. No method depends on the unit of X: a table whose largest entry is
+    beyond 1e30 or below 1e-30 is divided by a power of two first, and ``scores`` that are errors are those of the divided table.
 
     Parameters
     ----------
     X : (n_samples, n_features) array, or anything that the estimators take
+        With "heldout", NaN in a dense table is a missing entry; the other methods refuse it.
     candidates : iterable of int
         Ranks to try.
     method : {"stability", "eigengap", "heldout", "consensus", "residual", "mixture"}
@@ -56,7 +60,8 @@ def select_rank(
           nothing, and ``estimator`` gives the parameters of the graph.
         - *heldout*: the error on entries that were held out, dealt at random into ``n_runs`` folds; for whole numbers the Kullback-Leibler
           divergence, as for counts. Chosen: the smallest rank within one standard error of the best, compared fold by fold; these are the
-          ``ties``. It takes no estimator. Of more than 2000 features the 2000 with the largest variance are used.
+          ``ties``. It takes no estimator. Missing entries are neither fitted nor held out. Of more than 2000 features the 2000 with the
+          largest variance are used.
         - *consensus* (Brunet et al. 2004): how often two samples share a cluster over restarts; the score is the cophenetic correlation
           of that matrix, 1 when all runs agree. Chosen: the largest rank before it falls most.
         - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
@@ -109,14 +114,14 @@ def select_rank(
     check_callable(callback, "callback")
     rng = generator(random_state)
     base = estimator if estimator is not None else _default(method)
-    table = _table(X)
+    table = _table(X, method)
     smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
     if ranks[-1] > smallest:
         raise InvalidInputError(f"candidate {ranks[-1]} exceeds the {smallest} samples that {method} works with; lower it.")
     if method == "residual" and get_tags(base).input_tags.pairwise:
         raise InvalidInputError("residual shuffles features, and a graph has none; use stability or consensus.")
     warn_of_empty(table, "kept in place", None)
-    table = _enough(table, base, rng)
+    table = _in_range(_enough(table, base, rng))
     with showing("select_rank", verbose), limit_threads(n_jobs), warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyDataWarning)  # said above, and subsamples have more of them
         if method == "eigengap":
@@ -140,21 +145,35 @@ def _default(method: str) -> Any:
     return OrthogonalNMF(n_init=3)
 
 
-def _table(X: Any) -> Table:
+def _table(X: Any, method: str) -> Table:
     """The checked table; one that is not in memory is read in blocks when it is needed."""
     values = named(X).X
     known = recognised(values)
     if known is not None and not known.in_memory:
         return known.checked()
-    return as_table(as_points(values if known is None else known.array, "X", needs="NMF needs X >= 0"))
+    array = as_matrix(unmasked(values if known is None else known.array), "X")
+    missing = first_nan(array)
+    if missing is not None and (method != "heldout" or sp.issparse(array)):
+        row, column = missing
+        raise InvalidInputError(
+            f'X has NaN at row {row}, column {column}; of the methods only "heldout" can use missing values, in a dense table.'
+        )
+    return incomplete_table(array, None, unstored=False, is_new=False, checked=partial(as_points, name="X", needs="NMF needs X >= 0"))
 
 
 def _enough(X: Table, base: Any, rng: np.random.Generator) -> Table:
     """The table, or a random part of its samples; in memory."""
-    if X.in_memory and (X.shape[0] <= ENOUGH_SAMPLES or get_tags(base).input_tags.pairwise):
+    at_hand = X.in_memory or not X.is_complete
+    if at_hand and (X.shape[0] <= ENOUGH_SAMPLES or get_tags(base).input_tags.pairwise):
         return X
     chosen = np.sort(rng.permutation(X.shape[0])[:ENOUGH_SAMPLES])
-    return X.rows(chosen) if X.in_memory else _gathered(X, chosen)
+    return X.rows(chosen) if at_hand else _gathered(X, chosen)
+
+
+def _in_range(X: Table) -> Table:
+    """The table in a unit in which no square or product of squares is lost."""
+    unit = safe_unit(X)
+    return X if unit == 1 else X.divided(unit)
 
 
 def _gathered(X: Table, rows: IntArray) -> Table:

@@ -1,6 +1,6 @@
 r"""How many components, by entries that were held out: the error on entries that a factorization has not seen.
 
-The entries are dealt at random into folds. For each fold the others are factorized with those of the fold missing
+The known entries are dealt at random into folds. For each fold the others are factorized with those of the fold missing
 (`conecollapse.tables.masked`), and the model is compared with them. With too few components the error is that of what is not explained;
 with too many it rises again, because noise is fitted. The error is the squared error, or for counts the divergence, which is minus the
 log-likelihood of Poisson counts up to a constant.
@@ -44,6 +44,7 @@ from conecollapse.tables.guessed import rank_one_guess
 
 ROUNDS = 10  # of power iteration for the component that is added
 TOL, MOST = 1e-4, 200  # of each factorization
+LEAST = float(np.finfo(np.float64).tiny)  # stands for squares that are all zero, whatever the unit of the data
 
 
 class HeldOut(NamedTuple):
@@ -56,11 +57,15 @@ class HeldOut(NamedTuple):
 
 
 def hold_out(
-    X: FloatArray, ranks: IntArray, n_folds: int, rng: np.random.Generator, *, divergence: bool, told: Callable[[], None]
+    X: FloatArray, known: BoolArray, ranks: IntArray, n_folds: int, rng: np.random.Generator, *, divergence: bool, told: Callable[[], None]
 ) -> HeldOut:
-    """The errors on held-out entries of a dense array at increasing ``ranks``; ``told`` is called after each fit."""
-    fold = rng.permutation(X.size).reshape(X.shape) % n_folds
-    errors = np.array([_path(X, fold == f, ranks, rng, divergence, told) for f in range(n_folds)]).T
+    """The errors on held-out entries of a dense array at increasing ``ranks``; ``told`` is called after each fit.
+
+    Entries that are not ``known`` are zero in X. They are neither fitted nor held out.
+    """
+    fold = np.full(X.shape, -1)
+    fold[known] = rng.permutation(int(known.sum())) % n_folds
+    errors = np.array([_path(X, known & (fold != f), fold == f, ranks, rng, divergence, told) for f in range(n_folds)]).T
     return HeldOut(*_smallest_near_best(errors), errors, _spread(errors))
 
 
@@ -76,17 +81,23 @@ def _spread(errors: FloatArray) -> FloatArray:
 
 
 def _path(
-    X: FloatArray, held_out: BoolArray, ranks: IntArray, rng: np.random.Generator, divergence: bool, told: Callable[[], None]
+    X: FloatArray,
+    seen: BoolArray,
+    held_out: BoolArray,
+    ranks: IntArray,
+    rng: np.random.Generator,
+    divergence: bool,
+    told: Callable[[], None],
 ) -> list[float]:
     """The error on the entries of one fold at each rank."""
-    table = MaskedTable.of(np.where(held_out, 0.0, X), (~held_out).astype(np.float64))
+    table = MaskedTable.of(np.where(seen, X, 0.0), seen.astype(np.float64))
     largest = table.values.array.max(axis=0)  # of a feature: where few entries are known, a model may go far beyond
     x, independent = X[held_out], np.outer(*rank_one_guess(table.values, table.weights))[held_out]
     method, errors = (kl if divergence else hals), []
     W, H = initialize(table, int(ranks[0]), "nndsvda" if ranks[0] <= min(X.shape) else "random", rng)
     for r in ranks:
         while len(H) < r:
-            W, H = _grown(X, held_out, W, H)
+            W, H = _grown(X, seen, W, H)
         result = method(table, W, H, tol=TOL, max_iter=MOST)
         W, H = result.W, result.H
         model = np.minimum(W @ H, largest)[held_out]
@@ -95,13 +106,13 @@ def _path(
     return errors
 
 
-def _grown(X: FloatArray, held_out: BoolArray, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
+def _grown(X: FloatArray, seen: BoolArray, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
     """The factors with one more component, for the known entries that lie above the model."""
-    excess = np.where(held_out, 0.0, np.maximum(X - W @ H, 0.0))
+    excess = np.where(seen, np.maximum(X - W @ H, 0.0), 0.0)
     h = excess[np.square(excess).sum(axis=1).argmax()]
     for _ in range(ROUNDS):
-        w = excess @ h / max(float(h @ h), TINY * TINY)
-        h = excess.T @ w / max(float(w @ w), TINY * TINY)
+        w = excess @ h / max(float(h @ h), LEAST)
+        h = excess.T @ w / max(float(w @ w), LEAST)
     return np.column_stack((W, w)), np.vstack((H, h))
 
 
@@ -125,7 +136,7 @@ def _divergence(x: FloatArray, model: FloatArray) -> float:
 
 def _share_by_squares(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
     d = independent - model
-    return float(np.clip((x - model) @ d / max(float(d @ d), np.finfo(np.float64).tiny), 0.0, 1.0))
+    return float(np.clip((x - model) @ d / max(float(d @ d), LEAST), 0.0, 1.0))
 
 
 def _share_by_divergence(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:

@@ -31,7 +31,8 @@ ALIKE = 1e-6  # trials whose objectives differ by less than this share of the sq
 
 def promising(X: Table, r: int, n_starts: int, rng: np.random.Generator, gram: AnyArray | None = None) -> list[IntArray]:
     """The labels of the few starts, out of ``n_starts``, from which EM-ONMF of X should run; ``gram`` is X X' where it is at hand."""
-    Z = leading_coordinates(X, r, rng, gram).astype(np.float32)  # enough to compare starts, and faster
+    Z = leading_coordinates(X, r, rng, gram)
+    Z = np.ldexp(Z, -np.frexp(np.abs(Z).max())[1]).astype(np.float32)  # enough to compare starts, and faster; its range is smaller
     E = unit_vectors(Z)
     with serial_blas():  # products this small lose more than they gain by a second thread
         labels, within = lloyd(E, E[seeds(E, r, n_starts, rng)], max_iter=KMEANS_STEPS)
