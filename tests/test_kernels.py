@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +69,17 @@ def test_a_kernel_may_be_part_of_others_and_be_called_from_python():
     for call in (lambda: mean(np.ones(4)), lambda: difference(np.ones(4), a)):
         with pytest.raises(ValueError, match="too many"):
             call()
+
+
+def test_garbage_collection_is_as_it_was_once_a_kernel_is_compiled():
+    for is_on in (True, False):
+        try:
+            gc.enable() if is_on else gc.disable()
+            assert kernel(_add_one)(1.0) == 2.0
+            assert gc.isenabled() == is_on
+        finally:
+            gc.enable()
+
+
+def _add_one(a):
+    return a + 1

@@ -16,6 +16,7 @@ filled it. Here a kernel that the folder for new kernels does not have is looked
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Set
 from functools import cache, partial, update_wrapper
@@ -39,7 +40,7 @@ def kernel(
     if function is None:
         return partial(kernel, fastmath=fastmath, error_model=error_model, counting=counting)
     options = {"nogil": True, "fastmath": fastmath, "error_model": error_model, "no_cfunc_wrapper": True}
-    return Kernel(function, options if counting else options | {"_nrt": False})
+    return Kernel(function, options, counting)
 
 
 class Kernel:
@@ -51,9 +52,10 @@ class Kernel:
         The function as it is written.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], counting: bool) -> None:
         self.py_func = function
         self._options = options
+        self._counting = counting
         self._making = Lock()
         self._dispatchers: dict[bool, Any] = {}
         update_wrapper(self, function)
@@ -83,12 +85,35 @@ class Kernel:
                 from numba import njit
 
                 inner = None if from_python else _inner_compiler()
-                options = self._options if inner is None else self._options | {"pipeline_class": inner}
+                _pause_collection()
+                options = self._options if inner is None else self._options | {"pipeline_class": inner, "_nrt": self._counting}
                 made = njit(**options, no_cpython_wrapper=not from_python)(self.py_func)
                 if hasattr(made, "_cache") and inner is None:  # a plain function where NUMBA_DISABLE_JIT is set
                     made._cache = _cache(self.py_func, from_python)  # what njit(cache=True) does, with a cache that may fail
                 self._dispatchers[from_python] = made
             return self._dispatchers[from_python]
+
+
+@cache
+def _pause_collection() -> None:
+    """Let Python collect no garbage while numba compiles: it makes hundreds of thousands of objects, and nearly all of them stay."""
+    from numba.core import event
+
+    class Pause(event.Listener):  # type: ignore[misc]
+        depth, is_on = 0, True
+
+        def on_start(self, _: Any) -> None:
+            if self.depth == 0:
+                self.is_on = gc.isenabled()
+                gc.disable()
+            self.depth += 1
+
+        def on_end(self, _: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0 and self.is_on:
+                gc.enable()
+
+    event.register("numba:compile", Pause())
 
 
 def _cache(function: Callable[..., Any], from_python: bool) -> Any:

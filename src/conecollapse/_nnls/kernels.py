@@ -126,7 +126,7 @@ def project_out_two(p, q, v):  # type: ignore[no-untyped-def]
     return c, d
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def remove_column(state, k, t):  # type: ignore[no-untyped-def]
     """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations."""
     S, h, Q, R, qx = state.S, state.h, state.Q, state.R, state.qx
@@ -156,7 +156,7 @@ def shift_left(a):  # type: ignore[no-untyped-def]
         a[t] = a[t + 1]
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=_FAST, error_model="numpy", counting=False)
 def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
     for t in range(a.shape[0]):
         u, v = a[t], b[t]
@@ -164,7 +164,7 @@ def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
         b[t] = c * v - s * u
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     """Try to put ``z`` last among the passive columns; False if it depends on them or does not reduce the residual."""
     v = Q[k]
@@ -199,7 +199,7 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
     """``R v = c`` in the first ``k`` rows."""
     if k % 2:
@@ -210,7 +210,7 @@ def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
         v[a] = (c[a] - first - R[a, a + 1] * v[a + 1]) / R[a, a]
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def smallest_singular_value(R, k, u, v):  # type: ignore[no-untyped-def]
     """A lower bound for, or an estimate of, the smallest singular value of the triangle, whose columns have unit length.
 
@@ -237,7 +237,7 @@ def smallest_singular_value(R, k, u, v):  # type: ignore[no-untyped-def]
     return np.sqrt(dot(u[:k], u[:k])) / size
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def restore_feasibility(state, k):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients, dropping columns that reach zero."""
     h, R, qx, ls = state.h, state.R, state.qx, state.ls
@@ -265,7 +265,7 @@ def restore_feasibility(state, k):  # type: ignore[no-untyped-def]
     return k
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
     """``r = x - sum h z`` from scratch; a small one is cleaned against ``Q`` so that it is accurate relative to itself."""
     S, h, Q, r = state.S, state.h, state.Q, state.r
@@ -281,7 +281,7 @@ def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
     return norm
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def best_candidate(columns, r, candidates, least):  # type: ignore[no-untyped-def]
     """The place of the candidate with the highest weighted price among those priced above ``least``, or -1."""
     best, at = 0.0, -1
@@ -294,7 +294,7 @@ def best_candidate(columns, r, candidates, least):  # type: ignore[no-untyped-de
     return at
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def revive(candidates, S, k):  # type: ignore[no-untyped-def]
     """All candidates may be priced again, except the passive ones, whose price is zero."""
     for q in range(len(candidates.column)):
@@ -305,7 +305,7 @@ def revive(candidates, S, k):  # type: ignore[no-untyped-def]
                 break
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state given.
 

@@ -251,10 +251,10 @@ def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
             for j in range(n):
                 g[j] -= y * G[p, j]
         while True:
-            at, best = -1, 0.0
+            at, best = np.int64(-1), 0.0
             for j in range(n):
                 if g[j] > best and dead[j] == 0 and g[j] > GRADIENT_ZERO * b_norm * norms[j]:
-                    at, best = j, g[j]
+                    at, best = np.int64(j), g[j]
             if at < 0 or k == len(S):
                 return k, OPTIMAL
             if steps == max_steps:

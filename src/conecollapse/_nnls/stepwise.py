@@ -65,13 +65,13 @@ def stepwise(G: FloatArray, C: FloatArray, *, most: int, gain: FloatArray, backw
     return X * inverse
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def append_gram(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
     """Put column ``j`` last among the passive ones of ``G + ridge I``; False if it depends on them or brings no descent."""
     return _placed(G, c, ridge, j, state, k) and state.qx[k] > 0.0
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def _placed(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
     """The same, whether it brings descent or not."""
     S, R, qx = state.S, state.R, state.qx

@@ -183,7 +183,7 @@ def _short_list(g, listed):  # type: ignore[no-untyped-def]
     return found
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def _best(G, c, state, k, listed):  # type: ignore[no-untyped-def]
     """The place of the listed generator with the largest gradient, or -1."""
     largest, at = PRICE, -1
