@@ -175,6 +175,39 @@ def test_models_without_components_over_features_are_refused():
         bootstrap(HierarchicalNMF.from_components(X0[:2]), X0)
 
 
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ({"weights": np.full(X0.shape, 2.0)}, "weights"),
+        ({"sample_weight": np.arange(12)}, "sample_weight"),
+        ({"X": np.where(X0 > 0.95, np.nan, X0)}, "missing entries"),
+    ],
+)
+def test_a_fit_in_which_entries_count_differently_is_refused(how, what):
+    model = HierarchicalNMF(2, random_state=0).fit(**{"X": X0, **how})
+    with pytest.raises(InvalidInputError, match=f"this HierarchicalNMF was fitted with {what}, which bootstrap cannot draw"):
+        bootstrap(model, how.get("X", X0))
+    assert bootstrap(model.fit(X0), X0, n_runs=2).n_runs == 2
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1 / 7, 1e19])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_poisson_noise_needs_counts(scale, form):
+    X = form(scale * np.floor(9 * X0))
+    model = MultiplicativeNMF(2, loss="kullback-leibler", tol=1e-3).fit(X)
+    with pytest.raises(InvalidInputError, match=r"draws counts, and X has .* at row 0, column .*use noise='residuals'"):
+        bootstrap(model, X)
+    if form is np.asarray:
+        assert bootstrap(model, X, n_runs=2, noise="residuals").n_runs == 2
+
+
+def test_a_draw_of_few_counts_may_have_none():
+    X = np.eye(2)
+    found = bootstrap(MultiplicativeNMF(2, loss="kullback-leibler").fit(X), X, n_runs=60)
+    assert np.isfinite(found.components_high).all()
+    assert (found.label_shares.sum(axis=1) < 1).all()
+
+
 def test_the_figure_shows_intervals_of_the_largest_entries():
     found = bootstrap(HierarchicalNMF(2).fit(X0), X0, n_runs=5)
     drawn = plots.intervals(found, 1, feature_names=["<b>", "b", "c", "d", "e"], n_features=3).data[0]

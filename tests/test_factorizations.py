@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
+from conecollapse import MultiplicativeNMF
 from conecollapse._linalg import ratio
 from conecollapse.factorization import SOLVERS, anls, em, hals, initialize, mu, multiplicative, onp_mf, orthogonality, pnmf
 from conecollapse.factorization.anls import solve_rows
@@ -382,3 +383,10 @@ def test_an_exact_fit_ends_with_its_own_sentence():
     result = hals(X, np.ones((3, 1)), np.ones((1, 2)), tol=0.0)
     assert result.converged
     assert result.status.endswith("the objective is zero to rounding")
+
+
+@pytest.mark.parametrize("scale", [1e-29, 1e19, 1e29, 1e150])
+def test_the_divergence_of_a_table_with_zeros_is_the_same_share_at_every_scale(scale):
+    X = np.floor(9 * np.random.default_rng(0).random((12, 5)))  # holds zeros
+    plain, scaled = (MultiplicativeNMF(2, loss="kullback-leibler", tol=1e-3).fit(s * X) for s in (1.0, scale))
+    np.testing.assert_allclose(scaled.history_, plain.history_, rtol=1e-9)

@@ -492,3 +492,24 @@ def test_held_out_entries_need_folds_and_no_estimator():
         select_rank(np.arange(1.0, 7.0).reshape(3, 2), [1, 2], "heldout", n_runs=4)
     with pytest.raises(InvalidInputError, match="takes no estimator"):
         select_rank(TABLE, [2, 3], "heldout", estimator=OrthogonalNMF())
+
+
+def test_a_sample_of_weight_k_is_like_k_samples_in_sparse_nmf():
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 3)) @ rng.random((3, 8)) + 0.05
+    copies = rng.integers(1, 4, 20)
+    settings = {"alpha": 0.1, "tol": 1e-10, "max_iter": 2000, "random_state": 0}
+    weighted = SparseNMF(3, **settings).fit(X, sample_weight=copies)
+    repeated = SparseNMF(3, **settings).fit(np.repeat(X, copies, axis=0))
+    np.testing.assert_allclose(np.repeat(weighted.embedding_, copies, axis=0), repeated.embedding_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(weighted.components_, repeated.components_, rtol=1e-4, atol=1e-4)
+    assert weighted.relative_err_ == pytest.approx(repeated.relative_err_, rel=1e-5)
+
+
+def test_weights_of_entries_leave_the_penalties_of_sparse_nmf():
+    """Twice the weights are half the penalties."""
+    X = np.random.default_rng(1).random((15, 6))
+    settings = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}
+    doubled = SparseNMF(2, alpha=0.1, eta=1.0, **settings).fit(X, weights=np.full(X.shape, 2.0))
+    halved = SparseNMF(2, alpha=0.05, eta=0.5, **settings).fit(X, weights=np.ones(X.shape))
+    np.testing.assert_allclose(doubled.components_, halved.components_, rtol=1e-4, atol=1e-4)

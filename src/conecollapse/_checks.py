@@ -12,6 +12,7 @@ from conecollapse._types import AnyArray, Effort, IntArray, Points, Sparse
 
 SMALLEST_TOL = 1e-10  # a proof may lose 1 % of tol to rounding, and some n^1.5 roundoffs are lost in n dimensions
 LARGEST_ENTRY = 1e300
+LARGEST_COUNT = 2.0**53  # beyond it not every whole number is a float64
 
 
 def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0") -> Points:
@@ -101,6 +102,13 @@ def first_nan(array: Points) -> tuple[int, int] | None:
         return None
     row, column, _ = _first(array, np.isnan(data))
     return row, column
+
+
+def first_no_count(array: Points) -> tuple[int, int, float] | None:
+    """Row, column and value of the first entry that is no whole number, or too large to be told from the next; None if all are counts."""
+    data = array.data if sp.issparse(array) else array
+    bad = (data != np.floor(data)) | (data > LARGEST_COUNT)
+    return _first(array, bad) if bad.any() else None
 
 
 def check_size(array: Points, name: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import check_callable, check_count
+from conecollapse._checks import check_callable, check_count, first_no_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths
 from conecollapse._progress import showing
@@ -21,6 +21,7 @@ from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._catalogue import CatalogueNMF
 from conecollapse.estimators._input import check_table, generator
+from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.estimators.consensus import ConsensusNMF
 from conecollapse.factorization.hals import hals
 from conecollapse.factorization.kl import kl
@@ -45,7 +46,7 @@ class BootstrapResult:
     encodings_low: FloatArray
     encodings_high: FloatArray
     labels: IntArray  # (n_samples,): the component with the largest contribution; -1 for a sample without any
-    label_shares: FloatArray  # (n_samples, r): share of the draws in which the sample has this label
+    label_shares: FloatArray  # (n_samples, r): share of the draws in which the sample has this label; in the others it has none
     level: float
     noise: str  # "residuals" or "poisson"
     n_runs: int
@@ -84,7 +85,8 @@ def bootstrap(
     ----------
     model : fitted estimator
         A factorization of ``X``: `HierarchicalNMF`, `AlternatingNMF`, `MultiplicativeNMF` and `ConsensusNMF` go on from their solution;
-        others, such as `MinVolumeNMF`, are fitted anew to each draw. Not for graphs (``affinity``).
+        others, such as `MinVolumeNMF`, are fitted anew to each draw. Not for graphs (``affinity``), nor for a fit with missing entries,
+        ``weights``, ``sample_weight`` or ``robust``.
     X : (n_samples, n_features) array, sparse array or data frame
         The table that it was fitted to.
     n_runs : int
@@ -92,8 +94,9 @@ def bootstrap(
     level : float
         Share of the entries that the intervals are to contain.
     noise : {"auto", "residuals", "poisson"}
-        How tables are drawn: with residuals of entries of similar size, or as counts. "auto" is "poisson" for the Kullback-Leibler loss and
-        "residuals" otherwise. With residuals the drawn tables are dense.
+        How tables are drawn: with residuals of entries of similar size, or as counts, for which ``X`` must hold the counts themselves,
+        not shares or multiples of them. "auto" is "poisson" for the Kullback-Leibler loss and "residuals" otherwise. With residuals the
+        drawn tables are dense.
     random_state : int, RandomState or None
         Random seed; the default is fixed. A draw depends on its number and on the seed only, not on the threads.
     n_jobs : int, optional
@@ -127,6 +130,8 @@ def bootstrap(
     table = _checked(model, X, n_runs)
     seed = int(generator(random_state).integers(2**31 - 1))
     kind = noise if noise != "auto" else "poisson" if getattr(model, "loss", "") == "kullback-leibler" else "residuals"
+    if kind == "poisson":
+        _check_counts(table)
     shows = None if verbose is None else False  # `reporter` prints
     with showing("bootstrap", shows), limit_threads(n_jobs), serial_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of drawn tables: empty features, limits of iterations
@@ -178,7 +183,8 @@ def _plain(model: Any, table: Table) -> tuple[_Factors, Callable[[Table], _Facto
 
     def fitted(X: Table, W: FloatArray, H: FloatArray) -> _Factors:
         found = method(X.divided(unit), W, H / unit)
-        return _Factors(np.asarray(found.W, np.float64), np.asarray(found.H, np.float64) * unit, found.objective / found.scale)
+        share = found.objective / found.scale if found.scale else 0.0  # a draw of few counts may have none
+        return _Factors(np.asarray(found.W, np.float64), np.asarray(found.H, np.float64) * unit, share)
 
     H = np.asarray(model.components_, np.float64)
     centre = _like(fitted(table, np.asarray(model.embedding_, np.float64), H), H)
@@ -200,6 +206,17 @@ def _entries(table: Table) -> FloatArray:
     return np.asarray(as_dense(table.array), np.float64)
 
 
+def _check_counts(table: Table) -> None:
+    """Refuse entries that Poisson's distribution cannot have."""
+    found = first_no_count(table.array)
+    if found is not None:
+        row, column, value = found
+        raise InvalidInputError(
+            f"noise='poisson' draws counts, and X has {value:.6g} at row {row}, column {column}, which is none; fit the counts themselves, "
+            "or use noise='residuals'."
+        )
+
+
 def _checked(model: Any, X: Any, n_runs: int) -> Table:
     """``X`` as a table that ``model`` was fitted to, as far as can be seen."""
     this = f"this {type(model).__name__}"
@@ -210,7 +227,11 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
         raise InvalidInputError(f"{this} was made from a catalogue; bootstrap needs a model that was fitted to X.")
     if getattr(model, "missing", "nan") == "unstored" or getattr(model, "robust", None) is not None:
         raise InvalidInputError(f"{this} takes entries as missing or uncertain, which bootstrap cannot draw; fit one to a whole table.")
-    table = check_table(model, X, reset=False)
+    if getattr(model, "_counted", ""):
+        raise InvalidInputError(f"{this} was fitted with {model._counted}, which bootstrap cannot draw; fit one to a whole table without.")
+    table = model._table(X, None, reset=False) if isinstance(model, WeightedNMF) else check_table(model, X, reset=False)
+    if not table.is_complete:
+        raise InvalidInputError(f"X has missing entries (NaN), but {this} was fitted to a table without; pass the same table.")
     if not table.in_memory:
         raise InvalidInputError(f"bootstrap draws whole tables, and X is {table.kind}; pass a part of its samples, and a model of it.")
     W, H = model.embedding_, model.components_

@@ -162,7 +162,8 @@ class CatalogueNMF(WeightedNMF):
         """All components that fit equally well, for a model of two or three: the fit ``embedding_ @ components_`` does not change.
 
         The cone of the components must hold the data and lie in the non-negative orthant; what lies between is listed exactly
-        (`conecollapse.factorization.feasible`; for three components up to 720 directions). `plots.component_range` draws it.
+        (`conecollapse.factorization.feasible`; for three components up to 720 directions). `plots.component_range` draws it. Held
+        components and entries (``fixed_components``, ``fixed_entries``) are treated like the others.
 
         Returns
         -------

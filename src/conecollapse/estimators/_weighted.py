@@ -51,6 +51,7 @@ class WeightedNMF(BaseNMF):
     _sample_power: ClassVar[float] = 0.5  # samples times this power of their weights: for a squared error the root
     _seed: int = field(default=0, init=False)  # of the entries that are held out
     _unseen: tuple[AnyArray, ...] = field(default=(), init=False)  # components that have not seen them, for each fold
+    _counted: str = field(default="", init=False)  # what made entries count differently in `fit`
 
     @running
     def fit(  # type: ignore[override]
@@ -70,10 +71,11 @@ class WeightedNMF(BaseNMF):
         X : (n_samples, n_features) array, sparse array, data frame, opened file or Dask array
         y : ignored
         weights : (n_samples, n_features) array or sparse array, optional
-            How much each entry counts in the objective: ``1 / sigma**2`` for uncertainties sigma, zero for missing. Unstored weights of a
-            sparse array are zero.
+            How much the loss of each entry counts in the objective: ``1 / sigma**2`` for uncertainties sigma, zero for missing. Unstored
+            weights of a sparse array are zero. Penalties do not change.
         sample_weight : (n_samples,) array, optional
-            How much each sample counts. A sample of weight zero does not move the components, and is still encoded.
+            How much each sample counts, its loss and the penalties on its encoding: a sample of weight two is like two equal samples. A
+            sample of weight zero does not move the components, and is still encoded.
         feature_names : sequence of str, optional
             Names of the features of an array.
         layer : str, optional
@@ -85,6 +87,8 @@ class WeightedNMF(BaseNMF):
         )
         if sample_weight is not None and self.affinity is not None:
             raise InvalidInputError(NOT_ON_GRAPHS)
+        kinds = (weights is not None, "weights"), (sample_weight is not None, "sample_weight"), (not table.is_complete, "missing entries")
+        self._counted = next((kind for is_so, kind in kinds if is_so), "")
         try:
             return self._fit(table)
         finally:
@@ -163,7 +167,7 @@ class WeightedNMF(BaseNMF):
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
         scaled = table if self._row_scale is None else table.row_scaled(self._row_scale)
-        run: Any = self._method(scaled)
+        run: Any = self._method(table)
         held = self._held()
         if held is not None:
             run = partial(run, held=held)

@@ -68,7 +68,7 @@ class ConsensusNMF(BaseNMF):
         Most threads to use; the runs are spread over them.
     checkpoint : path, optional
         A folder that keeps the runs as they end, as plain arrays. With the same folder, data and parameters, `fit` goes on where it was
-        stopped, and a larger ``n_runs`` adds runs.
+        stopped, and a larger ``n_runs`` adds runs. ``random_state`` must be an integer.
     verbose : bool, optional
         By default progress is shown after two seconds, on a terminal and in a notebook. If True, a line is printed after each tenth of
         the runs instead; if False, nothing is.

@@ -160,12 +160,19 @@ class SparseNMF(WeightedNMF):
 
     .. math:: \min_{W, H \ge 0} \|X - W H\|^2 + \eta \|H\|^2 + \alpha \sum_i \|w_i\|_1^2
 
+    Weights q of entries and s of samples count as in
+
+    .. math:: \sum_i s_i \Big( \sum_j q_{ij} (x_{ij} - (W H)_{ij})^2 + \alpha \|w_i\|_1^2 \Big) + \eta \|H\|^2 ,
+
+    so a sample of weight two is like two equal samples, while larger weights of entries make the penalties matter less.
+
     Parameters
     ----------
     alpha : float
         Weight of the squared L1 norm of each encoding; the same for data of any scale.
     eta : float, optional
-        Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it.
+        Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it. One huge outlier then decides on it:
+        give a number where X may have some.
     missing, robust, shrinkage, fixed_components, fixed_entries
         Missing entries, uncertainties and known components, as in `HierarchicalNMF`.
     n_components, affinity, ...

@@ -29,7 +29,7 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray
 
 LEAST = 1e-30  # a model below this share of its entry counts as this share,
-TINY = 1e-300  # and as this where the entry is zero, too
+TINY = 1e-150  # and as this where the entry is zero, too; its inverse times a coefficient stays in range
 SMALLEST = 64  # rows that are worth a thread
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
