@@ -51,6 +51,10 @@ class Held(ABC):
         """``work(piece, shared)`` for each piece: work that needs no item."""
 
     @abstractmethod
+    def whole(self, work: Work, shared: Any, *, stage: str) -> Any:
+        """``work([item, ...], shared)`` of all items in one place, where they are small; to be collected, or shared by other work."""
+
+    @abstractmethod
     def join(self, groups: Groups, work: Work, *, stage: str) -> Any:
         """``work([value, ...])`` of all groups, in one place: to be given to other work as what it shares."""
 

@@ -183,6 +183,9 @@ class DaskHeld(Held):
         common = _common(shared)
         return self._made([named(stage, work, [(piece, common) for piece in pieces])], stage)
 
+    def whole(self, work: Work, shared: Any, *, stage: str) -> Any:
+        return self._made([named(stage, _on_all, [(work, self.items, _common(shared))])], stage)[0]
+
     def join(self, groups: Groups, work: Work, *, stage: str) -> Any:
         return self._made([named(stage, work, [(list(groups),)])], stage)[0]
 
@@ -238,6 +241,10 @@ def _bundles(which: Sequence[tuple[int, int]], side: int) -> list[list[tuple[int
 
 def _on_item(work: Work, item: tuple[Any, Any], piece: Any, shared: Any) -> Any:
     return work(_item(item), piece, shared)
+
+
+def _on_all(work: Work, items: list[tuple[Any, Any]], shared: Any) -> Any:
+    return work([_item(item) for item in items], shared)
 
 
 def _on_pairs(work: Work, items: list[tuple[Any, Any]], pairs: list[tuple[int, int]], shared: Any) -> list[Any]:

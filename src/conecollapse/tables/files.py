@@ -156,6 +156,9 @@ class FileHeld(Held):
     def spread(self, work: Work, pieces: Sequence[Any], shared: Any, *, stage: str) -> Groups:  # noqa: ARG002
         return [work(piece, shared) for piece in pieces]
 
+    def whole(self, work: Work, shared: Any, *, stage: str) -> Any:  # noqa: ARG002
+        return work([self.item(k) for k in range(self.n_blocks)], shared)
+
     def join(self, groups: Groups, work: Work, *, stage: str) -> Any:  # noqa: ARG002
         return work(list(groups))
 

@@ -9,6 +9,7 @@ their own direction, their rays are the pool to begin with, which decides most t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -125,26 +126,39 @@ def decide_dense(
     metric = Metric(led, around.T.astype(np.float32), around.centre, offset[by_product])
 
     points = table.hold(_points, numbered, stage="points", cheap=True)
+    fetcher = partial(_fetch_whole, points) if len(leaders) <= share(table) and not table.is_sparse else partial(fetch, table)
+    if by_product.all() or effort == "quick":
+        return Decided(doubtful=leaders[~by_product].tolist()), metric, fetcher
     rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
     starts = np.concatenate([[0], np.cumsum([len(rows) for rows in places])])
-    held = share(table)
+    return _decide_rest(points, leaders, by_product, starts, rules, share(table)), metric, fetcher
+
+
+def _decide_rest(points: Held, leaders: IntArray, by_product: AnyArray, starts: IntArray, rules: Rules, held: int) -> Decided:
+    """Decide the leaders that the product does not prove; ``starts`` are the places of the blocks among all leaders.
+
+    If the rays that it proves fit beside a block (``held``), they are at hand everywhere, and so are all leaders if most are such rays.
+    """
+    led, left = leaders[by_product], leaders[~by_product]
     size = max(SMALLEST_GROUP, held // TARGETS_IN_SHARE)
-    left = leaders[~by_product]
-    if not len(left) or effort == "quick":
-        return Decided(doubtful=left.tolist()), metric, partial(fetch, table)
-    if len(leaders) <= min(held, 2 * len(led)):  # most are rays, and all can be at hand everywhere
-        shared = _with_known(points, rules._replace(are_all=True), np.ones_like(by_product), starts)
+    shared: Any = rules
+    if len(leaders) <= min(held, 2 * len(led)):
+        shared = points.whole(_with_known, (rules._replace(are_all=True), leaders), stage="known")
         pieces = max(-(-len(left) // size), min(len(left) // WORTH_A_TASK, 4 * PIECES), 1)
         groups = points.spread(_start_among_all, np.array_split(left, pieces), shared, stage="search")
-        return _exchange(points, groups, shared, max(size, held // 4), searched=True), metric, partial(fetch, table)
-    which = []
-    for k in range(table.n_blocks):
-        rows = np.flatnonzero(~by_product[starts[k] : starts[k + 1]])
+        return _exchange(points, groups, shared, max(size, held // 4), searched=True)
+    if len(leaders) <= held:
+        shared = points.whole(_with_known, (rules, led), stage="known")
+    elif len(led) <= held:
+        known = [(k, np.flatnonzero(by_product[a:b])) for k, (a, b) in enumerate(itertools.pairwise(starts))]
+        shared = points.join(points.select(_some, known, stage="known"), partial(_with_joined, rules), stage="known")
+    which: list[tuple[int, IntArray]] = []
+    for k, (a, b) in enumerate(itertools.pairwise(starts)):
+        rows = np.flatnonzero(~by_product[a:b])
         pieces = max(-(-len(rows) // size), min(len(rows) // WORTH_A_TASK, PIECES), 1)  # several for each block, so that workers balance
-        which += [(k, some) for some in np.array_split(rows, pieces)] if len(rows) else []
-    shared = _with_known(points, rules, by_product, starts) if len(led) <= held else rules
+        which += [(k, some) for some in np.array_split(rows, pieces) if len(some)]
     groups = points.select(_start, which, shared, stage="search")
-    return _exchange(points, groups, shared, max(size, held // 4), searched=len(led) <= held), metric, partial(fetch, table)
+    return _exchange(points, groups, shared, max(size, held // 4), searched=len(led) <= held)
 
 
 def _lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
@@ -205,14 +219,28 @@ def _points(block: AnyArray, piece: tuple[int, int, IntArray], _: Any) -> Points
     return Points(first + rows, U, U.sum(axis=1))
 
 
-def _with_known(points: Held, rules: Rules, is_known: AnyArray, starts: IntArray) -> Any:
-    """The rules with points that every piece of work has at hand, since they are few."""
-    which = [(k, np.flatnonzero(is_known[starts[k] : starts[k + 1]])) for k in range(points.n_blocks)]
-    return points.join(points.select(_some, which, stage="known"), partial(_rules_with, rules), stage="known")
+def _with_known(blocks: list[Points], shared: tuple[Rules, IntArray]) -> Rules:
+    """The rules with these points, which every piece of work has at hand since they are few."""
+    rules, ids = shared
+    return rules._replace(known=_taken(blocks, ids))
 
 
-def _rules_with(rules: Rules, parts: list[Points]) -> Rules:
+def _with_joined(rules: Rules, parts: list[Points]) -> Rules:
     return rules._replace(known=_joined(parts))
+
+
+def _fetch_whole(points: Held, ids: IntArray) -> FloatArray:
+    """These leaders, increasing, as unit rows, from all blocks at once."""
+    return np.asarray(points.collect([points.whole(_unit_rows, ids, stage="fetch")], stage="fetch")[0][0])
+
+
+def _unit_rows(blocks: list[Points], ids: IntArray) -> FloatArray:
+    return _taken(blocks, ids).U
+
+
+def _taken(blocks: list[Points], ids: IntArray) -> Points:
+    every = _joined(blocks)
+    return _some(every, np.searchsorted(every.ids, ids), None)
 
 
 def _joined(parts: list[Points]) -> Points:

@@ -19,16 +19,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
-from conecollapse._linalg import combination_rows, row_norms, take_rows
+from conecollapse._linalg import row_norms, take_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
-from conecollapse.certificates import SparseVectors, Support
+from conecollapse.certificates import Support
+from conecollapse.geometry.blockwise.contained import solve_over_contained
 from conecollapse.geometry.blockwise.decided import Decided
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points
-from conecollapse.geometry.blockwise.rounds import CLOSE, Traveller, functionals, travel
+from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
 from conecollapse.geometry.certified.confirm import CLEAR
-from conecollapse.geometry.certified.lists import SUM_ROUNDING, Lists
+from conecollapse.geometry.certified.lists import SUM_ROUNDING
 from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
-from conecollapse.geometry.certified.support import from_small_to_large, prove_sparse
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Held
 
@@ -308,52 +308,8 @@ def _decide(group: Functionals, contained: list[Contained], rules: Rules) -> Fun
     found, F = Decided(), sp.csr_array((0, rules.dim))
     kept: IntArray = np.zeros(0, np.int64)
     if len(served):
-        kept, F = _solved(U, numbers, first, rules, found)
+        kept, F = solve_over_contained(U, numbers, first, np.isin(numbers, rules.left), rules.tol, found)
     return Functionals(numbers[kept], sp.csr_array(U[kept]), F, found, [(int(group.ids[i]), group.U[[i]]) for i in np.flatnonzero(wide)])
-
-
-def _solved(U: Sparse, numbers: IntArray, first: int, rules: Rules, found: Decided) -> tuple[IntArray, Sparse]:
-    """The rows of ``U`` from ``first`` on that are rays among them, with their functionals; ``found`` gets the combinations of others.
-
-    The rows before ``first`` are contained points, and nearly all of them are rays, as is known already.
-    """
-    if U.shape[0] == 1:  # nothing is contained in it: its support is a witness
-        return np.array([0]), U
-    sure = ~np.isin(numbers, rules.left)
-    small = from_small_to_large(Lists.of(U), sure, ~sure, rules.tol, None)
-    kept = np.array([i for i in range(first, len(numbers)) if i in small.functional], np.int64)
-    combined = _combinations(U, first, small.combination)
-    if len(kept) + len(combined) == len(numbers) - first and all(off <= CLOSE * rules.tol for _, _, off in combined.values()):
-        F = combination_rows([small.functional[int(i)][:2] for i in kept], U.shape[1])
-    else:  # all that the method for points in memory knows
-        kept, F, combined = _proven(U, first, rules.tol)
-    found.combination |= {int(numbers[i]): (numbers[S], h, off) for i, (S, h, off) in combined.items()}
-    undecided = np.setdiff1d(np.arange(first, len(numbers)), np.concatenate([kept, np.array(list(combined), np.int64)]))
-    found.doubtful = numbers[undecided].tolist()
-    return kept, F
-
-
-def _combinations(
-    U: Sparse, first: int, combination: dict[int, tuple[IntArray, FloatArray]]
-) -> dict[int, tuple[IntArray, FloatArray, float]]:
-    """Those of the rows from ``first`` on, with their residuals."""
-    rows = [i for i in range(first, U.shape[0]) if i in combination]
-    H = combination_rows([combination[i] for i in rows], U.shape[0])
-    residual = row_norms(sp.csr_array(U[np.array(rows, np.int64)] - H @ U)) if rows else np.zeros(0)
-    return {i: (*combination[i], float(off)) for i, off in zip(rows, residual, strict=True)}
-
-
-def _proven(U: Sparse, first: int, tol: float) -> tuple[IntArray, Sparse, dict[int, tuple[IntArray, FloatArray, float]]]:
-    """What `prove_sparse` says about the rows from ``first`` on: rays, their functionals on supports, and combinations of others."""
-    proof = prove_sparse(U, tol, most_dense=0)  # functionals on supports only
-    kept, rows = [np.zeros(0, np.int64)], [sp.csr_array((0, U.shape[1]))]
-    for family in proof.witnesses:
-        points = proof.rays[family.of]
-        mine = np.flatnonzero((points >= first) & ~proof.rays_only[family.of])
-        if isinstance(family, Support | SparseVectors):  # of a private coordinate and its penalties only the first is on the support
-            kept.append(points[mine])
-            rows.append(sp.csr_array(family.F[mine] if isinstance(family, Support) else family.G[mine].maximum(0.0)))
-    return np.concatenate(kept), sp.csr_array(sp.vstack(rows)), _combinations(U, first, proof.combination)
 
 
 class Lift(NamedTuple):
