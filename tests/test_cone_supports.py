@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 from conecollapse import Cone
 from conecollapse.certificates import SparseVectors, Support
-from conecollapse.geometry.certified import support
+from conecollapse.geometry.certified import small, support
 from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.contained import Contained, _list, contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
@@ -183,3 +183,20 @@ def test_the_highest_price_of_all_columns_may_be_negative():
     axes, listed, prices = Contained(np.array([0, 1, 2]), np.array([0, 1]), np.ones(2)), np.empty(1, np.int64), np.empty(1)
     assert _list(axes, np.array([-1.0, -3.0]), np.zeros(2, bool), listed, prices) == -1
     assert listed.tolist() == [-1]
+
+
+def test_sums_over_a_support_are_the_same_whichever_way_they_are_made(monkeypatch):
+    """By the coordinates of the point, or point by point where most entries are met: the same witness."""
+    rng = np.random.default_rng(3)
+    P = (rng.random((40, 12)) < 0.5) * rng.random((40, 12))
+    P = P[P.any(axis=1)]
+    lists = Lists.of(sp.csr_array(P / np.linalg.norm(P, axis=1)[:, None]))
+    f, weight, found = rng.standard_normal(lists.ptr[1]), rng.random(lists.ptr[1]), []
+    for most in (0.0, 2.0):
+        monkeypatch.setattr(small, "MOST_MET", most)
+        scratch = small._scratch(*lists.shape)
+        n_touched = small._sum_on_support.py_func(lists, 0, f, weight, scratch)
+        found.append((np.sort(scratch.touched[:n_touched]), scratch.sums.copy()))
+    np.testing.assert_array_equal(found[0][0], np.flatnonzero((P * (P[0] > 0)).any(axis=1)))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-14)
