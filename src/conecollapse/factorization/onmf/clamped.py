@@ -23,11 +23,11 @@ name them; where they are not, guided clusters are better.
 
 Named clusters are taken unless the labels speak against them. In each trial of the evidence, labels are left out and looked for in three
 ways: by named clusters, by guided clusters with c = 8, and by the evidence alone. Guided clusters are taken if named clusters miss more
-than one label, and more than one in ten, and one of the other two ways finds more. Then c is the geometric mean of 8 and 1/2, with
-weights exp(labels found by guided clusters) and exp(labels found by the evidence): 2 if they find the same number. If less than one
-label for each class can be left out, guided clusters with c = 8 are taken if more than one label, and more than one in ten, is not in the
-cluster with its name: one label may be of an untypical sample, several say that classes are not these clusters. One is enough if the
-class of largest :math:`q_{ik}` is not the name of the cluster for more than a third of the samples.
+than one label, and more than one in ten: one label may be of an untypical sample, several say that classes are not these clusters. Then
+c is the geometric mean of 8 and 1/2, with weights exp(labels found by guided clusters) and exp(labels found by the evidence): 2 if they
+find the same number. If less than one label for each class can be left out, c is 8, and the labels themselves are counted that are not in
+the cluster with their name. Then one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than a third
+of the samples.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class ClampedClusters:
         hits = [self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials]
         found = np.concatenate(hits, axis=1) if hits else np.zeros((3, 0), bool)
         if found.shape[1] >= self.constraints.n_classes:
-            are_named, trust = preferred(found)
+            are_named, trust = are_clear(found[0]), learned_trust(found[1], found[2])
         else:
             are_named, trust = self._agree(self._named(plain, r)), GUIDED
         return self._held(plain, r) if are_named else self._guided(plain, r, trust)
@@ -318,21 +318,17 @@ def are_clear(found: BoolArray) -> bool:
     return int((~found).sum()) <= max(1, len(found) // UNTYPICAL)
 
 
-def preferred(found: BoolArray) -> tuple[bool, float]:
-    """Whether named clusters are taken, and the trust in guided ones.
-
-    The rows say which labels that were left out are found by named clusters, by guided clusters, and by the evidence alone.
+def learned_trust(guided: BoolArray, evidence: BoolArray) -> float:
+    """The trust in guided clusters, from which labels left out are found by them and by the evidence alone.
 
     Examples
     --------
-    >>> are_named, trust = preferred(np.array([[1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1]], bool))
-    >>> are_named, round(trust, 3)
-    (False, 2.0)
+    >>> found, lost = np.ones(20, bool), np.zeros(20, bool)
+    >>> [round(learned_trust(*pair), 3) for pair in ((found, lost), (found, found), (lost, found))]
+    [8.0, 2.0, 0.5]
     """
-    named, guided, evidence = found.sum(axis=1)
-    weights = probabilities(np.array([[guided, evidence]], float))[0]
-    trust = float(np.exp(weights @ np.log([GUIDED, DOUBTED])))
-    return are_clear(found[0]) or bool(max(guided, evidence) <= named), trust
+    weights = probabilities(np.array([[guided.sum(), evidence.sum()]], float))[0]
+    return float(np.exp(weights @ np.log([GUIDED, DOUBTED])))
 
 
 def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
