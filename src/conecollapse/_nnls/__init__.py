@@ -30,6 +30,7 @@ TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 NO_PENALTY = 0.0
+FLOAT64 = np.dtype(np.float64)
 METHODS = ("auto", "bpp", "active-set")
 
 __all__ = ["NnlsInfo", "nnls"]
@@ -166,9 +167,9 @@ def nnls(
     penalties = not (ridge is l1 is NO_PENALTY) and not (_is_zero(ridge) and _is_zero(l1))
     is_bare = simplex is False and upper is None and allowed is None and weights is None and not penalties
     plain = is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
-    narrow = plain and is_narrow(A.shape)
+    narrow = plain and is_narrow(*A.shape)
     if narrow:
-        found = solve_narrow(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
+        found = solve_narrow(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], min(maxiter, 2**62) if maxiter else 3 * A.shape[1])
         if b.ndim == 1 and found[-1, 0] == OPTIMAL:
             return found[:-2, 0], float(found[-2, 0])
         left = _left_open(found, b)
@@ -201,9 +202,9 @@ _LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it 
 
 def _is_plain(A: Any, b: Any) -> bool:
     """Float64 arrays of matching shapes: the common case, which can do without the cost of the general one."""
-    if type(A) is not np.ndarray or type(b) is not np.ndarray or not A.dtype == b.dtype == np.float64:
+    if type(A) is not np.ndarray or type(b) is not np.ndarray or A.dtype is not FLOAT64 or b.dtype is not FLOAT64:
         return False
-    return A.ndim == 2 and 1 <= b.ndim <= 2 and A.shape[0] == b.shape[0] and A.size * b.size > 0
+    return A.ndim == 2 and 1 <= b.ndim <= 2 and len(A) == len(b) and A.size > 0 and b.size > 0
 
 
 def _left_open(found: FloatArray, b: FloatArray) -> IntArray:

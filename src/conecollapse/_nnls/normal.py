@@ -69,6 +69,7 @@ class Room(NamedTuple):
     dead: IntArray  # (n,): 1 for a column that is passive, or was tried without success since the residual last fell
     b: FloatArray  # (m,): the right-hand side
     r: FloatArray  # (m,): the residual, or a column of A
+    other: FloatArray  # (m,): another column
 
 
 class Sides(NamedTuple):
@@ -81,9 +82,9 @@ class Sides(NamedTuple):
     sigma: float  # estimates the smallest singular value of all unit columns of a well-conditioned A; 0 for other A
 
 
-def is_narrow(shape: tuple[int, ...]) -> bool:
+def is_narrow(m: int, n: int) -> bool:
     """Whether `solve_narrow` is the method for matrices of this shape."""
-    return shape[1] <= min(MOST_COLUMNS, max(FEW_COLUMNS, shape[0]))
+    return n <= FEW_COLUMNS or (n <= MOST_COLUMNS and n <= m)
 
 
 def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
@@ -180,8 +181,8 @@ def _solve_block(matrix, sides, max_steps, out, first):  # type: ignore[no-untyp
 @kernel
 def new_room(m, n):  # type: ignore[no-untyped-def]
     most = m if m < n else n
-    f, i, t = np.empty((7, n)), np.empty((2, n), np.int64), np.empty((2, m))
-    return Room(i[0][:most], np.empty((most, most)), f[0], f[1], f[2], f[3], f[4], f[5], f[6], i[1], t[0], t[1])
+    f, i, t = np.empty((7, n)), np.empty((2, n), np.int64), np.empty((3, m))
+    return Room(i[0][:most], np.empty((most, most)), f[0], f[1], f[2], f[3], f[4], f[5], f[6], i[1], t[0], t[1], t[2])
 
 
 @kernel(error_model="numpy", fastmath=_FAST, counting=False)
@@ -262,6 +263,8 @@ def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
             dead[at] = 1
             if append(matrix, at, room, k):
                 break
+        if matrix.known[at] == 0:
+            know_two(matrix, at, room)
         steps += 1
         k = restore(room, k + 1)
         now = 0.0
@@ -281,7 +284,7 @@ def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
 
     With ``w = G_SS^-1 G_Sa`` the squared part of the column outside their span is ``G_aa - w . G_Sa``.
     """
-    G, S, inverse, h, ls, v, w, column = matrix.G, room.S, room.inverse, room.h, room.ls, room.v, room.w, room.r
+    G, S, inverse, h, ls, v, w = matrix.G, room.S, room.inverse, room.h, room.ls, room.v, room.w
     whole = matrix.norms[at] * matrix.norms[at]
     left = whole
     for a in range(k):
@@ -306,12 +309,38 @@ def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
     inverse[k, k] = f
     S[k] = at
     h[k] = 0.0
-    if matrix.known[at] == 0:
-        for t in range(len(column)):
-            column[t] = matrix.A[t, at]
-        products(matrix.A, column, G[at])
-        matrix.known[at] = 1
     return True
+
+
+@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+def know_two(matrix, at, room):  # type: ignore[no-untyped-def]
+    """Compute row ``at`` of G, and in the same walk over A that of the column with the next highest gradient, which is likely to follow."""
+    A, known, g, p, q = matrix.A, matrix.known, room.g, room.r, room.other
+    second, best = at, 0.0
+    known[at] = 1
+    for j in range(len(g)):
+        if g[j] > best and known[j] == 0:
+            second, best = j, g[j]
+    known[second] = 1
+    first_row = matrix.G[at]
+    second_row = matrix.G[second] if second != at else room.x
+    for t in range(len(p)):
+        p[t] = A[t, at]
+        q[t] = A[t, second]
+    for j in range(len(g)):
+        first_row[j] = 0.0
+        second_row[j] = 0.0
+    for t in range(0, len(p) - 1, 2):
+        a, b, c, d = p[t], p[t + 1], q[t], q[t + 1]
+        for j in range(len(g)):
+            y, z = A[t, j], A[t + 1, j]
+            first_row[j] += a * y + b * z
+            second_row[j] += c * y + d * z
+    if len(p) % 2 == 1:
+        t = len(p) - 1
+        for j in range(len(g)):
+            first_row[j] += p[t] * A[t, j]
+            second_row[j] += q[t] * A[t, j]
 
 
 @kernel(error_model="numpy", fastmath=_FAST, counting=False)
