@@ -4,7 +4,8 @@
 product of each point with any other proves the points that lead in their own direction. 3. The others are *targets*, in groups. Each
 carries a functional; every block says which of its points exceed the target, and these become the pool over which the target is
 approximated next. A target that no point of any block exceeds is a ray, and one that its pool represents is not. If few points lead in
-their own direction, their rays are the pool to begin with, which decides most targets before any block is asked.
+their own direction, their rays are the pool to begin with, which decides most targets before any block is asked; if most do, and all
+points together are small, every group has all points at hand, and no block is asked.
 """
 
 from __future__ import annotations
