@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._threads import for_ranges
+from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 
 _PROJECTION_SEED = 0x5EED  # any fixed direction in general position serves; fixed, so that runs repeat
@@ -16,6 +16,8 @@ FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of s
 TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
 BLOCK_ROWS = 8192  # of a sparse matrix that are multiplied at once
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
+LARGE_PRODUCT = 2**22  # multiplications of a dense product from which on it is worth our threads: a third of a millisecond
+LEAST_ROWS, MOST_PIECES = 64, 16  # of a dense product: fewer rows at once, or more pieces, make BLAS slower
 
 
 def unit_rows(P: Points) -> tuple[Points, FloatArray]:
@@ -195,6 +197,45 @@ def residuals(U: Points, rows: IntArray, H: Sparse, rays: Points, block: int = 4
         piece = rows[start : start + block]
         out[start : start + block] = row_norms(U[piece] - H[piece] @ rays)
     return out
+
+
+def dense_product(A: AnyArray, B: AnyArray) -> AnyArray:
+    """``A B`` for dense arrays, on the threads in force; the sums are the same for any number of them.
+
+    BLAS would use threads of its own, which stay busy for a while after each product and take the cores from our kernels.
+    """
+    if B.ndim != 2 or A.size * B.shape[1] < LARGE_PRODUCT:
+        return np.asarray(A @ B)
+    out = np.empty((A.shape[0], B.shape[1]), np.result_type(A, B))
+    _in_pieces(lambda _, rows: np.matmul(A[rows], B, out=out[rows]), A.shape[0])
+    return out
+
+
+def gram_of(F: AnyArray) -> AnyArray:
+    """``F' F`` for a dense array with few columns, on the threads in force; the sums are the same for any number of them."""
+    n, r = F.shape
+    if n * r * r < LARGE_PRODUCT:
+        return np.asarray(F.T @ F)
+    parts = np.zeros((MOST_PIECES, r, r), F.dtype)
+
+    def work(piece: int, rows: slice) -> None:
+        parts[piece] = F[rows].T @ F[rows]
+
+    _in_pieces(work, n)
+    return np.asarray(parts.sum(axis=0))
+
+
+def _in_pieces(work: Callable[[int, slice], object], n_rows: int) -> None:
+    """``work(piece, rows)`` for pieces of rows that depend on the number of rows only, with BLAS on one thread for each."""
+    n_pieces = min(MOST_PIECES, 2 ** int(np.log2(max(n_rows // LEAST_ROWS, 1))))
+    bounds = np.linspace(0, n_rows, n_pieces + 1).astype(int)
+
+    def some(start: int, stop: int) -> None:
+        for piece in range(start, stop):
+            work(piece, slice(bounds[piece], bounds[piece + 1]))
+
+    with serial_blas():
+        for_ranges(some, n_pieces)
 
 
 class RowBlocks:

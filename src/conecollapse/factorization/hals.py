@@ -17,22 +17,24 @@ With one sweep and no extrapolation this is scikit-learn's coordinate descent.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._kernels import kernel
-from conecollapse._linalg import row_lengths
-from conecollapse._threads import for_ranges
+from conecollapse._linalg import CACHED, row_lengths
+from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.held import Held
-from conecollapse.factorization.rows import sweep_row, sweep_rows
+from conecollapse.factorization.rows import STILL, sweep_rows
 from conecollapse.tables import Equations, Table, as_table
 
 LEAST_SWEEPS, MOST_SWEEPS = 4, 8  # few coordinates of a sparse factor move, so that four sweeps cost little more than one
+TILE, WIDTH = 8, 8  # rows that a kernel takes at a time, and what the length of a row is rounded up to
 SWEEP_SHARE = 0.3  # sweeps may take this share of the time of the product they follow
 BETA, BETA_MOST, GROW, GROW_MOST, SHRINK = 0.5, 1.0, 1.05, 1.01, 1.5  # Ang & Gillis 2019, section 3
 
@@ -64,13 +66,10 @@ def hals(
     sweeps_W, sweeps_H = (sweeps, sweeps) if sweeps else _worthwhile_sweeps(X, W.shape[1])
 
     def attempt(s: _State, Ht: AnyArray, beta: float) -> _State:
-        W = sweep(s.W, X.row_equations(Ht.T), sweeps_W)
-        if beta:
-            W = _ahead(W, s.W, beta)
+        _, W = _sweep(s.W, X.row_equations(Ht.T), sweeps_W, s.W, beta)
         of_columns = X.column_equations(W)
-        new = sweep(Ht, of_columns, sweeps_H, held)
-        objective = of_columns.error(norm2, new)
-        return _State(W, new, _ahead(new, s.Ht, beta) if beta else new, beta, s.beta_most, objective)
+        new, ahead = _sweep(Ht, of_columns, sweeps_H, s.Ht, beta, held)
+        return _State(W, new, ahead, beta, s.beta_most, of_columns.error(norm2, new))
 
     def step(s: _State) -> _State:
         if s.beta:
@@ -83,10 +82,11 @@ def hals(
             return s
         return replace(plain, beta=s.beta / SHRINK, beta_most=s.beta)
 
-    Ht = np.ascontiguousarray(H.T)
-    objective = X.row_equations(Ht.T).error(norm2, W)
-    start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
-    trace = iterate(step, start, rounding=rounding, stage="HALS", **stopping)
+    W, Ht = np.ascontiguousarray(W), np.ascontiguousarray(H.T)
+    with serial_blas():  # products and sweeps run on our threads
+        objective = X.row_equations(Ht.T).error(norm2, W)
+        start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
+        trace = iterate(step, start, rounding=rounding, stage="HALS", **stopping)
     W, Ht = trace.state.W, trace.state.Ht
     if held is None:
         W, Ht = _balanced(W, Ht)
@@ -111,34 +111,63 @@ def _balanced(W: AnyArray, Ht: AnyArray) -> tuple[AnyArray, AnyArray]:
     return np.ldexp(W, power), np.ldexp(Ht, -power)
 
 
-def _ahead(new: AnyArray, old: AnyArray, beta: float) -> AnyArray:
-    """``max(new + beta (new - old), 0)``, in one array."""
-    out = new - old
-    out *= new.dtype.type(beta)
-    out += new
-    return np.maximum(out, 0, out=out)
-
-
 def sweep(W: AnyArray, equations: Equations, sweeps: int, held: Held | None = None) -> AnyArray:
     """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries."""
-    out = np.array(W, order="C")
+    return _sweep(W, equations, sweeps, W, 0.0, held)[0]
+
+
+def _sweep(
+    W: AnyArray, equations: Equations, sweeps: int, before: AnyArray, beta: float, held: Held | None = None
+) -> tuple[AnyArray, AnyArray]:
+    """W after coordinate descent, and that moved on: ``max(W + beta (W - before), 0)``. With beta = 0 both are one array."""
+    new = np.empty(W.shape, W.dtype)
+    ahead = np.empty_like(new) if beta else new
     for part in equations.parts():
-        if len(part.G) > 1 or held is not None:
-            sweep_rows(out, part, sweeps, held)
-        else:
-            _sweep_alike(out[part.rows], part.G[0], part.C, sweeps)
-    return out
+        rows = part.rows
+        if len(part.G) == 1 and held is None:
+            _sweep_alike(_Rows(W[rows], part.C, before[rows], new[rows], ahead[rows]), part.G[0], sweeps, beta)
+            continue
+        new[rows] = W[rows]
+        sweep_rows(new, part, sweeps, held)
+        if beta:
+            ahead[rows] = np.maximum(new[rows] + new.dtype.type(beta) * (new[rows] - before[rows]), 0)
+    return new, ahead
 
 
-def _sweep_alike(out: AnyArray, G: AnyArray, C: AnyArray, sweeps: int) -> None:
-    """Sweeps in place where all rows share G, whose gradients are one product."""
-    gradient = np.ascontiguousarray(C) - out @ G
-    G, free = np.ascontiguousarray(G), np.ones(len(G), bool)
+class _Rows(NamedTuple):
+    """Rows of a factor and of what belongs to them; the last two are written."""
+
+    W: AnyArray
+    C: AnyArray
+    before: AnyArray
+    new: AnyArray
+    ahead: AnyArray
+
+    def part(self, rows: slice) -> _Rows:
+        return _Rows(*(F[rows] for F in self))
+
+
+def _sweep_alike(rows: _Rows, G: AnyArray, sweeps: int, beta: float) -> None:
+    """Sweeps where all rows share G, whose gradients are products: some rows at a time, which stay in cache.
+
+    How many that are does not depend on the number of threads, so that all sums are the same for any number of them.
+    """
+    n, r = rows.W.shape
+    G = np.ascontiguousarray(G, rows.W.dtype)
+    padded = np.zeros((r, -(-r // WIDTH) * WIDTH), G.dtype)
+    padded[:, :r] = G
+    diagonal = G.diagonal()
+    inverse = np.divide(1, diagonal, out=np.zeros(r, G.dtype), where=diagonal > 0)
+    size = max(TILE, CACHED // (4 * r))
 
     def work(start: int, stop: int) -> None:
-        _sweep_rows(out, G, gradient, free, sweeps, start, stop)
+        for a in range(start * size, min(stop * size, n), size):
+            part = rows.part(slice(a, a + size))
+            gradient = np.subtract(part.C, part.W @ G, dtype=G.dtype)
+            _sweep_rows(part.W, gradient, padded, inverse, (sweeps, beta), part.before, part.new, part.ahead)
 
-    for_ranges(work, len(out), smallest=max(1, 2**16 // (1 + G.size)))
+    with serial_blas() if n > size else nullcontext():
+        for_ranges(work, -(-n // size))
 
 
 def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
@@ -148,6 +177,45 @@ def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
 
 
 @kernel(fastmath=True)
-def _sweep_rows(W, G, gradient, free, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        sweep_row(W[i], gradient[i], G, free, sweeps)
+def _sweep_rows(W, gradient, G, inverse, how, before, new, ahead):  # type: ignore[no-untyped-def]
+    """A few rows take turns at each coordinate: they do not wait for each other, as the coordinates of one row do."""
+    sweeps, beta = how
+    r = W.shape[1]
+    g, w = np.zeros((TILE, G.shape[1]), W.dtype), np.zeros((TILE, r), W.dtype)
+    first, moved, live = np.zeros(TILE, W.dtype), np.zeros(TILE, W.dtype), np.zeros(TILE, np.int64)
+    for a in range(0, len(W), TILE):
+        size = min(TILE, len(W) - a)
+        for t in range(size):
+            live[t] = t
+            for k in range(r):
+                g[t, k], w[t, k] = gradient[a + t, k], W[a + t, k]
+        n_live = size
+        for s in range(sweeps):
+            for q in range(n_live):
+                moved[live[q]] = 0
+            for k in range(r):
+                Gk = G[k]
+                for q in range(n_live):
+                    t = live[q]
+                    row = g[t]
+                    change = max(row[k] * inverse[k], -w[t, k])
+                    if change != 0:
+                        w[t, k] += change
+                        moved[t] += change * change * Gk[k]
+                        for j in range(len(Gk)):
+                            row[j] -= change * Gk[j]
+            still_live = 0
+            for q in range(n_live):
+                t = live[q]
+                if s == 0:
+                    first[t] = moved[t]
+                if moved[t] > STILL * first[t]:
+                    live[still_live] = t
+                    still_live += 1
+            n_live = still_live
+            if n_live == 0:
+                break
+        for t in range(size):
+            for k in range(r):
+                new[a + t, k] = w[t, k]
+                ahead[a + t, k] = max(w[t, k] + beta * (w[t, k] - before[a + t, k]), 0)

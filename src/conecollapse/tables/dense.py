@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import ratio
+from conecollapse._linalg import dense_product, ratio
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.tables.divergence import Effort, improve, improve_dense_rows
 from conecollapse.tables.in_memory import BLOCK, InMemoryTable, hashed, scaled_entries
@@ -26,10 +26,10 @@ class DenseTable(InMemoryTable):
         return self.array.reshape(-1)
 
     def times(self, B: AnyArray) -> AnyArray:
-        return np.asarray(self.array @ B)
+        return dense_product(self.array, B)
 
     def transposed_times(self, C: Any) -> AnyArray:
-        return np.asarray((C.T @ self.array).T if sp.issparse(C) else self.array.T @ C)
+        return np.asarray((C.T @ self.array).T) if sp.issparse(C) else dense_product(self.array.T, C)
 
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> DenseTable:
         picked = np.take(self.array, indices, axis=1)  # in the order of rows, unlike array[:, indices]: later products need no copy

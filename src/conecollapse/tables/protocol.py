@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import gram_of
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables.divergence import Effort
 
@@ -214,11 +215,11 @@ class Table(ABC):
 
     def row_equations(self, H: AnyArray) -> Equations:
         """The normal equations of every row of W in ``min |X - W H|^2``."""
-        return Equations(H @ H.T, self.times(H.T))
+        return Equations(gram_of(H.T), self.times(H.T))
 
     def column_equations(self, W: AnyArray) -> Equations:
         """The normal equations of every column of H, as rows."""
-        return Equations(W.T @ W, self.transposed_times(W))
+        return Equations(gram_of(W), self.transposed_times(W))
 
     def operator(self) -> spla.LinearOperator:
         """For SciPy's iterative methods."""
@@ -271,7 +272,7 @@ class Equations:
     def error(self, norm2: float, W: AnyArray, WtW: AnyArray | None = None) -> float:
         """``|X - W H|^2 = |X|^2 - 2 <C, W> + <W'W, G>``, without a residual matrix; never below zero."""
         cross = np.einsum("ij,ij->", self.C, W, dtype=np.float64)
-        model = np.einsum("ij,ij->", W.T @ W if WtW is None else WtW, self._G, dtype=np.float64)
+        model = np.einsum("ij,ij->", gram_of(W) if WtW is None else WtW, self._G, dtype=np.float64)
         return max(float(norm2 - 2 * cross + model), 0.0)
 
 
