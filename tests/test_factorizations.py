@@ -18,7 +18,7 @@ from conecollapse.factorization.inits import INITS
 from conecollapse.factorization.kl import encode_divergence, kl, kl_by_squares
 from conecollapse.factorization.kmeans import lloyd, seeds
 from conecollapse.factorization.onmf.em import Clusters, gram_matrix
-from conecollapse.factorization.onmf.trials import try_em
+from conecollapse.factorization.onmf.trials import promising, try_em
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import as_table
 from conecollapse.tables.divergence import Effort
@@ -359,6 +359,27 @@ def test_promising_starts_lead_as_low_as_all_of_them(make):
     few = best_of_starts(Clusters(X), X, 3, "spectral", 10, np.random.default_rng(0))
     every = [em(X, *initialize(X, 3, "spectral", np.random.default_rng(s))).objective for s in range(5)]
     assert few.objective <= min(every) * (1 + 1e-5)
+
+
+def test_starts_that_are_one_clustering_are_one_start():
+    rng = np.random.default_rng(0)
+    X, y = clusters(rng)
+    starts = promising(as_table(X), 3, 10, rng)
+    assert len(starts) == 1  # both ways find the planted clusters
+    assert len({(a, b) for a, b in zip(starts[0].tolist(), y.tolist(), strict=True)}) == 3
+
+
+def test_the_divergence_is_measured_only_where_it_is_asked_for():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(3.0, (30, 20)).astype(float)
+    W, H = initialize(X, 3, "random", rng)
+    for table in (as_table(X), as_table(sp.csr_array(X))):
+        seen, logs = table.quotients().improved(W, H, Effort(sweeps=2, still=0.0))
+        unseen, none = table.quotients().improved(W, H, Effort(sweeps=2, still=0.0, measures=False))
+        np.testing.assert_array_equal(seen, unseen)
+        model = seen @ H
+        assert logs == pytest.approx(float((X * np.log(np.where(X > 0, X, 1) / model)).sum()))
+        assert none == 0
 
 
 def test_callback_and_progress():

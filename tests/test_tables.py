@@ -194,3 +194,11 @@ def test_no_import_inside_a_function_hides_a_cycle():
                     assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("conecollapse")), (
                         f"{path}:{node.lineno}"
                     )
+
+
+def test_a_sparse_table_gives_the_same_product_the_first_and_the_tenth_time():
+    table, B = CsrTable(sp.csr_array(X)), rng.random((17, 3))
+    first = table @ B
+    np.testing.assert_allclose(first, X @ B)
+    for _ in range(9):
+        np.testing.assert_array_equal(table @ B, first)

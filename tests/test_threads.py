@@ -13,7 +13,9 @@ from cones import planted
 from threadpoolctl import threadpool_info
 
 from conecollapse import Cone, nnls
+from conecollapse._linalg import LARGE_PRODUCT, dense_product, gram_of
 from conecollapse._threads import available_threads, current_threads, for_ranges, limit_threads
+from conecollapse.factorization import hals, initialize
 
 
 def rays_of(seed):
@@ -87,3 +89,25 @@ def test_the_environment_can_lower_the_number_of_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
     assert available_threads() == 3
+
+
+def test_large_products_and_hals_are_the_same_for_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    X = rng.random((900, 40)) @ rng.random((40, 700)) + rng.random((900, 700))
+    W, H = initialize(X, 40, "random", rng)
+    assert min(X.size * 40, W.size * 40 * 4) > LARGE_PRODUCT
+    tall = np.vstack([W] * 4)
+
+    def everything():
+        found = hals(X, W, H, tol=0, max_iter=3)
+        return dense_product(X, H.T), dense_product(X.T, W), gram_of(tall), found.W, found.H, found.history
+
+    answers = []
+    for n_jobs in (1, 2, 4):
+        with limit_threads(n_jobs):
+            answers.append(everything())
+    for other in answers[1:]:
+        for one, same in zip(answers[0], other, strict=True):
+            np.testing.assert_array_equal(one, same)
+    for product, plain in zip(answers[0], (X @ H.T, X.T @ W, tall.T @ tall), strict=False):
+        np.testing.assert_allclose(product, plain, rtol=1e-12)

@@ -63,7 +63,9 @@ def _unit_rows_sparse(P: Sparse) -> tuple[Sparse, FloatArray]:
 def row_norms(R: Points) -> FloatArray:
     """Length of each row, dense or sparse."""
     if sp.issparse(R):
-        return np.sqrt(np.asarray(R.multiply(R).sum(axis=1)).ravel())
+        R = sp.csr_array(R)
+        rows = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr))
+        return np.sqrt(np.bincount(rows, np.square(R.data), minlength=R.shape[0]))
     return np.sqrt(np.einsum("ij,ij->i", R, R))
 
 
@@ -141,7 +143,10 @@ def as_dense(X: Points) -> AnyArray:
 
 def scaled_rows(X: Points, d: FloatArray) -> Points:
     """``diag(d) X``."""
-    return sp.diags_array(d) @ X if sp.issparse(X) else X * d[:, None]
+    if not sp.issparse(X):
+        return X * d[:, None]
+    X = sp.csr_array(X)
+    return sp.csr_array((X.data * np.repeat(d, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
 
 
 def scaled_columns(X: Points, d: FloatArray) -> Points:

@@ -50,7 +50,7 @@ class ConsensusNMF(BaseNMF):
     n_runs : int
         Number of runs.
     loss : {"frobenius", "kullback-leibler"}
-        The squared error, or the divergence for counts, which takes about ten times as long.
+        The squared error, or the divergence for counts, which takes about four times as long.
     max_distance : float
         A component of a run is an outlier if its mean distance from the nearest 30 % of ``n_runs`` others exceeds this; between
         components of unit length, so from 0 to 1.4.

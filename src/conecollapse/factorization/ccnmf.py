@@ -189,6 +189,9 @@ def data_cone(
 
 def encoded(X: Table, cone: Cone, lengths: FloatArray) -> Sparse:
     """V (c, n_features) with ``X = U V``: as certified where it is unique, else from one solve for each feature over the rays."""
+    m = X.shape[1]
+    if np.array_equal(cone.ray_indices, np.arange(m)):  # every feature is a ray
+        return sp.csr_array((lengths, np.arange(m), np.arange(m + 1)), shape=(m, m))
     H = scaled_rows(cone.point_coefficients, lengths)
     mixed = np.flatnonzero(np.diff(H.indptr) > 1)
     is_unique = cone.n_rays <= X.shape[0] or isinstance(cone.certificate, ApproximateCertificate)
@@ -210,7 +213,7 @@ def encoded_points(points: AnyArray, cone: Cone) -> Sparse:
 
 def mass(V: Sparse) -> FloatArray:
     """``d_k = (sum_j v_kj sigma_j)^1/2``, the weight with which ray k bounds the error on the data; see the module's text."""
-    sigma = np.asarray(V.sum(axis=0)).ravel()
+    sigma = np.bincount(V.indices, V.data, minlength=V.shape[1])
     peak = float(sigma.max(initial=0.0)) or 1.0  # so that neither 1e-200 nor 1e200 is lost in the products
     return np.asarray(peak * np.sqrt(np.asarray(V @ (sigma / peak)).ravel() / peak))
 

@@ -24,7 +24,11 @@ def seeds(E: AnyArray, r: int, n_starts: int, rng: np.random.Generator) -> IntAr
     squares = np.einsum("ij,ij->i", E, E)
 
     def distances(rows: IntArray) -> AnyArray:
-        return np.maximum(squares[rows][:, None] + squares - 2 * (E[rows] @ E.T), 0.0)
+        products = E[rows] @ E.T
+        products *= 2
+        apart = squares[rows][:, None] + squares
+        apart -= products
+        return np.maximum(apart, 0.0, out=apart)
 
     chosen = np.empty((n_starts, r), np.int64)
     chosen[:, 0] = rng.integers(n, size=n_starts)
@@ -32,7 +36,7 @@ def seeds(E: AnyArray, r: int, n_starts: int, rng: np.random.Generator) -> IntAr
     for k in range(1, r):
         shares = np.cumsum(closest, axis=1)
         drawn = rng.random((n_starts, n_drawn)) * shares[:, -1:]
-        rows = np.array([np.searchsorted(share, at) for share, at in zip(shares, drawn, strict=True)]).clip(max=n - 1)
+        rows = np.array([share.searchsorted(at) for share, at in zip(shares, drawn, strict=True)]).clip(max=n - 1)
         closer = distances(rows.ravel()).reshape(n_starts, n_drawn, n)
         np.minimum(closer, closest[:, None], out=closer)
         best = closer.sum(axis=2).argmin(axis=1)

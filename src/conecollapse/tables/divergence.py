@@ -47,6 +47,7 @@ class Effort(NamedTuple):
 
     sweeps: int
     still: float
+    measures: bool = True  # whether the sum of x log(x / wh) is asked for; it is zero if not
 
 
 def improve(of_rows: Callable[..., None], W: AnyArray, totals: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
@@ -73,7 +74,7 @@ def improve_sparse_rows(entries, Ht, total, W, logs, effort, start, stop):  # ty
         most = max(most, entries.indptr[i + 1] - entries.indptr[i])
     r = W.shape[1]
     block = np.empty(r * most)
-    x, scratch = np.empty(most), np.empty((2, most))
+    x, model, inverse = np.empty(most), np.empty(most), np.empty(most)  # apart, so that the compiler sees that their entries are adjacent
     for i in range(start, stop):
         first = entries.indptr[i]
         p = entries.indptr[i + 1] - first
@@ -83,23 +84,21 @@ def improve_sparse_rows(entries, Ht, total, W, logs, effort, start, stop):  # ty
             h = Ht[entries.indices[first + t]]
             for k in range(r):
                 H[k, t] = h[k]
-        logs[i] = _improve_row(x[:p], H, total[i if len(total) > 1 else 0], W[i], scratch[:, :p], effort)
+        logs[i] = _improve_row(x[:p], H, total[i if len(total) > 1 else 0], W[i], model[:p], inverse[:p], effort)
 
 
 @kernel
 def improve_dense_rows(X, H, total, W, logs, effort, start, stop):  # type: ignore[no-untyped-def]
     """The same for rows of a dense array."""
-    scratch = np.empty((2, X.shape[1]))
-    x = np.empty(X.shape[1])
+    x, model, inverse = np.empty(X.shape[1]), np.empty(X.shape[1]), np.empty(X.shape[1])
     for i in range(start, stop):
         for j in range(X.shape[1]):
             x[j] = X[i, j]
-        logs[i] = _improve_row(x, H, total[i if len(total) > 1 else 0], W[i], scratch, effort)
+        logs[i] = _improve_row(x, H, total[i if len(total) > 1 else 0], W[i], model, inverse, effort)
 
 
-@kernel(fastmath=_FAST)
-def _improve_row(x, H, total, w, scratch, effort):  # type: ignore[no-untyped-def]
-    model, inverse = scratch[0], scratch[1]
+@kernel(fastmath=_FAST, error_model="numpy")  # a test of each divisor would keep loops from using vector instructions
+def _improve_row(x, H, total, w, model, inverse, effort):  # type: ignore[no-untyped-def]
     r, p = H.shape
     model[:] = 0.0
     for k in range(r):
@@ -119,20 +118,20 @@ def _improve_row(x, H, total, w, scratch, effort):  # type: ignore[no-untyped-de
                 moved = max(moved, abs(d) * total[k])
                 w[k] = max(w[k] + d, 0.0)
                 for j in range(p):
-                    model[j] = max(model[j] + d * h[j], LEAST * x[j] + TINY)
-                    inverse[j] = 1.0 / model[j]
+                    m = max(model[j] + d * h[j], LEAST * x[j] + TINY)
+                    model[j], inverse[j] = m, 1.0 / m
         if sweep == 0:
             first = moved
         if moved <= effort.still * first:
             break
     logs = 0.0
-    for j in range(p):
+    for j in range(p if effort.measures else 0):
         if x[j] > 0:
             logs += x[j] * np.log(x[j] * inverse[j])
     return logs
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=_FAST, error_model="numpy")
 def _step(x, h, s, w, model, inverse):  # type: ignore[no-untyped-def]
     """How far to move one coefficient."""
     if s <= 0:
@@ -155,4 +154,5 @@ def _step(x, h, s, w, model, inverse):  # type: ignore[no-untyped-def]
         there += x[j] * h[j] / max(model[j] + d * h[j], LEAST * x[j] + TINY)
     if there <= s:
         return d
-    return d * (1 / s - 1 / A) / (1 / there - 1 / A)
+    slope = 1 / there - 1 / A
+    return d * (1 / s - 1 / A) / slope if slope != 0 else d

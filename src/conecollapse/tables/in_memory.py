@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_lengths
+from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.tables.protocol import Table
 
 BLOCK = 2**22  # entries treated at once
+FEW = 2**13  # up to so many BLAS sums on one thread anyway; with more it would sum in another order for each number of threads
 WHOLE = 2.0**24  # up to here float32 holds every whole number
 
 
@@ -58,7 +61,7 @@ class InMemoryTable(Table):
     def squared_norm(self) -> float:
         """Refused where the type of X cannot hold it: nothing that the methods compute is larger, so all their numbers are finite."""
         flat = self.entries
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore"), serial_blas() if flat.size > FEW else nullcontext():
             norm2 = float(sum(_squares(flat[a : a + BLOCK]) for a in range(0, flat.size, BLOCK)))
         limits = np.finfo(self.dtype)
         if not float(limits.tiny) <= norm2 <= float(limits.max) and flat.any():

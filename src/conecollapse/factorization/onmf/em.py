@@ -39,6 +39,7 @@ WIDE_FROM = 2  # features for each sample from which on X X' pays where it is no
 SETTLING = 20  # further steps, at most, until no sample changes its cluster: `predict` then agrees with the labels of the training samples
 TRIAL = 3  # steps of every start before the worse half is given up
 FINALISTS = 3  # starts that are not given up
+FEW_ENTRIES = 2**17  # of a sparse table, up to which the same holds
 FEW_CLUSTERS = 16  # up to so many, a dense product takes less time than the sparse one that leaves out its zeros
 ALIKE = 1e-9  # objectives that differ by less than this share of |X|^2 count as one when starts are compared
 TIE = 1e-12  # another cluster must be better by this share of the sample's length (float64; the square root of eps in float32)
@@ -180,7 +181,7 @@ def gram_matrix(X: Table) -> AnyArray | None:
 def _one_per_row(X: Table, labels: IntArray, scores: AnyArray, r: int) -> AnyArray | sp.csr_array:
     """The matrix with the scores in the columns that the labels say; dense where its product with X is faster so."""
     n = len(labels)
-    if r > FEW_CLUSTERS or X.is_sparse:
+    if r > FEW_CLUSTERS or (X.is_sparse and X.n_entries > FEW_ENTRIES):
         return sp.csr_array((scores, labels, np.arange(n + 1)), shape=(n, r))
     A = np.zeros((n, r), scores.dtype)
     A[np.arange(n), labels] = scores

@@ -39,7 +39,13 @@ def promising(X: Table, r: int, n_starts: int, rng: np.random.Generator, gram: A
         tried, objective = try_em(Z, labels, r)
     by_kmeans = labels[distinct(within, BY_KMEANS, ALIKE * len(E))]
     by_em = tried[distinct(objective, BY_EM, ALIKE * float(np.square(Z).sum()))]
-    return [*by_kmeans, *by_em]
+    return list({_partition(start): start for start in reversed([*by_kmeans, *by_em])}.values())[::-1]
+
+
+def _partition(labels: IntArray) -> bytes:
+    """The same for clusterings that differ in the numbers of their clusters only."""
+    _, first, member = np.unique(labels, return_index=True, return_inverse=True)
+    return bytes(first[member].astype(np.int64))
 
 
 def try_em(Z: AnyArray, labels: IntArray, r: int) -> tuple[IntArray, FloatArray]:
