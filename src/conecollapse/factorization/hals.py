@@ -4,7 +4,8 @@ One coordinate at a time has a closed form: with :math:`G = H H^T` and :math:`C 
 
 .. math:: w_{ik} \leftarrow \max\Big(0,\ w_{ik} + \frac{c_{ik} - w_i G_{\cdot k}}{G_{kk}}\Big).
 
-Rows of W do not depend on each other, so each thread sweeps rows of its own while they are in cache. Two accelerations:
+Rows of W do not depend on each other, so each thread sweeps rows of its own while they are in cache, some at a time: one row would wait at
+each coordinate for the one before. The result is the same for any number of threads. Two accelerations:
 
 - *several sweeps* for each product with X, which is the expensive part (Gillis & Glineur 2012): as many as the product is worth, and fewer
   for a row that has stopped moving;
