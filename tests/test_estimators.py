@@ -701,3 +701,38 @@ def test_cone_of_a_diffusion_is_a_cone_however_many_samples(monkeypatch, data):
     np.testing.assert_array_equal(applied.cone_.ray_indices, formed.cone_.ray_indices)
     M = formed._source.table.array
     assert applied.cone_.verify(M.T).n_rays == formed.cone_.verify(M.T).n_rays == len(X)
+
+
+def test_starts_on_a_graph_are_over_samples():
+    rng = np.random.default_rng(0)
+    X = np.kron(np.eye(3), np.ones((6, 3))) + 0.1 * rng.random((18, 9))
+    X[2] = X[1]
+    X = np.vstack([X, np.zeros(9)])
+    y = np.append(np.repeat([2, 0, 1], 6), 0)
+    W, H = np.eye(3)[y] + 0.1, np.eye(3)[:, y] + 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for init in (y, y.tolist()):
+            labels = GraphCCNMF(3, init=init).fit(X).labels_
+            assert len({*zip(labels, y, strict=True)}) == 4  # the sample of zeros has no cluster
+        for init in (H, (W, H), y):
+            assert HierarchicalNMF(3, affinity=affinity.KNN(3), init=init).fit(X).labels_[18] == -1
+        for init in (H, (W, H)):
+            with pytest.raises(InvalidInputError, match="init of GraphCCNMF cannot be factors"):
+                GraphCCNMF(3, init=init).fit(X)
+        with pytest.raises(InvalidInputError, match=r"init has shape \(3, 9\); as components alone it must have \(3, 18\)"):
+            HierarchicalNMF(3, affinity=affinity.KNN(3), init=X[:3]).fit(X)
+        with pytest.raises(InvalidInputError, match=r"pair of shapes \(18, 3\) and \(3, 9\); expected \(18, 3\) and \(3, 18\)"):
+            HierarchicalNMF(3, affinity=affinity.KNN(3), init=(W, X[:3])).fit(X)
+
+
+def test_a_polars_frame_stays_one_when_it_is_imputed():
+    polars = pytest.importorskip("polars")
+    X = np.random.default_rng(0).random((20, 2)) @ np.random.default_rng(1).random((2, 6))
+    gaps = X.copy()
+    gaps[3, 4] = np.nan
+    frame = polars.DataFrame(gaps, schema=list("abcdef")).fill_nan(None)
+    filled = HierarchicalNMF(2, random_state=0, tol=1e-8, max_iter=2000).fit(frame).impute(frame)
+    assert isinstance(filled, polars.DataFrame)
+    assert filled.columns == list("abcdef")
+    np.testing.assert_allclose(filled.to_numpy(), X, atol=0.05)

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from conecollapse import CCNMF, GraphCCNMF, HierarchicalNMF, InvalidInputError, OrthogonalNMF, affinity
 from conecollapse.affinity.graphs import knn_graph, normalized
 from conecollapse.blocks import open_table
-from conecollapse.estimators._labels import Names
+from conecollapse.estimators._labels import Names, read_labels, read_pairs
 from conecollapse.factorization.constraints import constrained
 from conecollapse.factorization.evidence import Diffusion, Evidence, Ridge, Seeds, learned_weights, pooled, probabilities, sharpness
 from conecollapse.factorization.onmf.clamped import NAMED, ClampedClusters
@@ -118,6 +118,8 @@ def test_more_clusters_than_classes(model):
 def test_names_of_further_clusters_are_new():
     assert Names.of(np.array(["cluster 3", "cluster 4"]), 4).clusters.tolist() == ["cluster 3", "cluster 4", "cluster 5", "cluster 6"]
     assert Names.of(np.array([2, 7]), 4).clusters.tolist() == [2, 7, 8, 9]
+    assert Names.of(np.array([0, 2**63 - 2]), 4).clusters.tolist() == [0, 2**63 - 2, 1, 2]  # there is no room after the largest
+    assert Names.of(np.array([1.0, 1e300]), 4).clusters.tolist() == [1.0, 1e300, 0.0, 2.0]
     assert Names.of(np.array([2.0, 7.0]), 3)(np.array([2, -1, 0])).tolist() == [8.0, -1.0, 2.0]
 
 
@@ -172,6 +174,54 @@ def test_samples_of_zeros_and_copies():
         assert fitted.labels_[[10, 20]].tolist() == ["c1", "c2"]
         assert fitted.labels_[4] == ("" if known[4] < 0 else f"c{known[4]}")
         assert fitted.label_distributions_.shape == (60, 3)
+
+
+@each
+def test_a_labelled_sample_of_zeros_keeps_its_label_and_others_have_no_cluster(model):
+    X, y = overlapping(8, 60, spread=0.3)
+    X[[0, 4]] = 0
+    known = some(y, 3)
+    known[[0, 4]] = [2, -1]
+    for labels, none in ((known, -1), (np.where(known < 0, "", known.astype(str)), "")):
+        with pytest.warns(match=r'zero encodings and without a cluster \(-1, or "" beside strings\) unless y labels them'):
+            fitted = type(model)(3, random_state=0).fit(X, labels)
+        assert fitted.labels_[[0, 4]].tolist() == [labels[0], none]
+        np.testing.assert_array_equal(fitted.label_distributions_[[0, 4]], [[0, 0, 1], [0, 0, 0]])
+        with pytest.warns(match=f"zero encodings and the label {none!r}, which means no cluster"):
+            assert fitted.predict(X)[[0, 4]].tolist() == [none, none]
+    with pytest.warns(match="zeros"), pytest.raises(InvalidInputError, match="must_link has sample 4 in pair 1, which holds only zeros"):
+        type(model)(3, random_state=0).fit(X, must_link=[(1, 2), (3, 4)])
+    with pytest.warns(match="zeros"), pytest.raises(InvalidInputError, match="cannot_link has sample 0 in pair 0, which holds only zeros"):
+        type(model)(3, random_state=0).fit(X, known, cannot_link=[(0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("y", "labels", "classes"),
+    [
+        ([True, False, True], [1, 0, 1], [0, 1]),
+        (pd.array([True, None, False], "boolean"), [1, -1, 0], [0, 1]),
+        (pd.Series([7, None, 5], dtype="Int64"), [1, -1, 0], [5, 7]),
+        ([7, None, 5], [1, -1, 0], [5, 7]),
+        (pd.array(["b", None, "-1"], "string"), [0, -1, -1], ["b"]),
+        (np.array([3, 2**63 - 1], np.uint64), [0, 1], [3, 2**63 - 1]),
+    ],
+)
+def test_classes_keep_their_kind(y, labels, classes):
+    found, named = read_labels(y, len(y))
+    assert found.tolist() == labels
+    assert named.tolist() == classes
+    assert named.dtype == (object if isinstance(classes[0], str) else np.int64)
+
+
+@pytest.mark.parametrize("y", [[0, np.inf, 1], np.array([0, 2**63, 1], np.uint64)])
+def test_labels_that_are_no_whole_numbers_of_64_bits_are_refused(y):
+    with pytest.raises(InvalidInputError, match=r"y has the label .* for sample 1; use smaller numbers, or -1 if it is unknown"):
+        read_labels(y, 3)
+
+
+@pytest.mark.parametrize("pairs", [{(0, 3)}, [frozenset((0, 3))], zip([0], [3], strict=True), np.array([[0, 3]]), pd.DataFrame([[0, 3]])])
+def test_pairs_in_any_form_say_the_same(pairs):
+    np.testing.assert_array_equal(np.sort(read_pairs(pairs, "must_link", np.ones(4, bool))), [[0, 3]])
 
 
 BAD = [

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -36,13 +37,13 @@ from conecollapse.estimators._running import Iterating, running
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import is_pair
+from conecollapse.factorization.inits import is_components, is_pair
 from conecollapse.factorization.onmf import orthogonality
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.factorization.rows import solve
 from conecollapse.tables import Equations, Table
 
-EMPTY_SAMPLES = f"kept in place, with zero encodings and the label {NO_CLUSTER}, which means no cluster"
+EMPTY_SAMPLES = "kept in place, with zero encodings and the label {!r}, which means no cluster"
 
 
 @dataclass(eq=False, repr=False)
@@ -128,7 +129,7 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
 
     def _fit(self, X: Table) -> Any:
-        empty = warn_of_empty(X, EMPTY_SAMPLES, self)
+        empty = warn_of_empty(X, self._zeros_are(), self)
         affinity = resolve(self.affinity)
         self._joins_neighbours = self._compares_samples or (affinity is not None and affinity.is_graph)
         if self._joins_neighbours and not X.in_memory and not self._reads_blocks:
@@ -214,9 +215,13 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
 
     def _predicted(self, table: Table) -> IntArray:
         codes, empty = self._encodings(table)
-        warn_of_samples(empty, EMPTY_SAMPLES)
+        warn_of_samples(empty, self._zeros_are())
         labels: IntArray = table.wrap(self._named(self._labels(codes, self.label_weights_)))
         return labels
+
+    def _zeros_are(self) -> str:
+        """What becomes of samples that are all zero, for a warning."""
+        return EMPTY_SAMPLES.format(NO_CLUSTER)
 
     def _named(self, labels: IntArray) -> AnyArray:
         """Numbers of components as `labels_` and `predict` return them."""
@@ -379,10 +384,16 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         kept = self._on_graph
         if kept is None or isinstance(self.init, str):
             return self.init
+
+        def of_samples(part: Any, axis: int) -> Any:  # a start of another shape is refused later
+            part = part if sp.issparse(part) else np.asarray(part)
+            fits = part.ndim > axis and part.shape[axis] == self._n_samples
+            return part if not fits else part[:, kept] if axis else part[kept]
+
         if is_pair(self.init):
-            W, H = (np.asarray(part) for part in self.init)
-            return W[kept], H[:, kept]
-        return np.asarray(self.init)[kept]
+            W, H = self.init
+            return of_samples(W, 0), of_samples(H, 1)
+        return of_samples(self.init, int(is_components(self.init)))
 
     @property
     def _n_features_out(self) -> int:

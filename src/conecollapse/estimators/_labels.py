@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,24 +28,29 @@ class Names:
 
     @classmethod
     def of(cls, classes: AnyArray, r: int) -> Names:
-        """Further clusters are called by the whole numbers after the largest class, or "cluster 4", "cluster 5", ... beside strings."""
-        count = r - len(classes)
+        """Further clusters are called by the whole numbers after the largest class, or "cluster 4", "cluster 5", ... beside strings; names
+        of classes are left out.
+        """
+        count, taken = r - len(classes), set(classes.tolist())
         if classes.dtype.kind in "if":
-            extra = [classes.max() + 1 + k for k in range(count)]
+            is_int, last = classes.dtype.kind == "i", int(classes.max())
+            limit = np.iinfo(classes.dtype).max if is_int else 2 ** (np.finfo(classes.dtype).nmant + 1)  # of whole numbers that it can hold
+            candidates: Iterator[Any] = itertools.count(last + 1 if last + count <= limit else 0)
         else:
-            taken, number, extra = set(classes.tolist()), len(classes), []
-            while len(extra) < count:
-                number += 1
-                if f"cluster {number}" not in taken:
-                    extra.append(f"cluster {number}")
+            candidates = (f"cluster {number}" for number in itertools.count(len(classes) + 1))
+        extra = list(itertools.islice((name for name in candidates if name not in taken), count))
         more = np.array(extra, classes.dtype if classes.dtype.kind in "ifO" else np.str_)
         return cls(classes, np.concatenate([classes, more]) if count else classes)
 
+    @property
+    def none(self) -> int | str:
+        """What a sample without a cluster gets: -1, or an empty string beside strings."""
+        return NO_CLUSTER if self.classes.dtype.kind in "if" else ""
+
     def __call__(self, labels: IntArray) -> AnyArray:
-        """Numbers of clusters as names; a sample without a cluster gets -1, or an empty string beside strings."""
-        none = NO_CLUSTER if self.classes.dtype.kind in "if" else ""
+        """Numbers of clusters as names."""
         named = self.clusters[np.maximum(labels, 0)]
-        return np.asarray(np.where(labels == NO_CLUSTER, np.array(none, self.clusters.dtype), named))
+        return np.asarray(np.where(labels == NO_CLUSTER, np.array(self.none, self.clusters.dtype), named))
 
 
 def read_constraints(y: Any, must_link: Any, cannot_link: Any, filled: BoolArray, r: int) -> tuple[Constraints | None, Names | None]:
@@ -54,7 +62,7 @@ def read_constraints(y: Any, must_link: Any, cannot_link: Any, filled: BoolArray
     known = read_labels(y, n)
     if known is not None and (r == 1 or _is_for_others(*known, r)):
         known = None
-    pairs = [read_pairs(must_link, "must_link", n), read_pairs(cannot_link, "cannot_link", n)]
+    pairs = [read_pairs(must_link, "must_link", filled), read_pairs(cannot_link, "cannot_link", filled)]
     if known is None and not any(map(len, pairs)):
         return None, None
     labels, classes = (np.full(n, UNKNOWN), None) if known is None else known
@@ -89,44 +97,55 @@ def _check_classes(labels: IntArray, classes: AnyArray, filled: BoolArray, r: in
 def read_labels(y: Any, n: int) -> tuple[IntArray, AnyArray] | None:
     """Numbers of classes, `UNKNOWN` where there is none, and the classes; None if no label is known.
 
-    Unknown are -1 and NaN among numbers, and None, NaN, "" and -1 among strings. Numbers that are not whole are no labels but the target
-    of a regression, which a pipeline passes on to all its steps.
+    Unknown are None, NaN and -1, among strings also "" and "-1". Truth values are the classes 0 and 1. Numbers that are not whole are no
+    labels but the target of a regression, which a pipeline passes on to all its steps.
 
     Examples
     --------
     >>> read_labels(["b", None, "a", ""], 4)
     (array([ 1, -1,  0, -1]), array(['a', 'b'], dtype=object))
+    >>> read_labels([7, None, 5], 3)
+    (array([ 1, -1,  0]), array([5, 7]))
     >>> read_labels([-1, -1], 2) is None
     True
     """
     if y is None:
         return None
-    values = np.asarray(y)
+    is_nullable = hasattr(getattr(y, "dtype", None), "na_value")  # of pandas, which turns whole numbers into floats
+    values = np.asarray(y, object) if is_nullable else np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
         raise InvalidInputError(f"y has shape {values.shape}; give one label for each sample.")
     if len(values) != n:
         raise InvalidInputError(f"y has {len(values)} labels for {n} samples; give one for each, -1 where it is unknown.")
-    if values.dtype.kind in "bui":
-        values = values.astype(np.int64)
-        is_known = values != UNKNOWN
-    elif values.dtype.kind == "f":
-        is_known = ~np.isnan(values) & (values != UNKNOWN)
-        if not np.isfinite(values[is_known]).all() or (values[is_known] % 1 != 0).any():
-            return None
+    if values.dtype.kind in "buif":
+        known = np.flatnonzero((values != UNKNOWN) & ~np.isnan(values))
     else:
-        is_known = np.array([_is_known(value) for value in values.tolist()], bool)
-    if not is_known.any():
+        known = np.flatnonzero([_is_known(value) for value in values.tolist()])
+    if not len(known):
+        return None
+    found = values[known]
+    if found.dtype == object and all(isinstance(value, Real) for value in found):
+        found = np.array(found.tolist())
+    if found.dtype.kind in "buif" and not _are_whole(found, known):
         return None
     try:
-        classes, numbers = np.unique(values[is_known], return_inverse=True)
+        classes, numbers = np.unique(found.astype(np.int64) if found.dtype.kind in "bui" else found, return_inverse=True)
     except TypeError:
-        kinds = sorted({type(value).__name__ for value in values[is_known]})
+        kinds = sorted({type(value).__name__ for value in found})
         raise InvalidInputError(f"y mixes labels of the types {', '.join(kinds)}; use one type.") from None
     labels = np.full(n, UNKNOWN)
-    labels[is_known] = numbers.ravel()
+    labels[known] = numbers.ravel()
     return labels, classes
+
+
+def _are_whole(found: AnyArray, samples: IntArray) -> bool:
+    """Whether all these numbers are whole; refused where they are infinite, or too large for int64."""
+    too_large = found > np.iinfo(np.int64).max if found.dtype.kind == "u" else np.isinf(found)
+    for i in np.flatnonzero(too_large)[:1]:
+        raise InvalidInputError(f"y has the label {found[i]} for sample {samples[i]}; use smaller numbers, or -1 if it is unknown.")
+    return bool((found % 1 == 0).all()) if found.dtype.kind == "f" else True
 
 
 def _is_known(value: Any) -> bool:
@@ -135,20 +154,21 @@ def _is_known(value: Any) -> bool:
     return value is not None and type(value).__name__ != "NAType" and value == value and value != UNKNOWN
 
 
-def read_pairs(pairs: Any, name: str, n: int) -> IntArray:
-    """Pairs of samples as an array with two columns."""
+def read_pairs(pairs: Any, name: str, filled: BoolArray) -> IntArray:
+    """Pairs of samples as an array with two columns; ``filled`` says which samples are not all zero."""
     if pairs is None:
         return np.zeros((0, 2), np.int64)
     try:
-        found = np.asarray(pairs)
-    except ValueError:
-        found = np.zeros(0)
+        found = np.asarray(pairs if hasattr(pairs, "__array__") else [tuple(pair) for pair in pairs])
+    except (TypeError, ValueError):  # not pairs, or not all of one length
+        found = np.zeros(1)
     if found.size == 0 and found.ndim <= 2:
         return np.zeros((0, 2), np.int64)
     if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
         raise InvalidInputError(f"{name} must be a list of pairs of sample numbers, as [(0, 3), (2, 5)]; got {pairs!r:.60}.")
-    outside = np.argwhere((found < 0) | (found >= n))
-    if len(outside):
-        i, j = outside[0]
+    n = len(filled)
+    for i, j in np.argwhere((found < 0) | (found >= n))[:1]:
         raise InvalidInputError(f"{name} has sample {found[i, j]} in pair {i}, but the samples are numbered from 0 to {n - 1}.")
+    for i, j in np.argwhere(~filled[found])[:1]:
+        raise InvalidInputError(f"{name} has sample {found[i, j]} in pair {i}, which holds only zeros and has no cluster; drop the pair.")
     return found.astype(np.int64)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._checks import check_positive
+from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.affinity.views import N_NEIGHBORS
@@ -17,6 +18,7 @@ from conecollapse.estimators.nmf import OrthogonalNMF
 from conecollapse.factorization.ccnmf import check_weighting
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.graph_ccnmf import DAMPING, graph_ccnmf
+from conecollapse.factorization.inits import is_components, is_pair
 from conecollapse.tables import Equations, Table
 
 
@@ -42,7 +44,7 @@ class GraphCCNMF(OrthogonalNMF):
     weighting : {"mass", "unit"}
         How much each ray counts, as in `CCNMF`.
     solver, init, n_init
-        Of stage 2, see `OrthogonalNMF`.
+        Of stage 2, see `OrthogonalNMF`. ``init`` may be an array of labels, but no factors.
     n_components, tol, max_iter, random_state
         As in every factorization, see `BaseNMF`, which also lists further attributes.
 
@@ -140,6 +142,8 @@ class GraphCCNMF(OrthogonalNMF):
         return self._comparable(self.loadings_)
 
     def _start(self, table: Table) -> Any:  # noqa: ARG002 - starts are of the diffused rays
+        if is_pair(self.init) or is_components(self.init):
+            raise InvalidInputError("init of GraphCCNMF cannot be factors, as its rays are found in the fit; pass a label for each sample.")
         return "spectral" if isinstance(self.init, str) and self.init == "auto" else self._init_on_graph()
 
     def _summary(self) -> dict[str, str]:

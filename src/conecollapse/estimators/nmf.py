@@ -16,7 +16,7 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.affinity import Source
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.estimators._base import BaseNMF, one_cluster_codes
+from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF, one_cluster_codes
 from conecollapse.estimators._catalogue import CatalogueNMF
 from conecollapse.estimators._input import check_table, refuse_weights, taken
 from conecollapse.estimators._labels import Names, read_constraints
@@ -51,6 +51,7 @@ class MultiplicativeNMF(CatalogueNMF):
     Parameters
     ----------
     loss : {"frobenius", "kullback-leibler"}
+        With "frobenius" an entry that is zero in an ``init`` of your own stays zero.
     missing, robust, shrinkage, fixed_components, fixed_entries
         Missing entries, uncertainties and known components, as in `HierarchicalNMF`.
     n_components, affinity, ...
@@ -268,9 +269,9 @@ class OrthogonalNMF(BaseNMF):
         The classes that y names, sorted; only after `fit` with labels, as the next two.
     cluster_labels_ : (r,) array
         What each component is called in `labels_`: the classes, then clusters that no label names, by the whole numbers after the
-        largest class, or as "cluster 4", "cluster 5", ... where labels are strings.
+        largest class, or as "cluster 4", "cluster 5", ... where labels are strings (names of classes are skipped).
     label_distributions_ : (n_samples, r) array
-        The probability of each of them for each training sample.
+        The probability of each of them for each training sample; zeros for a sample without a cluster.
 
     Examples
     --------
@@ -312,16 +313,17 @@ class OrthogonalNMF(BaseNMF):
         X : table
             As in every factorization, see `BaseNMF`.
         y : (n_samples,) array, optional
-            A label for each sample, -1 where it is unknown; among strings None, NaN or "" is unknown. A y without any known label, or
-            of numbers that are not whole (a regression's target), is ignored.
+            A label for each sample, -1, None or NaN where it is unknown, among strings also "" and "-1". Truth values are the classes 0
+            and 1. A y without any known label, or of numbers that are not whole (a regression's target), is ignored.
         must_link, cannot_link : (., 2) arrays, optional
-            Pairs of samples, by number, that have the same cluster, or that do not.
+            Pairs of samples, by number, that have the same cluster, or that do not. Samples of zeros cannot be in pairs.
         feature_names, layer
             See `BaseNMF.fit`. Weights of entries and samples are refused.
 
         Notes
         -----
-        A sample with a label keeps it, whatever the data say. `labels_` and `predict` then return entries of ``classes_``, and of
+        A sample with a label keeps it in `labels_`, whatever the data say, even if it is all zeros; `predict` gives every sample of zeros
+        the label -1, or "" beside strings. `labels_` and `predict` then return entries of ``classes_``, and of
         ``cluster_labels_`` for clusters that no label names. With ``n_components=1``, and with a y that labels every sample with more
         classes than there are components (as a pipeline passes it on to all its steps), y is ignored. How labels and pairs are used is in
         `conecollapse.factorization.onmf.clamped` and `conecollapse.factorization.evidence`.
@@ -394,17 +396,27 @@ class OrthogonalNMF(BaseNMF):
     def _set_factors(self, result: Factorization, source: Source, empty: BoolArray) -> None:
         super()._set_factors(result, source, empty)
         if self._judgement is not None:
-            self.label_distributions_ = self._among_samples(self._of_samples(self._judgement.memberships).T, len(empty)).T
+            self.label_distributions_ = np.array(self._among_samples(self._of_samples(self._judgement.memberships).T, len(empty)).T)
             chosen = self._among_samples(self._of_samples(self._judgement.chosen).T, len(empty)).argmax(axis=0)
             unplaced = (self.labels_ == NO_CLUSTER) & ~empty  # the evidence took them to a cluster that explains nothing of them
             self.labels_[unplaced] = chosen[unplaced]
+            self.label_distributions_[empty] = 0
         if self._names is not None and self._constraints is not None:
             known = self._constraints.labels
-            self.labels_[known != UNKNOWN] = known[known != UNKNOWN]
+            labelled = np.flatnonzero(known != UNKNOWN)
+            self.labels_[labelled] = known[labelled]
+            zeros = labelled[empty[labelled]]
+            if self._judgement is not None:
+                self.label_distributions_[zeros, known[zeros]] = 1
 
     def _of_samples(self, judged: AnyArray) -> AnyArray:
         """Rows of a judgement as rows of the samples that are factorized."""
         return judged
+
+    def _zeros_are(self) -> str:
+        if getattr(self, "_hints", (None,))[0] is None:
+            return EMPTY_SAMPLES.format(NO_CLUSTER if self._names is None else self._names.none)
+        return 'kept in place, with zero encodings and without a cluster (-1, or "" beside strings) unless y labels them'
 
     def _named(self, labels: IntArray) -> AnyArray:
         return labels if self._names is None else self._names(labels)

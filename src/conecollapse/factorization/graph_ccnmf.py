@@ -141,6 +141,7 @@ def graph_ccnmf(
     clamped = None if constraints is None else _clamped(rays.table, choice, constraints.merged(group), damping, stopping)
     run = prepared(solver, rays.table, **stopping) if clamped is None else clamped
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
+    init = np.asarray(init)[representatives] if np.shape(init) == group.shape else init
     stage2 = best_of_starts(run, rays.table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
     A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])
     judgement = None if clamped is None else clamped.judgement(stage2)
