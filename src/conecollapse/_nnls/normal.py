@@ -41,7 +41,7 @@ _FAST = {"reassoc", "contract", "nsz"}
 
 MOST_COLUMNS, FEW_COLUMNS = 256, 32  # columns up to which this is the best method; where they are more than rows, few of them
 ONE_CALL = 2**17  # entries of A times right-hand sides up to which one call of a kernel does it all,
-LARGE = 2**15  # except for an A with more entries, whose products are better left to BLAS
+LARGE, TALL = 2**15, 8  # except for an A with more entries, so many times longer than wide: its products are better left to BLAS
 BLOCK, RHS_ENTRIES = 512, 2**18  # right-hand sides, and entries of them, that a thread treats at once
 
 
@@ -89,7 +89,7 @@ def is_narrow(m: int, n: int) -> bool:
 
 def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
     """``min |A x - b|, x >= 0`` for each column b of ``B``: an array with x, the residual norm and the ending in its columns."""
-    if A.size <= LARGE and A.size * B.shape[1] <= ONE_CALL:
+    if A.size * B.shape[1] <= ONE_CALL and (A.size <= LARGE or A.shape[0] < TALL * A.shape[1]):
         found: FloatArray = solve_few(A, np.ascontiguousarray(B), max_steps)
         return found
     (m, n), k = A.shape, B.shape[1]
@@ -104,7 +104,8 @@ def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
         def work(start: int, stop: int) -> None:
             for first in range(start * step, min(stop * step, k), step):
                 some = B[:, first : first + step]
-                sizes = np.sqrt(np.einsum("ij,ij->j", some, some))
+                squares = np.einsum("ij,ij->j", some, some) if some.shape[1] > 1 else some[:, 0] @ some
+                sizes = np.sqrt(squares)
                 held, at = (B, first) if B.flags.c_contiguous else (np.ascontiguousarray(some), 0)
                 _solve_block(matrix, Sides(held, at, some.T @ A, sizes, sigma), max_steps, out, first)
 
