@@ -298,11 +298,12 @@ def best_candidate(columns, r, candidates, least):  # type: ignore[no-untyped-de
 def revive(candidates, S, k):  # type: ignore[no-untyped-def]
     """All candidates may be priced again, except the passive ones, whose price is zero."""
     for q in range(len(candidates.column)):
-        candidates.dead[q] = False
-        for a in range(k):
-            if S[a] == candidates.column[q]:
-                candidates.dead[q] = True
-                break
+        if candidates.dead[q]:  # all that are passive are dead already
+            candidates.dead[q] = False
+            for a in range(k):
+                if S[a] == candidates.column[q]:
+                    candidates.dead[q] = True
+                    break
 
 
 @kernel(error_model="numpy", counting=False)
@@ -321,6 +322,7 @@ def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ign
     x_norm = np.sqrt(dot(x, x))
     norm = np.sqrt(dot(r, r))
     lowest = norm
+    candidates.dead[:] = True
     revive(candidates, S, k)
     for step in range(max_steps):
         if norm <= stopping.residual * x_norm:
