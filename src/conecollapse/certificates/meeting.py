@@ -55,7 +55,7 @@ class Postings(NamedTuple):
     """Points as rows, and the points that have each coordinate."""
 
     V: Sparse
-    Vt: Sparse  # complex, see `_multiplied`
+    Vt: Sparse
     mass: FloatArray  # the sum of each point
     top: IntArray  # where in V each has its largest entry
 
@@ -69,7 +69,7 @@ class Postings(NamedTuple):
             row = np.repeat(np.arange(V.shape[0]), sizes)
             at = np.flatnonzero(V.data == peak[row])
             top[row[at]] = at
-        return cls(V, V.T.tocsr().astype(np.complex128), np.asarray(V.sum(axis=1)).ravel(), top)
+        return cls(V, V.T.tocsr(), np.asarray(V.sum(axis=1)).ravel(), top)
 
 
 def products(points: Postings, witnesses: Lifted, error: FloatArray) -> Iterator[tuple[IntArray, Any]]:
@@ -103,11 +103,13 @@ def _filled(points: Postings, some: Lifted, error: FloatArray) -> FloatArray:
 def _multiplied(points: Postings, F: Sparse) -> Sparse:
     """Products with F alone of the points that meet it, minus infinity for others that have a coordinate of F.
 
-    The imaginary part counts what a point has where F is positive. So SciPy, which leaves out sums that are exactly 0, leaves out none of
-    the points that meet F.
+    Where F has negative entries, too, an imaginary part counts what a point has where F is positive. So SciPy, which leaves out sums
+    that are exactly 0, leaves out none of the points that meet F.
     """
+    if (F.data >= 0).all():
+        return F @ points.Vt
     marked = sp.csr_array((F.data + 1j * (F.data > 0), F.indices, F.indptr), shape=F.shape)
-    found = marked @ points.Vt
+    found = marked @ points.Vt.astype(np.complex128)
     found.data = np.where(found.data.imag <= 0, -np.inf, found.data.real)
     return found
 

@@ -221,7 +221,8 @@ class Support:
         peak = np.maximum(abs(self.F).max(axis=1).toarray().ravel(), self.lift)
         peak = np.where(peak > 0, peak, 1.0)  # in units of the larger of both, no square is lost
         F = sp.csr_array((self.F.data / np.repeat(peak, np.diff(self.F.indptr)), self.F.indices, self.F.indptr), shape=self.F.shape)
-        yield from _met(take(U, columns), Lifted(F, self.lift / peak, pattern_of(U[rays]), np.searchsorted(columns, rays)))
+        own = U if np.array_equal(rays, np.arange(U.shape[0])) else U[rays]
+        yield from _met(take(U, columns), Lifted(F, self.lift / peak, pattern_of(own), np.searchsorted(columns, rays)))
 
     def stray(self, U: Sparse, rays: IntArray) -> IntArray:
         """Witnesses with values off the support of their ray: these are not of this form."""
