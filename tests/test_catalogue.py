@@ -204,3 +204,30 @@ def test_other_models_and_features_are_refused():
     with pytest.warns(EmptyDataWarning, match="belongs to every cone"):
         assert HierarchicalNMF.from_components(GIVEN).score_samples([[0.0, 0.0, 0.0]]).tolist() == [0.0]
     assert not HierarchicalNMF.from_components(GIVEN).transform([[0.0, 0.0, 0.0]], at_most=1).any()
+
+
+@pytest.mark.parametrize("how", [{"at_most": 2}, {"at_most": 2, "selection": "backward"}, {"least_gain": 0.01}, {"l1": 0.1}], ids=str)
+@pytest.mark.parametrize(("of_components", "of_samples"), [(1.0, 1e-200), (1.0, 1e160), (1e200, 1.0), (1e-160, 1.0), (1e-200, 1e-200)])
+def test_few_components_are_the_same_at_every_scale(how, of_components, of_samples):
+    H, X = problem(3)
+    plain = HierarchicalNMF.from_components(H).transform(X, **how)
+    scaled = HierarchicalNMF.from_components(of_components * H).transform(of_samples * X, **how)
+    np.testing.assert_allclose(scaled, plain * (of_samples / of_components), rtol=1e-6, atol=1e-12 * of_samples / of_components)
+
+
+def test_few_components_of_samples_and_components_of_very_different_scales():
+    H, X = problem(4)
+    samples, components = 10.0 ** np.linspace(-150, 150, len(X)), 10.0 ** np.linspace(-120, 120, len(H))
+    plain = HierarchicalNMF.from_components(H).transform(X, at_most=3)
+    scaled = HierarchicalNMF.from_components(H * components[:, None]).transform(X * samples[:, None], at_most=3)
+    np.testing.assert_allclose(scaled * components / samples[:, None], plain, rtol=1e-6, atol=1e-12)
+
+
+def test_bad_catalogues_and_encodings_are_refused():
+    H, _ = problem(0)
+    with pytest.raises(InvalidInputError, match="loss must be one of frobenius, kullback-leibler; got 'x'"):
+        MultiplicativeNMF.from_components(H, loss="x")
+    model = HierarchicalNMF.from_components(H)
+    for value, message in ((np.nan, "X has NaN at row 0"), (-1.0, "X has -1; encodings must be >= 0")):
+        with pytest.raises(InvalidInputError, match=message):
+            model.inverse_transform(np.full((2, len(H)), value))

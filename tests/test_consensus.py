@@ -165,3 +165,18 @@ def test_one_run_is_a_plain_factorization(counts):
     plain = HierarchicalNMF(3, init="random", random_state=1).fit(counts[0])
     assert alone.relative_err_ == pytest.approx(plain.relative_err_, rel=1e-3)
     assert alone.n_outliers_ == 0
+
+
+def test_starts_and_folders_that_cannot_be_used(tmp_path):
+    X = np.random.default_rng(0).random((12, 5))
+    with pytest.raises(InvalidInputError, match="init must be one of random, nndsvdar, spectral, so that the runs differ; got a ndarray"):
+        ConsensusNMF(2, n_runs=2, init=X[:2]).fit(X)
+    with pytest.raises(InvalidInputError, match="checkpoint must be the path of a folder; got 3"):
+        ConsensusNMF(2, n_runs=2, checkpoint=3).fit(X)
+    model = ConsensusNMF(2, n_runs=2, checkpoint=tmp_path).fit(X)
+    (damaged,) = tmp_path.glob("run-00001.npz")
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(InvalidInputError, match=r"run-00001.npz' cannot be read .*; remove it, and this run is made again"):
+        model.fit(X)
+    damaged.unlink()
+    model.fit(X)

@@ -50,6 +50,7 @@ MODELS = [
     SparseNMF(alpha=0.001),
 ]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}-{getattr(model, 'loss', '')}")
+every_squared = pytest.mark.parametrize("model", [model for model in MODELS if getattr(model, "loss", "") != "kullback-leibler"])
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::conecollapse.EmptyDataWarning")
 
 
@@ -513,3 +514,71 @@ def test_weights_of_entries_leave_the_penalties_of_sparse_nmf():
     doubled = SparseNMF(2, alpha=0.1, eta=1.0, **settings).fit(X, weights=np.full(X.shape, 2.0))
     halved = SparseNMF(2, alpha=0.05, eta=0.5, **settings).fit(X, weights=np.ones(X.shape))
     np.testing.assert_allclose(doubled.components_, halved.components_, rtol=1e-4, atol=1e-4)
+
+
+@every_squared
+@pytest.mark.parametrize(("size", "limit"), [(1.0, 2.0), (100.0, 2.0), (1e6, 1e-6)])
+@quiet
+def test_the_recorded_objective_of_a_robust_fit_never_rises(model, size, limit):
+    rng = np.random.default_rng(0)
+    X, Q = rng.random((20, 3)) @ rng.random((3, 8)) + 0.05, size * rng.random((20, 8))
+    for shrinkage in (0.0, 0.1):
+        history = fresh(model, robust=limit, shrinkage=shrinkage, tol=1e-9, max_iter=40).fit(X, weights=Q).history_
+        assert (np.diff(history) <= 1e-12 * history[0]).all()
+
+
+@pytest.mark.parametrize("model", [HierarchicalNMF(), SparseNMF(alpha=0.1)])
+@quiet
+def test_a_sample_of_weight_k_is_like_k_samples_in_a_robust_fit(model):
+    rng = np.random.default_rng(0)
+    X, Q, copies = rng.random((20, 3)) @ rng.random((3, 8)) + 0.05, 100 * rng.random((20, 8)), rng.integers(1, 4, 20)
+    weighted, repeated = (fresh(model, 2, robust=0.5, tol=1e-9, max_iter=1000) for _ in range(2))
+    weighted.fit(X, weights=Q, sample_weight=copies)
+    repeated.fit(np.repeat(X, copies, axis=0), weights=np.repeat(Q, copies, axis=0))
+    assert weighted.history_[-1] == pytest.approx(repeated.history_[-1], rel=1e-5)
+
+
+@every_model
+@pytest.mark.parametrize("factor", [1e155, 1e-160, 1e-200])
+def test_known_components_too_far_from_the_scale_of_the_data_are_refused(model, factor):
+    X = np.random.default_rng(0).random((12, 5)) + 0.1
+    with pytest.raises(InvalidInputError, match=r"row 0 of fixed_components is .* that of X is .* multiply the row by a number"):
+        fresh(model, fixed_components=factor * X[:1]).fit(X)
+    with pytest.raises(InvalidInputError, match="too far apart for float32"):
+        fresh(model, fixed_components=1e15 * X[:1]).fit(X.astype(np.float32))
+
+
+@every_model
+@quiet
+def test_the_scale_of_a_start_does_not_matter(model):
+    X = np.random.default_rng(0).random((12, 5)) + 0.1
+    starts = [factor * X[:3] for factor in (1.0, 1e-160, 1e-200, 1e160)] + [(1e160 * X[:, :3], 1e-160 * X[:3]), X[:3].tolist()]
+    errors = [fresh(model, init=start, tol=1e-7).fit(X).relative_err_ for start in starts]
+    np.testing.assert_allclose(errors, errors[0], rtol=0.2)
+    with pytest.raises(InvalidInputError, match="row 1 of init is zero everywhere"):
+        fresh(model, init=X[:3] * [[1.0], [0.0], [1.0]]).fit(X)
+
+
+def test_names_of_frames_beside_x_are_compared():
+    X = pd.DataFrame(np.random.default_rng(0).random((12, 3)) + 0.1, columns=["a", "b", "c"])
+    turned = X[["c", "b", "a"]]
+    message = "column 0 of {} is called 'c', but feature 0 of X 'a'; put the columns into the order of X"
+    with pytest.raises(InvalidInputError, match=message.format("weights")):
+        HierarchicalNMF(2).fit(X, weights=turned)
+    model = HierarchicalNMF(2, fixed_components=X[:1]).fit(X, weights=X)
+    with pytest.raises(InvalidInputError, match=message.format("weights")):
+        model.transform(X, weights=turned)
+    for name, value in (("fixed_components", turned[:1]), ("fixed_entries", turned[:2] > 2), ("init", turned[:2])):
+        with pytest.raises(InvalidInputError, match=message.format(name)):
+            HierarchicalNMF(2, **{name: value}).fit(X)
+    model.fit(X, weights=pd.DataFrame(X.to_numpy()))  # columns without names
+
+
+def test_weights_of_another_shape_or_size():
+    X = np.random.default_rng(0).random((12, 3))
+    with pytest.raises(InvalidInputError, match=r"weights has shape \(12,\), but X has \(12, 3\); .*, or use sample_weight"):
+        HierarchicalNMF(2).fit(X, weights=np.ones(12))
+    with pytest.raises(InvalidInputError, match=r"weights has shape \(12, 1\), but X has \(12, 3\); give one for each entry\.$"):
+        HierarchicalNMF(2).fit(X).transform(X, weights=np.ones((12, 1)))
+    with pytest.raises(InvalidInputError, match=r"must be from 1e-100 to 1e\+100; divide all by it, or, where `robust`"):
+        HierarchicalNMF(2).fit(X, weights=1e120 * X)

@@ -171,8 +171,8 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2:
-        hint = f" A single point is {name}.reshape(1, -1)." if len(shape) == 1 and shape[0] else ""
-        raise InvalidInputError(f"{name} has shape {shape}; expected two dimensions, (n_points, dim).{hint}")
+        hint = f" A single row is {name}.reshape(1, -1)." if len(shape) == 1 and shape[0] else ""
+        raise InvalidInputError(f"{name} has shape {shape}; expected two dimensions, rows and columns.{hint}")
     if shape[0] == 0:
         raise InvalidInputError(f"{name} has no points (shape {shape}); at least one row is needed.")
     if shape[1] == 0:

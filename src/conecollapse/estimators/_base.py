@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import as_matrix, check_count
+from conecollapse._checks import as_matrix, check_count, check_finite
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
@@ -136,7 +136,7 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
             raise InvalidInputError(f"a graph of samples needs the whole table in memory, and X is {X.kind}; use GraphCCNMF.")
         self._check_parameters(X, int((~empty).sum()))
         self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, X.is_rounded
-        self._unit = safe_unit(X)
+        self._unit, self._peak = safe_unit(X), X.peak
         working = X.divided(self._unit)
         check_range(X, working, self._unit)
         self._on_graph = np.flatnonzero(~empty) if self._joins_neighbours else None
@@ -231,6 +231,9 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         """Samples (rows of the graph, where an affinity is used) from encodings: ``X @ components_``."""
         check_is_fitted(self)
         codes = as_matrix(X, "X")
+        check_finite(codes, "X")
+        if codes.min() < 0:
+            raise InvalidInputError(f"X has {codes.min():.6g}; encodings must be >= 0.")
         if codes.shape[1] != len(self.components_):
             raise InvalidInputError(f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each component.")
         samples = np.asarray(codes.astype(np.float64) @ self.components_)

@@ -59,6 +59,7 @@ class CatalogueNMF(WeightedNMF):
         array([[2.07, 1.07, 0.  ]])
         """
         model = cls(**parameters)
+        model._check_loss()
         if model.affinity is not None:
             raise InvalidInputError("components over features know no graph of samples; leave out affinity.")
         H = as_points(components, "components", needs="components must be >= 0")
@@ -221,6 +222,9 @@ class CatalogueNMF(WeightedNMF):
         if not table.is_complete:
             raise InvalidInputError("this needs every entry of X, without weights; call `impute` first, or drop samples and features.")
         return table
+
+    def _check_loss(self) -> None:
+        """Refuse a loss that is not known; most factorizations have just one."""
 
     def _check_squares(self, what: str) -> None:
         check_is_fitted(self)

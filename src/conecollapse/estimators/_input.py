@@ -147,6 +147,18 @@ def _check_names(estimator: Any, names: AnyArray | None, reset: bool) -> None:
         )
 
 
+def check_same_features(estimator: Any, frame: Any, name: str) -> None:
+    """Refuse a frame beside X whose columns have other names than the features of X; names that are not strings do not count."""
+    names, known = list(getattr(frame, "columns", ())), getattr(estimator, "feature_names_in_", ())
+    if len(names) != len(known) or not all(isinstance(label, str) for label in names):
+        return
+    for j, (label, wanted) in enumerate(zip(names, known, strict=True)):
+        if label != str(wanted):
+            raise InvalidInputError(
+                f"column {j} of {name} is called {label!r}, but feature {j} of X {str(wanted)!r}; put the columns into the order of X."
+            )
+
+
 def _checked(estimator: Any, table: Table, reset: bool, names: AnyArray | None) -> Table:
     """The table, with its number of features noted or compared."""
     if reset:

@@ -15,14 +15,14 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators._input import check_input, in_dtype, non_negative, taken
+from conecollapse.estimators._input import check_input, check_same_features, in_dtype, non_negative, taken
 from conecollapse.estimators._running import running
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.held import Held
 from conecollapse.factorization.imputation import stacked_guesses
 from conecollapse.factorization.inits import is_components, is_pair
 from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.factorization.robust import robust, robust_codes
+from conecollapse.factorization.robust import Penalty, no_penalty, robust, robust_codes
 from conecollapse.factorization.rows import solve
 from conecollapse.factorization.shrinkage import choose_shrinkage
 from conecollapse.tables import Equations, MaskedTable, Table
@@ -155,6 +155,7 @@ class WeightedNMF(BaseNMF):
         if self.missing not in ("nan", "unstored"):
             raise InvalidInputError(f'missing must be "nan" or "unstored"; got {self.missing!r}.')
         found = check_input(self, X, reset=reset)
+        check_same_features(self, weights, "weights")
         if not isinstance(found, Table):
             unstored, checked = self.missing == "unstored", partial(non_negative, self)
             table = incomplete_table(found, weights, unstored=unstored, is_new=not reset, checked=checked)
@@ -173,7 +174,8 @@ class WeightedNMF(BaseNMF):
             run = partial(run, held=held)
         scaled = self._shrunk(scaled, run, held, rng)
         if self.robust is not None:
-            run = partial(robust, run, limit=self._limit(scaled), **self._stopping())
+            limit = self._limit(scaled) * (1.0 if self._row_scale is None else self._row_scale)  # residuals are those of scaled samples
+            run = partial(robust, run, limit=limit, penalty=self._penalty(table), **self._stopping())
         if held is None or not isinstance(self.init, str):
             method = run if held is None else lambda X, W, H: run(X, W, held.put(H))
             start = self._start(scaled)
@@ -227,6 +229,8 @@ class WeightedNMF(BaseNMF):
         return limit / self._unit
 
     def _start(self, table: Table) -> Any:
+        if self.affinity is None:
+            check_same_features(self, self.init, "init")
         if is_components(self.init) and not self._encodings_scale and self._unit != 1:
             return np.asarray(as_dense(as_points(self.init, "init", needs="a factor must be >= 0"))) / self._unit
         start = super()._start(table)
@@ -256,7 +260,16 @@ class WeightedNMF(BaseNMF):
         plain = super()._encode
         if self.robust is None or not rows.has_uncertainties:
             return plain(rows)
-        return robust_codes(plain, rows, self._H, self._limit(rows))
+        of_method, shares = self._penalty(None), self._penalties * np.square(row_lengths(self._H))
+
+        def penalty(W: AnyArray, H: AnyArray) -> float:
+            return of_method(W, H) + float(np.square(W, dtype=np.float64).sum(axis=0) @ shares)
+
+        return robust_codes(plain, rows, self._H, self._limit(rows), penalty)
+
+    def _penalty(self, table: Table | None) -> Penalty:  # noqa: ARG002
+        """What the method adds to the loss of the table; for None, of encodings alone."""
+        return no_penalty
 
     def _order(self, labels: IntArray, masses: AnyArray) -> IntArray:
         if self.fixed_entries is not None:  # which speak of components by their numbers
@@ -269,6 +282,7 @@ class WeightedNMF(BaseNMF):
         self._penalties, self._unseen = self._penalties[order], tuple(H[order] for H in self._unseen)
 
     def _known_components(self) -> FloatArray:
+        check_same_features(self, self.fixed_components, "fixed_components")
         H = as_points(self.fixed_components, "fixed_components", needs="a component must be >= 0")
         if H.shape[1] != self.n_features_in_:
             raise InvalidInputError(f"fixed_components have {H.shape[1]} features, but X has {self.n_features_in_}; use the same ones.")
@@ -277,7 +291,17 @@ class WeightedNMF(BaseNMF):
         empty = np.flatnonzero(~as_dense(H).any(axis=1))
         if len(empty):
             raise InvalidInputError(f"row {empty[0]} of fixed_components is zero everywhere; leave it out.")
+        self._check_scale(np.asarray(as_dense(H), np.float64).max(axis=1))
         return np.asarray(in_dtype(as_dense(H), self._dtype), np.float64)
+
+    def _check_scale(self, peaks: FloatArray) -> None:
+        """Refuse known components, of which these are the largest entries, whose products with X would leave the range of X's type."""
+        most = float(np.finfo(self._dtype).max) ** (1 / 3)
+        for k in np.flatnonzero((peaks / most > self._peak) | (peaks < self._peak / most))[:1]:
+            raise InvalidInputError(
+                f"the largest entry of row {k} of fixed_components is {peaks[k]:.3g}, and that of X is {self._peak:.3g}, too far apart for "
+                f"{np.dtype(self._dtype).name}; multiply the row by a number, since its encodings make up for it."
+            )
 
     def _held(self) -> Held | None:
         """What is known of H, in the unit of the working table."""
@@ -295,6 +319,7 @@ class WeightedNMF(BaseNMF):
         return Held(known, values)
 
     def _zeros(self, shape: tuple[int, int], values: FloatArray) -> AnyArray:
+        check_same_features(self, self.fixed_entries, "fixed_entries")
         zeros = as_dense(as_matrix(self.fixed_entries, "fixed_entries")).astype(bool)
         if zeros.shape != shape:
             raise InvalidInputError(f"fixed_entries has shape {zeros.shape}; it must be that of components_, {shape}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -153,8 +154,11 @@ class ConsensusNMF(BaseNMF):
         super()._check_parameters(X, n_filled)
         check_count(self.n_runs, "n_runs")
         check_positive(self.max_distance, "max_distance")
-        if self.init not in RANDOM:
-            raise InvalidInputError(f"init must be one of {', '.join(RANDOM)}, so that the runs differ; got {self.init!r}.")
+        if not isinstance(self.init, str) or self.init not in RANDOM:
+            got = repr(self.init) if isinstance(self.init, str) else f"a {type(self.init).__name__}"
+            raise InvalidInputError(f"init must be one of {', '.join(RANDOM)}, so that the runs differ; got {got}.")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, PathLike)):
+            raise InvalidInputError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
         if self.checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
             raise InvalidInputError(f"a checkpoint needs an integer as random_state, to go on as before; got {self.random_state!r}.")
 

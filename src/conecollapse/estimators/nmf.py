@@ -22,7 +22,7 @@ from conecollapse.estimators._input import check_table, refuse_weights, taken
 from conecollapse.estimators._labels import Names, read_constraints
 from conecollapse.estimators._running import running
 from conecollapse.estimators._weighted import WeightedNMF
-from conecollapse.factorization.anls import anls
+from conecollapse.factorization.anls import anls, penalties
 from conecollapse.factorization.constraints import UNKNOWN, Constraints
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.evidence import Linear
@@ -34,6 +34,7 @@ from conecollapse.factorization.onmf.clamped import Judgement, Known, for_cluste
 from conecollapse.factorization.onmf.multiplicative import RULES
 from conecollapse.factorization.pnmf import pnmf
 from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.robust import Penalty
 from conecollapse.tables import Equations, Table
 
 Method = Callable[[Table, AnyArray, AnyArray], Factorization]
@@ -69,9 +70,12 @@ class MultiplicativeNMF(CatalogueNMF):
 
     loss: str = "frobenius"
 
-    def _method(self, table: Table) -> Method:  # noqa: ARG002
+    def _check_loss(self) -> None:
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+
+    def _method(self, table: Table) -> Method:  # noqa: ARG002
+        self._check_loss()
         if self.loss != "frobenius" and self.robust is not None:
             raise InvalidInputError("robust compares squared residuals with uncertainties; use the Frobenius loss.")
         return partial(mu if self.loss == "frobenius" else kl, **self._stopping())
@@ -123,18 +127,21 @@ class HierarchicalNMF(CatalogueNMF):
         stored zeros among them.
     robust : float, optional
         With ``weights=1 / sigma**2``: entries whose residual exceeds this many sigma count less, by Huber's loss, as in positive matrix
-        factorization, where 4 is usual.
+        factorization, where 4 is usual. The loss of such an entry still grows in proportion to its residual, so give entries that are
+        known to be wrong the weight zero.
     shrinkage : "auto" or float
         For tables with missing entries: what each component contributes to all entries, known or not, is penalised by this share of its
         squares (for the divergence, of its sum), so that the model of the missing entries stays near the known ones. By default the share
         that predicts a tenth of the known entries best, which are held out; 0 fits the known entries and nothing else. With ``weights`` or
         ``sample_weight`` the default is 0.
     fixed_components : (k, n_features) array, optional
-        Known components, k <= n_components. They are the first rows of `components_`, to the last bit; the others are found.
+        Known components, k <= n_components. They are the first rows of `components_`, to the last bit in the precision of X (a float32
+        table rounds them to float32); the others are found.
     fixed_entries : (n_components, n_features) boolean array, optional
         True where an entry of `components_` must be zero.
     n_components, affinity, ...
-        As in `BaseNMF`, which also lists the attributes. ``init`` may also be a matrix of components (n_components, n_features).
+        As in `BaseNMF`, which also lists the attributes. ``init`` may also be a matrix of components (n_components, n_features), at any
+        scale.
 
     Attributes
     ----------
@@ -195,6 +202,15 @@ class SparseNMF(WeightedNMF):
     _encodings_scale = True
 
     def _method(self, table: Table) -> Method:
+        alpha, eta = self._prices(table)
+        return partial(anls, alpha=alpha, eta=eta, **self._stopping())
+
+    def _penalty(self, table: Table | None) -> Penalty:
+        alpha, eta = (self.alpha, 0.0) if table is None else self._prices(table)
+        return partial(penalties, alpha=alpha, eta=eta)
+
+    def _prices(self, table: Table) -> tuple[float, float]:
+        """``alpha`` and ``eta`` in the unit of the table."""
         alpha = 0.0 if self.alpha == 0 else check_positive(self.alpha, "alpha")
         if self.eta is None:
             eta = table.peak**2 if alpha else 0.0
@@ -204,7 +220,7 @@ class SparseNMF(WeightedNMF):
             raise InvalidInputError("eta without alpha has no minimum: H would shrink and W grow for ever. Set alpha > 0 or eta=0.")
         if alpha and eta:  # the unit of the table is that of W, so eta is in squares of it
             eta = eta if self.eta is None else eta / self._unit / self._unit
-        return partial(anls, alpha=alpha, eta=eta, **self._stopping())
+        return alpha, eta
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
         return super()._codes(equations.plus(self.alpha), start)

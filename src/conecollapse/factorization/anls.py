@@ -64,13 +64,18 @@ def anls(
 
     def measure(W: AnyArray, H: AnyArray, of_columns: Equations) -> _State:
         HHt = H @ H.T
-        penalties = eta * float(np.trace(HHt)) + alpha * float(np.square(W.sum(axis=1, dtype=np.float64)).sum())
         error = of_columns.error(norm2, H.T, HHt)
-        return _State(W, H, error, error + penalties)
+        return _State(W, H, error, error + penalties(W, H, alpha, eta))
 
     start = measure(W, H, X.column_equations(W))
     trace = iterate(step, start, rounding=rounding_of(X, norm2), stage="ANLS", **stopping)
     return Factorization.of(trace.state.W, trace.state.H, trace.state.objective, trace, norm2, trace.state.error)
+
+
+def penalties(W: AnyArray, H: AnyArray, alpha: float, eta: float) -> float:
+    """What sparse NMF adds to the squared error."""
+    of_W = alpha * float(np.square(W.sum(axis=1, dtype=np.float64)).sum()) if alpha else 0.0
+    return of_W + (eta * float(np.square(H, dtype=np.float64).sum()) if eta else 0.0)
 
 
 def _balanced(W: AnyArray, H: AnyArray, alpha: float, eta: float) -> tuple[AnyArray, AnyArray]:

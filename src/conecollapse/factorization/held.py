@@ -12,7 +12,7 @@ from conecollapse._types import AnyArray, BoolArray
 
 @dataclass(frozen=True)
 class Held:
-    """``H[known] = values[known]``; every method keeps these entries to the last bit."""
+    """``H[known] = values[known]``; every method keeps these entries to the last bit in the precision of the table."""
 
     known: BoolArray  # (r, n_features)
     values: AnyArray  # (r, n_features): zero where nothing is known

@@ -25,6 +25,7 @@ SMALL_SIDE = 600  # samples or features up to which singular vectors come from t
 MOST_OF_THEM = 3  # so they do when more than 1/3 of them are wanted
 FEW_SAMPLES, FEW_OF_THEM = 200, 8  # of a larger Gram matrix, at most 1/8 of the eigenvectors are found one by one (Lanczos)
 SOFT = 0.2  # what a cluster start adds to every entry of A, so that multiplicative updates can still move it (Ding et al.)
+FAR = 6  # a start that is this part of the exponents away from the data is brought near: 1e51 times as large in float64
 FILL = 0.01  # NNDSVDar fills zeros with random numbers up to this share of the mean
 
 
@@ -171,7 +172,14 @@ def is_pair(init: Any) -> bool:
 
 def is_components(init: Any) -> bool:
     """Whether ``init`` is one matrix: the components alone."""
-    return not isinstance(init, str | tuple | list) and len(getattr(init, "shape", ())) == 2
+    if isinstance(init, str) or is_pair(init):
+        return False
+    if not isinstance(init, tuple | list):
+        return len(getattr(init, "shape", ())) == 2
+    try:
+        return np.asarray(init).ndim == 2
+    except ValueError:  # parts of different shapes
+        return False
 
 
 def _with_codes(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
@@ -179,9 +187,23 @@ def _with_codes(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
     H = as_points(init, "init", needs="a factor must be >= 0")
     if H.shape != (r, X.shape[1]):
         raise InvalidInputError(f"init has shape {H.shape}; as components alone it must have {(r, X.shape[1])}.")
-    H = np.array(as_dense(H), X.dtype)
+    H = np.asarray(as_dense(H), np.float64)
+    for k in np.flatnonzero(~H.any(axis=1))[:1]:
+        raise InvalidInputError(f"row {k} of init is zero everywhere, and would stay so; give it positive entries.")
+    H = np.array(np.ldexp(H, _shifts(H, X)[:, None]), X.dtype)
     W = solve(X.row_equations(H))
     return np.maximum(W, FILL * W.mean(axis=0)), H
+
+
+def _exponents(H: AnyArray) -> IntArray:
+    """The scale of each row, as a power of two; 0 for a row of zeros."""
+    return np.asarray(np.frexp(H.max(axis=1))[1], np.int64)
+
+
+def _shifts(H: AnyArray, X: Table) -> IntArray:
+    """Powers of two that bring rows to the scale of X where they are so far from it that products would leave floating point."""
+    away = np.where(H.any(axis=1), _exponents(H) - int(np.frexp(X.peak)[1]), 0)
+    return np.where(np.abs(away) > np.finfo(X.dtype).maxexp // FAR, -away, 0)
 
 
 def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
@@ -192,8 +214,12 @@ def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
         expected = (X.shape[0], r), (r, X.shape[1])
         if (W.shape, H.shape) != expected:
             raise InvalidInputError(f"init is a pair of shapes {W.shape} and {H.shape}; expected {expected[0]} and {expected[1]}.")
-        W, H = (np.array(as_dense(part), X.dtype) for part in (W, H))
-        return W, H
+        W, H = (np.asarray(as_dense(part), np.float64) for part in (W, H))
+        shifts = _shifts(H, X)
+        scale = _exponents(W.T) - shifts  # of W, if the product is to stay as it is
+        is_far = np.abs(scale) > np.finfo(X.dtype).maxexp // FAR  # then the product is far from X
+        W, H = np.ldexp(W, np.where(is_far, -_exponents(W.T), -shifts)), np.ldexp(H, shifts[:, None])
+        return np.array(W, X.dtype), np.array(H, X.dtype)
     try:
         labels = np.asarray(init)
     except ValueError:  # parts of different shapes

@@ -142,10 +142,13 @@ class Checkpoint:
         return self.folder / f"run-{i:05d}.npz"
 
     def _run(self, file: Path) -> Run:
-        arrays = load_npz(file)
+        try:
+            arrays = load_npz(file)
+        except (InvalidInputError, OSError) as error:
+            raise InvalidInputError(f"{str(file)!r} cannot be read ({error}); remove it, and this run is made again.") from error
         H, labels, objective = (arrays.get(name, np.zeros(0)) for name in ("H", "labels", "objective"))
         if not _is_whole(H, labels, objective, self.shapes):
-            raise CheckpointError(f"{str(file)!r} does not hold a run of this table; remove it, or use another folder.")
+            raise CheckpointError(f"{str(file)!r} does not hold a run of this table; remove it, and this run is made again.")
         return Run(H, labels, float(objective))
 
 

@@ -40,7 +40,7 @@ def incomplete_table(array: Points, weights: Any, *, unstored: bool, is_new: boo
     values = _sorted(array) if sp.issparse(array) else np.where(np.isnan(array), 0, array)
     checked(values)
     known = _known(array if not sp.issparse(array) else values, unstored)
-    Q = known if weights is None else check_weights(weights, array.shape)
+    Q = known if weights is None else check_weights(weights, array.shape, "" if is_new else ", or use sample_weight")
     table = _weighted(values, known, Q, weights is not None)
     _refuse_unknown(table, ("row",) if is_new else ("row", "column"))
     return table
@@ -62,11 +62,12 @@ def _known(array: Points, unstored: bool) -> Points | None:
     return (~np.isnan(array)).astype(array.dtype)
 
 
-def check_weights(weights: Any, shape: tuple[int, int]) -> Points:
-    """Weights of entries in float64: finite, >= 0, of the shape of X."""
-    Q = as_matrix(weights, "weights")
+def check_weights(weights: Any, shape: tuple[int, int], otherwise: str = "") -> Points:
+    """Weights of entries in float64: finite, >= 0, of the shape of X; ``otherwise`` is a further remedy for another shape."""
+    Q = weights if sp.issparse(weights) or hasattr(weights, "iloc") else as_array(weights, "weights")
     if Q.shape != shape:
-        raise InvalidInputError(f"weights has shape {Q.shape}, but X has {shape}; give one for each entry, or use sample_weight.")
+        raise InvalidInputError(f"weights has shape {Q.shape}, but X has {shape}; give one for each entry{otherwise}.")
+    Q = as_matrix(weights, "weights")
     data = Q.data if sp.issparse(Q) else Q
     bad = ~(np.isfinite(data) & (data >= 0))
     if bad.any():
@@ -75,7 +76,10 @@ def check_weights(weights: Any, shape: tuple[int, int]) -> Points:
         raise InvalidInputError(f"weights has {value:.6g} {_where(Q, bad)}; weights must be finite and >= 0.{hint}")
     peak = float(data.max(initial=0.0))
     if peak and not WEIGHTS[0] <= peak <= WEIGHTS[1]:
-        raise InvalidInputError(f"the largest of weights is {peak:.3g}; divide them by it, since only their ratios matter.")
+        raise InvalidInputError(
+            f"the largest of weights is {peak:.3g}, and must be from {WEIGHTS[0]:g} to {WEIGHTS[1]:g}; divide all by it, or, where `robust`"
+            " or a penalty is compared with them, use another unit for X and its uncertainties."
+        )
     return Q.astype(np.float64, copy=False)
 
 

@@ -40,6 +40,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._kernels import kernel
+from conecollapse._linalg import row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.tables.csr import CsrTable, sampled_product
@@ -213,16 +214,19 @@ class MaskedTable(Table):
         sums, counts = self.transposed_times(members).T, self.weights.transposed_times(members).T
         return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
 
-    def downweighted(self, W: AnyArray, H: AnyArray, limit: float) -> tuple[Table, float]:
-        weights, loss = np.array(self.weights.entries), 0.0
+    def downweighted(self, W: AnyArray, H: AnyArray, limit: float | FloatArray) -> tuple[Table, float]:
+        weights = np.array(self.weights.entries)
+        loss = float(self.penalties(len(H)) @ (np.square(row_lengths(W.T)) * np.square(row_lengths(H))))
+        rows = self.places(np.arange(len(weights)))[0] if np.ndim(limit) else None
         for piece, x, q, model in self._pieces(W, H):
             z = np.sqrt(q) * np.abs(x - model)
-            beyond = z > limit
-            loss += float(np.where(beyond, limit * (2 * z - limit), np.square(z)).sum(dtype=np.float64))
-            weights[piece][beyond] *= limit / z[beyond]
+            most = limit if rows is None else np.asarray(limit)[rows[piece]]
+            scale = np.divide(most, z, out=np.ones_like(z), where=z > most)
+            loss += float((np.square(z) * scale * (2 - scale)).sum(dtype=np.float64))  # beyond the limit 2 limit z - limit^2
+            weights[piece] *= scale
         table = MaskedTable(self.values, self._like(weights))
         table.__dict__["patterns"] = np.arange(self.shape[0]), np.arange(self.shape[0])  # no two rows alike
-        return table, loss
+        return table.shrunk(self.shrinkage), loss
 
     # entry by entry
 

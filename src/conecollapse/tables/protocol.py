@@ -168,8 +168,10 @@ class Table(ABC):
         means = self.transposed_times(members).T / np.maximum(members.sum(axis=0), 1)[:, None]
         return np.asarray(means)
 
-    def downweighted(self, W: AnyArray, H: AnyArray, limit: float) -> tuple[Table, float]:
-        """The table whose entries have less weight where ``W H`` is more than ``limit`` standard deviations off, and Huber's loss."""
+    def downweighted(self, W: AnyArray, H: AnyArray, limit: float | FloatArray) -> tuple[Table, float]:
+        """The table whose entries have less weight where ``W H`` is more than ``limit`` standard deviations off (one number, or one
+        for each row), and Huber's loss, with the penalty of the table.
+        """
         raise InvalidInputError("robust compares residuals with their uncertainties; pass weights=1 / sigma**2 to `fit`.")
 
     # what follows
