@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -389,14 +388,12 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
             return self.init
 
         def of_samples(part: Any, axis: int) -> Any:  # a start of another shape is refused later
-            part = part if sp.issparse(part) else np.asarray(part)
             fits = part.ndim > axis and part.shape[axis] == self._n_samples
             return part if not fits else part[:, kept] if axis else part[kept]
 
         if is_pair(self.init):
-            W, H = self.init
-            return of_samples(W, 0), of_samples(H, 1)
-        return of_samples(self.init, int(is_components(self.init)))
+            return tuple(of_samples(as_matrix(part, "init"), axis) for axis, part in enumerate(self.init))
+        return of_samples(as_matrix(self.init, "init"), 1) if is_components(self.init) else of_samples(np.asarray(self.init), 0)
 
     @property
     def _n_features_out(self) -> int:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense
 from conecollapse._types import BoolArray, FloatArray, IntArray
 from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
 from conecollapse.factorization.counting import BEYOND, CLEAR, count_components
 from conecollapse.factorization.heldout import hold_out
-from conecollapse.tables import MaskedTable, Table
+from conecollapse.tables import Table
 
 ENOUGH_FEATURES = 2000  # for "heldout"
 ALL_WHOLE = 2.0**53  # from here on every float64 is a whole number, so that being one says nothing
@@ -54,11 +53,8 @@ def heldout(X: Table, ranks: IntArray, n_folds: int, rng: np.random.Generator, f
 
 def _entries(X: Table) -> tuple[FloatArray, BoolArray]:
     """The entries of samples and features that are not all zero, and which of them are known; the others are zero."""
-    if isinstance(X, MaskedTable):
-        array, known = X.values.array.astype(np.float64), X.weights.array > 0
-    else:
-        array = as_dense(X.array).astype(np.float64)
-        known = np.ones(array.shape, bool)
+    array, known = X.known_entries()
+    array = array.astype(np.float64)
     rows, columns = np.flatnonzero(X.filled), np.flatnonzero(X.filled_columns)
     array, known = (np.take(part[rows], columns, axis=1) for part in (array, known))
     if array.shape[1] > ENOUGH_FEATURES:

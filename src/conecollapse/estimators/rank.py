@@ -153,7 +153,7 @@ def _table(X: Any, method: str) -> Table:
         return known.checked()
     array = as_matrix(unmasked(values if known is None else known.array), "X")
     missing = first_nan(array)
-    if missing is not None and (method != "heldout" or sp.issparse(array)):
+    if missing is not None and (method != "heldout" or as_table(array).is_sparse):
         row, column = missing
         raise InvalidInputError(
             f'X has NaN at row {row}, column {column}; of the methods only "heldout" can use missing values, in a dense table.'

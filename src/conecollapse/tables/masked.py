@@ -40,7 +40,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._kernels import kernel
-from conecollapse._linalg import row_lengths
+from conecollapse._linalg import as_dense, row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.tables.csr import CsrTable, sampled_product
@@ -192,6 +192,9 @@ class MaskedTable(Table):
 
     def in_parts(self) -> Iterator[Table]:
         yield self
+
+    def known_entries(self) -> tuple[AnyArray, BoolArray]:
+        return as_dense(self.values.array), as_dense(self.weights.array) > 0
 
     def completed(self) -> Table:
         known = self._like((self.weights.entries > 0).astype(np.float64))

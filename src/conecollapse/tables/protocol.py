@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import gram_of
+from conecollapse._linalg import as_dense, gram_of
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables.divergence import Effort
 
@@ -154,6 +154,10 @@ class Table(ABC):
         return per_sample
 
     # what only tables with weights or missing entries do in a way of their own
+
+    def known_entries(self) -> tuple[AnyArray, BoolArray]:
+        """The entries as a dense array, zero where they are missing, and which of them are known."""
+        return as_dense(self.array), np.ones(self.shape, bool)
 
     def completed(self) -> Table:
         """The table with guesses in place of missing entries, and without weights: what starts are made of."""
