@@ -104,7 +104,7 @@ def mutant(text, file):
 
 
 def test_kernels_are_tried_with_what_calls_them_and_constants_with_what_reads_them(uses):
-    m = mutant("                candidates.dead[q] = True", "_nnls/kernels.py")
+    m = mutant("                    candidates.dead[q] = True", "_nnls/kernels.py")
     assert {("_nnls/kernels.py", "revive"), ("_nnls/kernels.py", "descend"), ("_nnls/slots.py", "_advance")} <= set(uses.kernels(m))
     assert ("_nnls/kernels.py", "dot") not in uses.kernels(m)
     assert any(file == "_nnls/slots.py" for file, _ in uses.lines(m))

@@ -138,7 +138,7 @@ def test_a_column_that_depends_on_the_free_ones_or_finds_no_room_is_refused():
 
 
 def test_all_columns_but_the_passive_ones_may_be_priced_again():
-    candidates = kernels.Candidates(np.array([4, 2, 9, 1]), np.array([True, True, False, False]))
+    candidates = kernels.Candidates(np.array([4, 2, 9, 1]), np.array([True, True, True, False]))  # those that are passive are dead
     kernels.revive(candidates, np.array([9, 4, 1, 2]), 2)  # the last two places are not in use
     assert candidates.dead.tolist() == [True, False, True, False]
     columns = kernels.Columns(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]]), np.array([1.0, 1.0, 1.0, 2.0]))

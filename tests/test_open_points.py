@@ -241,12 +241,14 @@ def test_open_points_that_a_folder_hides_are_found(table, tmp_path, monkeypatch)
 
 
 @pytest.mark.usefixtures("always_quick")
-def test_estimators_are_quick_and_say_so():
+def test_estimators_are_quick_and_say_so(monkeypatch):
     X = dense_points().T
+    assert CCNMF(2, random_state=0).fit(X).cone_.n_rays == 39, "few features are decided"
+    monkeypatch.setattr("conecollapse.factorization.ccnmf.FEW_PRODUCTS", 0)
     model = CCNMF(2, random_state=0).fit(X)
-    assert len(model.cone_.open_points) == 43
-    assert "(43 open)" in model._repr_html_()
-    assert "43 rays are kept without proof, cone_.prove decides" in model._repr_html_()
+    assert len(model.cone_.open_points) == 70
+    assert "(70 open)" in model._repr_html_()
+    assert "70 rays are kept without proof, cone_.prove decides" in model._repr_html_()
     assert model.cone_.prove(X.T).n_rays == 39
     assert CCNMF(2, random_state=0, cone=model.cone_.prove(X.T)).fit(X).cone_.n_rays == 39
     exact = ConeCollapse().fit(X)

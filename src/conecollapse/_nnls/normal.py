@@ -4,11 +4,7 @@ Of ``min |A x - b|, x >= 0`` Lawson and Hanson's method needs only :math:`G = A'
 :math:`c - G x`, and the passive columns S are solved by the inverse of :math:`G_{SS}`, which changes by a matrix of rank one with each
 of them. A row of G is computed when its column first enters, so one right-hand side needs few of them.
 
-G squares the condition of A, so no answer is judged by it alone. The residual ``r = b - A x`` and the gradient ``A' r`` are computed with
-A itself, x is refined with them, and it is an answer only if `proof` shows that no residual is smaller. If G is well conditioned and the
-residual is not near zero, the products suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see
-`Problem.measure_by_gram`). What is not shown to be optimal is left to the caller, who solves it by a QR factorization (`local`), and if
-need be with 32 digits (`careful`).
+What comes out is confirmed or refused by `confirm`.
 """
 
 from __future__ import annotations
@@ -20,24 +16,15 @@ import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._nnls.complement import WELL_ENOUGH
+from conecollapse._nnls.confirm import FAST, UNPROVEN, confirm, confirm_by_products, products
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.plain import conditioning
-from conecollapse._nnls.proof import EPS, NEAR_ZERO, OPTIMAL_WITHIN, ZERO_RESIDUAL, least_residual
 from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
-UNPROVEN = -2  # a solution is not shown to be optimal, or something is not finite, or too small or large to square
 LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
 GRADIENT_ZERO = 1e-14  # gradients of unit columns up to this share of |b| are rounding
 DEPENDENT = 1e-10  # a smaller squared part of a unit column outside the passive span cannot be told from zero
-REFINED = 1e-13  # corrections up to this share of x are rounding
-REFINEMENTS = 3  # if so many do not bring it there, G is too badly conditioned
-ROUGH = 1e-13  # a gradient of passive unit columns above this share of |b| is measured with A itself
-LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
-RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
-
-_FAST = {"reassoc", "contract", "nsz"}
-
 
 MOST_COLUMNS, FEW_COLUMNS = 256, 32  # columns up to which this is the best method; where they are more than rows, few of them
 ONE_CALL = 2**17  # entries of A times right-hand sides up to which one call of a kernel does it all,
@@ -186,7 +173,7 @@ def new_room(m, n):  # type: ignore[no-untyped-def]
     return Room(i[0][:most], np.empty((most, most)), f[0], f[1], f[2], f[3], f[4], f[5], f[6], i[1], t[0], t[1], t[2])
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def column_lengths(A, norms):  # type: ignore[no-untyped-def]
     """Write the lengths of the columns; False if one is not finite, or so short or long that squares are lost."""
     m, n = A.shape
@@ -204,7 +191,7 @@ def column_lengths(A, norms):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def load(B, i, b):  # type: ignore[no-untyped-def]
     """Copy column ``i`` of ``B`` to ``b``; its length, NaN if squares are lost."""
     square, is_zero = 0.0, True
@@ -215,22 +202,7 @@ def load(B, i, b):  # type: ignore[no-untyped-def]
     return np.sqrt(square) if square > 0.0 or is_zero else np.nan
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
-def products(A, v, g):  # type: ignore[no-untyped-def]
-    """``g = A' v``, four rows of A at a time."""
-    m, n = A.shape
-    for j in range(n):
-        g[j] = 0.0
-    for t in range(0, m - 3, 4):
-        p, q, r, s = v[t], v[t + 1], v[t + 2], v[t + 3]
-        for j in range(n):
-            g[j] += (p * A[t, j] + q * A[t + 1, j]) + (r * A[t + 2, j] + s * A[t + 3, j])
-    for t in range(m // 4 * 4, m):
-        for j in range(n):
-            g[j] += v[t] * A[t, j]
-
-
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent from zero, by products alone. Returns the number of passive columns, and how it ended.
 
@@ -279,7 +251,7 @@ def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
                 dead[S[a]] = 1
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
     """Put column ``at`` last among the passive ones, with their new least-squares coefficients; False if it depends on them.
 
@@ -313,7 +285,7 @@ def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def know_two(matrix, at, room):  # type: ignore[no-untyped-def]
     """Compute row ``at`` of G, and in the same walk over A that of the column with the next highest gradient, which is likely to follow."""
     A, known, g, p, q = matrix.A, matrix.known, room.g, room.r, room.other
@@ -344,7 +316,7 @@ def know_two(matrix, at, room):  # type: ignore[no-untyped-def]
             second_row[j] += q[t] * A[t, j]
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def restore(room, k):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping columns that reach zero."""
     h, ls = room.h, room.ls
@@ -368,7 +340,7 @@ def restore(room, k):  # type: ignore[no-untyped-def]
                 remove(room, k, a)
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def remove(room, last, t):  # type: ignore[no-untyped-def]
     """Take out passive column ``t``; the ``last`` one takes its place."""
     S, inverse, h, ls, v = room.S, room.inverse, room.h, room.ls, room.v
@@ -387,113 +359,3 @@ def remove(room, last, t):  # type: ignore[no-untyped-def]
         inverse[a, t] = inverse[a, last]
     inverse[t, t] = inverse[last, last]
     S[t], h[t], ls[t] = S[last], h[last], ls[last]
-
-
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
-def confirm_by_products(matrix, sigma, b_norm, room, k):  # type: ignore[no-untyped-def]
-    """Whether the end of a descent is proven by products alone, and its residual norm."""
-    norms, S, h, g, c = matrix.norms, room.S, room.h, room.g, room.c
-    square, rough = b_norm * b_norm, 0.0
-    for a in range(k):
-        square -= h[a] * (c[S[a]] + g[S[a]])
-        off = abs(g[S[a]]) / norms[S[a]]
-        rough = off if off > rough else rough
-    if sigma <= 0.0 or rough > ROUGH * b_norm or not square > LARGE_RESIDUAL * b_norm * b_norm:
-        return UNPROVEN, 0.0
-    rnorm = np.sqrt(square)
-    to_unit_columns(norms, room, k)
-    dim = len(room.b)
-    return verdict(g, room.x, True, sigma / (1.0 + np.sqrt(dim)), np.inf, dim, b_norm, rnorm), rnorm
-
-
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
-def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
-    """Refine the end of a descent with A itself. Whether it is proven to be optimal, and its residual norm."""
-    A, norms, S, h, x, g, r = matrix.A, matrix.norms, room.S, room.h, room.x, room.g, room.r
-    m, n = A.shape
-    rnorm, is_refined = 0.0, False
-    for _ in range(REFINEMENTS + 1):
-        for j in range(n):
-            x[j] = 0.0
-        for a in range(k):
-            x[S[a]] = h[a]
-        rnorm = 0.0
-        for t in range(m):
-            s = 0.0
-            for j in range(n):
-                s += A[t, j] * x[j]
-            r[t] = room.b[t] - s
-            rnorm += r[t] * r[t]
-        rnorm = np.sqrt(rnorm)
-        products(A, r, g)
-        is_refined = not moved(norms, room, k, rnorm, b_norm)
-        if is_refined:
-            break
-    for a in range(k):
-        is_refined = is_refined and h[a] > 0.0
-    if not is_refined:
-        return UNPROVEN, rnorm
-    to_unit_columns(norms, room, k)
-    square = 0.0  # the trace of the inverse of the Gram matrix of unit columns is at least the inverse of their smallest eigenvalue
-    for a in range(k):
-        square += room.inverse[a, a] * norms[S[a]] * norms[S[a]]
-    sigma, far = 1.0 / np.sqrt(square), np.inf
-    for turn in range(2):
-        if turn == 1:
-            far = reach(A)
-        if verdict(g, x, False, sigma, far, m, b_norm, rnorm) == OPTIMAL:
-            return OPTIMAL, rnorm if rnorm > RESIDUAL_STOP * b_norm else 0.0
-    return UNPROVEN, rnorm
-
-
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
-def moved(norms, room, k, rnorm, b_norm):  # type: ignore[no-untyped-def]
-    """Correct the coefficients by what the gradient says; False, and nothing is done, if that is rounding."""
-    S, h, d, g = room.S, room.h, room.v, room.g
-    for a in range(k):
-        s = 0.0
-        for b in range(k):
-            s += room.inverse[a, b] * g[S[b]]
-        d[a] = s
-    total, step = 0.0, 0.0
-    for a in range(k):
-        total += h[a] * norms[S[a]]
-        far = abs(d[a]) * norms[S[a]]
-        step = far if far > step else step
-    noise = EPS * (4.0 + np.sqrt(float(k))) * (b_norm + total)
-    if step <= REFINED * total and not noise < rnorm <= NEAR_ZERO * b_norm:
-        return False
-    for a in range(k):
-        h[a] += d[a]
-    return True
-
-
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
-def to_unit_columns(norms, room, k):  # type: ignore[no-untyped-def]
-    """Write the coefficients and gradients of unit columns."""
-    S, h, x, g = room.S, room.h, room.x, room.g
-    for j in range(len(x)):
-        x[j] = 0.0
-        g[j] = g[j] / norms[j] if norms[j] > 0.0 else 0.0
-    for a in range(k):
-        x[S[a]] = h[a] * norms[S[a]]
-
-
-@kernel(error_model="numpy", counting=False)
-def verdict(g, x, hold_all, sigma, reach, dim, b_norm, rnorm):  # type: ignore[no-untyped-def]
-    """Whether a residual norm is shown to be the smallest one: as `proof.is_optimal`."""
-    least, rounding = least_residual(g, x, hold_all, sigma, reach, dim, b_norm, rnorm)
-    return OPTIMAL if rnorm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm else UNPROVEN
-
-
-@kernel(error_model="numpy", counting=False)
-def reach(A):  # type: ignore[no-untyped-def]
-    """As `Problem.reach`."""
-    low, high = 0.0, 0.0
-    for t in range(A.shape[0]):
-        for j in range(A.shape[1]):
-            low = A[t, j] if A[t, j] < low else low
-            high = A[t, j] if A[t, j] > high else high
-        if low < 0.0 < high:
-            return np.inf
-    return np.sqrt(float(A.shape[0]))

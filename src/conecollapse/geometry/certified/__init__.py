@@ -26,7 +26,7 @@ from conecollapse.geometry.certified.support import prove_sparse
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3
-SMALL_WORK = 2**16  # multiplications of one product up to which the exact cone takes as long as a quick one, a few milliseconds
+SMALL_WORK = 2**16  # multiplications of one product up to which the exact cone takes a few milliseconds, hardly more than a quick one
 
 __all__ = ["certify", "group"]
 
