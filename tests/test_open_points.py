@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarnin
 from conecollapse._linalg import unit_rows
 from conecollapse.blocks import open_table
 from conecollapse.certificates import Verdict
+from conecollapse.factorization import data_cone
 from conecollapse.geometry import certified
 from conecollapse.geometry.certified import dense, support
 from conecollapse.geometry.certified.budget import PRODUCTS, Budget, product_work
@@ -244,7 +246,7 @@ def test_open_points_that_a_folder_hides_are_found(table, tmp_path, monkeypatch)
 def test_estimators_are_quick_and_say_so(monkeypatch):
     X = dense_points().T
     assert CCNMF(2, random_state=0).fit(X).cone_.n_rays == 39, "few features are decided"
-    monkeypatch.setattr("conecollapse.factorization.ccnmf.FEW_PRODUCTS", 0)
+    monkeypatch.setattr(sys.modules[data_cone.__module__], "FEW_PRODUCTS", 0)
     model = CCNMF(2, random_state=0).fit(X)
     assert len(model.cone_.open_points) == 70
     assert "(70 open)" in model._repr_html_()
