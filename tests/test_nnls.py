@@ -151,6 +151,20 @@ def test_single_and_many_right_hand_sides_agree():
         assert r == pytest.approx(rnorm[j])
 
 
+def test_few_right_hand_sides_of_a_larger_matrix_take_turns(monkeypatch):
+    rng = np.random.default_rng(8)
+    A, B = rng.standard_normal((30, 70)), rng.standard_normal((30, 5))
+    whole, rnorm = nnls(A, B)
+    monkeypatch.setattr("conecollapse._nnls.SMALL_WORK", 0)
+    each = nnls(A, B)
+    np.testing.assert_array_equal(each[0], whole)
+    np.testing.assert_array_equal(each[1], rnorm)
+    with pytest.raises(RuntimeError, match="Maximum number of iterations"):
+        nnls(A, B, maxiter=1)
+    B[:, 2] = 0.0
+    assert not nnls(A, B)[0][:, 2].any()
+
+
 @pytest.mark.parametrize(("n", "seed"), [(3, 549), (5, 62)])
 def test_the_backup_rule_ends_cycles(n, seed, monkeypatch):
     """Two well-posed problems on which exchanging all offenders cycles for ever; the backup rule solves them."""

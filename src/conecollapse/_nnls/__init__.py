@@ -25,6 +25,7 @@ from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges,
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
+FEW, SMALL_ENTRIES = 16, 2**21  # or so few right-hand sides of a matrix that a cache nearly holds: they take turns, a thread each
 MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
@@ -181,13 +182,10 @@ def nnls(
                 solution = _solve_tall(A, b, maxiter or None)
             if solution is not None:
                 return solution
-    elif plain and A.size * b.size <= SMALL_WORK * A.shape[0] and (b.ndim == 1 or method != "auto" or not _shares_work(A.shape, b.shape)):
-        B = np.ascontiguousarray(b if b.ndim == 2 else b[:, None])
-        x, rnorm, ending = solve_small(np.ascontiguousarray(A), B, min(maxiter or 3 * A.shape[1], 2**62))
-        if ending == STEP_LIMIT:
-            raise ConvergenceError(_LIMIT_TEXT)
-        if ending == OPTIMAL:
-            return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
+    elif plain and _is_small(A.shape, b.shape) and (b.ndim == 1 or method != "auto" or not _shares_work(A.shape, b.shape)):
+        small = _solve_one_by_one(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
+        if small is not None:
+            return small if b.ndim == 2 else (small[0][:, 0], float(small[1][0]))
     options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
     limit = min(maxiter, 2**62) if maxiter else None
     if narrow and len(left) < found.shape[1]:
@@ -225,6 +223,33 @@ def _shares_work(shape: tuple[int, ...], b_shape: tuple[int, ...]) -> bool:
     return (
         len(b_shape) == 2 and b_shape[1] >= MANY and shape[0] >= TALL_ENOUGH * shape[1] and shape[0] * shape[1] * b_shape[1] > SHARED_WORK
     )
+
+
+def _is_small(shape: tuple[int, ...], b_shape: tuple[int, ...]) -> bool:
+    """Whether an active set for each right-hand side on its own is the quickest."""
+    entries, k = shape[0] * shape[1], b_shape[1] if len(b_shape) == 2 else 1
+    return entries * k <= SMALL_WORK or (entries <= SMALL_ENTRIES and k <= FEW)
+
+
+def _solve_one_by_one(A: FloatArray, B: FloatArray, max_steps: int) -> tuple[FloatArray, FloatArray] | None:
+    """By `solve_small`, on all threads where there is much to do; None where a solution is not shown to be optimal."""
+    k = B.shape[1]
+    pieces = 1 if A.size * k <= SMALL_WORK else k
+    found: list[Any] = [None] * pieces
+
+    def work(first: int, last: int) -> None:
+        for i in range(first, last):
+            found[i] = solve_small(A, np.ascontiguousarray(B if pieces == 1 else B[:, i : i + 1]), max_steps)
+
+    for_ranges(work, pieces)
+    endings = [ending for _, _, ending in found]
+    if STEP_LIMIT in endings:
+        raise ConvergenceError(_LIMIT_TEXT)
+    if any(ending != OPTIMAL for ending in endings):
+        return None
+    if pieces == 1:
+        return found[0][0], found[0][1]
+    return np.hstack([x for x, _, _ in found]), np.concatenate([rnorm for _, rnorm, _ in found])
 
 
 def _is_tall(shape: tuple[int, ...]) -> bool:

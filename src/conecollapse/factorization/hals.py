@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._kernels import kernel
 from conecollapse._linalg import CACHED, row_lengths
 from conecollapse._threads import for_ranges, serial_blas
-from conecollapse._types import AnyArray
+from conecollapse._types import AnyArray, IntArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.held import Held
 from conecollapse.factorization.rows import STILL, sweep_rows
@@ -162,10 +162,11 @@ def _sweep_alike(rows: _Rows, G: AnyArray, sweeps: int, beta: float) -> None:
     size = max(TILE, CACHED // (4 * r))
 
     def work(start: int, stop: int) -> None:
+        tile = _Tile.of(padded.shape, G.dtype)
         for a in range(start * size, min(stop * size, n), size):
             part = rows.part(slice(a, a + size))
             gradient = np.subtract(part.C, part.W @ G, dtype=G.dtype)
-            _sweep_rows(part.W, gradient, padded, inverse, (sweeps, beta), part.before, part.new, part.ahead)
+            _sweep_rows(part, gradient, padded, inverse, (sweeps, beta), tile)
 
     with serial_blas() if n > size else nullcontext():
         for_ranges(work, -(-n // size))
@@ -177,13 +178,29 @@ def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
     return tuple(int(np.clip(1 + SWEEP_SHARE * (X.n_entries + (m + n - k) * r) / (k * r), LEAST_SWEEPS, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
 
 
+class _Tile(NamedTuple):
+    """A few rows that are swept together. It is made outside the kernel, because an array that a kernel makes takes long to compile."""
+
+    g: AnyArray  # their gradients, padded
+    w: AnyArray
+    first: AnyArray  # what the first sweep gained
+    moved: AnyArray  # what the last one did
+    live: IntArray  # the rows that still move
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], dtype: Any) -> _Tile:
+        r, padded = shape
+        zeros = np.zeros(TILE, dtype)
+        return cls(np.zeros((TILE, padded), dtype), np.zeros((TILE, r), dtype), zeros, zeros.copy(), np.zeros(TILE, np.int64))
+
+
 @kernel(fastmath=True)
-def _sweep_rows(W, gradient, G, inverse, how, before, new, ahead):  # type: ignore[no-untyped-def]
+def _sweep_rows(rows, gradient, G, inverse, how, tile):  # type: ignore[no-untyped-def]
     """A few rows take turns at each coordinate: they do not wait for each other, as the coordinates of one row do."""
     sweeps, beta = how
+    W, before, new, ahead = rows.W, rows.before, rows.new, rows.ahead
+    g, w, first, moved, live = tile.g, tile.w, tile.first, tile.moved, tile.live
     r = W.shape[1]
-    g, w = np.zeros((TILE, G.shape[1]), W.dtype), np.zeros((TILE, r), W.dtype)
-    first, moved, live = np.zeros(TILE, W.dtype), np.zeros(TILE, W.dtype), np.zeros(TILE, np.int64)
     for a in range(0, len(W), TILE):
         size = min(TILE, len(W) - a)
         for t in range(size):

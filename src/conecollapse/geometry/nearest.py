@@ -84,6 +84,13 @@ class Solved(NamedTuple):
     k: IntArray
 
 
+class Short(NamedTuple):
+    """A short list of generators (-1 for none), and the gradient of each when it was listed."""
+
+    listed: IntArray
+    best: FloatArray
+
+
 def gram(U: Points) -> FloatArray | None:
     """``U U'`` as a dense array, where it may be held; else None."""
     return np.ascontiguousarray(as_dense(U @ U.T), np.float64) if U.shape[0] <= GRAM_LIMIT else None
@@ -140,8 +147,9 @@ def _solve(G: FloatArray, C: FloatArray, terms: Terms, barred: IntArray) -> Spar
     n, capacity = len(C), len(G)
     out = Solved(np.zeros((n, capacity), np.int64), np.zeros((n, capacity)), np.zeros(n, np.int64))
 
-    def work(start: int, stop: int) -> None:
-        _active_sets(G, C, terms.solved_ridge, barred, out, start, stop)
+    def work(start: int, stop: int) -> None:  # scratch is made here: each array that a kernel makes takes long to compile
+        short = Short(np.empty(min(LISTED, capacity), np.int64), np.empty(min(LISTED, capacity)))
+        _active_sets(G, C, terms.solved_ridge, barred, new_state.py_func(capacity, 0), short, np.empty(capacity), out, start, stop)
 
     for_ranges(work, n, smallest=2)
     return combination_rows([(S[:k], h[:k]) for S, h, k in zip(*out, strict=True)], capacity)
@@ -166,10 +174,10 @@ def witnesses(U: Points, Y: Points, G: FloatArray | None) -> FloatArray:
     return np.asarray((as_dense(Y) - as_dense(H @ U)) * outside[:, None])
 
 
-@kernel
-def _short_list(g, listed):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", counting=False)
+def _short_list(g, short):  # type: ignore[no-untyped-def]
     """The largest of the gradients in each residue class of their numbers, if it is positive: varied, unlike the largest of all."""
-    best = np.empty(len(listed))
+    listed, best = short.listed, short.best
     for q in range(len(listed)):
         best[q] = PRICE
         listed[q] = -1
@@ -199,27 +207,30 @@ def _best(G, c, state, k, listed):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel
-def _active_sets(G, C, ridge, barred, out, start, stop):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", counting=False)
+def _gradients(G, c, barred, state, k, g):  # type: ignore[no-untyped-def]
+    """The gradient of every generator; zero for those in use and the barred one."""
+    for j in range(len(g)):
+        g[j] = c[j]
+    for a in range(k):
+        h, row = state.h[a], state.S[a]
+        for j in range(len(g)):
+            g[j] -= h * G[row, j]
+    for a in range(k):
+        g[state.S[a]] = 0.0
+    if barred >= 0:
+        g[barred] = 0.0
+
+
+@kernel(error_model="numpy")
+def _active_sets(G, C, ridge, barred, state, short, g, out, start, stop):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's method for the rows ``start`` to ``stop`` of ``C``."""
-    n = len(G)
-    state = new_state(n, 0)
-    g = np.empty(n)
-    listed = np.empty(min(LISTED, n), np.int64)
+    n, listed = len(G), short.listed
     for i in range(start, stop):
         k, c = np.int64(0), C[i]
         for _ in range(n + ROUNDS):
-            for j in range(n):
-                g[j] = c[j]
-            for a in range(k):
-                row, h = G[state.S[a]], state.h[a]
-                for j in range(n):
-                    g[j] -= h * row[j]
-            for a in range(k):
-                g[state.S[a]] = 0.0
-            if barred[i] >= 0:
-                g[barred[i]] = 0.0
-            if not _short_list(g, listed):
+            _gradients(G, c, barred[i], state, k, g)
+            if not _short_list(g, short):
                 break
             moved = False
             while k < n:
