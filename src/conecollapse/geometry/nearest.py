@@ -46,7 +46,7 @@ import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
 from conecollapse._linalg import as_dense, combination_rows, row_norms
-from conecollapse._nnls.kernels import new_state, restore_feasibility
+from conecollapse._nnls.kernels import State, new_state, restore_feasibility
 from conecollapse._nnls.stepwise import append_gram
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
@@ -84,11 +84,19 @@ class Solved(NamedTuple):
     k: IntArray
 
 
-class Short(NamedTuple):
-    """A short list of generators (-1 for none), and the gradient of each when it was listed."""
+class Room(NamedTuple):
+    """Scratch of one thread."""
 
-    listed: IntArray
-    best: FloatArray
+    state: State
+    g: FloatArray  # the gradients of all generators
+    listed: IntArray  # a short list of generators, -1 for none
+    best: FloatArray  # the gradient of each when it was listed
+
+    @classmethod
+    def of(cls, capacity: int) -> Room:
+        """Made outside the kernel, because an array that a kernel makes takes long to compile."""
+        short = min(LISTED, capacity)
+        return cls(new_state.py_func(capacity, 0), np.empty(capacity), np.empty(short, np.int64), np.empty(short))
 
 
 def gram(U: Points) -> FloatArray | None:
@@ -147,9 +155,8 @@ def _solve(G: FloatArray, C: FloatArray, terms: Terms, barred: IntArray) -> Spar
     n, capacity = len(C), len(G)
     out = Solved(np.zeros((n, capacity), np.int64), np.zeros((n, capacity)), np.zeros(n, np.int64))
 
-    def work(start: int, stop: int) -> None:  # scratch is made here: each array that a kernel makes takes long to compile
-        short = Short(np.empty(min(LISTED, capacity), np.int64), np.empty(min(LISTED, capacity)))
-        _active_sets(G, C, terms.solved_ridge, barred, new_state.py_func(capacity, 0), short, np.empty(capacity), out, start, stop)
+    def work(start: int, stop: int) -> None:
+        _active_sets(G, C, terms.solved_ridge, barred, Room.of(capacity), out, start, stop)
 
     for_ranges(work, n, smallest=2)
     return combination_rows([(S[:k], h[:k]) for S, h, k in zip(*out, strict=True)], capacity)
@@ -175,9 +182,9 @@ def witnesses(U: Points, Y: Points, G: FloatArray | None) -> FloatArray:
 
 
 @kernel(error_model="numpy", counting=False)
-def _short_list(g, short):  # type: ignore[no-untyped-def]
+def _short_list(room):  # type: ignore[no-untyped-def]
     """The largest of the gradients in each residue class of their numbers, if it is positive: varied, unlike the largest of all."""
-    listed, best = short.listed, short.best
+    g, listed, best = room.g, room.listed, room.best
     for q in range(len(listed)):
         best[q] = PRICE
         listed[q] = -1
@@ -223,14 +230,14 @@ def _gradients(G, c, barred, state, k, g):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _active_sets(G, C, ridge, barred, state, short, g, out, start, stop):  # type: ignore[no-untyped-def]
+def _active_sets(G, C, ridge, barred, room, out, start, stop):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's method for the rows ``start`` to ``stop`` of ``C``."""
-    n, listed = len(G), short.listed
+    n, state, listed = len(G), room.state, room.listed
     for i in range(start, stop):
         k, c = np.int64(0), C[i]
         for _ in range(n + ROUNDS):
-            _gradients(G, c, barred[i], state, k, g)
-            if not _short_list(g, short):
+            _gradients(G, c, barred[i], state, k, room.g)
+            if not _short_list(room):
                 break
             moved = False
             while k < n:
