@@ -183,9 +183,13 @@ def nnls(
             if solution is not None:
                 return solution
     elif plain and _is_small(A.shape, b.shape) and (b.ndim == 1 or method != "auto" or not _shares_work(A.shape, b.shape)):
-        small = _solve_one_by_one(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], min(maxiter or 3 * A.shape[1], 2**62))
-        if small is not None:
-            return small if b.ndim == 2 else (small[0][:, 0], float(small[1][0]))
+        B = b if b.ndim == 2 else b[:, None]
+        x, rnorm, left = _solve_one_by_one(np.ascontiguousarray(A), B, min(maxiter or 3 * A.shape[1], 2**62))
+        if len(left) < B.shape[1] and np.isfinite(B[:, left]).all():
+            if len(left):
+                limit = min(maxiter, 2**62) if maxiter else None
+                x[:, left], rnorm[left] = _nnls_checked(A, B[:, left], limit, method, None, False, None, left)
+            return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
     options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
     limit = min(maxiter, 2**62) if maxiter else None
     if narrow and len(left) < found.shape[1]:
@@ -231,25 +235,23 @@ def _is_small(shape: tuple[int, ...], b_shape: tuple[int, ...]) -> bool:
     return entries * k <= SMALL_WORK or (entries <= SMALL_ENTRIES and k <= FEW)
 
 
-def _solve_one_by_one(A: FloatArray, B: FloatArray, max_steps: int) -> tuple[FloatArray, FloatArray] | None:
-    """By `solve_small`, on all threads where there is much to do; None where a solution is not shown to be optimal."""
+def _solve_one_by_one(A: FloatArray, B: FloatArray, max_steps: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """By `solve_small`, on all threads where there is much to do; the last are the numbers of solutions not shown to be optimal."""
     k = B.shape[1]
-    pieces = 1 if A.size * k <= SMALL_WORK else k
-    found: list[Any] = [None] * pieces
+    pieces = [slice(0, k)] if A.size * k <= SMALL_WORK else [slice(i, i + 1) for i in range(k)]
+    x, rnorm, is_left = np.empty((A.shape[1], k)), np.empty(k), np.zeros(k, bool)
+    endings: list[int] = []
 
     def work(first: int, last: int) -> None:
-        for i in range(first, last):
-            found[i] = solve_small(A, np.ascontiguousarray(B if pieces == 1 else B[:, i : i + 1]), max_steps)
+        for columns in pieces[first:last]:
+            x[:, columns], rnorm[columns], ending = solve_small(A, np.ascontiguousarray(B[:, columns]), max_steps)
+            is_left[columns] = ending != OPTIMAL
+            endings.append(ending)
 
-    for_ranges(work, pieces)
-    endings = [ending for _, _, ending in found]
+    for_ranges(work, len(pieces))
     if STEP_LIMIT in endings:
         raise ConvergenceError(_LIMIT_TEXT)
-    if any(ending != OPTIMAL for ending in endings):
-        return None
-    if pieces == 1:
-        return found[0][0], found[0][1]
-    return np.hstack([x for x, _, _ in found]), np.concatenate([rnorm for _, rnorm, _ in found])
+    return x, rnorm, np.flatnonzero(is_left)
 
 
 def _is_tall(shape: tuple[int, ...]) -> bool:
