@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from certificate_cases import NAMES, cases, dense_points, is_true, parts, sparse_points, spoil, with_part
 from cones import planted, unit
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from test_exact import CHECKED
@@ -215,6 +215,7 @@ MUTANTS = (st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 2**32 - 1))
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(*MUTANTS)
+@example("single", 0, 786)  # an index array of which all is masked
 def test_mutated_certificates_are_refused_or_harmless(name, draw, seed):
     """Accepted means true: the rays are the same, and SciPy's NNLS confirms the verdict at the tolerance that the caller gave."""
     cone, P = case_of(draw)[name]

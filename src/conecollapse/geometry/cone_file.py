@@ -148,6 +148,7 @@ def _pack(name: str, value: Any) -> dict[str, AnyArray]:
 
 def _narrow(array: AnyArray) -> AnyArray:
     """Lists of integers in the fewest bytes that hold them, and float64 as float32 where that is the same; anything else as it is."""
+    array = np.asarray(array)  # a masked array has no largest entry where all are masked
     if array.dtype == np.float64 and array.ndim:
         first = array.ravel()[:SAMPLE]
         with np.errstate(over="ignore"):  # what is too large for float32 is not the same
