@@ -169,8 +169,9 @@ def nnls(
     is_bare = simplex is False and upper is None and allowed is None and weights is None and not penalties
     plain = is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
     narrow = plain and is_narrow(*A.shape)
+    limit = min(maxiter, 2**62) if maxiter else None
     if narrow:
-        found = solve_narrow(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], min(maxiter, 2**62) if maxiter else 3 * A.shape[1])
+        found = solve_narrow(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], limit or 3 * A.shape[1])
         if b.ndim == 1 and found[-1, 0] == OPTIMAL:
             return found[:-2, 0], float(found[-2, 0])
         left = _left_open(found, b)
@@ -184,14 +185,12 @@ def nnls(
                 return solution
     elif plain and _is_small(A.shape, b.shape) and (b.ndim == 1 or method != "auto" or not _shares_work(A.shape, b.shape)):
         B = b if b.ndim == 2 else b[:, None]
-        x, rnorm, left = _solve_one_by_one(np.ascontiguousarray(A), B, min(maxiter or 3 * A.shape[1], 2**62))
+        x, rnorm, left = _solve_one_by_one(np.ascontiguousarray(A), B, limit or 3 * A.shape[1])
         if len(left) < B.shape[1] and np.isfinite(B[:, left]).all():
             if len(left):
-                limit = min(maxiter, 2**62) if maxiter else None
                 x[:, left], rnorm[left] = _nnls_checked(A, B[:, left], limit, method, None, False, None, left)
             return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
     options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
-    limit = min(maxiter, 2**62) if maxiter else None
     if narrow and len(left) < found.shape[1]:
         found[:-2, left], found[-2, left] = _nnls_checked(A, b[:, left], limit, method, None, False, None, left)
         return found[:-2], found[-2].copy()
