@@ -706,7 +706,8 @@ def test_witnesses_about_rays_only_are_checked(case):
     [
         {"SPARSE_COST": 1000},  # products with dense witnesses
         {"SPARSE_COST": 0},
-        {"SPARSE_COST": 0, "PAIRS": 8, "LOOKUP_COST": 0},
+        {"SPARSE_COST": 1000, "BLOCK_ENTRIES": 100},  # two at a time
+        {"SPARSE_COST": 0, "MANY_PAIRS": 8, "LOOKUP_COST": 0},
         {"SPARSE_COST": 0, "WIDTH": 4, "LOOKUP_COST": 0, "FIRST_TERMS": 1},  # coordinates share places in the table of patterns
         {"SPARSE_COST": 0, "WIDTH": 4, "LOOKUP_COST": 10**6},
     ],

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import CertificateError
-from conecollapse._types import FloatArray, IntArray, Points
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.claims import TOL_PRECISION, AnyCertificate, ApproximateCertificate, Certificate, Verdict, plain
-from conecollapse.certificates.meeting import pieces
-from conecollapse.certificates.witnesses import EPS, Support, Values, Witnesses, row_lengths
+from conecollapse.certificates.meeting import pairs_at_once, pattern_of, pieces, pieces_of
+from conecollapse.certificates.witnesses import EPS, Combination, Support, Values, Witnesses, row_lengths, take
 
 ROOM = 0.01  # a witness may fall short of tol by this share, so that rounding leaves no gap between "within tol" and "proven beyond"
 SCALING_ROUNDING = 1e-12  # two ways of scaling a point to unit length agree to this
@@ -32,13 +33,17 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
     with np.errstate(all="ignore"):  # what overflows becomes infinite or no number, and is refused as such
         U, lengths = _unit_rows(P)
         if rays is not None:
-            check_rays(U[c.rays], rays, c.rays)
+            _check_rays(U, rays, c.rays)
         if isinstance(c, ApproximateCertificate):
             worst = _check_guarantee(U, lengths, c, tol)
             return Verdict(c.n_points, len(c.rays), tol, worst, None, weighting=c.weighting)
         check_structure(c, lengths)
         worst = _check_coverage(U, c, tol)
-        smallest = min((_check_family(U, c, family, tol) for family in c.witnesses), default=np.inf)
+        everyone = np.arange(c.n_points)
+        needs_all = any(isinstance(family, Combination) for family in c.witnesses)
+        points = everyone if needs_all else everyone[c.leader == everyone]  # witnesses are about leaders only
+        U = take(U, points)
+        smallest = min((_check_family(U, points, c, family, tol) for family in c.witnesses), default=np.inf)
     return verdict(c, tol, worst, smallest)
 
 
@@ -48,7 +53,7 @@ def check_cover(P: Points, rays: Points | None, certificate: Certificate) -> flo
     with np.errstate(all="ignore"):
         U, lengths = _unit_rows(P)
         if rays is not None:
-            check_rays(U[certificate.rays], rays, certificate.rays)
+            _check_rays(U, rays, certificate.rays)
         check_structure(certificate, lengths)
         return _check_coverage(U, certificate, certificate.tol)
 
@@ -72,15 +77,7 @@ def verdict(c: Certificate, tol: float, worst: float, smallest: float) -> Verdic
 def _unit_rows(P: Points) -> tuple[Points, FloatArray]:
     """The points scaled to unit length and their lengths, in our own words: the solvers' version is not trusted here."""
     if sp.issparse(P):
-        U = sp.csr_array(P, dtype=np.float64, copy=True)
-        U.sum_duplicates()
-        U.eliminate_zeros()
-        counts = np.diff(U.indptr)
-        peak = abs(U).max(axis=1).toarray().ravel()
-        U.data /= np.repeat(peak, counts)
-        lengths = row_lengths(U)
-        U.data /= np.repeat(lengths, counts)
-        return U, lengths * peak
+        return _unit_sparse_rows(P)
     U = np.array(P, dtype=np.float64)
     peak = np.abs(U).max(axis=1)
     U /= np.where(peak > 0, peak, 1.0)[:, None]
@@ -89,14 +86,53 @@ def _unit_rows(P: Points) -> tuple[Points, FloatArray]:
     return U, lengths * peak
 
 
-def check_rays(units: Points, rays: Any, points: IntArray) -> None:
+def _unit_sparse_rows(P: Any) -> tuple[Sparse, FloatArray]:
+    """As `_unit_rows`, a piece at a time. Places of entries are those of ``P`` where these need no change, and the values are our own."""
+    P = sp.csr_array(P)
+    U = sp.csr_array((P.data.astype(np.float64), _narrow(P.indices, P.shape), _narrow(P.indptr, P.data.shape)), shape=P.shape)
+    if not _is_canonical(U):
+        U = U.copy()
+        U.sum_duplicates()
+        U.eliminate_zeros()
+    sizes, lengths = np.diff(U.indptr), np.zeros(U.shape[0])
+    for rows in pieces_of(sizes, pairs_at_once(U)):
+        filled = rows[sizes[rows] > 0]
+        if len(filled):
+            first, counts = U.indptr[filled[0]], sizes[filled]
+            values, starts = U.data[first : U.indptr[filled[-1] + 1]], U.indptr[filled] - first
+            peak = np.maximum.reduceat(np.abs(values), starts)
+            values /= np.repeat(peak, counts)
+            length = np.sqrt(np.add.reduceat(values * values, starts))
+            values /= np.repeat(length, counts)
+            lengths[filled] = length * peak
+    return U, lengths
+
+
+def _is_canonical(U: Sparse) -> bool:
+    """Whether the columns increase in each row, and no entry is zero; no flag that an array carries is read."""
+    new_row = np.zeros(U.nnz + 1, bool)
+    new_row[U.indptr] = True
+    return bool(U.data.all() and ((U.indices[1:] > U.indices[:-1]) | new_row[1:-1]).all())
+
+
+def _narrow(places: IntArray, bounds: tuple[int, ...]) -> AnyArray:
+    """In 32 bits, where these are enough."""
+    return places.astype(np.int32, copy=False) if max(bounds, default=0) <= np.iinfo(np.int32).max else places
+
+
+def _check_rays(U: Points, rays: Any, points: IntArray) -> None:
     """The stored ``rays`` are the unit points that they should be."""
-    if sp.issparse(rays):
-        rays = form.sparse("unit_rays", rays, units.shape)
-    else:
-        rays = form.floats("unit_rays", rays, units.shape)
-    off = units - rays
-    far_off(row_lengths(off if sp.issparse(off) else np.asarray(off)), points)
+    shape = (len(points), U.shape[1])
+    rays = form.sparse("unit_rays", rays, shape) if sp.issparse(rays) else form.floats("unit_rays", rays, shape)
+    off = np.empty(len(points))
+    for some in _row_pieces(U, np.diff(U.indptr)[points] if sp.issparse(U) else points):
+        off[some] = row_lengths(U[points[some]] - rays[some])
+    far_off(off, points)
+
+
+def _row_pieces(U: Points, entries: IntArray) -> list[IntArray]:
+    """Places of rows that take less room than the points: each has this many ``entries`` if it is sparse."""
+    return pieces_of(entries, pairs_at_once(U)) if sp.issparse(U) else pieces(np.arange(len(entries)), U.shape[1])
 
 
 def far_off(off: FloatArray, points: IntArray) -> None:
@@ -115,10 +151,9 @@ def _check_guarantee(U: Points, lengths: FloatArray, c: ApproximateCertificate, 
     for i in np.flatnonzero((lengths == 0) & (np.diff(c.coefficients.indptr) > 0))[:1]:
         raise CertificateError(f"point {i}: it is zero, but it has coefficients.")
     weights = lengths / longest if c.weighting == "mass" else (lengths > 0).astype(np.float64)
-    rays = U[c.rays]
     worst = 0.0
-    for rows in pieces(np.arange(c.n_points), c.dim):
-        residual = weights[rows] * row_lengths(U[rows] - c.coefficients[rows] @ rays)
+    for rows, distance in _residuals(U, np.arange(c.n_points), np.arange(c.n_points), c):
+        residual = weights[rows] * distance
         for a in np.flatnonzero(~(residual <= tol * (1 + TOL_PRECISION)))[:1]:
             raise CertificateError(f"point {rows[a]}: its residual is {residual[a]:.3g}, more than tol = {tol:.3g}.")
         worst = max(worst, float(residual.max(initial=0.0)))
@@ -170,31 +205,44 @@ def judge(distance: FloatArray, points: IntArray, c: Certificate, tol: float, wh
 def _check_coverage(U: Points, c: Certificate, tol: float) -> float:
     """Every point is within tol of its leader, every leader of its combination; the largest distance of a point from its combination."""
     members, represented, followers = coverage(c)
-    rays = U[c.rays]
     worst = 0.0
-    for rows in pieces(members, c.dim):
+    for at in _row_pieces(U, 2 * np.diff(U.indptr)[members] if sp.issparse(U) else members):
+        rows = members[at]
         worst = max(worst, judge(row_lengths(U[rows] - U[c.leader[rows]]), rows, c, tol, "its group's leader"))
-    for rows in pieces(represented, c.dim):
-        worst = max(worst, judge(row_lengths(U[rows] - c.coefficients[rows] @ rays), rows, c, tol, "its combination of rays"))
-    for rows in pieces(followers, c.dim):
-        worst = max(worst, float(row_lengths(U[rows] - c.coefficients[c.leader[rows]] @ rays).max(initial=0.0)))
+    for rows, distance in _residuals(U, represented, represented, c):
+        worst = max(worst, judge(distance, rows, c, tol, "its combination of rays"))
+    for _, distance in _residuals(U, followers, c.leader[followers], c):
+        worst = max(worst, float(distance.max(initial=0.0)))
     return worst
 
 
-def _check_family(U: Points, c: Certificate, family: Witnesses, tol: float) -> float:
-    """Every witness of a family separates its ray; the smallest distance proven."""
+def _residuals(U: Points, points: IntArray, combined: IntArray, c: AnyCertificate) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Some of ``points`` at a time, and how far each is from the combination of rays that the point ``combined`` has."""
+    entries = points
+    if sp.issparse(U) and len(points):
+        sizes = np.diff(U.indptr)
+        entries = sizes[points] + np.minimum(pattern_of(c.coefficients) @ sizes[c.rays], c.dim)[combined]
+    for at in _row_pieces(U, entries):
+        H = c.coefficients[combined[at]]  # over the rays, and so over the points
+        H = sp.csr_array((H.data, c.rays[H.indices].astype(H.indices.dtype), H.indptr), shape=(len(at), c.n_points))
+        yield points[at], row_lengths(U[points[at]] - H @ U)
+
+
+def _check_family(U: Points, points: IntArray, c: Certificate, family: Witnesses, tol: float) -> float:
+    """Every witness of a family separates its ray; the smallest distance proven. The rows of ``U`` are these ``points``, among them all
+    leaders."""
+    place = np.searchsorted(points, c.rays)
     if isinstance(family, Support):
-        for a in family.stray(U, c.rays[family.of])[:1]:
+        for a in family.stray(U, place[family.of])[:1]:
             k = family.of[a]
             raise CertificateError(f"ray {k} (point {c.rays[k]}): its witness has values off the point's support.")
     smallest = np.inf
-    leaders = np.flatnonzero(c.leader == np.arange(c.n_points))
-    for rays_only, others in ((False, leaders), (True, c.rays)):
+    for rays_only, others in ((False, points[c.leader[points] == points]), (True, c.rays)):
         some = family.take(np.flatnonzero(c.rays_only[family.of] == rays_only))
         if not len(some.of):
             continue
         columns = np.union1d(others, c.separated[some.of])
-        for values in some.values(U, c.rays[some.of], columns):
+        for values in some.values(U, place[some.of], np.searchsorted(points, columns)):
             smallest = min(smallest, separate(values, some.of[values.which], columns, others, c, tol))
     return smallest
 

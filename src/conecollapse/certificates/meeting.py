@@ -24,11 +24,14 @@ from conecollapse._types import FloatArray, IntArray, Sparse
 
 SPARSE_COST = 4  # an entry of a sparse product takes as long as this many of a product with a dense matrix
 LOOKUP_COST = 50  # and a term that is looked up by itself as long as this many
-PAIRS = 2**17  # pairs of a witness and a point that are looked at side by side
-TABLE, WIDTH = 2**22, 2**13  # entries and columns of a table of patterns: 4 MiB
+PAIR_ROOM = 16  # a pair of a witness and a point takes about as much room as this many entries of the points
+FEW_PAIRS, MANY_PAIRS = 2**13, 2**17  # pairs that are looked at side by side: between about 1 and 16 MiB
+WIDTH, PAIR_PLACES = 2**13, 32  # columns of a table of patterns, and how many of its places, a byte each, there may be for each pair
+ROWS_AT_ONCE = 512  # of a block of products that are changed at once
 FIRST_TERMS = 8  # terms of a sum that are looked up before all of them are
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
-FEW_ENTRIES = 2**18  # no block need be smaller
+BLOCK_SHARE = 4  # where the points are sparse, it has one entry for so many of theirs,
+FEW_ENTRIES = 2**17  # but 1 MiB in any case
 
 
 @dataclass(frozen=True)
@@ -37,18 +40,24 @@ class Lifted:
 
     F: Sparse  # (k, dim), its places within the pattern
     lift: FloatArray  # (k,), >= 0
-    pattern: Sparse  # (k, dim), ones, with increasing columns
+    shapes: Sparse  # (any, dim), with increasing columns: the pattern of a witness is where one of these rows has entries,
+    shape_of: IntArray  # (k,) this one
     own: IntArray  # (k,) the point whose coordinates are the pattern, or -1
 
-    def take(self, which: IntArray) -> Lifted:
-        return Lifted(self.F[which], self.lift[which], self.pattern[which], self.own[which])
+    @property
+    def pattern_sizes(self) -> IntArray:
+        return np.asarray(np.diff(self.shapes.indptr)[self.shape_of])
 
-    def raised(self) -> FloatArray:
-        """``g + lift`` as dense rows: 0 off the pattern."""
-        table = np.zeros(self.F.shape[0] * self.F.shape[1])
-        table[_places(self.pattern)] = np.repeat(self.lift, np.diff(self.pattern.indptr))
-        table[_places(self.F)] += self.F.data
-        return table.reshape(self.F.shape)
+    def take(self, which: IntArray) -> Lifted:
+        shapes = self.shapes[self.shape_of[which]]
+        return Lifted(self.F[which], self.lift[which], shapes, np.arange(len(which)), self.own[which])
+
+
+def _raised(taken: Lifted) -> FloatArray:
+    """``g + lift`` as the columns of a dense array, for witnesses that have been taken: 0 off the pattern."""
+    table = _columns(taken.shapes, np.repeat(taken.lift, np.diff(taken.shapes.indptr)))
+    table[taken.F.indices, _rows(taken.F)] += taken.F.data
+    return table
 
 
 class Postings(NamedTuple):
@@ -61,14 +70,15 @@ class Postings(NamedTuple):
 
     @classmethod
     def of(cls, V: Sparse) -> Postings:
-        starts, sizes = V.indptr[:-1].astype(np.int64), np.diff(V.indptr)
-        top, filled = np.zeros(V.shape[0], np.int64), np.flatnonzero(sizes)
-        if len(filled):
-            peak = np.zeros(V.shape[0])
-            peak[filled] = np.maximum.reduceat(V.data, starts[filled])
-            row = np.repeat(np.arange(V.shape[0]), sizes)
-            at = np.flatnonzero(V.data == peak[row])
-            top[row[at]] = at
+        top, sizes = np.zeros(V.shape[0], np.int64), np.diff(V.indptr)
+        for rows in pieces_of(sizes, pairs_at_once(V)):
+            filled = rows[sizes[rows] > 0]
+            if len(filled):
+                first = V.indptr[filled[0]]
+                values = V.data[first : V.indptr[filled[-1] + 1]]
+                peak = np.maximum.reduceat(values, V.indptr[filled] - first)
+                at = np.flatnonzero(values == np.repeat(peak, sizes[filled]))
+                top[np.repeat(filled, sizes[filled])[at]] = first + at
         return cls(V, V.T.tocsr(), np.asarray(V.sum(axis=1)).ravel(), top)
 
 
@@ -77,27 +87,31 @@ def products(points: Postings, witnesses: Lifted, error: FloatArray) -> Iterator
 
     What is missing in a CSR array is at most 0. What is below ``-error`` may be a bound from above, and the rest is the product itself.
     """
+    V, dim = points.V, witnesses.F.shape[1]
     work = pattern_of(witnesses.F) @ np.diff(points.Vt.indptr)
-    is_filled = SPARSE_COST * work > points.V.nnz
-    for which in pieces(np.flatnonzero(is_filled), BLOCK_ENTRIES // block_entries(points.V) * points.V.shape[0]):
+    is_filled = SPARSE_COST * work > V.nnz
+    for which in dense_pieces(np.flatnonzero(is_filled), V):
         yield which, _filled(points, witnesses.take(which), error[which])
     sparse = np.flatnonzero(~is_filled)
-    for a in pieces_of(np.maximum(work[sparse], PAIRS * min(WIDTH, witnesses.F.shape[1]) // TABLE), PAIRS):
+    room = np.maximum(witnesses.pattern_sizes[sparse], min(WIDTH, dim) // PAIR_PLACES)
+    for a in pieces_of(np.maximum(work[sparse], room), pairs_at_once(V)):
         which = sparse[a]
         some = witnesses.take(which)
         found = _multiplied(points, some.F)
         if some.lift.any():
-            found.data = _lowered(points, some, found, -error[which])
+            _lower(points, some, found, -error[which])
         yield which, found
 
 
 def _filled(points: Postings, some: Lifted, error: FloatArray) -> FloatArray:
     """By products with dense witnesses."""
-    found = (points.V @ some.raised().T - points.mass[:, None] * some.lift).T
-    if (~(found <= -error[:, None])).sum() > len(found):  # more than the rays' own: some may be 0 and no more
-        meets = pattern_of(points.V) @ (some.F.toarray().T > 0).astype(np.float64) > 0
-        found = np.where(meets.T, found, -np.inf)
-    return np.asarray(found)
+    found = points.V @ _raised(some)
+    for a in range(0, len(found), ROWS_AT_ONCE):
+        found[a : a + ROWS_AT_ONCE] -= points.mass[a : a + ROWS_AT_ONCE, None] * some.lift
+    if (~(found <= -error)).sum() > len(error):  # more than the rays' own: some may be 0 and no more
+        meets = pattern_of(points.V, np.bool_) @ (_columns(some.F, some.F.data) > 0)
+        found[~meets] = -np.inf
+    return np.asarray(found.T)
 
 
 def _multiplied(points: Postings, F: Sparse) -> Sparse:
@@ -108,37 +122,39 @@ def _multiplied(points: Postings, F: Sparse) -> Sparse:
     """
     if (F.data >= 0).all():
         return F @ points.Vt
-    marked = sp.csr_array((F.data + 1j * (F.data > 0), F.indices, F.indptr), shape=F.shape)
-    found = marked @ points.Vt.astype(np.complex128)
-    found.data = np.where(found.data.imag <= 0, -np.inf, found.data.real)
-    return found
+    used, places = np.unique(F.indices, return_inverse=True)
+    marked = sp.csr_array((F.data + 1j * (F.data > 0), places.astype(F.indices.dtype), F.indptr), shape=(F.shape[0], len(used)))
+    found = marked @ points.Vt[used].astype(np.complex128)
+    return sp.csr_array((np.where(found.data.imag <= 0, -np.inf, found.data.real), found.indices, found.indptr), shape=found.shape)
 
 
-def _lowered(points: Postings, some: Lifted, found: Sparse, limit: FloatArray) -> FloatArray:
-    """The entries of ``found``, products with F, less the lift times what each point has off the pattern, or a part of it that suffices."""
-    V, row, bound = points.V, _rows(found), found.data.copy()
-    outside = _Outside(V, some.pattern)
+def _lower(points: Postings, some: Lifted, found: Sparse, limit: FloatArray) -> None:
+    """Lower the entries of ``found``, products with F, by the lift times what each point has off the pattern, or a part that suffices."""
+    V, row, bound, point = points.V, _rows(found), found.data, found.indices
+    outside = _Outside(V, some.shapes)
 
-    def lower(left: IntArray, mass: FloatArray) -> IntArray:
-        """Lower the entries ``left`` by the lift times ``mass``; those that are not low enough."""
-        bound[left] = found.data[left] - some.lift[row[left]] * mass
-        return left[~(bound[left] <= limit[row[left]])]
+    def lower(left: IntArray, product: FloatArray, mass: FloatArray) -> IntArray:
+        """Lower the entries ``left``, where F has this ``product``, by the lift times ``mass``; those that are not low enough."""
+        bound[left] = product - some.lift[row[left]] * mass
+        return np.flatnonzero(~(bound[left] <= limit[row[left]]))
 
-    left = np.flatnonzero(~(bound <= limit[row]) & (found.indices != some.own[row]))
-    left = lower(left, outside.of(row[left], points.top[found.indices[left]]))
-    first, last = V.indptr[found.indices[left]], V.indptr[found.indices[left] + 1]
-    left = lower(left, outside.total(row[left], first, np.minimum(first + FIRST_TERMS, last)))
-    first, last = V.indptr[found.indices[left]], V.indptr[found.indices[left] + 1]
-    if LOOKUP_COST * int((last - first).sum()) <= V.nnz * len(np.unique(row[left])):
-        for a in pieces_of(last - first, PAIRS):
-            lower(left[a], outside.total(row[left[a]], first[a], last[a], exact=True))
-        return bound
-    for rows in pieces(np.unique(row[left]), BLOCK_ENTRIES // block_entries(V) * V.shape[0]):
-        here = left[np.isin(row[left], rows)]
-        inside = V @ some.pattern[rows].toarray().T
-        column = found.indices[here]
-        lower(here, points.mass[column] - inside[column, np.searchsorted(rows, row[here])])
-    return bound
+    left = np.flatnonzero(~(bound <= limit[row]) & (point != some.own[row]))
+    product = bound[left]
+    high = lower(left, product, outside.of(row[left], points.top[point[left]]))
+    left, product = left[high], product[high]
+    first, last = V.indptr[point[left]], V.indptr[point[left] + 1]
+    sums = outside.totals(row[left], first, np.minimum(first + FIRST_TERMS, last))
+    high = lower(left, product, sums)
+    left, product = left[high], product[high]
+    first, last = V.indptr[point[left]], V.indptr[point[left] + 1]
+    if LOOKUP_COST * int((last - first).sum(dtype=np.int64)) <= V.nnz * len(np.unique(row[left])):
+        lower(left, product, outside.totals(row[left], first, last, exact=True))
+        return
+    for rows in dense_pieces(np.unique(row[left]), V):
+        here = np.flatnonzero(np.isin(row[left], rows))
+        inside = V @ _columns(some.shapes[rows], 1.0)
+        at = point[left[here]]
+        lower(left[here], product[here], points.mass[at] - inside[at, np.searchsorted(rows, row[left[here]])])
 
 
 class _Outside:
@@ -157,13 +173,15 @@ class _Outside:
         on = self.table[row * self.width + (self.V.indices[at] & (self.width - 1))]
         return np.where(on, 0.0, self.V.data[at])
 
-    def total(self, row: IntArray, first: IntArray, last: IntArray, *, exact: bool = False) -> FloatArray:
+    def totals(self, row: IntArray, first: IntArray, last: IntArray, *, exact: bool = False) -> FloatArray:
         """The sum over entries from ``first`` to ``last`` for each row; all that is off the pattern if it is to be exact."""
-        counts = (last - first).astype(np.int64)
-        which = np.repeat(np.arange(len(row)), counts)
-        at = np.arange(len(which)) + (first - np.cumsum(counts) + counts)[which]
-        terms = self._exactly(row[which], at) if exact and not self.is_exact else self.of(row[which], at)
-        return np.bincount(which, terms, minlength=len(row)).astype(np.float64, copy=False)
+        counts, out = (last - first).astype(np.int64), np.empty(len(row))
+        for some in pieces_of(counts, pairs_at_once(self.V)):
+            which = np.repeat(np.arange(len(some)), counts[some])
+            at = np.arange(len(which)) + (first[some] - np.cumsum(counts[some]) + counts[some])[which]
+            terms = self._exactly(row[some][which], at) if exact and not self.is_exact else self.of(row[some][which], at)
+            out[some] = np.bincount(which, terms, minlength=len(some))
+        return out
 
     def _exactly(self, row: IntArray, at: IntArray) -> FloatArray:
         keys, wanted = _places(self.pattern), row * self.V.shape[1] + self.V.indices[at]
@@ -181,22 +199,34 @@ def _rows(M: Sparse) -> IntArray:
     return np.repeat(np.arange(M.shape[0]), np.diff(M.indptr))
 
 
+def _columns(M: Sparse, values: Any) -> FloatArray:
+    """The rows of a CSR array as the columns of a dense one, with these values for its entries."""
+    table = np.zeros(M.shape[::-1])
+    table[M.indices, _rows(M)] = values
+    return table
+
+
 def _places(M: Sparse) -> IntArray:
     """The place of each entry of a CSR array in a flat dense one."""
     return _rows(M) * M.shape[1] + M.indices
 
 
-def pattern_of(F: Sparse) -> Sparse:
+def pattern_of(F: Sparse, dtype: type = np.float64) -> Sparse:
     """Ones where ``F`` has an entry."""
-    return sp.csr_array((np.ones(F.nnz), F.indices, F.indptr), shape=F.shape)
+    return sp.csr_array((np.ones(F.nnz, dtype), F.indices, F.indptr), shape=F.shape)
 
 
-def pieces(rows: IntArray, width: int) -> list[IntArray]:
-    """``rows`` in pieces whose product with ``width`` columns stays near BLOCK_ENTRIES."""
-    step = max(1, BLOCK_ENTRIES // max(width, 1))
+def pieces(rows: IntArray, width: int, entries: int = BLOCK_ENTRIES) -> list[IntArray]:
+    """``rows`` in pieces whose product with ``width`` columns has about so many ``entries``."""
+    step = max(1, entries // max(width, 1))
     return [rows[a : a + step] for a in range(0, len(rows), step)]
 
 
-def block_entries(V: Sparse) -> int:
-    """Entries of a block of products that takes about as much room as the sparse points ``V``."""
-    return int(np.clip(V.nnz, FEW_ENTRIES, BLOCK_ENTRIES))
+def dense_pieces(rows: IntArray, V: Sparse) -> list[IntArray]:
+    """``rows`` in pieces whose dense products with the sparse points ``V`` take less room than these."""
+    return pieces(rows, max(V.shape), int(np.clip(V.nnz // BLOCK_SHARE, FEW_ENTRIES, BLOCK_ENTRIES)))
+
+
+def pairs_at_once(V: Sparse) -> int:
+    """How many pairs of a witness and a point, or entries of V, are looked at side by side: they take less room than the points."""
+    return int(np.clip(V.nnz // PAIR_ROOM, FEW_PAIRS, MANY_PAIRS))

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
-from conecollapse.certificates.meeting import Lifted, Postings, pattern_of, pieces, products
+from conecollapse.certificates.meeting import Lifted, Postings, dense_pieces, pairs_at_once, pattern_of, pieces, pieces_of, products
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -95,11 +95,11 @@ class _Explicit:
 
     def values(self, U: Points, rays: IntArray, columns: IntArray) -> Iterator[Values]:
         """Products with the unit points ``U[columns]``; the witnesses are about the points ``rays``."""
-        V = take(U, columns)
-        for which in pieces(np.arange(len(self.of)), len(columns)):
+        V, everyone = take(U, columns), np.arange(len(self.of))
+        for which in dense_pieces(everyone, V) if sp.issparse(V) else pieces(everyone, len(columns)):
             G = unit_peak(self.vectors(U, rays, which))
             lengths = row_lengths(G)
-            products = np.asarray((V @ G.T).T) if sp.issparse(V) else G @ V.T
+            products = np.asarray((V @ G.T).T if sp.issparse(V) else G @ V.T)
             yield Values(which, products, lengths, (U.shape[1] + 2) * EPS * lengths)  # a sum of n terms errs by about n roundoffs; |u| = 1
 
 
@@ -142,7 +142,7 @@ class SparseVectors(_Explicit):
         counts, offset = np.diff(self.G.indptr), self.offset / peak
         shifted = self.G.data / np.repeat(peak, counts) - np.repeat(offset, counts)
         F = sp.csr_array((shifted, self.G.indices, self.G.indptr), shape=self.G.shape)
-        yield from _met(sp.csr_array(take(U, columns)), Lifted(F, offset, pattern_of(F), np.full(len(self.of), -1)))
+        yield from _met(sp.csr_array(take(U, columns)), Lifted(F, offset, F, np.arange(len(self.of)), np.full(len(self.of), -1)))
 
     def vectors(self, U: Points, rays: IntArray, which: IntArray) -> FloatArray:  # noqa: ARG002
         return np.asarray(self.G[which].toarray() - self.offset[which, None])
@@ -221,15 +221,15 @@ class Support:
         peak = np.maximum(abs(self.F).max(axis=1).toarray().ravel(), self.lift)
         peak = np.where(peak > 0, peak, 1.0)  # in units of the larger of both, no square is lost
         F = sp.csr_array((self.F.data / np.repeat(peak, np.diff(self.F.indptr)), self.F.indices, self.F.indptr), shape=self.F.shape)
-        own = U if np.array_equal(rays, np.arange(U.shape[0])) else U[rays]
-        yield from _met(take(U, columns), Lifted(F, self.lift / peak, pattern_of(own), np.searchsorted(columns, rays)))
+        yield from _met(take(U, columns), Lifted(F, self.lift / peak, U, rays, np.searchsorted(columns, rays)))
 
     def stray(self, U: Sparse, rays: IntArray) -> IntArray:
         """Witnesses with values off the support of their ray: these are not of this form."""
-        used = pattern_of(self.F)
-        own = U[rays]
-        shared = used.multiply(pattern_of(own))
-        return np.flatnonzero(np.asarray(shared.sum(axis=1)).ravel() < np.diff(self.F.indptr))
+        sizes, shared = np.diff(self.F.indptr), np.zeros(len(self.of))
+        for some in pieces_of(np.diff(U.indptr)[rays], pairs_at_once(U)):
+            both = pattern_of(self.F[some]).multiply(pattern_of(U[rays[some]]))
+            shared[some] = np.asarray(both.sum(axis=1)).ravel()
+        return np.flatnonzero(shared < sizes)
 
     def take(self, which: IntArray) -> Support:
         return Support(self.of[which], sp.csr_array(self.F[which]), self.lift[which])
@@ -258,7 +258,7 @@ def _met(V: Sparse, witnesses: Lifted) -> Iterator[Values]:
     """Products of the points ``V`` with the witnesses that they meet."""
     points = Postings.of(V)
     lengths_F = row_lengths(witnesses.F)
-    off_pattern = V.shape[1] - np.diff(witnesses.pattern.indptr)
+    off_pattern = V.shape[1] - witnesses.pattern_sizes
     lengths = np.sqrt(lengths_F**2 + witnesses.lift**2 * off_pattern)
     error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (lengths_F + witnesses.lift * points.mass.max(initial=0.0))
     for which, found in products(points, witnesses, error):
