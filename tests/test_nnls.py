@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
 from conecollapse._nnls import active_set as active_set_module
-from conecollapse._nnls import bpp, normal, proposals
+from conecollapse._nnls import bpp, local, normal, proposals, quick, twofold
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import OPTIMAL, solve_triangle
 from conecollapse._nnls.slots import price
@@ -136,7 +136,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
     A, B = rng.random((25, 9)), rng.random((25, 300))
     whole = nnls(A, B)[0]
     monkeypatch.setattr("conecollapse._nnls.RHS_BLOCK_ENTRIES", 100)
-    monkeypatch.setattr("conecollapse._nnls.SMALL_WORK", 0)
+    monkeypatch.setattr("conecollapse._nnls.quick.SMALL_WORK", 0)
     np.testing.assert_allclose(nnls(A, B)[0], whole, atol=1e-12)
 
 
@@ -155,7 +155,7 @@ def test_few_right_hand_sides_of_a_larger_matrix_take_turns(monkeypatch):
     rng = np.random.default_rng(8)
     A, B = rng.standard_normal((30, 70)), rng.standard_normal((30, 5))
     whole, rnorm = nnls(A, B)
-    monkeypatch.setattr("conecollapse._nnls.SMALL_WORK", 0)
+    monkeypatch.setattr("conecollapse._nnls.quick.SMALL_WORK", 0)
     each = nnls(A, B)
     np.testing.assert_array_equal(each[0], whole)
     np.testing.assert_array_equal(each[1], rnorm)
@@ -440,13 +440,65 @@ def test_only_right_hand_sides_that_are_left_open_are_solved_again(monkeypatch):
         found[:, [3, 7]] = -2.0
         return found
 
-    monkeypatch.setattr("conecollapse._nnls.solve_narrow", leaves_two)
+    monkeypatch.setattr("conecollapse._nnls.quick.solve_narrow", leaves_two)
     again, size = nnls(A, B)
     np.testing.assert_allclose(again, x, atol=1e-12)
     np.testing.assert_allclose(size, rnorm, rtol=1e-12)
     B[5, 7] = np.nan
     with pytest.raises(ValueError, match="b has NaN at row 5, column 7"):
         nnls(A, B)
+
+
+def test_an_exact_fit_with_large_coefficients_is_shown_by_its_residual_in_32_digits(monkeypatch):
+    rng = np.random.default_rng([500, 1000, 10])
+    A, b = rng.standard_normal((500, 1000))[:120, :250], rng.standard_normal(120)
+    x = local.solve_small(A.copy(), b[:, None], 750)[0][:, 0]
+    b = A @ x
+    assert twofold.residual_norm(A.copy(), x, b) < 1e-12 * np.linalg.norm(b)
+    assert quick._is_exact(A.copy(), x, b, 0.0)
+    assert not quick._is_exact(A.copy(), x * (1 + 1e-11), b, 0.0)
+    assert not quick._is_exact(A.copy(), -x, -b, 0.0)
+    for size in (1e-170, 1e170):  # squares are lost
+        assert not quick._is_exact(A.copy(), np.zeros(250), size * b, 0.0)
+    monkeypatch.setattr(quick, "solve_small", lambda *args: (*local.solve_small(*args)[:2], np.array([local.UNPROVEN])))
+    monkeypatch.setattr("conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again"))
+    again, rnorm = nnls(A, b)
+    assert rnorm < 1e-12 * np.linalg.norm(b)
+    np.testing.assert_allclose(A @ again, b, atol=1e-11)
+
+
+def test_solutions_of_one_call_are_shown_to_be_optimal_one_by_one():
+    rng = np.random.default_rng(30)
+    A, B = rng.standard_normal((20, 60)), rng.standard_normal((20, 4))
+    B[:, 1] *= 1e-170  # squares are lost
+    endings = local.solve_small(A, B, 180)[2]
+    assert list(endings) == [OPTIMAL, local.INVALID, OPTIMAL, OPTIMAL]
+    B[:, 1] *= 1e170
+    np.testing.assert_allclose(nnls(A, B * [1, 1e-170, 1, 1])[0], nnls(A, B)[0] * [1, 1e-170, 1, 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (40, 30), (30, 60), (400, 40)])
+def test_zero_columns_and_copies_of_columns_leave_no_doubt(shape, monkeypatch):
+    rng = np.random.default_rng(32)
+    A, B = rng.standard_normal(shape), rng.standard_normal((shape[0], 12))
+    X, rnorm = nnls(A, B)
+    more = np.hstack([A, 0.0 * A[:, :2], A])
+    monkeypatch.setattr("conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again"))
+    again, size = nnls(more, B)
+    np.testing.assert_allclose(size, rnorm, rtol=1e-9)
+    np.testing.assert_allclose(more @ again, A @ X, atol=1e-9)
+    assert nnls(more, B[:, 0])[1] == pytest.approx(rnorm[0], rel=1e-9)
+
+
+def test_the_residual_norm_in_32_digits_is_that_of_whole_numbers():
+    rng = np.random.default_rng(31)
+    A = rng.integers(-(2**26), 2**26, (7, 5)).astype(float)
+    x = np.append(rng.integers(0, 2**40, 4).astype(float), 0.0)
+    exact = [sum(int(a) * int(v) for a, v in zip(row, x, strict=True)) for row in A]
+    b = np.array([float(e) for e in exact])  # rounded: that is all of the residual
+    size = np.sqrt(sum((int(v) - e) ** 2 for v, e in zip(b, exact, strict=True)))
+    assert size > 0
+    assert twofold.residual_norm(A, x, b) == pytest.approx(size, rel=1e-14)
 
 
 def test_columns_whose_squares_are_lost_are_left_open():

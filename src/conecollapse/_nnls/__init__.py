@@ -15,23 +15,16 @@ from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
 from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
 from conecollapse._nnls.constraints import Constraints
-from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
-from conecollapse._nnls.local import solve_small
 from conecollapse._nnls.nearest import is_for_lists, solve_lists
-from conecollapse._nnls.normal import is_narrow, solve_narrow
-from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning, pivoting, prepare, settle
+from conecollapse._nnls.plain import prepare, settle
 from conecollapse._nnls.problem import Answers, Problem, safe_units
-from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, limit_threads, serial_blas
+from conecollapse._nnls.quick import LIMIT_TEXT, is_plain, solve_quickly
+from conecollapse._threads import current_threads, for_ranges, limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
-SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
-FEW, SMALL_ENTRIES = 16, 2**21  # or so few right-hand sides of a matrix that a cache nearly holds: they take turns, a thread each
-MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
-TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 NO_PENALTY = 0.0
-FLOAT64 = np.dtype(np.float64)
 METHODS = ("auto", "bpp", "active-set")
 
 __all__ = ["NnlsInfo", "nnls"]
@@ -167,113 +160,21 @@ def nnls(
         raise InvalidInputError(f"maxiter must be a whole number, or None or 0 for the default; got {maxiter!r}.")
     penalties = not (ridge is l1 is NO_PENALTY) and not (_is_zero(ridge) and _is_zero(l1))
     is_bare = simplex is False and upper is None and allowed is None and weights is None and not penalties
-    plain = is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and _is_plain(A, b)
-    narrow = plain and is_narrow(*A.shape)
     limit = min(maxiter, 2**62) if maxiter else None
-    if narrow:
-        found = solve_narrow(np.ascontiguousarray(A), b if b.ndim == 2 else b[:, None], limit or 3 * A.shape[1])
-        if b.ndim == 1 and found[-1, 0] == OPTIMAL:
-            return found[:-2, 0], float(found[-2, 0])
-        left = _left_open(found, b)
-        if not len(left):
-            return found[:-2], found[-2].copy()
-    elif plain and method == "auto" and _is_tall(A.shape):
-        if b.ndim == 1:
-            with serial_blas() if A.size < BLAS_THREADS_PAY else nullcontext():
-                solution = _solve_tall(A, b, maxiter or None)
-            if solution is not None:
-                return solution
-    elif plain and _is_small(A.shape, b.shape) and (b.ndim == 1 or method != "auto" or not _shares_work(A.shape, b.shape)):
-        B = b if b.ndim == 2 else b[:, None]
-        x, rnorm, left = _solve_one_by_one(np.ascontiguousarray(A), B, limit or 3 * A.shape[1])
-        if len(left) < B.shape[1] and np.isfinite(B[:, left]).all():
-            if len(left):
-                x[:, left], rnorm[left] = _nnls_checked(A, B[:, left], limit, method, None, False, None, left)
-            return (x, rnorm) if b.ndim == 2 else (x[:, 0], float(rnorm[0]))
+    if is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and is_plain(A, b):
+        found = solve_quickly(A, b, method, limit)
+        if found is not None:
+            X, rnorm, left = found
+            if left is not None:
+                X[:, left], rnorm[left] = _nnls_checked(A, b[:, left], limit, method, None, False, None, left)
+            return (X, rnorm) if b.ndim == 2 else (X[:, 0], float(rnorm[0]))
     options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
-    if narrow and len(left) < found.shape[1]:
-        found[:-2, left], found[-2, left] = _nnls_checked(A, b[:, left], limit, method, None, False, None, left)
-        return found[:-2], found[-2].copy()
     with limit_threads(n_jobs):
         return _nnls_checked(A, b, limit, method, x0, full_output, None if is_bare else options)
 
 
-_LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
-
-
-def _is_plain(A: Any, b: Any) -> bool:
-    """Float64 arrays of matching shapes: the common case, which can do without the cost of the general one."""
-    if type(A) is not np.ndarray or type(b) is not np.ndarray or A.dtype is not FLOAT64 or b.dtype is not FLOAT64:
-        return False
-    return A.ndim == 2 and 1 <= b.ndim <= 2 and len(A) == len(b) and A.size > 0 and b.size > 0
-
-
-def _left_open(found: FloatArray, b: FloatArray) -> IntArray:
-    """The numbers of the right-hand sides for which `solve_narrow` has not shown that its solution is optimal."""
-    if (found[-1] == STEP_LIMIT).any():
-        raise ConvergenceError(_LIMIT_TEXT)
-    left = np.flatnonzero(found[-1] != OPTIMAL)
-    is_finite = not len(left) or np.isfinite(b if b.ndim == 1 else b[:, left]).all()
-    return left if is_finite else np.arange(found.shape[1])  # an error will say where that is
-
-
 def _is_zero(penalty: Any) -> bool:
     return type(penalty) in (float, int) and penalty == 0
-
-
-def _shares_work(shape: tuple[int, ...], b_shape: tuple[int, ...]) -> bool:
-    """Whether right-hand sides are so many that one Gram matrix for all of them pays."""
-    return (
-        len(b_shape) == 2 and b_shape[1] >= MANY and shape[0] >= TALL_ENOUGH * shape[1] and shape[0] * shape[1] * b_shape[1] > SHARED_WORK
-    )
-
-
-def _is_small(shape: tuple[int, ...], b_shape: tuple[int, ...]) -> bool:
-    """Whether an active set for each right-hand side on its own is the quickest."""
-    entries, k = shape[0] * shape[1], b_shape[1] if len(b_shape) == 2 else 1
-    return entries * k <= SMALL_WORK or (entries <= SMALL_ENTRIES and k <= FEW)
-
-
-def _solve_one_by_one(A: FloatArray, B: FloatArray, max_steps: int) -> tuple[FloatArray, FloatArray, IntArray]:
-    """By `solve_small`, on all threads where there is much to do; the last are the numbers of solutions not shown to be optimal."""
-    k = B.shape[1]
-    pieces = [slice(0, k)] if A.size * k <= SMALL_WORK else [slice(i, i + 1) for i in range(k)]
-    x, rnorm, is_left = np.empty((A.shape[1], k)), np.empty(k), np.zeros(k, bool)
-    endings: list[int] = []
-
-    def work(first: int, last: int) -> None:
-        for columns in pieces[first:last]:
-            x[:, columns], rnorm[columns], ending = solve_small(A, np.ascontiguousarray(B[:, columns]), max_steps)
-            is_left[columns] = ending != OPTIMAL
-            endings.append(ending)
-
-    for_ranges(work, len(pieces))
-    if STEP_LIMIT in endings:
-        raise ConvergenceError(_LIMIT_TEXT)
-    return x, rnorm, np.flatnonzero(is_left)
-
-
-def _is_tall(shape: tuple[int, ...]) -> bool:
-    return TALL_COLUMNS <= shape[1] <= shape[0] / TALL_RATIO and shape[0] * shape[1] > TALL_SIZE
-
-
-def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> tuple[FloatArray, float] | None:
-    """One right-hand side of a tall matrix by pivoting on its Gram matrix; None where that needs more care."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        G = A.T @ A
-        squares = np.diag(G).copy()
-        if not (np.isfinite(squares).all() and (squares > 1e-200).all() and 1e-280 < b @ b < np.inf):
-            return None
-    norms = np.sqrt(squares)
-    G /= norms * norms[:, None]
-    rcond, sigma = conditioning(G)
-    if rcond < WELL_CONDITIONED:
-        return None
-    problem = Problem(A, norms, 1 / norms, np.ones(len(norms)))
-    outcome = pivoting(problem, G, sigma)(b[None, :], None, maxiter)
-    if not outcome.finished[0]:
-        raise ConvergenceError(_LIMIT_TEXT)
-    return (outcome.H[0] * problem.inverse, float(outcome.measured.rnorm[0])) if outcome.measured.optimal[0] else None
 
 
 def _nnls_checked(
@@ -376,7 +277,7 @@ def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
 
 def _complain(answers: Answers, numbers: IntArray | None) -> None:
     if not answers.finished.all():
-        raise ConvergenceError(_LIMIT_TEXT)
+        raise ConvergenceError(LIMIT_TEXT)
     open_ones = np.flatnonzero(~answers.optimal)
     if len(open_ones):
         j, many = open_ones[0], len(answers.optimal) > 1 or numbers is not None

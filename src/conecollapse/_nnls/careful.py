@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.proof import EPS
+from conecollapse._nnls.proof import EPS, ZERO_RESIDUAL
 from conecollapse._nnls.twofold import add, axpy, divide, dot, multiply, rotate, square_root
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray, IntArray
@@ -88,6 +88,10 @@ def _solve_rows(Z, B, H, max_steps, out, first, last):  # type: ignore[no-untype
     for i in range(first, last):
         _copy(B[i], b[0])
         out.rnorm_before[i] = _residual_norm(Z, b, H[i], s)
+        if out.rnorm_before[i] <= ZERO_RESIDUAL * np.sqrt(dot(b, b)[0]):  # what float64 has found is an exact solution but for rounding
+            _copy(H[i], out.X[i])
+            out.rnorm[i] = out.rnorm_before[i]
+            continue
         k, known, out.n_steps[i] = _descend(Z, b, H[i], s, max_steps[i], out.rnorm_before[i])
         optimum = np.sqrt(dot(s.r, s.r)[0])
         out.optimum[i] = optimum if known and optimum > TWOFOLD_RESIDUAL_STOP * np.sqrt(dot(b, b)[0]) else 0.0

@@ -20,6 +20,7 @@ REFINED = 1e-13  # corrections up to this share of x are rounding
 REFINEMENTS = 3  # if so many do not bring it there, G is too badly conditioned
 ROUGH = 1e-13  # a gradient of passive unit columns above this share of |b| is measured with A itself
 LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
+IN_DOUBT = 1e-10  # gradients of unit columns up to this share of |b| may be zero but for rounding
 RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
 
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order; nothing is assumed to be finite
@@ -85,6 +86,7 @@ def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
     if not is_refined:
         return UNPROVEN, rnorm
     to_unit_columns(norms, room, k)
+    set_aside(A, S[:k], x, g, b_norm)
     square = 0.0  # the trace of the inverse of the Gram matrix of unit columns is at least the inverse of their smallest eigenvalue
     for a in range(k):
         square += room.inverse[a, a] * norms[S[a]] * norms[S[a]]
@@ -128,6 +130,28 @@ def to_unit_columns(norms, room, k):  # type: ignore[no-untyped-def]
         g[j] = g[j] / norms[j] if norms[j] > 0.0 else 0.0
     for a in range(k):
         x[S[a]] = h[a] * norms[S[a]]
+
+
+@kernel(error_model="numpy", counting=False)
+def set_aside(A, passive, x, g, b_norm):  # type: ignore[no-untyped-def]
+    """Give columns that add nothing to the cone, zeros and copies of passive ones, a gradient of minus infinity: so they are no doubt.
+
+    Those with a gradient near zero are looked at, which are few as a rule.
+    """
+    for j in range(len(x)):
+        if x[j] != 0.0 or abs(g[j]) > IN_DOUBT * b_norm:
+            continue
+        t = 0
+        while t < len(A) and A[t, j] == 0.0:
+            t += 1
+        for s in passive:
+            if t == len(A):
+                break
+            t = 0
+            while t < len(A) and A[t, j] == A[t, s]:
+                t += 1
+        if t == len(A):
+            g[j] = -np.inf
 
 
 @kernel(error_model="numpy", counting=False)

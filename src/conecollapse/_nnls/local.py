@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._nnls.confirm import set_aside
 from conecollapse._nnls.kernels import (
     OPTIMAL,
     STEP_LIMIT,
@@ -158,13 +159,13 @@ def columns_to_unit_rows(A, Z, norms):  # type: ignore[no-untyped-def]
 
 @kernel
 def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
-    """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms, and the worst ending."""
+    """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms, and how each ended."""
     m, n = A.shape
-    solution, rnorm = np.zeros((n, B.shape[1])), np.zeros(B.shape[1])
+    solution, rnorm, endings = np.zeros((n, B.shape[1])), np.zeros(B.shape[1]), np.full(B.shape[1], INVALID)
     Z, norms, h, g, x = np.empty((n, m)), np.empty(n), np.empty(n), np.empty(n), np.empty(m)
     low, high = columns_to_unit_rows(A, Z, norms)
     if low != low:
-        return solution, rnorm, INVALID
+        return solution, rnorm, endings
     columns, state = Columns(Z, norms), new_state(m if m < n else n, m)
     room = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
     reach = np.inf if low < 0.0 < high else np.sqrt(m)
@@ -174,14 +175,15 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
             x[i] = B[i, c]
             state.r[i] = x[i]
             is_zero = is_zero and x[i] == 0.0
-        if is_zero:
-            continue
         b_norm = np.sqrt(dot(x, x))
-        if not LEAST_LENGTH < b_norm < MOST_LENGTH:
-            return solution, rnorm, INVALID
+        if is_zero:
+            endings[c] = OPTIMAL
+        if is_zero or not LEAST_LENGTH < b_norm < MOST_LENGTH:
+            continue
         k, ending, _ = descend_over_all(columns, x, room, state, np.int64(0), max_steps)
         if ending == STEP_LIMIT:
-            return solution, rnorm, STEP_LIMIT
+            endings[c] = STEP_LIMIT
+            return solution, rnorm, endings
         for j in range(n):
             h[j] = 0.0
         for a in range(k):
@@ -193,8 +195,9 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
         rnorm[c] = length if length > RESIDUAL_STOP * b_norm else 0.0
         for j in range(n):
             g[j] = dot(Z[j], x)
+        set_aside(A, state.S[:k], h, g, b_norm)
         sigma = smallest_singular_value(state.R, k, state.qx, state.ls)
         least, rounding = least_residual(g, h, False, sigma, reach, m, b_norm, length)
-        if length + rounding > (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm:  # as in `proof.is_optimal`
-            return solution, rnorm, UNPROVEN
-    return solution, rnorm, OPTIMAL
+        is_optimal = length + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm  # as in `proof.is_optimal`
+        endings[c] = OPTIMAL if is_optimal else UNPROVEN
+    return solution, rnorm, endings

@@ -108,9 +108,11 @@ def _known(A: FloatArray) -> tuple[Matrix, float]:
         G = A.T @ A
         norms = np.sqrt(np.diag(G))
     matrix = Matrix(A, G, np.ones(n, np.int64), norms)
-    if not ((norms > LEAST_LENGTH) & (norms < MOST_LENGTH)).all():
+    is_zero = norms == 0
+    if not ((norms > LEAST_LENGTH) & (norms < MOST_LENGTH) | is_zero).all() or A[:, is_zero].any():
         return matrix, -1.0
-    rcond, sigma = conditioning(G / (norms * norms[:, None])) if A.shape[0] >= n else (0.0, 0.0)
+    units = norms + is_zero
+    rcond, sigma = conditioning(G / (units * units[:, None]) + np.diag(is_zero)) if A.shape[0] >= n else (0.0, 0.0)
     return matrix, sigma if rcond > WELL_ENOUGH else 0.0
 
 

@@ -1,0 +1,123 @@
+"""The quick way: float64 arrays and ``x >= 0`` alone, solved by the kernel that fits their shape.
+
+Small problems are solved in less time than the general way takes to look at its arguments. Each answer comes with a proof that it is
+optimal (`proof`); those without are left to the caller. Where b lies in the cone of A, the proof is the residual of x itself. The bound
+for its rounding error is far too large if x has hundreds of large entries, so it is computed with 32 digits (`twofold`).
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from conecollapse._errors import ConvergenceError
+from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
+from conecollapse._nnls.local import INVALID, LEAST_LENGTH, MOST_LENGTH, solve_small
+from conecollapse._nnls.normal import is_narrow, solve_narrow
+from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning, pivoting
+from conecollapse._nnls.problem import Problem
+from conecollapse._nnls.proof import ZERO_RESIDUAL
+from conecollapse._nnls.twofold import residual_norm
+from conecollapse._threads import BLAS_THREADS_PAY, for_ranges, serial_blas
+from conecollapse._types import FloatArray, IntArray
+
+SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
+FEW, SMALL_ENTRIES = 16, 2**21  # or so few right-hand sides of a matrix that a cache nearly holds: they take turns, a thread each
+MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
+TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
+LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
+FLOAT64 = np.dtype(np.float64)
+
+Quick = tuple[FloatArray, FloatArray, "IntArray | None"]  # solutions in columns, residual norms, the numbers of those without a proof
+
+
+def is_plain(A: Any, b: Any) -> bool:
+    """Float64 arrays of matching shapes."""
+    if type(A) is not np.ndarray or type(b) is not np.ndarray or A.dtype is not FLOAT64 or b.dtype is not FLOAT64:
+        return False
+    return A.ndim == 2 and 1 <= b.ndim <= 2 and len(A) == len(b) and A.size > 0 and b.size > 0
+
+
+def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None) -> Quick | None:
+    """Solutions for one or many right-hand sides; None where there is no quick way, or no solution is shown to be optimal."""
+    m, n = A.shape
+    B = b if b.ndim == 2 else b[:, None]
+    if is_narrow(m, n):
+        A = np.ascontiguousarray(A)
+        found = solve_narrow(A, B, maxiter or 3 * n)
+        X, rnorm, endings = found[:-2], found[-2], found[-1]
+    elif method == "auto" and _is_tall(m, n):
+        return _solve_tall(A, b, maxiter) if b.ndim == 1 else None
+    elif _is_small(A.size, B.shape[1]) and (b.ndim == 1 or method != "auto" or not _shares_work(m, n, B.shape[1])):
+        A = np.ascontiguousarray(A)
+        X, rnorm, endings = _solve_one_by_one(A, B, maxiter or 3 * n)
+    else:
+        return None
+    if len(endings) == 1 and endings[0] == OPTIMAL:
+        return X, rnorm, None
+    if (endings == STEP_LIMIT).any():
+        raise ConvergenceError(LIMIT_TEXT)
+    left = np.flatnonzero(endings != OPTIMAL)
+    left = left[[endings[i] == INVALID or not _is_exact(A, X[:, i], B[:, i], rnorm[i]) for i in left]] if len(left) else left
+    return None if len(left) == len(endings) or not np.isfinite(B[:, left]).all() else (X, rnorm.copy(), left if len(left) else None)
+
+
+def _is_exact(A: FloatArray, x: FloatArray, b: FloatArray, rnorm: float) -> bool:
+    """Whether ``x >= 0`` solves ``A x = b`` up to what rounding leaves of ordinary problems."""
+    with np.errstate(over="ignore"):
+        size = float(np.linalg.norm(b))
+    if not (LEAST_LENGTH < size < MOST_LENGTH and rnorm <= ZERO_RESIDUAL * size and (x >= 0).all()):
+        return False
+    return bool(residual_norm(A, x, b) <= ZERO_RESIDUAL * size)
+
+
+def _shares_work(m: int, n: int, k: int) -> bool:
+    """Whether right-hand sides are so many that one Gram matrix for all of them pays."""
+    return k >= MANY and m >= TALL_ENOUGH * n and m * n * k > SHARED_WORK
+
+
+def _is_small(entries: int, k: int) -> bool:
+    """Whether an active set for each right-hand side on its own is the quickest."""
+    return entries * k <= SMALL_WORK or (entries <= SMALL_ENTRIES and k <= FEW)
+
+
+def _solve_one_by_one(A: FloatArray, B: FloatArray, max_steps: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Solutions, residual norms and endings by `solve_small`, on all threads where there is much to do."""
+    k = B.shape[1]
+    if A.size * k <= SMALL_WORK or k == 1:
+        solved: tuple[FloatArray, FloatArray, IntArray] = solve_small(A, np.ascontiguousarray(B), max_steps)
+        return solved
+    X, rnorm, endings = np.empty((A.shape[1], k)), np.empty(k), np.empty(k, np.int64)
+
+    def work(first: int, last: int) -> None:
+        for i in range(first, last):
+            one = slice(i, i + 1)
+            X[:, one], rnorm[one], endings[one] = solve_small(A, np.ascontiguousarray(B[:, one]), max_steps)
+
+    for_ranges(work, k)
+    return X, rnorm, endings
+
+
+def _is_tall(m: int, n: int) -> bool:
+    return TALL_COLUMNS <= n <= m / TALL_RATIO and m * n > TALL_SIZE
+
+
+def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> Quick | None:
+    """One right-hand side of a tall matrix by pivoting on its Gram matrix; None where that needs more care."""
+    with np.errstate(over="ignore", invalid="ignore"), serial_blas() if A.size < BLAS_THREADS_PAY else nullcontext():
+        G = A.T @ A
+        squares = np.diag(G).copy()
+        if not (np.isfinite(squares).all() and (squares > 1e-200).all() and 1e-280 < b @ b < np.inf):
+            return None
+        norms = np.sqrt(squares)
+        G /= norms * norms[:, None]
+        rcond, sigma = conditioning(G)
+        if rcond < WELL_CONDITIONED:
+            return None
+        problem = Problem(A, norms, 1 / norms, np.ones(len(norms)))
+        outcome = pivoting(problem, G, sigma)(b[None, :], None, maxiter)
+    if not outcome.finished[0]:
+        raise ConvergenceError(LIMIT_TEXT)
+    return ((outcome.H[0] * problem.inverse)[:, None], outcome.measured.rnorm, None) if outcome.measured.optimal[0] else None
