@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
 from conecollapse._nnls import active_set as active_set_module
-from conecollapse._nnls import bpp, local, normal, proposals, quick, twofold
+from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, twofold
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import OPTIMAL, solve_triangle
 from conecollapse._nnls.slots import price
@@ -506,3 +506,15 @@ def test_columns_whose_squares_are_lost_are_left_open():
     assert (normal.solve_narrow(A, B, 100)[-1] != OPTIMAL).all()
     A, B, _ = problem("square", np.random.default_rng(20))
     assert (normal.solve_narrow(A, B * 1e-170, 100)[-1] != OPTIMAL).all()
+
+
+@pytest.mark.parametrize("kind", ["independent", "dependent"])
+def test_active_sets_on_products_find_what_block_pivoting_finds(kind):
+    rng = np.random.default_rng(33)
+    A, B = rng.random((30, 12)), rng.standard_normal((30, 40)) + 0.3
+    if kind == "dependent":
+        A[:, 5], A[:, 6], A[:, 9] = A[:, 4], A[:, 4] + 1e-7 * A[:, 3], 0.0
+    A /= np.maximum(np.linalg.norm(A, axis=0), 1e-300)
+    X = gram.solve_gram_few(A.T @ A, np.ascontiguousarray(B.T @ A))
+    np.testing.assert_allclose(np.linalg.norm(A @ X.T - B, axis=0), nnls(A, B)[1], rtol=1e-9)
+    assert (X >= 0).all()

@@ -10,8 +10,11 @@ import numpy as np
 from conecollapse._linalg import unit_rows
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.bpp import block_pivoting
+from conecollapse._nnls.normal import solve_by_products
+from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray
 
+GRADIENT_ZERO = 1e-13  # gradients of unit columns up to this share of the largest entry of c are rounding
 RANK = 1e-13  # eigenvalues of the unit Gram matrix below this share of the largest are rounding
 
 
@@ -31,6 +34,20 @@ def solve_gram(G: FloatArray, C: FloatArray, start: BoolArray | None = None) -> 
     if len(broken):
         X[broken] = _rank_safe(unit_G, unit_C[broken])
     return np.asarray(np.maximum(X, 0.0) * inverse)
+
+
+def solve_gram_few(G: FloatArray, C: FloatArray) -> FloatArray:
+    """The same for unit columns by an active set for each row: quicker where few entries are positive, in sets that differ."""
+    X, is_left = np.empty_like(C), np.zeros(len(C), bool)
+
+    def work(start: int, stop: int) -> None:
+        solve_by_products(G, C, GRADIENT_ZERO, X, is_left, start, stop)
+
+    for_ranges(work, len(C), smallest=16)
+    left = np.flatnonzero(is_left)
+    if len(left):
+        X[left] = solve_gram(G, C[left])
+    return X
 
 
 def _rank_safe(G: FloatArray, C: FloatArray) -> FloatArray:

@@ -168,6 +168,34 @@ def _solve_block(matrix, sides, max_steps, out, first):  # type: ignore[no-untyp
             out[room.S[a], i] = room.h[a]
 
 
+@kernel(error_model="numpy")
+def solve_by_products(G, C, zero, X, is_left, start, stop):  # type: ignore[no-untyped-def]
+    """The same for rows ``start`` to ``stop`` of ``C`` with unit columns, where A and b are not known.
+
+    The solutions go to ``X``. Those with a gradient above the share ``zero`` of the largest entry of c are marked in ``is_left``.
+    """
+    n = len(G)
+    room, ones = new_room(n, n), np.empty((1, n))
+    matrix = Matrix(G, G, np.empty((1, n), np.int64)[0], ones[0])  # with all products known, A itself is not used
+    for j in range(n):
+        matrix.known[j] = 1
+        matrix.norms[j] = 1.0
+    for i in range(start, stop):
+        size = 0.0
+        for j in range(n):
+            room.c[j] = C[i, j]
+            X[i, j] = 0.0
+            size = max(size, abs(room.c[j]))
+        k, ending = descend(matrix, size, room, 3 * n)
+        for a in range(k):
+            X[i, room.S[a]] = room.h[a]
+        is_left[i] = ending != OPTIMAL
+        for j in range(n):
+            off = abs(room.g[j]) if X[i, j] > 0.0 else room.g[j]
+            if not off <= zero * size:
+                is_left[i] = True
+
+
 @kernel
 def new_room(m, n):  # type: ignore[no-untyped-def]
     most = m if m < n else n

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.gram import solve_gram
+from conecollapse._nnls.gram import solve_gram_few
 from conecollapse._nnls.kernels import new_state, remove_column, restore_feasibility, solve_triangle
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray
@@ -53,7 +53,7 @@ def stepwise(G: FloatArray, C: FloatArray, *, most: int, gain: FloatArray, backw
     inverse = 1 / np.where(length > 0, length, np.inf)
     unit_G = np.ascontiguousarray(G * inverse * inverse[:, None])
     unit_C = np.ascontiguousarray(C * inverse)
-    X = solve_gram(unit_G, unit_C) if backward else np.zeros_like(unit_C)
+    X = solve_gram_few(unit_G, unit_C) if backward else np.zeros_like(unit_C)
     held = int((X > 0).sum(axis=1).max(initial=1)) if backward else min(most, rank, len(G))
     limits = Limits(min(most, len(G)), np.ascontiguousarray(gain, np.float64), held + 1)
     select = _backward if backward else _forward
