@@ -105,25 +105,24 @@ def axpy_two(c, a, d, b, v):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=_FAST)
-def two_dots(p, q, v):  # type: ignore[no-untyped-def]
-    """``p . v`` and ``q . v``, in one walk."""
-    c, d = 0.0, 0.0
+def four_dots(p, q, r, s, v):  # type: ignore[no-untyped-def]
+    """``p . v``, ``q . v``, ``r . v`` and ``s . v``, in one walk."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for t in range(v.shape[0]):
-        c += p[t] * v[t]
-        d += q[t] * v[t]
-    return c, d
+        a += p[t] * v[t]
+        b += q[t] * v[t]
+        c += r[t] * v[t]
+        d += s[t] * v[t]
+    return a, b, c, d
 
 
 @kernel(fastmath=_FAST)
-def project_out_two(p, q, v):  # type: ignore[no-untyped-def]
-    """Take the parts along the orthonormal p and q out of v, in one walk over each; the parts."""
-    c, d = 0.0, 0.0
+def project_out_four(p, q, r, s, v):  # type: ignore[no-untyped-def]
+    """Take the parts along the orthonormal p, q, r and s out of v, in one walk over each; the parts."""
+    a, b, c, d = four_dots(p, q, r, s, v)
     for t in range(v.shape[0]):
-        c += p[t] * v[t]
-        d += q[t] * v[t]
-    for t in range(v.shape[0]):
-        v[t] -= c * p[t] + d * q[t]
-    return c, d
+        v[t] -= a * p[t] + b * q[t] + (c * r[t] + d * s[t])
+    return a, b, c, d
 
 
 @kernel(error_model="numpy", counting=False)
@@ -176,14 +175,16 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
     rho = length
     for _ in range(2):
         before = rho
-        for a in range(0, k - 1, 2):
-            c, d = project_out_two(Q[a], Q[a + 1], v)
+        for a in range(0, k - 3, 4):
+            c, d, e, f = project_out_four(Q[a], Q[a + 1], Q[a + 2], Q[a + 3], v)
             R[a, k] += c
             R[a + 1, k] += d
-        if k % 2:
-            c = dot(Q[k - 1], v)
-            R[k - 1, k] += c
-            axpy(-c, Q[k - 1], v)
+            R[a + 2, k] += e
+            R[a + 3, k] += f
+        for a in range(k - k % 4, k):
+            c = dot(Q[a], v)
+            R[a, k] += c
+            axpy(-c, Q[a], v)
         rho = np.sqrt(dot(v, v))
         if rho > ORTHOGONAL * before:
             break
@@ -202,12 +203,15 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy", counting=False)
 def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
     """``R v = c`` in the first ``k`` rows."""
-    if k % 2:
-        v[k - 1] = c[k - 1] / R[k - 1, k - 1]
-    for a in range(k - k % 2 - 2, -1, -2):
-        first, second = two_dots(R[a, a + 2 : k], R[a + 1, a + 2 : k], v[a + 2 : k])
-        v[a + 1] = (c[a + 1] - second) / R[a + 1, a + 1]
-        v[a] = (c[a] - first - R[a, a + 1] * v[a + 1]) / R[a, a]
+    for a in range(k - 1, k - k % 4 - 1, -1):
+        v[a] = (c[a] - dot(R[a, a + 1 : k], v[a + 1 : k])) / R[a, a]
+    for a in range(k - k % 4 - 4, -1, -4):
+        b = a + 4
+        first, second, third, fourth = four_dots(R[a, b:k], R[a + 1, b:k], R[a + 2, b:k], R[a + 3, b:k], v[b:k])
+        v[a + 3] = (c[a + 3] - fourth) / R[a + 3, a + 3]
+        v[a + 2] = (c[a + 2] - third - R[a + 2, a + 3] * v[a + 3]) / R[a + 2, a + 2]
+        v[a + 1] = (c[a + 1] - second - R[a + 1, a + 2] * v[a + 2] - R[a + 1, a + 3] * v[a + 3]) / R[a + 1, a + 1]
+        v[a] = (c[a] - first - R[a, a + 1] * v[a + 1] - R[a, a + 2] * v[a + 2] - R[a, a + 3] * v[a + 3]) / R[a, a]
 
 
 @kernel(error_model="numpy", counting=False)

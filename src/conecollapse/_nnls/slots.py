@@ -14,7 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import Candidates, Columns, State, Stopping, descend, smallest_singular_value
+from conecollapse._nnls.kernels import (
+    Candidates,
+    Columns,
+    State,
+    Stopping,
+    descend,
+    dot,
+    refresh_residual,
+    restore_feasibility,
+    smallest_singular_value,
+)
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
@@ -61,6 +71,12 @@ class Slots(NamedTuple):
         self.x[slots] = x
         self.r[slots] = x
 
+    def load_beside(self, slots: IntArray, x: FloatArray) -> None:
+        """Start new right-hand sides in ``slots`` from the passive columns of those that were there before, as far as they serve."""
+        self.steps[slots] = 0
+        self.x[slots] = x
+        for_ranges(lambda start, end: _begin_from(self, slots[start:end]), len(slots), smallest=16)
+
     def advance(self, slots: IntArray, lists: IntArray, lengths: IntArray, stopping: Stopping, max_steps: int) -> None:
         """Let each of ``slots`` descend over its row of ``lists``, of which the first ``lengths`` entries count.
 
@@ -103,6 +119,19 @@ def _advance(every, slots, lists, lengths, stopping, max_steps):  # type: ignore
         candidates = Candidates(lists[i, : lengths[i]], dead[: lengths[i]])
         k[s], every.ending[s], n = descend(every.columns, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s])
         steps[s] += n
+
+
+@kernel
+def _begin_from(every, slots):  # type: ignore[no-untyped-def]
+    """`Slots.load_beside` in one thread: the least-squares coefficients over the old passive columns, without those that turn negative."""
+    ls = np.empty(every.S.shape[1])
+    for s in slots:
+        state = State(every.S[s], every.h[s], every.Q[s], every.R[s], every.qx[s], every.r[s], ls)
+        x, k = every.x[s], every.k[s]
+        for a in range(k):
+            state.qx[a] = dot(state.Q[a], x)
+        every.k[s] = restore_feasibility(state, k)
+        refresh_residual(every.columns.Z, x, np.sqrt(dot(x, x)), state, every.k[s])
 
 
 class ShortLists(NamedTuple):

@@ -28,7 +28,7 @@ from conecollapse.geometry.blockwise.decided import Decided
 from conecollapse.geometry.blockwise.measure import Measured, Moments, fetch, share, unit_points
 from conecollapse.geometry.certified.confirm import CLEAR, EPS
 from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, POWER_LOW
-from conecollapse.geometry.certified.frame import LIFT, NULL_VARIANCE, Frame
+from conecollapse.geometry.certified.frame import NULL_VARIANCE, Frame, lift
 from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.tables import BlockedTable
@@ -67,10 +67,9 @@ class Round(NamedTuple):
 
     def frame(self, U: FloatArray, sums: FloatArray) -> Frame:
         """These points in the shared coordinates."""
-        lifted = np.empty((len(U), 1 + len(self.scale)))
-        lifted[:, 0] = LIFT
-        np.matmul(U / sums[:, None] - self.centre, self.T, out=lifted[:, 1:])
-        return Frame(sums, self.centre, self.T, self.scale, self.spread, lifted, lifted[:, 1:].astype(np.float32))
+        lifted = lift(U / sums[:, None] - self.centre, self.T)
+        single = lifted[:, 1 : 1 + len(self.scale)].astype(np.float32)
+        return Frame(sums, self.centre, self.T, self.scale, self.spread, lifted, single)
 
 
 class Rounded(NamedTuple):

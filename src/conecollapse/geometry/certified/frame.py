@@ -20,6 +20,8 @@ from conecollapse._types import AnyArray, FloatArray
 NULL_VARIANCE = 1e-13  # relative to the largest; float64 does not resolve a covariance eigenvalue below it
 LIFT = 5.0  # the constant coordinate of lifted points, in units of the root mean square of |z|
 
+WIDTH = 8  # float64 numbers of a cache line
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -30,12 +32,12 @@ class Frame:
     T: FloatArray  # (n, d), numbers that float32 holds
     scale: FloatArray  # (d,) lengths of the columns of T, which are orthogonal, both to within float32
     spread: float  # root mean square of |q - centre| relative to |q|: how many digits centring costs
-    lifted: FloatArray  # (m, 1 + d), the constant LIFT before z: affine combinations of z are linear in these
+    lifted: FloatArray  # (m, d + 1 or a little more): see `lift`
     single: AnyArray  # (m, d), z in float32
 
     @property
     def Z(self) -> FloatArray:
-        return self.lifted[:, 1:]
+        return self.lifted[:, 1 : 1 + len(self.scale)]
 
     @classmethod
     def of(cls, U: FloatArray, power: float) -> Frame:
@@ -58,9 +60,19 @@ class Frame:
         # sqrt(d) roundoffs of float32, since the columns are orthogonal
         T = (V * scale).astype(np.float32).astype(np.float64)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
-        lifted = np.empty((m, 1 + len(scale)))
-        lifted[:, 0] = LIFT
-        np.matmul(Q, T, out=lifted[:, 1:])
-        single = np.empty((m, len(scale)), np.float32)
-        for_ranges(lambda a, b: np.copyto(single[a:b], lifted[a:b, 1:], casting="same_kind"), m, smallest=64)
+        lifted, d = lift(Q, T), len(scale)
+        single = np.empty((m, d), np.float32)
+        for_ranges(lambda a, b: np.copyto(single[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"), m, smallest=64)
         return cls(sums, centre, T, scale, spread, lifted, single)
+
+
+def lift(Q: FloatArray, T: FloatArray) -> FloatArray:
+    """``z = Q T`` after the constant `LIFT`, so that affine combinations of z are linear, and before zeros up to a multiple of `WIDTH`.
+
+    Loops over rows of that length leave no rest that is too short for vector instructions.
+    """
+    d = T.shape[1]
+    lifted = np.zeros((len(Q), -(-(1 + d) // WIDTH) * WIDTH))
+    lifted[:, 0] = LIFT
+    np.matmul(Q, T, out=lifted[:, 1 : 1 + d])
+    return lifted

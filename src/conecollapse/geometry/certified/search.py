@@ -26,7 +26,7 @@ from conecollapse._nnls.kernels import WITHIN_TOL, Stopping
 from conecollapse._nnls.local import N_BUCKETS
 from conecollapse._nnls.proposals import is_small
 from conecollapse._nnls.slots import ShortLists, Slots, price
-from conecollapse._threads import serial_blas
+from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
 from conecollapse.geometry.certified.inside import inside_known
@@ -38,6 +38,8 @@ SMALL_CAPACITY = 128
 MAX_ROUNDS = 60
 FEW_DIMENSIONS, MANY_POINTS, N_NEAR = 8, 1000, 32  # in few dimensions a search begins with the nearest points
 MAX_STEPS = 10**9
+SAMPLE, SAMPLE_ROUNDS = 48, 4  # points that are searched first, and for how long
+MANY_WAITING = 4096  # points among which a free slot looks for one that is near its last
 SEARCH_WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
 
 UNDECIDED, RAY, REDUNDANT = 0, 1, -1
@@ -66,20 +68,22 @@ class Pricing(NamedTuple):
 def search(frame: Frame, status: IntArray, progress: Progress = None) -> Findings:
     """Decide the undecided points of ``status``, as far as float32 prices and whitened coordinates can.
 
-    Where most points are inside the cone of the rays that are known already, these are found first (`inside`). In high dimension nearly all
-    other active sets stay small. Small workspaces let many points share a product, so points are
+    Where most points are inside the cone of the rays that are known already, these are found first (`inside`); a few rounds over a sample
+    tell. In high dimension nearly all other active sets stay small. Small workspaces let many points share a product, so points are
     tried with one first, and only those that outgrow it get the full size.
     """
-    full = frame.lifted.shape[1]
+    full = 1 + frame.Z.shape[1]
     found = Findings(status)
     if is_small(frame.lifted, int((status == UNDECIDED).sum())):
         _search_small(frame, found)
         return found
-    found.combination |= inside_known(frame.lifted, np.flatnonzero(status == RAY), np.flatnonzero(status == UNDECIDED))
-    status[list(found.combination)] = REDUNDANT
-    for capacity in sorted({min(full, SMALL_CAPACITY), full}):
-        if (status == UNDECIDED).any():
-            Search(frame, found, capacity).run(progress)
+    small = Search(frame, found, min(full, SMALL_CAPACITY))
+    if not small.finds_rays():
+        found.combination |= inside_known(frame.lifted, np.flatnonzero(status == RAY), np.flatnonzero(status == UNDECIDED))
+        status[list(found.combination)] = REDUNDANT
+    small.run(progress)
+    if full > SMALL_CAPACITY and (status == UNDECIDED).any():
+        Search(frame, found, full).run(progress)
     return found
 
 
@@ -90,7 +94,7 @@ def _search_small(frame: Frame, found: Findings) -> None:
     solved = active_set(Z, Z[todo], allowed=status != REDUNDANT, exclude=todo)
     is_inside = row_norms(solved.residual) <= SEARCH_STOP.residual * row_norms(Z[todo])
     status[todo] = np.where(is_inside, REDUNDANT, RAY)
-    found.functional |= {int(i): r[1:] for i, r in zip(todo[~is_inside], solved.residual[~is_inside], strict=True)}
+    found.functional |= {int(i): r[1 : 1 + frame.Z.shape[1]] for i, r in zip(todo[~is_inside], solved.residual[~is_inside], strict=True)}
     inside = todo[is_inside]
     over_rays = active_set(Z, Z[inside], allowed=status == RAY)
     found.combination |= {int(i): (over_rays.passive[k], over_rays.values[k]) for k, i in enumerate(inside)}
@@ -106,7 +110,8 @@ class Search:
         status = found.status
         m, d = self.Zf.shape
         todo = np.flatnonzero(status == UNDECIDED)
-        self.queue: list[int] = todo[np.argsort(row_norms(self.Zf[todo]), kind="stable")].tolist()  # popped longest first
+        self.half_square = 0.5 * np.einsum("ij,ij->i", self.Zf, self.Zf)
+        self.queue = todo[np.argsort(-self.half_square[todo], kind="stable")]  # longest first
         # known rays, kept contiguous for the product
         known = np.flatnonzero(status == RAY)
         self.n_known = len(known)
@@ -120,9 +125,17 @@ class Search:
         self.rounds = np.zeros(len(self.slots.k), np.int64)
         self.near = cKDTree(self.Z[:, 1:]) if d <= FEW_DIMENSIONS and m > MANY_POINTS else None
 
-    def run(self, progress: Progress = None) -> None:
+    def finds_rays(self) -> bool:
+        """Whether the first rounds over a sample show that most of its points are rays."""
+        waiting = self.queue
+        sample = self.queue = waiting[:: max(1, len(waiting) // SAMPLE)]
+        self.run(rounds=SAMPLE_ROUNDS)
+        self.queue = waiting[~np.isin(waiting, self.point)]
+        return int((self.found.status[sample] == RAY).sum()) > len(sample) // 2
+
+    def run(self, progress: Progress = None, rounds: int = MAX_STEPS) -> None:
         with serial_blas():
-            while True:
+            for _ in range(rounds):
                 self._refill()
                 active = np.flatnonzero(self.point >= 0)
                 if not len(active):
@@ -132,19 +145,35 @@ class Search:
                     progress("search", int((self.found.status != UNDECIDED).sum()), len(self.found.status))
 
     def _refill(self) -> None:
-        fresh = []
-        for slot in np.flatnonzero(self.point < 0):
-            while self.queue and self.found.status[self.queue[-1]] != UNDECIDED:
-                self.queue.pop()
-            if not self.queue:
-                break
-            self.point[slot] = self.queue.pop()
-            fresh.append(slot)
-        at = np.array(fresh, np.int64)
-        self.rounds[at] = 0
-        self.slots.load(at, self.Z[self.point[at]])
-        if self.near is not None and len(at):
-            self._descend_over_neighbours(at, self.near)
+        """A point for every free slot: near the one that was there before, whose passive columns it begins with, or the longest."""
+        self.queue = self.queue[self.found.status[self.queue] == UNDECIDED]
+        free = np.flatnonzero(self.point < 0)[: len(self.queue)]
+        self.rounds[free] = 0
+        used = free[self.slots.k[free] > 0]
+        beside, at = self._pair(used, self.queue[:MANY_WAITING]) if self.near is None else (used[:0], used[:0])
+        self.point[beside] = self.queue[at]
+        self.queue = np.delete(self.queue, at)
+        in_use = np.arange(self.slots.S.shape[1]) < self.slots.k[beside][:, None]
+        beside = beside[~((self.slots.S[beside] == self.point[beside][:, None]) & in_use).any(axis=1)]  # no point represents itself
+        self.slots.load_beside(beside, self.Z[self.point[beside]])
+        fresh = free[self.point[free] < 0]
+        self.point[fresh], self.queue = self.queue[: len(fresh)], self.queue[len(fresh) :]
+        fresh = np.setdiff1d(free, beside)
+        self.slots.load(fresh, self.Z[self.point[fresh]])
+        if self.near is not None and len(fresh):
+            self._descend_over_neighbours(fresh, self.near)
+
+    def _pair(self, slots: IntArray, points: IntArray) -> tuple[IntArray, IntArray]:
+        """Slots, each with the place of a point that is the nearest of ``points`` to the one it had last; no two have the same."""
+        nearest, Zf, half = np.empty(len(slots), np.int64), self.Zf[points], self.half_square[points]
+        x = self.slots.x[slots, 1 : 1 + Zf.shape[1]].astype(np.float32)
+
+        def work(start: int, stop: int) -> None:
+            nearest[start:stop] = (x[start:stop] @ Zf.T - half).argmax(axis=1)
+
+        for_ranges(work, len(slots), smallest=16)
+        at, first = np.unique(nearest, return_index=True)
+        return slots[first], at
 
     def _descend_over_neighbours(self, at: IntArray, tree: cKDTree) -> None:
         """Begin with the points nearby, which decide nearly everything where the points lie on a smooth surface.
@@ -191,9 +220,9 @@ class Search:
     def _price_known(self, active: IntArray) -> Pricing:
         """Prices of the known rays, and of the points themselves, by the residuals of the ``active`` slots."""
         lifted = self.slots.r[active]
-        r = lifted[:, 1:]
+        r = lifted[:, 1 : 1 + self.Zf.shape[1]]
         rf = r.astype(np.float32)
-        own = np.einsum("ij,ij->i", r, self.Z[self.point[active], 1:])
+        own = np.einsum("ij,ij->i", r, self.Z[self.point[active], 1 : 1 + r.shape[1]])
         blur = RESOLVED * np.sqrt(np.einsum("ij,ij->i", r, r))
         constant = LIFT * lifted[:, 0]
         least = np.maximum(NEAR * (own + constant), 0.0) - constant
@@ -204,13 +233,19 @@ class Search:
         """Points with a higher price than every known ray: is it also higher than that of every undecided point, and if not, of which?"""
         slot, r, rf, own, blur, (lists, lengths, best) = priced
         undecided = np.flatnonzero(self.found.status == UNDECIDED)
-        prices = rf[leads] @ self.Zf[undecided].T
-        here = np.arange(len(leads))
-        prices[here, np.searchsorted(undecided, self.point[slot[leads]])] = -np.inf
-        rival = prices.argmax(1)
-        first = prices[here, rival].copy()
-        prices[here, rival] = -np.inf
-        second = np.maximum(prices.max(1), np.maximum(best[leads], own[leads]))
+        Zf, excluded = self.Zf[undecided], np.searchsorted(undecided, self.point[slot[leads]])
+        rival, first, second = np.empty(len(leads), np.int64), np.empty(len(leads)), np.maximum(best[leads], own[leads])
+
+        def work(start: int, stop: int) -> None:
+            rows, here = slice(start, stop), np.arange(stop - start)
+            prices = rf[leads[rows]] @ Zf.T
+            prices[here, excluded[rows]] = -np.inf
+            rival[rows] = prices.argmax(1)
+            first[rows] = prices[here, rival[rows]]
+            prices[here, rival[rows]] = -np.inf
+            second[rows] = np.maximum(second[rows], prices.max(1))
+
+        for_ranges(work, len(leads), smallest=16)
         for a, row in enumerate(leads):
             i, j = int(self.point[slot[row]]), int(undecided[rival[a]])
             if first[a] < own[row] - blur[row]:
