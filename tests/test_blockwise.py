@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,14 +14,16 @@ from conecollapse import Cone
 from conecollapse.blocks import open_table
 from conecollapse.geometry import blockwise, streaming
 from conecollapse.geometry import undecided as undecided_module
-from conecollapse.geometry.blockwise import dense, measure, rounds, sparse
-from conecollapse.geometry.blockwise.decided import over_rays
+from conecollapse.geometry.blockwise import dense, measure, pieces, rounds, sparse
+from conecollapse.geometry.blockwise.decided import Decided, over_rays
 from conecollapse.geometry.undecided import undecided
 from conecollapse.tables import as_table
 from conecollapse.tables.files import FileTable
 
 dask = pytest.importorskip("dask")
 import dask.array as da  # noqa: E402
+
+from conecollapse.tables import dask_array  # noqa: E402
 
 
 def unexpected(*_args):
@@ -96,6 +100,73 @@ def test_sparse_blocks_give_the_rays_of_memory(seed, monkeypatch):
     with dask.config.set(scheduler="sync"):
         assert_same(Cone.from_table(in_blocks(P, 31, ["file", "dask"][seed % 2])), P)
     assert travelled
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("as_points", [False, True])
+def test_blocks_cut_anew_for_several_workers_give_the_rays_of_memory(is_sparse, as_points, monkeypatch):
+    """Uneven blocks become even ones, each cut from one or several of the user's."""
+    rng = np.random.default_rng(7)
+    P = planted(rng, 40, 60, 40)
+    if is_sparse:
+        P *= rng.random(P.shape) < np.linspace(0.15, 0.02, len(P))[:, None]
+    for name, value in {"has_cluster": lambda: True, "n_workers": lambda: 3}.items():
+        monkeypatch.setattr(dask_array, name, value)
+    monkeypatch.setattr(streaming, "merge", unexpected)
+    monkeypatch.setattr(pieces, "SMALLEST_SHARE", 1)
+    cut = []
+    monkeypatch.setattr(blockwise, "evened", lambda *args: cut.append(pieces.evened(*args)) or cut[-1])
+    array = da.from_array(P if as_points else P.T, chunks=((3, 70, 2, 15, 10), -1) if as_points else (-1, (3, 70, 2, 15, 10)))
+    array = array.map_blocks(sp.csr_array) if is_sparse else array
+    with dask.config.set(scheduler="sync"):
+        found = Cone.from_points(array) if as_points else Cone.from_table(array)
+    assert_same(found, sp.csr_array(P) if is_sparse else P)
+    weights = (P > 0).sum(axis=1) if is_sparse else np.full(len(P), 40)
+    assert np.add.reduceat(weights, cut[0].bounds[:-1]).max() <= weights.sum() / 5 + 12
+    assert cut[0].n_blocks == 5
+
+
+def test_even_bounds_leave_no_run_empty():
+    for weights in ([1] * 10, [9, 0, 0, 0, 1], [0, 0, 7], [5]):
+        for count in (1, 2, 3, 8):
+            bounds = pieces.even_bounds(np.array(weights), count)
+            assert bounds[0] == 0
+            assert bounds[-1] == len(weights)
+            assert (np.diff(bounds) > 0).all()
+            assert len(bounds) <= count + 1
+
+
+def test_blocks_are_left_as_they_are():
+    """Stored zeros, entries twice and coordinates in any order: the points are right, and the user's block is not changed."""
+    block = sp.csr_array((np.array([2.0, 0.0, 1.0, 1.0, 4.0]), np.array([2, 1, 0, 0, 1]), np.array([0, 4, 5])), shape=(2, 3))
+    copy = block.copy()
+    for array in (block.data, block.indices, block.indptr):
+        array.flags.writeable = False
+    U, lengths = measure.unit_points(block.T, as_sparse=True)
+    np.testing.assert_allclose(U.toarray() * lengths[:, None], [[2, 0, 2], [0, 4, 0]])
+    assert U.nnz == 3
+    assert U.has_canonical_format
+    np.testing.assert_array_equal(streaming._clean(block.T).toarray(), block.toarray())
+    np.testing.assert_array_equal(block.data, copy.data)
+
+
+def test_what_was_decided_travels_whole():
+    for some in (
+        Decided(),
+        Decided(
+            {3: np.ones(2), 1: np.zeros(2)}, {2: (np.array([3, 1]), np.array([0.5, 2.0]), 1e-9), 0: (np.array([3]), np.ones(1), 0.0)}, [7]
+        ),
+    ):
+        found = pickle.loads(pickle.dumps(some))
+        assert list(found.witness) == list(some.witness)
+        assert list(found.combination) == list(some.combination)
+        assert found.doubtful == some.doubtful
+        for i, g in some.witness.items():
+            np.testing.assert_array_equal(found.witness[i], g)
+        for i, (points, values, off) in some.combination.items():
+            np.testing.assert_array_equal(found.combination[i][0], points)
+            np.testing.assert_array_equal(found.combination[i][1], values)
+            assert found.combination[i][2] == off
 
 
 def test_mostly_filled_sparse_blocks_are_decided_as_dense_ones(monkeypatch):

@@ -141,8 +141,10 @@ def test_on_a_cluster_with_named_tasks(cluster):
     assert expected <= seen
 
 
-def test_a_killed_worker_costs_time_and_not_the_result(cluster):
+def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch):
     """One of two workers is killed when some pairs of blocks are compared and others are still to come; its nanny brings another."""
+    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.PAIRS_OF_A_TASK", 1)  # small blocks stay apart
+    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.MOST_FOR_A_WORKER", 6)
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
     local = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(X)
     pids = cluster.run(os.getpid)
@@ -302,7 +304,7 @@ class Scheduler:
         _, name, workers = self.seen.pop(0)
         if name is None:
             raise OSError("no answer")
-        return {"id": name, "workers": workers}
+        return {"id": name, "workers": {k: {"nthreads": n} for k, n in workers.items()}}
 
 
 @pytest.mark.parametrize(

@@ -341,7 +341,8 @@ def _digest_of(block: Points, _: Any, __: Any) -> str:
 def _clean(block: Points) -> Points:
     """The columns as points; sparse ones without stored zeros, which would count as entries."""
     points = columns_as_points(block)
-    if sp.issparse(points):
+    if sp.issparse(points) and not points.data.all():
+        points = points.copy()  # the block may not be ours
         points.eliminate_zeros()
     return points
 

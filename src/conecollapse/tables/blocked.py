@@ -130,6 +130,15 @@ class BlockedTable(Table):
     def along(self, axis: int) -> BlockedTable:
         """The same table in blocks along the other axis, or itself."""
 
+    @property
+    def parallel(self) -> int:
+        """How many pieces of work run at the same time, about."""
+        return 1
+
+    def cut_at(self, bounds: IntArray) -> BlockedTable:  # noqa: ARG002
+        """The same table in blocks with other bounds, or itself where that saves nothing."""
+        return self
+
     @abstractmethod
     def blocks(self) -> Iterable[Points]:
         """The blocks themselves, one after the other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from conecollapse.tables.dask_tasks import compute, has_cluster, n_workers, name
 
 ENOUGH_TASKS = 4  # for each worker: more are put together
 MANY_PAIRS = 12  # of blocks for each worker
+TOGETHER = 2**20  # entries of blocks that one task looks at
 MOST_GROUPS = 8  # that one piece of work asks a block about
 
 
@@ -58,6 +60,7 @@ class DaskTable(BlockedTable):
         super().__init__(shape, dtype, axis, _bounds(chunks, axis), is_sparse=is_sparse)
         self._strips: list[Delayed] | None = None
         self._flip = False  # whether the strips are still to be transposed
+        self._cuts: list[list[tuple[int, int, int]]] | None = None  # where blocks are not strips: strips, first and last lines of each
 
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
         return compute(self._tasks(stage, work, range(self.n_blocks), shared, pieces), stage)
@@ -68,7 +71,8 @@ class DaskTable(BlockedTable):
         common = _common(shared)
         cells = zip(self.strips, self._cells(), strict=True)
         arguments = [(work, strip, self._flip, *cell, common, self.dtype, self.unit) for strip, cell in cells]
-        found = compute(named(stage, _look_at, arguments), stage)
+        tasks = named(stage, _look_at_each, [(arguments[a:b],) for a, b in self._runs()])
+        found = [one for some in compute(tasks, stage) for one in some]
         self._set_survey([surveyed for surveyed, _ in found])
         return [result for _, result in found]
 
@@ -82,25 +86,34 @@ class DaskTable(BlockedTable):
         return compute([tree("merge", combine, self._tasks(stage, work, range(self.n_blocks), shared))], stage)[0]
 
     def _tasks(self, stage: str, work: Work, which: range, shared: Any, pieces: Sequence[Any] | None = None) -> list[Delayed]:
-        strips = self.strips
+        sources = self._sources
         return named(
-            stage, _work_on, [(work, strips[k], recipe) for k, recipe in zip(which, self._recipes(which, shared, pieces), strict=True)]
+            stage, _work_on, [(work, sources[k], recipe) for k, recipe in zip(which, self._recipes(which, shared, pieces), strict=True)]
         )
+
+    def _runs(self) -> list[tuple[int, int]]:
+        """Runs of neighbouring blocks that are together small enough for one task, and as many as there are workers."""
+        if self.is_sparse or not has_cluster():  # without a look nobody knows how large sparse blocks are
+            count = self.n_blocks
+        else:
+            count = min(max(n_workers(), -(-self.shape[0] * self.shape[1] // TOGETHER)), self.n_blocks)
+        ends = np.linspace(0, self.n_blocks, count + 1).astype(int).tolist()
+        return list(pairwise(ends))
 
     def _recipes(self, which: range, shared: Any, pieces: Sequence[Any] | None) -> list[tuple[Any, ...]]:
         """What `_work_on` needs beside the block, for each of these blocks."""
         common = _common(shared)
-        return [(None if pieces is None else pieces[k], common, self.dtype, self.unit, self._flip) for k in which]
+        return [(None if pieces is None else pieces[k], common, self.dtype, self.unit, self._flip, self.axis) for k in which]
 
     def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> DaskHeld:
         every = range(self.n_blocks)
         if cheap:
-            return DaskHeld(self.strips, [(make, recipe) for recipe in self._recipes(every, shared, pieces)])
+            return DaskHeld(self._sources, [(make, recipe) for recipe in self._recipes(every, shared, pieces)])
         return DaskHeld(persist(self._tasks(stage, make, every, shared, pieces)))
 
     def blocks(self) -> Iterator[Points]:
-        for strip in self.strips:
-            yield compute(named("fetch", _work_on, [(_itself, strip, (None, None, self.dtype, self.unit, self._flip))]), "fetch")[0]
+        for source, recipe in zip(self._sources, self._recipes(range(self.n_blocks), None, None), strict=True):
+            yield compute(named("fetch", _work_on, [(_itself, source, recipe)]), "fetch")[0]
 
     def along(self, axis: int) -> DaskTable:
         if axis == self.axis:
@@ -109,6 +122,19 @@ class DaskTable(BlockedTable):
         other.unit = self.unit
         if "survey" in self.__dict__:
             other.__dict__["survey"] = self.survey
+        return other
+
+    @property
+    def parallel(self) -> int:
+        return n_workers() if has_cluster() else 1
+
+    def cut_at(self, bounds: IntArray) -> DaskTable:
+        if not has_cluster():  # blocks are made again for each piece of work, so that smaller ones save nothing
+            return self
+        other = self._copy()
+        other._strips, other._flip = self.strips, self._flip
+        other._cuts = _cuts(self.bounds, bounds)
+        other.bounds = bounds
         return other
 
     def transposed(self) -> DaskTable:
@@ -125,18 +151,22 @@ class DaskTable(BlockedTable):
         return self._strips
 
     @property
+    def _sources(self) -> list[Any]:
+        """What each block is made from: a strip, or pieces of strips with their first and last lines."""
+        strips = self.strips
+        return list(strips) if self._cuts is None else [[(strips[k], a, b) for k, a, b in cut] for cut in self._cuts]
+
+    @property
     def _is_aligned(self) -> bool:
         """Whether the user's chunks are the blocks."""
-        return self.grid.size == self.n_blocks and self.grid.shape[self.axis] == self.n_blocks
+        return self._cuts is None and self.grid.size == self.n_blocks and self.grid.shape[self.axis] == self.n_blocks
 
     def _cut(self) -> list[Delayed]:
         if self._is_aligned:
             self._flip = self.flip
             chunks = list(self.grid.ravel())
-            if not self.is_sparse:
-                return chunks
-            self._flip = False
-            return named("blocks", _turned, [(chunk, self.flip) for chunk in chunks])
+            # transposed chunks are the points of a cone, which are taken from them as they are; others become CSR arrays once
+            return named("blocks", _turned, [(chunk, False) for chunk in chunks]) if self.is_sparse and not self.flip else chunks
         grid = self.grid if self.axis == 0 else self.grid.T
         if grid.shape[0] == self.n_blocks:
             ranges: list[tuple[Any, int, int]] = [(line, 0, -1) for line in grid]
@@ -168,10 +198,10 @@ class DaskTable(BlockedTable):
 class DaskHeld(Held):
     """Items as tasks. A cluster keeps them in its memory; without one they are made again for each group, or row of pairs.
 
-    With ``recipes`` the tasks are blocks, from which each piece of work makes the items that it needs.
+    With ``recipes`` the tasks are what blocks are made from, and each piece of work makes the items that it needs.
     """
 
-    def __init__(self, tasks: list[Delayed], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None) -> None:
+    def __init__(self, tasks: list[Any], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None) -> None:
         self.items = [(task, None) for task in tasks] if recipes is None else list(zip(tasks, recipes, strict=True))
         self.n_blocks = len(tasks)
 
@@ -287,10 +317,49 @@ def _bounds(chunks: Any, axis: int) -> IntArray:
     return np.unique(np.linspace(0, sizes[0], min(len(across), sizes[0]) + 1).astype(np.int64))
 
 
+def _cuts(before: IntArray, bounds: IntArray) -> list[list[tuple[int, int, int]]]:
+    """For each block between ``bounds`` the strips that it overlaps, and which of their lines."""
+    cuts = []
+    for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        some = range(int(np.searchsorted(before, a, "right")) - 1, int(np.searchsorted(before, b)))
+        cuts.append([(k, max(a - int(before[k]), 0), min(b, int(before[k + 1])) - int(before[k])) for k in some])
+    return cuts
+
+
 def _turned(chunk: Any, flip: bool) -> Points:
-    """A chunk as a dense array or CSR array in the orientation of the table."""
+    """A chunk in the orientation of the table: a dense array, or a compressed sparse one, CSR unless it is a CSR chunk transposed."""
     block = chunk.T if flip else chunk
-    return sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
+    if not sp.issparse(block):
+        return np.asarray(block)
+    return sp.csc_array(block) if flip and block.format == "csc" else sp.csr_array(block)
+
+
+def _assembled(source: Any, flip: bool, axis: int) -> Points:
+    """A block from its strip, or from lines of several."""
+    if not isinstance(source, list):
+        return _turned(source, flip)
+    along = 1 - axis if flip else axis  # of the chunks
+    parts = [_lines(chunk, along, a, b) for chunk, a, b in source]
+    if len(parts) == 1:
+        return _turned(parts[0], flip)
+    if sp.issparse(parts[0]):
+        return _turned((sp.vstack if along == 0 else sp.hstack)(parts, format="csr"), flip)
+    return _turned(np.concatenate(parts, axis=along), flip)
+
+
+def _lines(chunk: Any, axis: int, a: int, b: int) -> Any:
+    """Rows or columns ``a`` to ``b``, without a copy where that is possible."""
+    if not sp.issparse(chunk):
+        chunk = np.asarray(chunk)
+        return chunk[a:b] if axis == 0 else chunk[:, a:b]
+    if (a, b) == (0, chunk.shape[axis]):
+        return chunk
+    chunk = sp.csr_array(chunk)
+    if axis == 1:
+        return chunk[:, a:b]
+    first, last = chunk.indptr[a], chunk.indptr[b]
+    parts = (chunk.data[first:last], chunk.indices[first:last], chunk.indptr[a : b + 1] - first)
+    return sp.csr_array(parts, shape=(b - a, chunk.shape[1]))
 
 
 def _joined(axis: int, flip: bool, start: int, stop: int, *chunks: Any) -> Points:
@@ -308,15 +377,19 @@ def _floating(block: Points, dtype: Any, unit: float) -> Points:
     return block if unit == 1 else block / dtype.type(unit)
 
 
-def _work_on(work: Work, block: Any, recipe: tuple[Any, ...]) -> Any:
-    piece, shared, dtype, unit, flip = recipe
-    return work(_floating(_turned(block, flip), dtype, unit), piece, shared)
+def _work_on(work: Work, source: Any, recipe: tuple[Any, ...]) -> Any:
+    piece, shared, dtype, unit, flip, axis = recipe
+    return work(_floating(_assembled(source, flip, axis), dtype, unit), piece, shared)
 
 
 def _look_at(work: Work, block: Any, flip: bool, at: tuple[int, int], label: str, shared: Any, dtype: Any, unit: float) -> Any:
     """What a survey says about a block, which comes first since it refuses what cannot be used, and the result of work on it."""
     surveyed = _survey_of(block, flip, at, label)
-    return surveyed, _work_on(work, block, (None, shared, dtype, unit, flip))
+    return surveyed, _work_on(work, block, (None, shared, dtype, unit, flip, 0))
+
+
+def _look_at_each(arguments: list[tuple[Any, ...]]) -> list[Any]:
+    return [_look_at(*some) for some in arguments]
 
 
 def _itself(block: Points, _: Any, __: Any) -> Points:

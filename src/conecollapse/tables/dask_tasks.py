@@ -14,6 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dask
 from dask.delayed import Delayed, delayed
@@ -108,8 +109,11 @@ def compute(tasks: Sequence[Delayed], stage: str) -> list[Any]:
 
 
 def _on_cluster(tasks: Sequence[Delayed]) -> list[Any]:
-    """What `dask.compute` returns, or `TimeoutError` where the cluster cannot answer any more."""
-    from distributed import get_client, wait
+    """What `dask.compute` returns, or `TimeoutError` where the cluster cannot answer any more.
+
+    Results come through the scheduler, because the workers may be out of reach from here; those of a local cluster come straight.
+    """
+    from distributed import LocalCluster, get_client, wait
 
     client = get_client()
     watch = Watch(client)
@@ -121,7 +125,7 @@ def _on_cluster(tasks: Sequence[Delayed]) -> list[Any]:
             if any(future.status == "error" for future in futures):
                 break  # the others are not needed
             watch.look()
-    return list(client.gather(futures))
+    return list(client.gather(futures, direct=isinstance(getattr(client, "cluster", None), LocalCluster) or None))
 
 
 class Watch:
@@ -129,14 +133,16 @@ class Watch:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self.scheduler, self.had_workers = self._seen()
+        self.scheduler, n_threads = seen(client, LOOK)
+        self.had_workers = n_threads > 0
         self.alone_since: float | None = None
 
     def look(self) -> None:
         """Raise `TimeoutError` if nobody has been there to do the work for `PATIENCE` seconds, or never will be."""
         if self.client.status in ("closing", "closed"):
             raise TimeoutError("the connection to its scheduler is closed")
-        scheduler, has_workers = self._seen()
+        scheduler, n_threads = seen(self.client)
+        has_workers = n_threads > 0
         if None not in (scheduler, self.scheduler) and scheduler != self.scheduler:
             raise TimeoutError("another scheduler answers at its address, without the results that the first one held")
         self.had_workers |= has_workers
@@ -149,17 +155,26 @@ class Watch:
             what = "its scheduler has not answered" if scheduler is None else "it has had no worker"
             raise TimeoutError(f"{what} for {PATIENCE:g} seconds")
 
-    def _seen(self) -> tuple[str | None, bool]:
-        """The name of the scheduler, None where it does not answer, and whether it has workers."""
-        if self.client.status != "running":
-            return None, False
-        try:
-            seen = self.client.scheduler_info()
-        except Exception as error:
-            if not (_is_loss(error) or isinstance(error, OSError)):
-                raise
-            return None, False
-        return str(seen["id"]) if "id" in seen else None, bool(seen.get("workers"))
+
+_SEEN: WeakKeyDictionary[Any, tuple[float, tuple[str | None, int]]] = WeakKeyDictionary()  # when, and what
+
+
+def seen(client: Any, age: float = 0.0) -> tuple[str | None, int]:
+    """The name of the scheduler, None where it does not answer, and the threads of its workers, as at most ``age`` seconds ago."""
+    if client.status != "running":
+        return None, 0
+    before = _SEEN.get(client)
+    if before is not None and time.monotonic() - before[0] < age:
+        return before[1]
+    try:
+        told = client.scheduler_info()
+    except Exception as error:
+        if not (_is_loss(error) or isinstance(error, OSError)):
+            raise
+        return None, 0
+    found = str(told["id"]) if "id" in told else None, sum(worker["nthreads"] for worker in told.get("workers", {}).values())
+    _SEEN[client] = time.monotonic(), found
+    return found
 
 
 def persist(tasks: Sequence[Delayed]) -> list[Delayed]:
@@ -186,12 +201,7 @@ def n_workers() -> int:
         return int(dask.config.get("num_workers", None) or 4)
     from distributed import get_client
 
-    try:
-        return max(1, sum(get_client().nthreads().values()))
-    except Exception as error:
-        if not _is_loss(error):
-            raise
-        return 1  # a cluster that went away: the tasks will say so
+    return max(1, seen(get_client(), LOOK)[1])  # if the cluster went away, the tasks will say so
 
 
 def _is_loss(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_points
+from conecollapse._checks import LARGEST_ENTRY, as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
 
@@ -28,8 +28,10 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
     """Survey a block that begins at row and column ``at`` of the table; refuse it, by its ``label``, if an entry cannot be used."""
     if 0 in block.shape:
         raise InvalidInputError(f"{label} of X is empty, of shape {block.shape}; leave such blocks out (in Dask: rechunk).")
-    check_block(block, at, label)
     width = block.shape[1]
+    if sp.issparse(block) and block.format == "csc":
+        return _survey_columns(block, at, label)
+    check_block(block, at, label)
     if sp.issparse(block):
         data, columns = block.data.astype(np.float64), block.indices
         peaks = np.zeros(width)
@@ -42,6 +44,20 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
         scaled = rows / units
         squares += np.einsum("ij,ij->j", scaled, scaled)
     return BlockSurvey(peaks, squares, block.any(axis=1))
+
+
+def _survey_columns(block: Any, at: tuple[int, int], label: str) -> BlockSurvey:
+    """`survey_block` of a CSC array, column by column, without a CSR array of it."""
+    data, counts = block.data, np.diff(block.indptr)
+    if not (data.size and data.min() >= 0 and data.max() <= LARGEST_ENTRY):  # also where there are NaN
+        check_block(block, at, label)
+    starts, some = block.indptr[:-1][counts > 0], counts > 0
+    peaks, squares = np.zeros(block.shape[1]), np.zeros(block.shape[1])
+    if data.size:
+        peaks[some] = np.maximum.reduceat(data, starts)
+        scaled = data / np.repeat(_or_one(peaks), counts)
+        squares[some] = np.add.reduceat(np.square(scaled), starts)
+    return BlockSurvey(peaks, squares, np.bincount(block.indices, minlength=block.shape[0]) > 0)
 
 
 def _or_one(peaks: FloatArray) -> FloatArray:

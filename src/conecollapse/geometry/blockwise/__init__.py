@@ -10,6 +10,7 @@ from conecollapse._types import Effort
 from conecollapse.geometry.blockwise.decided import certificate
 from conecollapse.geometry.blockwise.dense import decide_dense
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, leaders, measure_block
+from conecollapse.geometry.blockwise.pieces import evened
 from conecollapse.geometry.blockwise.sparse import decide_sparse
 from conecollapse.geometry.certified import SMALL_WORK
 from conecollapse.geometry.certified.support import MOSTLY_FILLED
@@ -32,11 +33,12 @@ def part_blockwise(table: BlockedTable, tol: float, effort: Effort = "exact") ->
     if measured is None:
         return None
     as_sparse = table.is_sparse
+    if as_sparse and table.shape[0] <= HIGHEST_DIMENSION and measured.entries > MOSTLY_FILLED * table.shape[0] * table.shape[1]:
+        as_sparse, measured = False, table.reduce(measure_block, Measured.joined, False, stage="measure")
+    table = evened(table, measured)
     leader, apart = leaders(table, measured.key, measured.filled, tol)
     if (leader == np.arange(len(leader))).sum() == 1:
         return None
-    if as_sparse and table.shape[0] <= HIGHEST_DIMENSION and measured.entries > MOSTLY_FILLED * table.shape[0] * table.shape[1]:
-        as_sparse, measured = False, table.reduce(measure_block, Measured.joined, False, stage="measure")
     if table.shape[1] * measured.entries <= SMALL_WORK:
         effort = "exact"
     decided, family, fetch = (decide_sparse if as_sparse else decide_dense)(table, leader, measured, tol, effort)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +30,44 @@ class Decided:
         self.witness |= other.witness
         self.combination |= other.combination
         self.doubtful.extend(other.doubtful)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A few long arrays travel faster between workers than thousands of short ones."""
+        parts = list(self.combination.values())
+        packed = Packed(
+            np.fromiter(self.witness, np.int64, len(self.witness)),
+            np.array(list(self.witness.values())),
+            np.fromiter(self.combination, np.int64, len(parts)),
+            np.cumsum([len(points) for points, _, _ in parts], dtype=np.int64),
+            np.concatenate([points for points, _, _ in parts]) if parts else np.zeros(0, np.int64),
+            np.concatenate([values for _, values, _ in parts]) if parts else np.zeros(0),
+            np.array([off for _, _, off in parts]),
+            np.array(self.doubtful, np.int64),
+        )
+        return _unpacked, packed
+
+
+class Packed(NamedTuple):
+    """What `Decided` holds, as arrays; those of all combinations after each other, each up to its end."""
+
+    rays: IntArray
+    G: FloatArray
+    others: IntArray
+    ends: IntArray
+    points: IntArray
+    values: FloatArray
+    off: FloatArray
+    doubtful: IntArray
+
+
+def _unpacked(*arrays: Any) -> Decided:
+    packed = Packed(*arrays)
+    points, values = np.split(packed.points, packed.ends[:-1]), np.split(packed.values, packed.ends[:-1])
+    return Decided(
+        dict(zip(packed.rays.tolist(), packed.G, strict=True)),
+        {i: (S, h, off) for i, S, h, off in zip(packed.others.tolist(), points, values, packed.off.tolist(), strict=False)},
+        packed.doubtful.tolist(),
+    )
 
 
 def over_rays(combination: dict[int, tuple[IntArray, FloatArray, float]], rays: IntArray, n_points: int) -> tuple[Sparse, float]:

@@ -26,7 +26,7 @@ from conecollapse._types import Points as AnyPoints
 from conecollapse.certificates import Metric
 from conecollapse.geometry.blockwise.decided import Decided
 from conecollapse.geometry.blockwise.measure import Measured, Moments, fetch, share, unit_points
-from conecollapse.geometry.certified.confirm import CLEAR, EPS
+from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
 from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, POWER_LOW
 from conecollapse.geometry.certified.frame import NULL_VARIANCE, Frame, lift
 from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
@@ -38,7 +38,7 @@ NEAR = 0.5  # points priced above this share of the target's own price are worth
 N_CANDIDATES = 64  # points for each target, of all blocks together
 FEWEST_CANDIDATES = 4  # of each block
 SMALLEST_GROUP = 32
-WORTH_A_TASK, PIECES = 128, 3  # targets that are worth a task of their own, and into how many groups those of a block are divided then
+WORTH_A_TASK, PIECES = 128, 4  # targets that are worth a task of their own, and into how many groups for each worker they are divided then
 TARGETS_IN_SHARE = 32  # a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
 MAX_EXCHANGES = 24
 PRICES = 2**20  # entries of a block of prices
@@ -131,11 +131,14 @@ def decide_dense(
         return Decided(doubtful=leaders[~by_product].tolist()), metric, fetcher
     rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
     starts = np.concatenate([[0], np.cumsum([len(rows) for rows in places])])
-    return _decide_rest(points, leaders, by_product, starts, rules, share(table)), metric, fetcher
+    decided, known = _decide_rest(points, leaders, by_product, starts, rules, share(table), table.parallel)
+    return decided, metric, fetcher if known is None or not len(known.ids) or table.is_sparse else partial(_fetch_unknown, known, fetcher)
 
 
-def _decide_rest(points: Held, leaders: IntArray, by_product: AnyArray, starts: IntArray, rules: Rules, held: int) -> Decided:
-    """Decide the leaders that the product does not prove; ``starts`` are the places of the blocks among all leaders.
+def _decide_rest(
+    points: Held, leaders: IntArray, by_product: AnyArray, starts: IntArray, rules: Rules, held: int, workers: int
+) -> tuple[Decided, Points | None]:
+    """Decide the leaders that the product does not prove, and points that are here then; ``starts`` are the places of the blocks.
 
     If the rays that it proves fit beside a block (``held``), they are at hand everywhere, and so are all leaders if most are such rays.
     """
@@ -144,7 +147,7 @@ def _decide_rest(points: Held, leaders: IntArray, by_product: AnyArray, starts: 
     shared: Any = rules
     if len(leaders) <= min(held, 2 * len(led)):
         shared = points.whole(_with_known, (rules._replace(are_all=True), leaders), stage="known")
-        pieces = max(-(-len(left) // size), min(len(left) // WORTH_A_TASK, 4 * PIECES), 1)
+        pieces = max(-(-len(left) // size), min(len(left) // WORTH_A_TASK, PIECES * workers), 1)
         groups = points.spread(_start_among_all, np.array_split(left, pieces), shared, stage="search")
         return _exchange(points, groups, shared, max(size, held // 4), searched=True)
     if len(leaders) <= held:
@@ -155,7 +158,8 @@ def _decide_rest(points: Held, leaders: IntArray, by_product: AnyArray, starts: 
     which: list[tuple[int, IntArray]] = []
     for k, (a, b) in enumerate(itertools.pairwise(starts)):
         rows = np.flatnonzero(~by_product[a:b])
-        pieces = max(-(-len(rows) // size), min(len(rows) // WORTH_A_TASK, PIECES), 1)  # several for each block, so that workers balance
+        most = -(-PIECES * workers // (len(starts) - 1))  # so that workers balance
+        pieces = max(-(-len(rows) // size), min(len(rows) // WORTH_A_TASK, most), 1)
         which += [(k, some) for some in np.array_split(rows, pieces) if len(some)]
     groups = points.select(_start, which, shared, stage="search")
     return _exchange(points, groups, shared, max(size, held // 4), searched=len(led) <= held)
@@ -234,6 +238,16 @@ def _fetch_whole(points: Held, ids: IntArray) -> FloatArray:
     return np.asarray(points.collect([points.whole(_unit_rows, ids, stage="fetch")], stage="fetch")[0][0])
 
 
+def _fetch_unknown(known: Points, fetcher: Callable[[IntArray], AnyPoints], ids: IntArray) -> FloatArray:
+    """These leaders, increasing, as unit rows; those that are here already are not fetched."""
+    at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
+    here = known.ids[at] == ids
+    U = known.U[at]
+    if not here.all():
+        U[~here] = fetcher(ids[~here])
+    return U
+
+
 def _unit_rows(blocks: list[Points], ids: IntArray) -> FloatArray:
     return _taken(blocks, ids).U
 
@@ -263,23 +277,28 @@ def _start(points: Points, rows: IntArray, rules: Rules) -> Targets:
 def _start_among_all(ids: IntArray, rules: Rules) -> Targets:
     """A group of targets where all points are at hand: no block need be asked, and targets that lead over all points are rays."""
     assert rules.known is not None
-    rows = np.searchsorted(rules.known.ids, ids)
-    group, left = _start(rules.known, rows, rules), -1
+    every = rules.known
+    group, left = _start(every, np.searchsorted(every.ids, ids), rules), -1
+    G, proven = confirm(group.A, np.searchsorted(every.ids, group.points.ids), every.U, every.sums, rules.tol)
+    decided = replace(group.decided, witness=dict(zip(group.points.ids[proven].tolist(), G[proven], strict=True)))
+    rest = np.flatnonzero(~proven)
+    group = Targets(_some(group.points, rest, None), group.A[rest], group.pool, decided)
     while len(group.A) not in (0, left):
         left = len(group.A)
         group = _decide(group, [_ask(group, rules.known, rules)], rules)
     return group
 
 
-def _exchange(points: Held, groups: Groups, shared: Any, size: int, *, searched: bool) -> Decided:
-    """Ask all blocks about the functionals of all groups until nothing is left, or nothing changes."""
-    decided = Decided()
+def _exchange(points: Held, groups: Groups, shared: Any, size: int, *, searched: bool) -> tuple[Decided, Points | None]:
+    """Ask all blocks about the functionals of all groups until nothing is left, or nothing changes; and the points that all have."""
+    decided, known = Decided(), None
     left = -1
     if searched:  # most targets are decided already, and groups without any need not be asked about
-        groups = _together(_record(points.collect(groups, stage="search")[0], decided), size)
+        groups, [rules] = points.collect(groups, [shared], stage="search")
+        groups, known = _together(_record(groups, decided), size), rules.known
     for _ in range(MAX_EXCHANGES):
         if not groups:
-            return decided
+            return decided, known
         asked = points.cross(groups, _ask, _decide, shared, stage="price")
         groups = _together(_record(points.collect(asked, stage="price")[0], decided), size)
         before, left = left, sum(len(group.A) for group in groups)
@@ -287,13 +306,13 @@ def _exchange(points: Held, groups: Groups, shared: Any, size: int, *, searched:
             break
     for group in groups:
         decided.doubtful.extend(group.points.ids.tolist())
-    return decided
+    return decided, known
 
 
 def _together(groups: list[Targets], size: int) -> list[Targets]:
     """Small groups joined, so that few are asked about; several are left where there is work for several workers."""
     joined: list[Targets] = []
-    size = min(size, max(WORTH_A_TASK, -(-sum(len(group.A) for group in groups) // (2 * PIECES))))
+    size = min(size, max(WORTH_A_TASK, -(-sum(len(group.A) for group in groups) // PIECES)))
     for group in groups:
         last = joined[-1] if joined else None
         if last is None or len(last.A) + len(group.A) > size:

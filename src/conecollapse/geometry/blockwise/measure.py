@@ -44,6 +44,7 @@ class Measured(NamedTuple):
     filled: BoolArray  # (n_points,) False for zero points
     moments: Moments | None  # of dense points scaled to sum one
     holders: IntArray | None  # of sparse points: how many have each coordinate
+    lengths: IntArray | None  # (n_points,) of sparse points: their entries
     entries: int
     longest: int  # entries of the longest point
     heaviest: float  # largest sum of a unit point
@@ -54,6 +55,7 @@ class Measured(NamedTuple):
             np.concatenate([self.filled, other.filled]),
             None if self.moments is None or other.moments is None else self.moments.joined(other.moments),
             None if self.holders is None or other.holders is None else self.holders + other.holders,
+            None if self.lengths is None or other.lengths is None else np.concatenate([self.lengths, other.lengths]),
             self.entries + other.entries,
             max(self.longest, other.longest),
             max(self.heaviest, other.heaviest),
@@ -62,10 +64,13 @@ class Measured(NamedTuple):
 
 def unit_points(block: Points, *, as_sparse: bool) -> tuple[Any, FloatArray]:
     """The columns of a block as unit rows, and their lengths; sparse ones with increasing coordinates."""
-    points = columns_as_points(sp.csr_array(block) if as_sparse else as_dense(block))
-    if as_sparse:
+    if not as_sparse:
+        return unit_rows(columns_as_points(as_dense(block)))
+    points = columns_as_points(block if sp.issparse(block) else sp.csr_array(block))
+    if not (points.has_canonical_format and points.data.all()):
+        points = points.copy()  # the block may not be ours
+        points.sum_duplicates()
         points.eliminate_zeros()
-        points.sort_indices()
     return unit_rows(points)
 
 
@@ -89,11 +94,12 @@ def measure_block(block: Points, _: Any, as_sparse: bool | None) -> Measured:
     heaviest = float(sums.max(initial=0.0))
     if as_sparse:
         holders = np.bincount(U.indices, minlength=U.shape[1]).astype(np.int64)
-        return Measured(key, filled, None, holders, U.nnz, int(np.diff(U.indptr).max(initial=0)), heaviest)
+        counts = np.diff(U.indptr)
+        return Measured(key, filled, None, holders, counts, U.nnz, int(counts.max(initial=0)), heaviest)
     Q = U[filled] / sums[filled, None]
     mean = Q.mean(axis=0) if len(Q) else np.zeros(U.shape[1])
     Q -= mean
-    return Measured(key, filled, Moments(len(Q), mean, Q.T @ Q), None, U.size, U.shape[1], heaviest)
+    return Measured(key, filled, Moments(len(Q), mean, Q.T @ Q), None, None, U.size, U.shape[1], heaviest)
 
 
 def share(table: BlockedTable) -> int:
