@@ -101,7 +101,7 @@ class TestCluster:
         found = RankSelection(
             3, "stability", np.array([2, 3, 4]), np.array([0.5, 1.0, 0.96]), np.array([0.1, 0.05, 0.2]), None, "why", (3, 4)
         )
-        monkeypatch.setattr("conecollapse.runs.clustering.select_rank", lambda *_, **__: found)
+        monkeypatch.setattr("conecollapse.estimators.select_rank", lambda *_, **__: found)
         code, out, _ = run("cluster", "genes.csv", "-k", "auto", "--method", "features", "--no-report")
         lines = [line.split() for line in out.splitlines()]
         assert code == 0
@@ -394,3 +394,30 @@ def test_a_run_whose_one_ray_claims_to_generate_everything_is_refused(tmp_path, 
     (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
     message = fails(run, "verify", str(folder))
     assert "away from its combination of rays, more than tol = 1e-08" in message
+
+
+WRONG = [
+    "cluster genes.csv -k 16 --features-in rows",
+    "cluster genes.csv -k 3 --image-shape 5x5",
+    "rays genes.csv --image-shape 5x5",
+    "rays genes.csv --max-residual 2",
+    "unmix cube.npy -k 25",
+    "novelty trusted.csv genes.csv",
+    "verify nowhere",
+    "compare nowhere nowhere",
+    "bench nothing",
+    "demo --out genes.csv",
+]
+
+
+def test_errors_do_not_wait_for_scikit_learn():
+    code = (
+        "import sys, shlex; from conecollapse.cli import main\n"
+        "for line in sys.argv[1:]:\n"
+        "    try: main(shlex.split(line))\n"
+        "    except SystemExit as end: assert end.code == 1, line\n"
+        "    assert 'sklearn' not in sys.modules, line\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *WRONG], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stderr.splitlines()) == len(WRONG)

@@ -138,7 +138,7 @@ class TestCluster:
             tried.append(list(candidates))
             return SimpleNamespace(rank=2)
 
-        monkeypatch.setattr("conecollapse.runs.clustering.select_rank", chosen)
+        monkeypatch.setattr("conecollapse.estimators.select_rank", chosen)
         for n in (15, 5):
             cluster(read_table(X[:n]), "auto", method="features")
         assert tried == [list(range(2, 11)), [2, 3, 4]]

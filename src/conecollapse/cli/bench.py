@@ -41,8 +41,10 @@ def bench(
     as_json: options.Json = False,
 ) -> None:
     """Compare time and quality with SciPy's nnls, scikit-learn's NMF and k-means, and nimfa if it is installed."""
-    from conecollapse.datasets import load
+    from conecollapse.datasets import info, load
 
+    for name in names or []:
+        info(name)  # refuses unknown names before anything takes time
     with working("warming up") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the limit of iterations, which is intended here
         warm_up()

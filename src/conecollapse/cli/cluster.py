@@ -47,6 +47,7 @@ def cluster(
     from conecollapse.cli.sources import check_h5ad, known_classes, write_results
     from conecollapse.io import read_table
     from conecollapse.runs import check_folder, prepare
+    from conecollapse.runs.asked import check_clusters, check_image_shape
 
     n_components, shape = options.clusters(k), options.image_shape(image_shape)
     if method not in METHODS:
@@ -61,6 +62,8 @@ def cluster(
         read = read_table(file, features_in=features_in, image_shape=shape, **reading)
         table = prepare(read, normalize, tfidf or read.texts is not None)
         target = known_classes(file, table, labels, column)
+        check_clusters(n_components, table)
+        check_image_shape(shape, table.n_features)
         from conecollapse.runs import Interrupted, results, save  # after the file is read: an error in it does not wait for them
         from conecollapse.runs import cluster as run_cluster
 

@@ -27,6 +27,9 @@ def compare(
     from conecollapse.runs.places import PAGE_MARK, check_place
 
     place = check_place(out, PAGE_MARK, force=force)
+    from conecollapse.runs.reading import run_facts
+
+    run_facts(first), run_facts(second)  # what is no run is refused before scikit-learn is imported
     from conecollapse.runs.comparing import compare as run_compare
 
     with working("comparing"):

@@ -20,11 +20,20 @@ def demo(
     report: options.Report = True,
 ) -> None:
     """Cluster scikit-learn's digits, compare with two baselines, prove the cone, write a report. No network."""
-    from conecollapse.runs import save, verify
+    from conecollapse._errors import RunFolderError
+    from conecollapse.runs.folder import check_folder
+
+    check_folder(out / "run")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _write_digits(out)
+    except OSError as error:
+        raise RunFolderError(f"cannot write to {str(out)!r}: {error.strerror or error}; name another folder with --out.") from error
+    from conecollapse.runs import save, verify  # after the folder is known to be good: an error does not wait for them
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # three pixels are always black, as is said below
-        with working("writing the digits") as progress:
+        with working("clustering the digits") as progress:
             run, rows = _cluster_digits(out, seed, progress)
             folder = out / "run"
             save(run, folder, options.report_writer(report))
@@ -48,18 +57,11 @@ def _cluster_digits(out: Path, seed: int, progress: Any) -> tuple[Any, list[list
     """The digits as files, clustered by CC-NMF and by two baselines; the run and the rows of the table."""
     from sklearn.cluster import KMeans
 
-    from conecollapse._errors import RunFolderError
     from conecollapse.estimators import MultiplicativeNMF
     from conecollapse.io import read_labels, read_table
     from conecollapse.metrics import purity_score
-    from conecollapse.runs import check_folder, cluster
+    from conecollapse.runs import cluster
 
-    check_folder(out / "run")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        _write_digits(out)
-    except OSError as error:
-        raise RunFolderError(f"cannot write to {str(out)!r}: {error.strerror or error}; name another folder with --out.") from error
     table = read_table(out / "digits.csv", image_shape=(8, 8))
     target = read_labels(out / "labels.txt", None, table.n_samples)
     warm_up()

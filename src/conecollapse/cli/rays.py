@@ -40,6 +40,7 @@ def rays(
     """
     from conecollapse.io import read_table
     from conecollapse.runs import check_folder, prepare
+    from conecollapse.runs.asked import check_image_shape
 
     shape = options.image_shape(image_shape)
     folder = options.out_folder(out, file, "rays")
@@ -48,6 +49,7 @@ def rays(
         reading: dict[str, Any] = {"header": header, "names": names, "layer": layer, "text_column": text_column}
         read = read_table(file, features_in=features_in, image_shape=shape, **reading)
         table = prepare(read, normalize, tfidf or read.texts is not None)
+        check_image_shape(shape, table.n_features)
         from conecollapse.runs import rays as run_rays  # after the file is read: an error in it does not wait for them
         from conecollapse.runs import results, save
 

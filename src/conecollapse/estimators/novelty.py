@@ -186,11 +186,16 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
     @property
     def offset_(self) -> float:
         """Minus the threshold, which follows from ``contamination``."""
-        share = AUTO if isinstance(self.contamination, str) else float(self.contamination)
+        share = self._share
         kept, found = self._trusted.shape[0], self.distances_
         rank = np.ceil((1 - share) * (self.n_trusted_ + 1) - NOTHING) - (self.n_trusted_ - kept)  # those not kept have no distance
         place = int(np.ceil(rank / (kept + 1) * (len(found) + 1) - NOTHING))
         return 0.0 if place <= 0 else -float(found[min(place, len(found)) - 1])
+
+    @property
+    def _share(self) -> float:
+        """The share of false alarms that is allowed."""
+        return AUTO if isinstance(self.contamination, str) else float(self.contamination)
 
     @property
     def _terms(self) -> Terms:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import clone
 
+from conecollapse import estimators
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import Points, Progress
-from conecollapse.estimators import CCNMF, GraphCCNMF, select_rank
 from conecollapse.geometry.certified.estimate import LONG, product_seconds, rest_seconds
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
+from conecollapse.runs.asked import candidates, check_clusters, check_image_shape
+from conecollapse.runs.preparing import points
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 
-METHODS: dict[str, Callable[[], CCNMF | GraphCCNMF]] = {
-    "graph": GraphCCNMF,
-    "features": CCNMF,
-    "knn": partial(CCNMF, affinity="knn"),
-    "diffusion": partial(CCNMF, affinity="diffusion"),
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # estimators by name: they are imported when one is made
+    "graph": ("GraphCCNMF", {}),
+    "features": ("CCNMF", {}),
+    "knn": ("CCNMF", {"affinity": "knn"}),
+    "diffusion": ("CCNMF", {"affinity": "diffusion"}),
 }
-LARGEST_RANK = 10  # that "auto" tries
-STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
 SMALL_RESIDUAL = 1e-3  # with max_rays alone the number of rays decides
 FLOAT32_TOL = 1e-6  # of a cone of points that were rounded to float32
 
@@ -95,9 +91,9 @@ def cluster(
     rank = None
     if n_components == "auto":
         with _timed(timings, "rank", progress):
-            rank = select_rank(table.X, _candidates(table.n_samples), random_state=random_state)
+            rank = estimators.select_rank(table.X, candidates(table.n_samples), random_state=random_state)
     model.set_params(n_components=n_components if rank is None else rank.rank)
-    _check_rank(model.n_components, table)
+    check_clusters(model.n_components, table)
     found = cone_of_features(table, prove, timings, progress)
     try:
         with _timed(timings, "clusters", progress):
@@ -161,27 +157,15 @@ def _proof_seconds(cone: Cone, P: Points) -> float:
     return product_seconds(P) + rest_seconds(np.isin(np.arange(cone.n_points), cone.open_points), P)
 
 
-def points(X: Points) -> Points:
-    """The features as rows."""
-    return sp.csr_array(X.T) if sp.issparse(X) else X.T
-
-
-def check_image_shape(shape: tuple[int, int] | None, n_features: int) -> tuple[int, int] | None:
-    """``shape``, refused unless it has a pixel for each feature."""
-    if shape is not None and shape[0] * shape[1] != n_features:
-        raise InvalidInputError(
-            f"images of {shape[0]} x {shape[1]} have {shape[0] * shape[1]} pixels, but the table has {n_features} features; "
-            "give height x width of one sample."
-        )
-    return shape
-
-
 def _estimator(method: Any) -> Any:
-    if isinstance(method, (CCNMF, GraphCCNMF)):
-        return clone(method)
-    if not isinstance(method, str) or method not in METHODS:
+    if isinstance(method, str) and method in METHODS:
+        name, parameters = METHODS[method]
+        return getattr(estimators, name)(**parameters)
+    if isinstance(method, str) or not isinstance(method, (estimators.CCNMF, estimators.GraphCCNMF)):
         raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}, or a CCNMF or GraphCCNMF; got {method!r}.")
-    return METHODS[method]()
+    from sklearn.base import clone
+
+    return clone(method)
 
 
 class _timed:
@@ -202,25 +186,6 @@ class _timed:
     def _say(self, done: int) -> None:
         if self.progress is not None:
             self.progress(self.stage, done, 1)
-
-
-def _candidates(n_samples: int) -> range:
-    most = min(LARGEST_RANK, int(STABLE_SHARE * n_samples))
-    if most < 2:
-        raise InvalidInputError(f'n_components="auto" needs at least 3 samples, but there are {n_samples}; pass a number.')
-    return range(2, most + 1)
-
-
-def _check_rank(r: Any, table: TableFile) -> None:
-    """Before anything is computed: the estimator would say so too, but only after the cone."""
-    if isinstance(r, bool) or not isinstance(r, (int, np.integer)) or r < 1:
-        raise InvalidInputError(f"n_components must be 'auto' or an integer of at least 1; got {r!r}.")
-    if r > table.n_samples:
-        other = "columns" if table.features_in == "rows" else "rows"
-        raise InvalidInputError(
-            f"{r} clusters were asked for, but there are only {table.n_samples} samples; ask for at most that many "
-            f'(or, if the {table.n_features} features are in fact the samples, read the table with features_in="{other}").'
-        )
 
 
 def _check_target(target: Any, n_samples: int) -> Any:

@@ -8,18 +8,20 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
 
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import cluster_sizes
-from conecollapse.estimators import RankSelection
 from conecollapse.io import TableFile
 from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score
 from conecollapse.runs.folder import FORMAT
 from conecollapse.runs.run import RaysRun, Run
+
+if TYPE_CHECKING:
+    from conecollapse.estimators import RankSelection
 
 PACKAGES = ("conecollapse", "numpy", "scipy", "scikit-learn", "numba", "pandas")
 PREPARATION: Mapping[str, Any] = {"normalize": None, "tfidf": False}

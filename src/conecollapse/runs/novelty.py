@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conecollapse import estimators
 from conecollapse._errors import InvalidInputError, RunFolderError
 from conecollapse._files import whole_file
 from conecollapse._types import FloatArray, Points
-from conecollapse.estimators._explain import NovelFeature
-from conecollapse.estimators.novelty import AUTO, LOCALITY, ConeNovelty
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.reading import read_more
 from conecollapse.runs.places import check_place
 from conecollapse.runs.preparing import NORMALIZATIONS
 from conecollapse.runs.saving import write_csv
+
+if TYPE_CHECKING:
+    from conecollapse.estimators import ConeNovelty
+    from conecollapse.estimators._explain import NovelFeature
 
 HEADING = ["sample", "distance", "novel", "features"]
 HEADING_LINE = ",".join(HEADING)
@@ -39,14 +42,13 @@ class Judgement:
 
     def facts(self) -> dict[str, Any]:
         """Numbers about all samples."""
-        share = AUTO if self.model.contamination == "auto" else float(self.model.contamination)
         return {
             "n_trusted": self.model.n_trusted_,
             "n_features": self.table.n_features,
             "n_samples": self.table.n_samples,
             "n_novel": int((self.distance > -self.model.offset_).sum()),
             "threshold": -self.model.offset_,
-            "false_alarms": max(share, 1 / (len(self.model.distances_) + 1)),
+            "false_alarms": max(self.model._share, 1 / (len(self.model.distances_) + 1)),
             "locality": self.model.locality,
         }
 
@@ -68,7 +70,7 @@ def judge(
     new: Any,
     *,
     contamination: str | float = "auto",
-    locality: float = LOCALITY,
+    locality: float | None = None,
     log: bool = False,
     n_features: int = 5,
     features_in: str = "auto",
@@ -77,12 +79,14 @@ def judge(
 ) -> Judgement:
     """Judge the samples of ``new`` by the cone of the samples of ``trusted``; both are anything that `read_table` takes.
 
-    Features are matched by their names where both have them, in any order. ``new`` is read in the orientation of ``trusted``.
+    Features are matched by their names where both have them, in any order. ``new`` is read in the orientation of ``trusted``. With
+    ``locality=None`` it is the default of `ConeNovelty`.
     """
     known = read_table(trusted, features_in=features_in, header=header, names=names)
     arrived = read_more(new, known, header=header, names=names)
     X, note = _matched(arrived, known)
-    model = ConeNovelty(contamination, locality=locality)
+    given: dict[str, Any] = {} if locality is None else {"locality": locality}
+    model = estimators.ConeNovelty(contamination, **given)  # imported here: an error in the files does not wait for it
     trusted_X = known.X
     if log:
         trusted_X, X = NORMALIZATIONS["log"](trusted_X), NORMALIZATIONS["log"](X)

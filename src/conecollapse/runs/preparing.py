@@ -90,3 +90,8 @@ def _rows_divided(X: Points, by: AnyArray) -> Points:
     if not sp.issparse(X):
         return X / divisors[:, None]
     return sp.csr_array((X.data / np.repeat(divisors, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+
+
+def points(X: Points) -> Points:
+    """The features as rows."""
+    return sp.csr_array(X.T) if sp.issparse(X) else X.T

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.clusters import TopFeature
-from conecollapse.estimators import RankSelection
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
+
+if TYPE_CHECKING:
+    from conecollapse.estimators import RankSelection
 
 
 @dataclass(frozen=True, eq=False, repr=False)

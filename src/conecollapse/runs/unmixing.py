@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse import estimators
 from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray, FloatArray, Points, Progress
-from conecollapse.estimators import MinVolumeNMF, SeparableNMF
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.io.cube import BANDS, Spectra
 from conecollapse.io.envi import files_of_envi, write_envi
 from conecollapse.io.plain import plain
+from conecollapse.runs.asked import check_components
 from conecollapse.runs.facts import head
 from conecollapse.runs.folder import (
     ABUNDANCES,
@@ -123,11 +124,8 @@ def unmix(
     table = spectra.table
     if method not in METHODS:
         raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
-    most = min(table.n_samples, table.n_features)
-    if n_components > most:
-        what = "samples" if table.n_samples <= table.n_features else "features"
-        raise InvalidInputError(f"{n_components} components were asked for, but there are only {most} {what}; ask for at most that many.")
-    kind = MinVolumeNMF if method == "min-volume" else SeparableNMF
+    check_components(n_components, table)
+    kind = estimators.MinVolumeNMF if method == "min-volume" else estimators.SeparableNMF  # imported here: errors do not wait for them
     model = kind(n_components, sum_to_one=sum_to_one, outliers=outliers)
     asked = {"n_components": n_components, "method": method, "sum_to_one": sum_to_one, "outliers": outliers}
     if progress is not None:

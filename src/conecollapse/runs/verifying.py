@@ -18,10 +18,9 @@ from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.cube import read_spectra
 from conecollapse.io.reading import same_layout
-from conecollapse.runs.clustering import points
 from conecollapse.runs.folder import CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
-from conecollapse.runs.preparing import prepare
+from conecollapse.runs.preparing import points, prepare
 from conecollapse.runs.reading import csv_rows, labels_of, run_arrays, run_cone, run_facts
 from conecollapse.runs.saving import RAY_COLUMNS, ray_rows
 from conecollapse.runs.unmixing import check_unmixing, unmixed_points
