@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import gc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import conecollapse
-from conecollapse._kernels import kernel
+from conecollapse._kernels import _simplify, kernel
 
 MOST_ARGUMENTS = 8  # what belongs together is passed as one NamedTuple
 SOURCE = Path(conecollapse.__file__).parent
@@ -83,3 +84,22 @@ def test_garbage_collection_is_as_it_was_once_a_kernel_is_compiled():
 
 def _add_one(a):
     return a + 1
+
+
+class _Passes:
+    def __init__(self):
+        self.ran = []
+
+    def run(self, *arguments):
+        self.ran.append(arguments)
+
+
+def test_code_is_simplified_with_the_passes_of_every_numba():
+    passes = _Passes()
+    for codegen, arguments in (
+        (SimpleNamespace(_mpm_cheap=passes), ("code",)),  # 0.60
+        (SimpleNamespace(_module_pass_manager=lambda **_: passes), ("code",)),  # 0.61
+        (SimpleNamespace(_module_pass_manager=lambda **_: (passes, "builder")), ("code", "builder")),  # since 0.62
+    ):
+        _simplify(codegen, "code")
+        assert passes.ran.pop() == arguments

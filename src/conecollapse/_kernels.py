@@ -161,11 +161,7 @@ def _inner_compiler() -> Any:
         """Code that is linked into other code, simplified but neither optimized nor loaded."""
 
         def _optimize_final_module(self) -> None:
-            if hasattr(self._codegen, "_mpm_cheap"):  # before numba 0.62
-                self._codegen._mpm_cheap.run(self._final_module)
-            else:
-                passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap")
-                passes.run(self._final_module, builder)
+            _simplify(self._codegen, self._final_module)
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
@@ -188,6 +184,16 @@ def _inner_compiler() -> Any:
             return super().define_pipelines()
 
     return InnerCompiler
+
+
+def _simplify(codegen: Any, module: Any) -> None:
+    """Run numba's cheap passes over the code of a module."""
+    if hasattr(codegen, "_mpm_cheap"):  # numba 0.60
+        codegen._mpm_cheap.run(module)
+        return
+    made = codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap")
+    passes, *builder = made if isinstance(made, tuple) else (made,)  # since numba 0.62 with a builder
+    passes.run(module, *builder)
 
 
 def _hand_out_environments() -> None:
