@@ -14,7 +14,7 @@ from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.contained import Contained, _list, contained_columns, descend_contained
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
-from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps
+from conecollapse.geometry.certified.sweeps import MAX_LOOKS, Stored, descend_by_sweeps
 
 
 @pytest.fixture
@@ -88,7 +88,11 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         lists = Lists.of(sp.csr_array(words))
         x = x / x.sum()
         slices = words / lists.sums[:, None]
-        columns = contained_columns(lists, np.arange(len(words)), np.arange(12, dtype=np.int32), np.ones(12))
+        weight = rng.random(12) + 0.5
+        x = x * weight / (x @ weight)
+        slices = slices * weight / (slices @ weight)[:, None]
+        support = np.arange(12, dtype=np.int32)
+        columns = Stored(lists.idx, lists.val, lists.ptr[:-1], lists.ptr[1:], support, weight, np.empty((3, 12)))
         is_solved, h, r = descend_by_sweeps(columns, x, 1e-6, MAX_LOOKS)
         assert is_solved
         assert (h >= 0).all()

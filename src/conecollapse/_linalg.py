@@ -16,6 +16,8 @@ FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of s
 TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
 BLOCK_ROWS = 8192  # of a sparse matrix that are multiplied at once
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
+PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE = 16, 2**14, 2**20  # entries of a piece: one for so many of sparse points, within these bounds
+LEAST_DENSE = 2**16  # of dense rows, which take less room for each entry
 LARGE_PRODUCT = 2**22  # multiplications of a dense product from which on it is worth our threads: a third of a millisecond
 LEAST_ROWS, MOST_PIECES = 64, 16  # of a dense product: fewer rows at once, or more pieces, make BLAS slower
 
@@ -46,18 +48,54 @@ def unit_rows(P: Points) -> tuple[Points, FloatArray]:
 
 
 def _unit_rows_sparse(P: Sparse) -> tuple[Sparse, FloatArray]:
-    counts = np.diff(P.indptr)
-    filled = counts > 0
-    starts = P.indptr[:-1][filled]
-    data = P.data.astype(np.float64)
-    norms = np.zeros(P.shape[0])
-    if len(starts):
-        peak = np.maximum.reduceat(np.abs(data), starts)
-        data /= np.repeat(peak, counts[filled])
-        length = np.sqrt(np.add.reduceat(data * data, starts))
-        data /= np.repeat(length, counts[filled])
-        norms[filled] = length * peak
-    return sp.csr_array((data, P.indices, P.indptr), shape=P.shape), norms
+    counts, norms = np.diff(P.indptr), np.zeros(P.shape[0])
+    U = narrow(sp.csr_array((P.data.astype(np.float64), P.indices, P.indptr), shape=P.shape))
+    for rows in row_pieces(counts, CACHED):
+        filled = rows[counts[rows] > 0]
+        if len(filled):
+            first = U.indptr[filled[0]]
+            data, starts = U.data[first : U.indptr[filled[-1] + 1]], U.indptr[filled] - first
+            peak = np.maximum.reduceat(np.abs(data), starts)
+            data /= np.repeat(peak, counts[filled])
+            length = np.sqrt(np.add.reduceat(data * data, starts))
+            data /= np.repeat(length, counts[filled])
+            norms[filled] = length * peak
+    return U, norms
+
+
+def narrow(M: Sparse) -> Sparse:
+    """The CSR array with indices of 32 bits where these are enough."""
+    dtype = np.int32 if max(*M.shape, M.nnz) <= np.iinfo(np.int32).max else np.int64
+    return sp.csr_array((M.data, M.indices.astype(dtype, copy=False), M.indptr.astype(dtype, copy=False)), shape=M.shape)
+
+
+def row_pieces(work: IntArray | FloatArray, most: int) -> list[IntArray]:
+    """The places of ``work`` in pieces of about ``most`` in total."""
+    total = np.cumsum(work, dtype=np.int64)
+    return np.split(np.arange(len(work)), np.flatnonzero(np.diff(total // most)) + 1) if len(work) else []
+
+
+def piece_entries(U: Points) -> int:
+    """Entries of rows that may be held beside the points: they and what is made of them take less room than these."""
+    return int(np.clip(U.nnz // PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE)) if sp.issparse(U) else LARGEST_PIECE
+
+
+def dense_entries(U: Points) -> int:
+    """As `piece_entries`, of dense rows."""
+    return max(piece_entries(U), LEAST_DENSE)
+
+
+def row_sizes(U: Points) -> IntArray:
+    """How many entries each row has."""
+    return np.diff(U.indptr) if sp.issparse(U) else np.full(U.shape[0], U.shape[1])
+
+
+def column_counts(U: Sparse) -> FloatArray:
+    """How many points have each coordinate."""
+    counts = np.zeros(U.shape[1])
+    for a in range(0, U.nnz, LARGEST_PIECE):
+        counts += np.bincount(U.indices[a : a + LARGEST_PIECE], minlength=U.shape[1])
+    return counts
 
 
 def row_norms(R: Points) -> FloatArray:
@@ -121,11 +159,10 @@ def merge_colinear(U: Points, tol: float) -> IntArray:
         left = left[~near]
 
 
-def pair_distances(U: Points, a: IntArray, b: IntArray, block: int = 4096) -> FloatArray:
+def pair_distances(U: Points, a: IntArray, b: IntArray) -> FloatArray:
     """``|u_a - u_b|`` for paired indices, a block of rows at a time."""
-    out = np.empty(len(a))
-    for start in range(0, len(a), block):
-        piece = slice(start, start + block)
+    out, sizes = np.empty(len(a)), row_sizes(U)
+    for piece in row_pieces(sizes[a] + sizes[b], piece_entries(U)):
         out[piece] = row_norms(U[a[piece]] - U[b[piece]])
     return out
 
@@ -190,17 +227,18 @@ def dense_rows(U: Points, rows: IntArray) -> FloatArray:
 def combination_rows(parts: list[tuple[IntArray, FloatArray]], n_columns: int) -> Sparse:
     """Lists of (columns, values) as the rows of a sparse matrix."""
     ptr = np.concatenate([[0], np.cumsum([len(S) for S, _ in parts])]).astype(np.int64)
-    columns = np.concatenate([S for S, _ in parts]) if parts else np.zeros(0, np.int64)
+    places = np.int32 if max(n_columns, ptr[-1]) <= np.iinfo(np.int32).max else np.int64
+    columns = np.concatenate([S for S, _ in parts], dtype=places, casting="same_kind") if parts else np.zeros(0, places)
     values = np.concatenate([h for _, h in parts]) if parts else np.zeros(0)
-    return sp.csr_array((values, columns, ptr), shape=(len(parts), n_columns))
+    return sp.csr_array((values, columns, ptr.astype(places)), shape=(len(parts), n_columns))
 
 
-def residuals(U: Points, rows: IntArray, H: Sparse, rays: Points, block: int = 4096) -> FloatArray:
-    """``|u_i - h_i rays|`` for each of ``rows``, where ``H`` has a row of coefficients for every point."""
-    out = np.empty(len(rows))
-    for start in range(0, len(rows), block):
-        piece = rows[start : start + block]
-        out[start : start + block] = row_norms(U[piece] - H[piece] @ rays)
+def residuals(U: Points, rows: IntArray, H: Sparse) -> FloatArray:
+    """``|u_i - sum_j h_ij u_j|`` for each of ``rows``; these are also the rows of ``H``, whose columns are all points."""
+    out, sizes = np.empty(len(rows)), row_sizes(U)
+    combined = sp.csr_array((np.ones(H.nnz), H.indices, H.indptr), shape=H.shape) @ sizes if len(rows) else np.zeros(0)
+    for piece in row_pieces(sizes[rows] + np.minimum(combined, U.shape[1]), piece_entries(U)):
+        out[piece] = row_norms(U[rows[piece]] - H[piece] @ U)
     return out
 
 

@@ -110,5 +110,5 @@ class _Sums:
             which = np.flatnonzero(c.rays_only[self.of] == rays_only)
             if len(which):
                 values = Values(which, self.products[which], lengths[which], rounding * lengths[which])
-                smallest = min(smallest, separate(values, self.of[which], everyone, others, c, tol))
+                smallest = min(smallest, separate(values, self.of[which], everyone, np.isin(everyone, others), c, tol))
         return verdict(c, tol, worst, smallest)

@@ -9,12 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import CertificateError
-from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.claims import TOL_PRECISION, AnyCertificate, ApproximateCertificate, Certificate, Verdict, plain
 from conecollapse.certificates.meeting import pairs_at_once, pattern_of, pieces, pieces_of
 from conecollapse.certificates.witnesses import EPS, Combination, Support, Values, Witnesses, row_lengths, take
 
+FEW_OTHERS = 16  # points that follow a leader are left where they are if they have less than this part of all entries
 ROOM = 0.01  # a witness may fall short of tol by this share, so that rounding leaves no gap between "within tol" and "proven beyond"
 SCALING_ROUNDING = 1e-12  # two ways of scaling a point to unit length agree to this
 
@@ -39,9 +40,7 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
             return Verdict(c.n_points, len(c.rays), tol, worst, None, weighting=c.weighting)
         check_structure(c, lengths)
         worst = _check_coverage(U, c, tol)
-        everyone = np.arange(c.n_points)
-        needs_all = any(isinstance(family, Combination) for family in c.witnesses)
-        points = everyone if needs_all else everyone[c.leader == everyone]  # witnesses are about leaders only
+        points = _points_for(c, U)
         U = take(U, points)
         smallest = min((_check_family(U, points, c, family, tol) for family in c.witnesses), default=np.inf)
     return verdict(c, tol, worst, smallest)
@@ -228,6 +227,15 @@ def _residuals(U: Points, points: IntArray, combined: IntArray, c: AnyCertificat
         yield points[at], row_lengths(U[points[at]] - H @ U)
 
 
+def _points_for(c: Certificate, U: Points) -> IntArray:
+    """The points that witnesses are multiplied with: leaders, or all where a copy without the others would not pay."""
+    everyone = np.arange(c.n_points)
+    is_leader = c.leader == everyone
+    few_others = sp.issparse(U) and FEW_OTHERS * int(np.diff(U.indptr)[~is_leader].sum()) <= U.nnz
+    needs_all = any(isinstance(family, Combination) for family in c.witnesses)
+    return everyone if needs_all or few_others else everyone[is_leader]
+
+
 def _check_family(U: Points, points: IntArray, c: Certificate, family: Witnesses, tol: float) -> float:
     """Every witness of a family separates its ray; the smallest distance proven. The rows of ``U`` are these ``points``, among them all
     leaders."""
@@ -241,17 +249,22 @@ def _check_family(U: Points, points: IntArray, c: Certificate, family: Witnesses
         some = family.take(np.flatnonzero(c.rays_only[family.of] == rays_only))
         if not len(some.of):
             continue
-        columns = np.union1d(others, c.separated[some.of])
+        columns = np.union1d(others, c.separated[some.of]) if rays_only else points
+        counted = np.isin(columns, others)
         for values in some.values(U, place[some.of], np.searchsorted(points, columns)):
-            smallest = min(smallest, separate(values, some.of[values.which], columns, others, c, tol))
+            smallest = min(smallest, separate(values, some.of[values.which], columns, counted, c, tol))
+            del values  # before the next ones are made
     return smallest
 
 
-def separate(values: Values, rays: IntArray, columns: IntArray, others: IntArray, c: Certificate, tol: float) -> float:
-    """Witnesses of ``rays`` are below 0 on the other points and prove more than tol on theirs; the smallest distance that they prove."""
+def separate(values: Values, rays: IntArray, columns: IntArray, counted: BoolArray, c: Certificate, tol: float) -> float:
+    """Witnesses of ``rays`` are below 0 on the other points and prove more than tol on theirs; the smallest distance that they prove.
+
+    Products are with the points ``columns``, of which those that are ``counted`` are the others.
+    """
     own = values.at(np.searchsorted(columns, c.separated[rays]))
     # a ray is not one of the others, whether or not it is the point separated
-    the_ray, counted = np.searchsorted(columns, c.rays[rays]), np.isin(columns, others)
+    the_ray = np.searchsorted(columns, c.rays[rays])
     highest = values.largest(the_ray, counted)
     for a in np.flatnonzero(~(highest + values.error <= 0))[:1]:
         k, worst = rays[a], columns[values.where_largest(int(a), the_ray, counted)]

@@ -24,7 +24,7 @@ from conecollapse._types import FloatArray, IntArray, Sparse
 
 SPARSE_COST = 4  # an entry of a sparse product takes as long as this many of a product with a dense matrix
 LOOKUP_COST = 50  # and a term that is looked up by itself as long as this many
-PAIR_ROOM = 16  # a pair of a witness and a point takes about as much room as this many entries of the points
+PAIR_ROOM = 12  # a pair of a witness and a point takes about as much room as this many entries of the points
 FEW_PAIRS, MANY_PAIRS = 2**13, 2**17  # pairs that are looked at side by side: between about 1 and 16 MiB
 WIDTH, PAIR_PLACES = 2**13, 32  # columns of a table of patterns, and how many of its places, a byte each, there may be for each pair
 ROWS_AT_ONCE = 512  # of a block of products that are changed at once
@@ -93,7 +93,7 @@ def products(points: Postings, witnesses: Lifted, error: FloatArray) -> Iterator
     for which in dense_pieces(np.flatnonzero(is_filled), V):
         yield which, _filled(points, witnesses.take(which), error[which])
     sparse = np.flatnonzero(~is_filled)
-    room = np.maximum(witnesses.pattern_sizes[sparse], min(WIDTH, dim) // PAIR_PLACES)
+    room = np.maximum(witnesses.pattern_sizes[sparse], min(WIDTH, dim) // PAIR_PLACES) * (witnesses.lift[sparse] > 0)
     for a in pieces_of(np.maximum(work[sparse], room), pairs_at_once(V)):
         which = sparse[a]
         some = witnesses.take(which)
@@ -101,6 +101,7 @@ def products(points: Postings, witnesses: Lifted, error: FloatArray) -> Iterator
         if some.lift.any():
             _lower(points, some, found, -error[which])
         yield which, found
+        del found, some  # before the next ones are made
 
 
 def _filled(points: Postings, some: Lifted, error: FloatArray) -> FloatArray:
@@ -108,9 +109,10 @@ def _filled(points: Postings, some: Lifted, error: FloatArray) -> FloatArray:
     found = points.V @ _raised(some)
     for a in range(0, len(found), ROWS_AT_ONCE):
         found[a : a + ROWS_AT_ONCE] -= points.mass[a : a + ROWS_AT_ONCE, None] * some.lift
-    if (~(found <= -error)).sum() > len(error):  # more than the rays' own: some may be 0 and no more
-        meets = pattern_of(points.V, np.bool_) @ (_columns(some.F, some.F.data) > 0)
-        found[~meets] = -np.inf
+    high, is_positive = np.flatnonzero((~(found <= -error)).any(axis=1)), _columns(some.F, some.F.data) > 0
+    for at in pieces_of(np.diff(points.V.indptr)[high], pairs_at_once(points.V)):  # these may be 0 and no more
+        rows = high[at]
+        found[rows] = np.where(pattern_of(points.V[rows], np.bool_) @ is_positive, found[rows], -np.inf)
     return np.asarray(found.T)
 
 
@@ -170,17 +172,21 @@ class _Outside:
 
     def of(self, row: IntArray, at: IntArray) -> FloatArray:
         """The entry ``at`` this place in V where it is off the pattern of the row, or 0."""
-        on = self.table[row * self.width + (self.V.indices[at] & (self.width - 1))]
-        return np.where(on, 0.0, self.V.data[at])
+        place = row * self.width
+        place += self.V.indices[at] & (self.width - 1)
+        values = self.V.data[at]
+        values[self.table[place]] = 0.0
+        return values
 
     def totals(self, row: IntArray, first: IntArray, last: IntArray, *, exact: bool = False) -> FloatArray:
         """The sum over entries from ``first`` to ``last`` for each row; all that is off the pattern if it is to be exact."""
         counts, out = (last - first).astype(np.int64), np.empty(len(row))
-        for some in pieces_of(counts, pairs_at_once(self.V)):
+        terms = self._exactly if exact and not self.is_exact else self.of
+        for some in pieces_of(counts, pairs_at_once(self.V) // 2):
             which = np.repeat(np.arange(len(some)), counts[some])
-            at = np.arange(len(which)) + (first[some] - np.cumsum(counts[some]) + counts[some])[which]
-            terms = self._exactly(row[some][which], at) if exact and not self.is_exact else self.of(row[some][which], at)
-            out[some] = np.bincount(which, terms, minlength=len(some))
+            at = np.arange(len(which))
+            at += (first[some] - np.cumsum(counts[some]) + counts[some])[which]
+            out[some] = np.bincount(which, terms(row[some][which], at), minlength=len(some))
         return out
 
     def _exactly(self, row: IntArray, at: IntArray) -> FloatArray:

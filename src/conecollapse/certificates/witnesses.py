@@ -263,6 +263,7 @@ def _met(V: Sparse, witnesses: Lifted) -> Iterator[Values]:
     error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (lengths_F + witnesses.lift * points.mass.max(initial=0.0))
     for which, found in products(points, witnesses, error):
         yield Values(which, found, lengths[which], error[which])
+        del found  # before the next ones are made
 
 
 def unit_peak(G: AnyArray) -> FloatArray:

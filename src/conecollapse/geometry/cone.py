@@ -27,7 +27,7 @@ from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_se
 from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, IntArray, Points, Progress, Sparse
 from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks, check_cover, plain
-from conecollapse.geometry.certified import certify
+from conecollapse.geometry.certified import certify_points
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
 from conecollapse.geometry.invertible import part_of_invertible
@@ -130,9 +130,8 @@ class Cone:
         points = as_points(P)
         warn_if_too_coarse(points.dtype, tol)
         with limit_threads(n_jobs):
-            U, lengths = unit_rows(points)
-            certificate = certify(U, lengths, tol, progress=progress, effort=effort)
-        return cls(U[certificate.rays], certificate, ray_names=row_labels(P, certificate.rays))
+            rays, certificate = certify_points(points, tol, progress, effort=effort)
+        return cls(rays, certificate, ray_names=row_labels(P, certificate.rays))
 
     @classmethod
     def approximate(
@@ -461,9 +460,8 @@ class Cone:
         if not certificate.open.any():
             return self
         with limit_threads(n_jobs):
-            U, lengths = unit_rows(points)
-            proven = certify(U, lengths, certificate.tol, progress=progress, known=certificate)
-        return Cone(U[proven.rays], proven, ray_names=self._names_of(proven.rays, P))
+            rays, proven = certify_points(points, certificate.tol, progress, known=certificate)
+        return Cone(rays, proven, ray_names=self._names_of(proven.rays, P))
 
     def _proven_in_blocks(self, table: BlockedTable, n_jobs: int | None) -> Cone:
         if table.shape != (self.dim, self.n_points):

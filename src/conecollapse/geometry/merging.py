@@ -53,9 +53,10 @@ def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float, effort: Ef
     C = C.tocsr()[inner.leader]  # a ray merged into a colinear one is that one
     H_old = sp.csr_array(sp.block_diag([with_rays(a), with_rays(b)]))
     moved = np.flatnonzero(inner.leader != np.arange(U.shape[0]))  # rays colinear with one of the other cone: their groups join its group
+    over_points = sp.csr_array((C.data, kept[C.indices], C.indptr), shape=(U.shape[0], U.shape[0]))
     # |u - h C R| <= |u - h U| + h |U - C R|, and |u - v| <= |u - w| + |w - v| for the members of a group that joins another:
     # what the old cone left, and what the merge adds
-    expressed = float((H_old @ residuals(U, np.arange(U.shape[0]), C, U[kept])).max())
+    expressed = float((H_old @ residuals(U, np.arange(U.shape[0]), over_points)).max())
     joined = float(pair_distances(U, moved, inner.leader[moved]).max(initial=0.0))
     residual = max(a.residual, b.residual) + max(expressed, joined) + ROUNDING
 

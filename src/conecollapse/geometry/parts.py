@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, unit_rows
+from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, Effort, FloatArray, Points
 from conecollapse.certificates import Certificate, plain
-from conecollapse.geometry.certified import certify
+from conecollapse.geometry.certified import certify_points
 from conecollapse.geometry.merging import merge_certificates
 
 
@@ -39,11 +39,10 @@ class Part:
 
 def part_of(points: Points, tol: float, names: AnyArray | None = None, effort: Effort = "exact") -> Part:
     """The part of checked points; ``names`` are theirs."""
-    U, lengths = unit_rows(points)
-    if not lengths.any():
-        return Part(len(lengths), effort=effort)
-    certificate = certify(U, lengths, tol, effort=effort)
-    return Part(len(lengths), U[certificate.rays], certificate, None if names is None else names[certificate.rays], effort)
+    if not (points.data if sp.issparse(points) else points).any():
+        return Part(points.shape[0], effort=effort)
+    rays, certificate = certify_points(points, tol, effort=effort)
+    return Part(points.shape[0], rays, certificate, None if names is None else names[certificate.rays], effort)
 
 
 def merge(a: Part, b: Part) -> Part:

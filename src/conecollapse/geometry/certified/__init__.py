@@ -7,13 +7,14 @@ points are sparse, `support`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import dense_rows, merge_colinear, take_rows
+from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, take_rows, unit_rows
 from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
@@ -28,7 +29,7 @@ COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a 
 COARSEST = 1e-3
 SMALL_WORK = 2**16  # multiplications of one product up to which the exact cone takes a few milliseconds, hardly more than a quick one
 
-__all__ = ["certify", "group"]
+__all__ = ["certify", "certify_points", "group"]
 
 
 def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, IntArray]:
@@ -58,10 +59,30 @@ def certify(
     With ``effort="quick"`` at most about two products are spent, and what is not decided then is left open; points so few that they
     cost next to nothing are decided all the same. A certificate that is ``known`` about the same points at ``tol`` is gone on from.
     """
+    return _certify(lambda: (U, lengths), tol, rays, progress, effort, known)[1]
+
+
+def certify_points(
+    points: Points, tol: float, progress: Progress = None, *, effort: Effort = "exact", known: Certificate | None = None
+) -> tuple[Points, Certificate]:
+    """The unit rays and the certificate of the cone of the rows of ``points``, see `certify`.
+
+    Of the points scaled to unit length only the leaders of groups are held.
+    """
+    return _certify(lambda: unit_rows(points), tol, None, progress, effort, known)
+
+
+def _certify(
+    unit_points: Callable[[], tuple[Points, FloatArray]],
+    tol: float,
+    rays: IntArray | None,
+    progress: Progress,
+    effort: Effort,
+    known: Certificate | None,
+) -> tuple[Points, Certificate]:
     wanted = tol
     while True:
-        leader, leaders = group(U, lengths, tol) if known is None else (known.leader, known_leaders(known))
-        V = take_rows(U, leaders)
+        V, leaders, leader, apart = _leading(unit_points, tol, known)
         with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
             if rays is not None and len(leaders) > 1:
                 proof = prove_given(V, np.intersect1d(leaders, rays, return_indices=True)[1], tol)
@@ -76,9 +97,19 @@ def certify(
     if tol > wanted:
         warnings.warn(
             f"rounding hides distances near {wanted:.0e} between these points; the cone is certified at tol = {tol:.0e} instead.",
-            stacklevel=3,
+            stacklevel=4,
         )
-    return proof.certificate(U, leaders, leader, tol)
+    return V[proof.rays], proof.certificate(V, leaders, leader, apart, tol)
+
+
+def _leading(
+    unit_points: Callable[[], tuple[Points, FloatArray]], tol: float, known: Certificate | None
+) -> tuple[Points, IntArray, IntArray, float]:
+    """The leaders of groups as unit rows, their numbers, the leader of each point, and how far a point may be from its leader."""
+    U, lengths = unit_points()
+    leader, leaders = group(U, lengths, tol) if known is None else (known.leader, known_leaders(known))
+    members = np.flatnonzero((leader >= 0) & (leader != np.arange(len(leader))))
+    return take_rows(U, leaders), leaders, leader, float(pair_distances(U, members, leader[members]).max(initial=0.0))
 
 
 def known_leaders(c: Certificate) -> IntArray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._linalg import column_counts
 from conecollapse._types import Points
 
 PRODUCTS = 2.0  # that a quick cone may take in all
@@ -52,7 +53,7 @@ def product_work(U: Points) -> float:
     m, n = U.shape
     if not sp.issparse(U):
         return float(m) * m * n
-    counts = np.bincount(U.indices, minlength=n).astype(np.float64)
+    counts = column_counts(U)
     return float(counts @ counts)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import row_norms
+from conecollapse._linalg import dense_entries, row_norms
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
@@ -21,7 +21,6 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 EPS = float(np.finfo(np.float64).eps)
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
 GRID = 2.0**-22  # unit functionals and shifts of at most 1 in steps of this have differences that float32 holds exactly
-PRODUCT_ENTRIES = 2**20  # entries of a block of products: 8 MiB, of which every thread has one
 
 
 def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float, grid: float = GRID) -> tuple[FloatArray, BoolArray]:
@@ -36,7 +35,7 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     needed = CLEAR * tol + 4 * (U.shape[1] + 2) * EPS
     G = np.empty_like(A)
     proven = np.zeros(len(A), bool)
-    step = max(1, PRODUCT_ENTRIES // U.shape[0])
+    step = max(1, dense_entries(U) // U.shape[0])  # every thread has a block of products
 
     def work(first: int, last: int) -> None:
         for a in range(first, last, step):

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import SlowWarning
+from conecollapse._linalg import column_counts, piece_entries, row_pieces
 from conecollapse._types import BoolArray, Points
 
 LONG = 10.0  # seconds that a user waits without being told
@@ -28,7 +29,7 @@ def product_seconds(U: Points) -> float:
     dense = m * m * n / 2 / DENSE_SPEED
     if not sp.issparse(U):
         return dense
-    counts = np.bincount(U.indices, minlength=n).astype(np.float64)
+    counts = column_counts(U)
     return min(dense, float(counts @ counts) / SPARSE_SPEED)
 
 
@@ -45,8 +46,11 @@ def rest_seconds(left: BoolArray, U: Points) -> float:
     if not sp.issparse(U):
         return dense
     sizes = np.diff(U.indptr)
-    counts = np.bincount(U.indices, minlength=n).astype(np.float64)
-    met = np.add.reduceat(np.append(counts[U.indices], 0.0), U.indptr[:-1]) * (sizes > 0)
+    counts, met = column_counts(U), np.zeros(m)
+    for rows in row_pieces(sizes * left, piece_entries(U)):
+        some = rows[left[rows] & (sizes[rows] > 0)]
+        mine = U[some]
+        met[some] = np.add.reduceat(counts[mine.indices], mine.indptr[:-1]) if len(some) else 0.0
     return min(dense, float((EACH + met * sizes / SPARSE_SPEED)[left].sum()))
 
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from conecollapse._linalg import combination_rows, dense_rows, row_norms, take_rows
+from conecollapse._linalg import combination_rows, dense_entries, dense_rows, row_norms, take_rows
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progress
-from conecollapse.geometry.certified.confirm import EPS, PRODUCT_ENTRIES, least_shift, project
+from conecollapse.geometry.certified.confirm import EPS, least_shift, project
 from conecollapse.geometry.certified.near import Combinations, NearPoints
 
 SPARE = 0.995  # a weak ray's own proven distance may fall short of tol by half of what a checker grants
@@ -76,7 +76,7 @@ class InTurn:
             if progress is not None:
                 progress("settle", done, len(left))
         at = np.array(sorted(kept), np.int64)
-        for a in range(0, len(at), step := max(1, PRODUCT_ENTRIES // self.U.shape[0])):
+        for a in range(0, len(at), step := max(1, dense_entries(self.U) // self.U.shape[0])):
             some = at[a : a + step]
             for i in some[~self._confirm(some, *zip(*(kept[i] for i in some.tolist()), strict=True))]:
                 self._decide(int(i))
@@ -107,7 +107,7 @@ class InTurn:
     def _over(self, rays: IntArray, points: IntArray) -> Iterator[tuple[int, IntArray, FloatArray, float]]:
         """For each of ``points`` a combination of ``rays`` and the length of its residual."""
         R = take_rows(self.U, rays)
-        for a in range(0, len(points) if len(rays) else 0, step := max(1, PRODUCT_ENTRIES // self.U.shape[1])):
+        for a in range(0, len(points) if len(rays) else 0, step := max(1, dense_entries(self.U) // self.U.shape[1])):
             some = points[a : a + step]
             X = dense_rows(self.U, some)
             solved = project(R, X)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from conecollapse._kernels import kernel
+from conecollapse._linalg import column_counts
 from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
 
 SUM_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # for each term of a sum
@@ -30,17 +32,63 @@ class Lists(NamedTuple):
 
     @classmethod
     def of(cls, U: Sparse) -> Lists:
-        order = np.argsort(np.diff(U.indptr), kind="stable")
-        posting = U[order].T.tocsr()  # a row of the transpose lists the points in the order in which they are given
-        sums = np.asarray(U.sum(axis=1)).ravel()
+        order = np.argsort(np.diff(U.indptr), kind="stable").astype(np.int32)
+        ptr, idx, sums = U.indptr.astype(np.int64), U.indices.astype(np.int32, copy=False), np.asarray(U.sum(axis=1)).ravel()
+        post_ptr = np.concatenate([[0], np.cumsum(column_counts(U).astype(np.int64))])
+        post, post_val = np.empty(len(idx), np.int32), np.empty(len(idx))
+        _post(ptr, idx, U.data, order, post_ptr[:-1].copy(), post, post_val)
         return cls(
-            ptr=U.indptr.astype(np.int64),
-            idx=U.indices.astype(np.int32, copy=False),
+            ptr=ptr,
+            idx=idx,
             val=U.data,
-            post_ptr=posting.indptr.astype(np.int64),
-            post=order.astype(np.int32)[posting.indices],
-            post_val=posting.data,
-            by_size=order.astype(np.int32),
+            post_ptr=post_ptr,
+            post=post,
+            post_val=post_val,
+            by_size=order,
             sums=sums,
-            rounding=float(SUM_ROUNDING * (np.diff(U.indptr).max(initial=0) + 2) * sums.max(initial=0.0)),
+            rounding=float(SUM_ROUNDING * (np.diff(ptr).max(initial=0) + 2) * sums.max(initial=0.0)),
         )
+
+
+class Rows(NamedTuple):
+    """Points as they are read one after the other, those with small supports first."""
+
+    ptr: IntArray  # row k has the coordinates idx[ptr[k]:ptr[k + 1]]
+    idx: AnyArray
+    val: FloatArray  # with these values
+    rank: AnyArray  # (n_points,): the row of each point
+
+    @classmethod
+    def as_stored(cls, lists: Lists) -> Rows:
+        """Without a copy, in the order of the points."""
+        return cls(lists.ptr, lists.idx, lists.val, np.arange(len(lists.sums), dtype=np.int32))
+
+    @classmethod
+    def by_size(cls, lists: Lists) -> Rows:
+        rank = np.empty(len(lists.sums), np.int32)
+        rank[lists.by_size] = np.arange(len(rank), dtype=np.int32)
+        ptr = np.concatenate([[0], np.cumsum(np.diff(lists.ptr)[lists.by_size])])
+        rows = cls(ptr, np.empty(len(lists.idx), np.int32), np.empty(len(lists.idx)), rank)
+        _copy(lists, rows)
+        return rows
+
+
+@kernel
+def _copy(lists, rows):  # type: ignore[no-untyped-def]
+    """Fill the rows."""
+    for k in range(len(lists.by_size)):
+        first = lists.ptr[lists.by_size[k]]
+        for t in range(rows.ptr[k], rows.ptr[k + 1]):
+            rows.idx[t] = lists.idx[first + t - rows.ptr[k]]
+            rows.val[t] = lists.val[first + t - rows.ptr[k]]
+
+
+@kernel
+def _post(ptr, idx, val, order, place, post, post_val):  # type: ignore[no-untyped-def]
+    """Fill the posting lists with the points in this order; ``place`` is where each begins."""
+    for i in order:
+        for t in range(ptr[i], ptr[i + 1]):
+            at = place[idx[t]]
+            post[at] = i
+            post_val[at] = val[t]
+            place[idx[t]] += 1

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import combination_rows, pair_distances, residuals
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Sparse
+from conecollapse._linalg import combination_rows, narrow, residuals
+from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 from conecollapse.certificates import Certificate, SparseVectors, Support, Vectors, Witnesses
 from conecollapse.geometry.certified.in_turn import Settled
 
@@ -93,22 +93,19 @@ class Proof:
             open=settled.open,
         )
 
-    def certificate(self, U: Points, leaders: IntArray, leader: IntArray, tol: float) -> Certificate:
-        """The certificate about all unit points ``U``: ``leaders`` are those that this proof numbers 0, 1, ..."""
+    def certificate(self, V: Points, leaders: IntArray, leader: IntArray, apart: float, tol: float) -> Certificate:
+        """The certificate about all points. Their ``leaders`` are the unit points ``V``, which this proof numbers 0, 1, ...; no point is
+        further than ``apart`` from its leader."""
         n_points = len(leader)
         place = np.full(len(leaders), -1)
         place[self.rays] = np.arange(len(self.rays))
         rows = np.sort(np.fromiter(self.combination, np.int64, len(self.combination)))
         H = combination_rows([self.combination[int(i)] for i in rows], len(leaders))
+        residual = max(apart, residuals(V, rows, H).max(initial=0.0))
         lengths = np.zeros(n_points + 1, np.int64)
         lengths[leaders[rows] + 1] = np.diff(H.indptr)
         coefficients = sp.csr_array((H.data, place[H.indices], np.cumsum(lengths)), shape=(n_points, len(self.rays)))
         coefficients.sort_indices()
-        members = np.flatnonzero((leader >= 0) & (leader != np.arange(n_points)))
-        residual = max(
-            pair_distances(U, members, leader[members]).max(initial=0.0),
-            residuals(U, leaders[rows], coefficients, U[leaders[self.rays]]).max(initial=0.0),
-        )
         return Certificate(
             tol=tol,
             residual=min(float(residual), tol),
@@ -122,12 +119,6 @@ class Proof:
             witnesses=tuple(replace(f, F=narrow(f.F)) if isinstance(f, Support) else f for f in self.witnesses),
             open=np.isin(self.rays, self.open),
         )
-
-
-def narrow(M: Sparse) -> Sparse:
-    """The CSR array with indices of 32 bits where these are enough."""
-    dtype = np.int32 if max(*M.shape, M.nnz) <= np.iinfo(np.int32).max else np.int64
-    return sp.csr_array((M.data, M.indices.astype(dtype, copy=False), M.indptr.astype(dtype, copy=False)), shape=M.shape)
 
 
 def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from conecollapse._linalg import combination_rows, dense_rows, row_norms, take_rows
+from conecollapse._linalg import combination_rows, dense_entries, dense_rows, residuals, row_norms, take_rows
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
-from conecollapse.geometry.certified.confirm import GRID, PRODUCT_ENTRIES, confirm, project
+from conecollapse.geometry.certified.confirm import GRID, confirm, project
 from conecollapse.geometry.certified.in_turn import InTurn, Settled
 from conecollapse.geometry.certified.near import NearPoints
 
@@ -69,12 +69,8 @@ def _hold(
 ) -> dict[int, tuple[IntArray, FloatArray]]:
     """The combinations over sure rays whose residual in the original coordinates is within tol."""
     points = np.array([i for i, (S, _) in combination.items() if sure[S].all()], np.int64)
-    good = {}
-    for some in _blocks(points, U.shape[1]):
-        H = combination_rows([combination[int(i)] for i in some], U.shape[0])
-        residual = row_norms(U[some] - H @ U)
-        good.update({int(i): combination[int(i)] for i in some[residual <= tol]})
-    return good
+    H = combination_rows([combination[i] for i in points.tolist()], U.shape[0])
+    return {i: combination[i] for i in points[residuals(U, points, H) <= tol].tolist()}
 
 
 def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
@@ -84,22 +80,22 @@ def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> di
         return found
     rays = np.flatnonzero(sure)
     R = take_rows(U, rays)
-    for some in _blocks(points, U.shape[1]):
+    for some in _blocks(points, U):
         solved = project(R, dense_rows(U, some))
         found.update((int(i), (rays[S], h)) for i, S, h in zip(some, solved.passive, solved.values, strict=True))
     return _hold(U, tol * BELOW_TOL, sure, found)
 
 
 def _confirmed(
-    U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled, residuals: Callable[[IntArray], FloatArray]
+    U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled, what_is_left: Callable[[IntArray], FloatArray]
 ) -> tuple[IntArray, IntArray]:
-    """Doubtful points that their ``residuals`` over other points prove to lie more than tol from all of them are rays whatever happens.
+    """Doubtful points are rays whatever happens if ``what_is_left`` of them over other points proves them to lie more than tol from all.
 
     Of the rest, those that lead in the direction of their residual, if not by enough, and those that another point beats.
     """
     leading, beaten = [doubtful[:0]], [doubtful[:0]]
-    for some in _blocks(doubtful, U.shape[1]):
-        R = residuals(some)
+    for some in _blocks(doubtful, U):
+        R = what_is_left(some)
         is_coarse = row_norms(R) > COARSE * GRID
         for which, grid in ((is_coarse, GRID), (~is_coarse, 0.0)):
             points = some[which]
@@ -111,7 +107,7 @@ def _confirmed(
     return np.concatenate(leading), np.concatenate(beaten)
 
 
-def _blocks(points: IntArray, n: int) -> list[IntArray]:
+def _blocks(points: IntArray, U: Points) -> list[IntArray]:
     """``points`` in pieces that take little memory as dense rows."""
-    step = max(1, PRODUCT_ENTRIES // n)
+    step = max(1, dense_entries(U) // U.shape[1])
     return [points[a : a + step] for a in range(0, len(points), step)]

@@ -22,8 +22,8 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.contained import contained_columns, descend_contained
-from conecollapse.geometry.certified.lists import Lists
-from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, descend_by_sweeps
+from conecollapse.geometry.certified.lists import Lists, Rows
+from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, Stored, descend_by_sweeps
 
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
 LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
@@ -52,9 +52,17 @@ class Scratch(NamedTuple):
     position: AnyArray  # (dim,): the place of each coordinate in the support of u_i
     sums: FloatArray  # (n_points, 4), zero between two problems: what `_lifted_functional` sums over common coordinates
     touched: AnyArray  # (n_points,)
+    weight: FloatArray  # (dim,): of each coordinate in the support of u_i
+    room: FloatArray  # (3, dim), of `sweeps`
 
 
-def small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: float) -> Decisions:
+def rows_for(lists: Lists, points: IntArray) -> Rows:
+    """The points as `small_problems` about ``points`` read them: in the order in which sweeps do, if there may be any."""
+    is_swept = np.diff(lists.ptr)[points] ** 2 > FEW_ENTRIES
+    return Rows.by_size(lists) if is_swept.any() else Rows.as_stored(lists)
+
+
+def small_problems(lists: Lists, rows: Rows, points: IntArray, allowed: BoolArray, tol: float) -> Decisions:
     """Decide ``points`` one by one over their contained, ``allowed`` points."""
     m, n = lists.shape
     out = Decisions()
@@ -64,7 +72,7 @@ def small_problems(lists: Lists, points: IntArray, allowed: BoolArray, tol: floa
         at_once = AT_ONCE if stop - start >= AT_ONCE else 1
         for a in range(start, stop, at_once):
             some = points[a : min(a + at_once, stop)]
-            decided = _decide_each(lists, allowed, some, scratch, tol)
+            decided = _decide_each(lists, rows, allowed, some, scratch, tol)
             for i, (S, h, f, lift, distance) in zip(some, decided, strict=True):
                 if distance > CLEAR * tol:
                     out.functional[int(i)] = (lists.idx[lists.ptr[i] : lists.ptr[i + 1]], f, lift)
@@ -87,17 +95,17 @@ def contained_entries(lists: Lists, points: IntArray) -> IntArray:
 
 
 def _scratch(m: int, n: int) -> Scratch:
-    return Scratch(np.full(n, -1, np.int64), np.zeros(n, np.int32), np.zeros((m, 4)), np.empty(m, np.int32))
+    return Scratch(np.full(n, -1, np.int64), np.zeros(n, np.int32), np.zeros((m, 4)), np.empty(m, np.int32), np.empty(n), np.empty((3, n)))
 
 
 @kernel
-def _decide_each(lists, allowed, points, scratch, tol):  # type: ignore[no-untyped-def]
+def _decide_each(lists, rows, allowed, points, scratch, tol):  # type: ignore[no-untyped-def]
     """`_decide` for each of ``points``."""
-    return [_decide(lists, allowed, i, scratch, tol) for i in points]
+    return [_decide(lists, rows, allowed, i, scratch, tol) for i in points]
 
 
 @kernel
-def _decide(lists, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
+def _decide(lists, rows, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
     """One small problem: the combination (unit coefficients), the functional on the support with its lift, and the distance that it
     proves (0 if none). No combination where the problem was not solved."""
     first, m = lists.ptr[i], lists.ptr[i + 1] - lists.ptr[i]
@@ -106,15 +114,20 @@ def _decide(lists, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
     S, h, f, lift, distance = np.empty(0, np.int64), np.empty(0), np.empty(0), 0.0, 0.0
     for power, lead in ((0.5, LEAD_FIRST), (0.0, LEAD_AGAIN)):
         weight = u**-power
-        columns = contained_columns(lists, contained, scratch.position, weight)
         x = u * weight
         total = x.sum()
         x /= total
         size, solved = min(m, len(contained)) * m, False
         if size > MOST_ENTRIES or (power > 0.0 and size > FEW_ENTRIES):
-            solved, every, r = descend_by_sweeps(columns, x, ZERO_SWEPT * tol, MAX_LOOKS if size > MOST_ENTRIES else FEW_LOOKS)
+            support = lists.idx[first : first + m]
+            for t in range(m):
+                scratch.weight[support[t]] = weight[t]
+            at = rows.rank[contained]
+            stored = Stored(rows.idx, rows.val, rows.ptr[at], rows.ptr[at + 1], support, scratch.weight, scratch.room)
+            solved, every, r = descend_by_sweeps(stored, x, ZERO_SWEPT * tol, MAX_LOOKS if size > MOST_ENTRIES else FEW_LOOKS)
             S, h = _positive(every)
         if not solved and size <= MOST_ENTRIES:
+            columns = contained_columns(lists, contained, scratch.position, weight)
             S, h, r = descend_contained(columns, x, ZERO_SOLVED * tol, lead)
             solved = True
         if not solved:

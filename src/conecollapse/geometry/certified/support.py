@@ -24,7 +24,7 @@ from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import private_coordinates
 from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.settle import settle
-from conecollapse.geometry.certified.small import Decisions, contained_entries, small_problems
+from conecollapse.geometry.certified.small import Decisions, contained_entries, rows_for, small_problems
 from conecollapse.geometry.certified.variance import wide_led_by_variance
 
 MOSTLY_FILLED = 0.1  # density above which supports say little about which points can represent which
@@ -101,11 +101,11 @@ def from_small_to_large(lists: Lists, sure: BoolArray, undecided: BoolArray, tol
     out = Decisions()
     n_sure, sure = int(sure.sum()), sure.copy()
     todo = lists.by_size[undecided[lists.by_size]].astype(np.int64)
-    allowed = sure | undecided
+    allowed, rows = sure | undecided, rows_for(lists, todo)
     for points in np.array_split(todo, -(-len(todo) // POINTS_AT_ONCE)) if len(todo) else []:
         over = allowed
         while len(points):
-            found = small_problems(lists, points, over, tol)
+            found = small_problems(lists, rows, points, over, tol)
             sure[list(found.functional)] = True
             inside = {i: (S, h) for i, (S, h) in found.combination.items() if sure[S].all()}
             allowed[list(inside)] = False

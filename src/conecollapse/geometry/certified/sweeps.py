@@ -13,15 +13,21 @@ before the descent has converged.
 
 Only few columns have a coefficient at the end. Between two looks at all of them, sweeps go over those that have one or whose product with
 the residual was positive at the last look.
+
+Such a point may contain most of all entries, so the columns :math:`q_j = w \\circ u_j / s_j` with weights w and sums :math:`s_j` are not
+written down. With :math:`t = w \\circ r` their products are :math:`r \\cdot q_j = t \\cdot u_j / s_j`, and all threads read the same
+points.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import dot
-from conecollapse.geometry.certified.contained import price
+from conecollapse._types import AnyArray, FloatArray, IntArray
 
 MAX_LOOKS, FEW_LOOKS = 500, 40  # the second where an active set follows, which takes at least as long
 SWEEPS = 10  # between two looks at all columns
@@ -29,69 +35,134 @@ LEAD = 0.05  # share of |r|^2 that f . x must be for an early end: at the optimu
 CLEAR_LEAD = 1e5  # a distance that is this many times the residual that counts as zero is enough, too
 
 
+class Stored(NamedTuple):
+    """Columns :math:`q_j`: sparse points times the weights of their coordinates, each scaled to sum one."""
+
+    idx: AnyArray  # column j has the coordinates idx[first[j]:last[j]]
+    val: FloatArray  # with these values
+    first: IntArray  # (n_columns,)
+    last: IntArray
+    support: AnyArray  # the coordinates of x, which has all those of the columns
+    weight: FloatArray  # (dim,), on the support
+    room: FloatArray  # (3, dim), scratch
+
+
 @kernel
 def descend_by_sweeps(columns, x, zero, looks):  # type: ignore[no-untyped-def]
-    """Whether it came to an end within so many ``looks``, the coefficients of the `Contained` columns, and the residual.
+    """Whether it came to an end within so many ``looks``, the coefficients of the `Stored` columns, and the residual.
 
-    ``zero`` is the share of ``|x|`` up to which the residual counts as zero; then it is returned as zero. Otherwise it has no positive
-    product with a column, if it came to an end.
+    ``x`` and the residual are in the coordinates of the support. ``zero`` is the share of ``|x|`` up to which the residual counts as zero;
+    then it is returned as zero. Otherwise it has no positive product with a column, if it came to an end.
     """
-    ptr, value = columns.ptr, columns.value
-    n = len(ptr) - 1
-    inverse = np.zeros(n)
-    for q in range(n):
-        inverse[q] = 1.0 / dot(value[ptr[q] : ptr[q + 1]], value[ptr[q] : ptr[q + 1]])
-    r, h = x.copy(), np.zeros(n)
-    f, raised = np.empty_like(r), np.empty_like(h)
+    support, weight, n = columns.support, columns.weight, len(columns.first)
+    share, gain = _scales(columns)
+    h, raised, out = np.zeros(n), np.empty(n), np.zeros(len(x))
+    r, f, squared = columns.room  # residuals times the weights, and the squared weights
+    for t in range(len(x)):
+        r[support[t]] = x[t] * weight[support[t]]
+        squared[support[t]] = weight[support[t]] ** 2
     limit = zero * zero * dot(x, x)
     swept, n_swept = np.arange(n), n
     for look in range(looks):
         for _ in range(SWEEPS if look else 3):
-            _sweep(columns, swept[:n_swept], inverse, h, r)
-        norm2 = dot(r, r)
+            _sweep(columns, swept[:n_swept], share, gain, h, r)
+        norm2, _ = _measure(columns, r, x)
         if norm2 <= limit:
-            r[:] = 0.0
-            return True, h, r
-        f[:], raised[:] = r, h
-        n_swept = _raise(columns, inverse, (h, r), (raised, f), swept)
-        lead = dot(f, x)
-        if lead > LEAD * norm2 or (lead > 0.0 and lead * lead > CLEAR_LEAD * CLEAR_LEAD * limit * dot(f, f)):
-            return True, raised, f
-    return False, h, r
+            return True, h, out
+        raised[:] = h
+        for d in support:
+            f[d] = r[d]
+        n_swept = _raise(columns, share, gain, (h, r), (raised, f), swept)
+        squares, lead = _measure(columns, f, x)
+        if lead > LEAD * norm2 or (lead > 0.0 and lead * lead > CLEAR_LEAD * CLEAR_LEAD * limit * squares):
+            _take_off(columns, f, out)
+            return True, raised, out
+    _take_off(columns, r, out)
+    return False, h, out
 
 
 @kernel
-def _sweep(columns, swept, inverse, h, r):  # type: ignore[no-untyped-def]
-    """Give each of the columns ``swept`` in turn its best coefficient; ``inverse`` are the ``1 / |q|^2``."""
-    ptr, place, value = columns
+def _scales(columns):  # type: ignore[no-untyped-def]
+    """The ``1 / s_j`` of all columns, and ``1 / (s_j |q_j|^2)``."""
+    share, gain = np.empty(len(columns.first)), np.empty(len(columns.first))
+    for q in range(len(columns.first)):
+        total = 0.0
+        for t in range(columns.first[q], columns.last[q]):
+            total += columns.val[t] * columns.weight[columns.idx[t]]
+        squares = 0.0
+        for t in range(columns.first[q], columns.last[q]):
+            value = columns.val[t] * columns.weight[columns.idx[t]] / total
+            squares += value * value
+        share[q], gain[q] = 1.0 / total, 1.0 / (total * squares)
+    return share, gain
+
+
+@kernel
+def _measure(columns, r, x):  # type: ignore[no-untyped-def]
+    """``|r|^2`` and ``r . x`` of a residual that is given times the weights."""
+    squares, product = 0.0, 0.0
+    for t in range(len(x)):
+        value = r[columns.support[t]] / columns.weight[columns.support[t]]
+        squares += value * value
+        product += value * x[t]
+    return squares, product
+
+
+@kernel
+def _take_off(columns, r, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with a residual without the weights."""
+    for t in range(len(out)):
+        out[t] = r[columns.support[t]] / columns.weight[columns.support[t]]
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _price(idx, val, r):  # type: ignore[no-untyped-def]
+    """``r . u`` of a point."""
+    g = 0.0
+    for t in range(len(idx)):
+        g += r[idx[t]] * val[t]
+    return g
+
+
+@kernel
+def _add(idx, val, step, squared, r):  # type: ignore[no-untyped-def]
+    """Add so many times a point, times the ``squared`` weights, to ``r``."""
+    for t in range(len(idx)):
+        r[idx[t]] += step * val[t] * squared[idx[t]]
+
+
+@kernel
+def _sweep(columns, swept, share, gain, h, r):  # type: ignore[no-untyped-def]
+    """Give each of the columns ``swept`` in turn its best coefficient; for ``share`` and ``gain`` see `_scales`."""
+    idx, val, first, last, squared = columns.idx, columns.val, columns.first, columns.last, columns.room[2]
     for q in swept:
-        new = max(0.0, h[q] + price(columns, q, r) * inverse[q])
+        a, b = first[q], last[q]
+        new = max(0.0, h[q] + _price(idx[a:b], val[a:b], r) * gain[q])
         step = h[q] - new
         if step != 0.0:
             h[q] = new
-            for t in range(ptr[q], ptr[q + 1]):
-                r[place[t]] += step * value[t]
+            _add(idx[a:b], val[a:b], step * share[q], squared, r)
 
 
 @kernel
-def _raise(columns, inverse, present, copy, swept):  # type: ignore[no-untyped-def]
+def _raise(columns, share, gain, present, copy, swept):  # type: ignore[no-untyped-def]
     """Raise the coefficients of the ``copy`` until its residual has no positive product.
 
     ``present`` and ``copy`` are coefficients and residual. Fills ``swept`` with the columns that have a coefficient or a positive
     product at present; how many these are.
     """
-    ptr, place, value = columns
+    idx, val, first, last, squared = columns.idx, columns.val, columns.first, columns.last, columns.room[2]
     (h, r), (raised, f) = present, copy
     n_swept = 0
     for q in range(len(h)):
-        g = price(columns, q, r)
+        a, b = first[q], last[q]
+        g = _price(idx[a:b], val[a:b], r)
         if h[q] > 0.0 or g > 0.0:
             swept[n_swept] = q
             n_swept += 1
         if g > 0.0:  # f is nowhere above r
-            g = price(columns, q, f)
+            g = _price(idx[a:b], val[a:b], f) * gain[q]
             if g > 0.0:
-                raised[q] += g * inverse[q]
-                for t in range(ptr[q], ptr[q + 1]):
-                    f[place[t]] -= g * inverse[q] * value[t]
+                raised[q] += g
+                _add(idx[a:b], val[a:b], -g * share[q], squared, f)
     return n_swept

@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import dense_rows
+from conecollapse._linalg import dense_entries, dense_rows
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
 from conecollapse.geometry.certified.confirm import confirm
 
-ROWS_AT_ONCE = 2**20  # entries of functionals that are dense at a time
 WIDE = 64  # points with fewer coordinates are decided in no time by the points that they contain
 SAMPLE = 16  # points that are tried first
 WORTHWHILE = 0.5  # share of these that must be proven
@@ -27,7 +26,7 @@ def led_by_variance(U: Points, sums: FloatArray, points: IntArray, tol: float) -
     variance = (1 / sums**2) @ (U.power(2) if sp.issparse(U) else U**2) / m - centre**2
     weight = np.where(variance > 0, 1 / np.where(variance > 0, variance, 1.0), 0.0)
     found: dict[int, FloatArray] = {}
-    step = max(1, ROWS_AT_ONCE // n)
+    step = max(1, dense_entries(U) // n)
     for a in range(0, len(points), step):
         some = points[a : a + step]
         G, proven = confirm((dense_rows(U, some) / sums[some, None] - centre) * weight, some, U, sums, tol)
