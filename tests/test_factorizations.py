@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,6 +24,8 @@ from conecollapse.factorization.onmf.trials import promising, try_em
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import as_table
 from conecollapse.tables.divergence import Effort
+
+hals_module = importlib.import_module("conecollapse.factorization.hals")  # the package's name is the function
 
 METHODS = {
     "mu": mu,
@@ -137,6 +141,34 @@ def test_mu_and_hals_follow_scikit_learn_step_by_step(name, sparse):
     np.testing.assert_allclose(result.W @ result.H, W_oracle @ oracle.components_, rtol=1e-7, atol=1e-9)
     theirs_objective = oracle.reconstruction_err_**2 / (2 if name == "kl" else 1)
     assert result.objective == pytest.approx(theirs_objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sweeps_of_dense_factors_are_those_of_sparse_ones(dtype, monkeypatch):
+    rng = np.random.default_rng(1)
+    X, W = rng.random((150, 12)).astype(dtype), rng.random((150, 7)).astype(dtype)  # neither rows nor coordinates fill the lanes
+    H = rng.random((7, 12)).astype(dtype)
+    H[3] = 0.0
+    equations = as_table(X).row_equations(H)
+    found = []
+    for least in (2**40, 0):
+        monkeypatch.setattr(hals_module, "DENSE_FROM", least)
+        found.append(hals_module._sweep(W, equations, 1, 0.5 * W, 0.7))
+    tolerance = 1e-12 if dtype is np.float64 else 1e-4
+    np.testing.assert_allclose(found[1][0], found[0][0], atol=tolerance)
+    np.testing.assert_allclose(found[1][1], found[0][1], atol=tolerance)
+    assert found[1][0].dtype == dtype
+    more = hals_module.sweep(W, equations, 8)
+    assert equations.error(0.0, more) <= equations.error(0.0, found[1][0])
+
+
+@pytest.mark.parametrize("least", [0, 2**40])
+def test_hals_is_monotone_with_either_kind_of_sweep(least, monkeypatch):
+    monkeypatch.setattr(hals_module, "DENSE_FROM", least)
+    rng = np.random.default_rng(2)
+    X = rng.random((70, 4)) ** 4 @ rng.random((4, 90)) ** 4 + 0.01 * rng.random((70, 90))
+    history = hals(X, *initialize(X, 6, "random", rng), tol=0, max_iter=30).history
+    assert (np.diff(history) <= 1e-12 * history[0]).all()
 
 
 def test_accelerated_hals_is_ahead_of_plain_hals():

@@ -5,7 +5,8 @@ One coordinate at a time has a closed form: with :math:`G = H H^T` and :math:`C 
 .. math:: w_{ik} \leftarrow \max\Big(0,\ w_{ik} + \frac{c_{ik} - w_i G_{\cdot k}}{G_{kk}}\Big).
 
 Rows of W do not depend on each other, so each thread sweeps rows of its own while they are in cache, some at a time: one row would wait at
-each coordinate for the one before. The result is the same for any number of threads. Two accelerations:
+each coordinate for the one before. For factors with few zeros there is a quicker way (`dense_sweeps`). The result is the same for any
+number of threads. Two accelerations:
 
 - *several sweeps* for each product with X, which is the expensive part (Gillis & Glineur 2012): as many as the product is worth, and fewer
   for a row that has stopped moving;
@@ -30,12 +31,15 @@ from conecollapse._linalg import CACHED, row_lengths
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.factorization.dense_sweeps import Lanes, sweep_dense
 from conecollapse.factorization.held import Held
 from conecollapse.factorization.rows import STILL, sweep_rows
 from conecollapse.tables import Equations, Table, as_table
 
 LEAST_SWEEPS, MOST_SWEEPS = 4, 8  # few coordinates of a sparse factor move, so that four sweeps cost little more than one
 TILE, WIDTH = 8, 8  # rows that a kernel takes at a time, and what the length of a row is rounded up to
+DENSE_FROM, DENSE_SHARE = 2**14, 0.3  # entries of a factor, and the share that is not zero, from which `dense_sweeps` pay
+COUNTED = 1000  # rows, or a few more, that this share is taken from
 SWEEP_SHARE = 0.3  # sweeps may take this share of the time of the product they follow
 BETA, BETA_MOST, GROW, GROW_MOST, SHRINK = 0.5, 1.0, 1.05, 1.01, 1.5  # Ang & Gillis 2019, section 3
 
@@ -48,6 +52,7 @@ class _State:
     beta: float
     beta_most: float
     objective: float
+    of_rows: Equations | None = None  # of the start, where they are known before the first step
 
 
 def hals(
@@ -67,7 +72,7 @@ def hals(
     sweeps_W, sweeps_H = (sweeps, sweeps) if sweeps else _worthwhile_sweeps(X, W.shape[1])
 
     def attempt(s: _State, Ht: AnyArray, beta: float) -> _State:
-        _, W = _sweep(s.W, X.row_equations(Ht.T), sweeps_W, s.W, beta)
+        _, W = _sweep(s.W, s.of_rows or X.row_equations(Ht.T), sweeps_W, s.W, beta)
         of_columns = X.column_equations(W)
         new, ahead = _sweep(Ht, of_columns, sweeps_H, s.Ht, beta, held)
         return _State(W, new, ahead, beta, s.beta_most, of_columns.error(norm2, new))
@@ -85,8 +90,8 @@ def hals(
 
     W, Ht = np.ascontiguousarray(W), np.ascontiguousarray(H.T)
     with serial_blas():  # products and sweeps run on our threads
-        objective = X.row_equations(Ht.T).error(norm2, W)
-        start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, objective)
+        of_rows = X.row_equations(Ht.T)
+        start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, of_rows.error(norm2, W), of_rows)
         trace = iterate(step, start, rounding=rounding, stage="HALS", **stopping)
     W, Ht = trace.state.W, trace.state.Ht
     if held is None:
@@ -155,6 +160,8 @@ def _sweep_alike(rows: _Rows, G: AnyArray, sweeps: int, beta: float) -> None:
     """
     n, r = rows.W.shape
     G = np.ascontiguousarray(G, rows.W.dtype)
+    some = rows.W[:: max(1, n // COUNTED)]
+    is_dense = rows.W.size >= DENSE_FROM and np.count_nonzero(some) >= DENSE_SHARE * some.size
     padded = np.zeros((r, -(-r // WIDTH) * WIDTH), G.dtype)
     padded[:, :r] = G
     diagonal = G.diagonal()
@@ -162,9 +169,12 @@ def _sweep_alike(rows: _Rows, G: AnyArray, sweeps: int, beta: float) -> None:
     size = max(TILE, CACHED // (4 * r))
 
     def work(start: int, stop: int) -> None:
-        tile = _Tile.of(padded.shape, G.dtype)
+        tile = Lanes.of(r, G.dtype) if is_dense else _Tile.of(padded.shape, G.dtype)
         for a in range(start * size, min(stop * size, n), size):
             part = rows.part(slice(a, a + size))
+            if is_dense:
+                sweep_dense(part, G, inverse, (sweeps, beta), tile)
+                continue
             gradient = np.subtract(part.C, part.W @ G, dtype=G.dtype)
             _sweep_rows(part, gradient, padded, inverse, (sweeps, beta), tile)
 
