@@ -17,7 +17,7 @@ from conecollapse.geometry import undecided as undecided_module
 from conecollapse.geometry.blockwise import dense, measure, pieces, rounds, sparse
 from conecollapse.geometry.blockwise.decided import Decided, over_rays
 from conecollapse.geometry.undecided import undecided
-from conecollapse.tables import as_table
+from conecollapse.tables import as_table, survey
 from conecollapse.tables.files import FileTable
 
 dask = pytest.importorskip("dask")
@@ -104,8 +104,15 @@ def test_sparse_blocks_give_the_rays_of_memory(seed, monkeypatch):
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("as_points", [False, True])
-def test_blocks_cut_anew_for_several_workers_give_the_rays_of_memory(is_sparse, as_points, monkeypatch):
-    """Uneven blocks become even ones, each cut from one or several of the user's."""
+@pytest.mark.parametrize("are_large", [False, True])
+def test_blocks_cut_anew_for_several_workers_give_the_rays_of_memory(is_sparse, as_points, are_large, monkeypatch):
+    """Uneven blocks become even ones, each cut from one or several of the user's; copies of large ones are dropped between pairs."""
+    dropped = []
+    monkeypatch.setattr(dask_array, "drop_copies", lambda: dropped.append(1))
+    if are_large:
+        monkeypatch.setattr(dask_array, "LARGE", 0)
+        for module in (measure, survey):
+            monkeypatch.setattr(module, "SLICE", 50)
     rng = np.random.default_rng(7)
     P = planted(rng, 40, 60, 40)
     if is_sparse:
@@ -124,6 +131,7 @@ def test_blocks_cut_anew_for_several_workers_give_the_rays_of_memory(is_sparse, 
     weights = (P > 0).sum(axis=1) if is_sparse else np.full(len(P), 40)
     assert np.add.reduceat(weights, cut[0].bounds[:-1]).max() <= weights.sum() / 5 + 12
     assert cut[0].n_blocks == 5
+    assert bool(dropped) == are_large
 
 
 def test_even_bounds_leave_no_run_empty():

@@ -93,6 +93,7 @@ class BlockedTable(Table):
     """
 
     kind = "read in blocks"
+    block_entries = 0  # of the largest block, once somebody has counted them
 
     def __init__(self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool) -> None:
         self.shape = shape

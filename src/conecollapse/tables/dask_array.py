@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse._types import AnyArray, IntArray, Points
 from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
-from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
+from conecollapse.tables.survey import BlockSurvey, Survey, rows_of, survey_block
 
 try:
     import dask.array as da
@@ -21,10 +21,11 @@ try:
 except ImportError as error:
     raise MissingDependencyError("Dask arrays need dask and distributed; pip install 'conecollapse[dask]'.") from error
 
-from conecollapse.tables.dask_tasks import compute, has_cluster, n_workers, named, persist, tree
+from conecollapse.tables.dask_tasks import compute, drop_copies, has_cluster, n_workers, named, persist, tree
 
 ENOUGH_TASKS = 4  # for each worker: more are put together
 MANY_PAIRS = 12  # of blocks for each worker
+LARGE = 2**21  # entries from which a block is large: a worker then holds copies of others only as long as it needs them
 TOGETHER = 2**20  # entries of blocks that one task looks at
 MOST_GROUPS = 8  # that one piece of work asks a block about
 
@@ -108,8 +109,8 @@ class DaskTable(BlockedTable):
     def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> DaskHeld:
         every = range(self.n_blocks)
         if cheap:
-            return DaskHeld(self._sources, [(make, recipe) for recipe in self._recipes(every, shared, pieces)])
-        return DaskHeld(persist(self._tasks(stage, make, every, shared, pieces)))
+            return DaskHeld(self._sources, [(make, recipe) for recipe in self._recipes(every, shared, pieces)], is_large=self._is_large)
+        return DaskHeld(persist(self._tasks(stage, make, every, shared, pieces)), is_large=self._is_large)
 
     def blocks(self) -> Iterator[Points]:
         for source, recipe in zip(self._sources, self._recipes(range(self.n_blocks), None, None), strict=True):
@@ -134,6 +135,13 @@ class DaskTable(BlockedTable):
         other = self._copy()
         other._strips, other._flip = self.strips, self._flip
         other._cuts = _cuts(self.bounds, bounds)
+        if self._is_large:  # what is cut from a strip travels, and not the whole strip
+            along = 1 - self.axis if self._flip else self.axis
+            lines = [(k, a, b) for cut in other._cuts for k, a, b in cut]
+            other._strips = persist(named("blocks", _lines, [(self.strips[k], along, a, b) for k, a, b in lines]))
+            ends = np.cumsum([len(cut) for cut in other._cuts])
+            parts = [(i, 0, b - a) for i, (_, a, b) in enumerate(lines)]
+            other._cuts = [parts[last - len(cut) : last] for cut, last in zip(other._cuts, ends.tolist(), strict=True)]
         other.bounds = bounds
         return other
 
@@ -155,6 +163,11 @@ class DaskTable(BlockedTable):
         """What each block is made from: a strip, or pieces of strips with their first and last lines."""
         strips = self.strips
         return list(strips) if self._cuts is None else [[(strips[k], a, b) for k, a, b in cut] for cut in self._cuts]
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether copies of blocks are worth being dropped while pairs of blocks are compared."""
+        return self.block_entries > LARGE and has_cluster()
 
     @property
     def _is_aligned(self) -> bool:
@@ -201,7 +214,8 @@ class DaskHeld(Held):
     With ``recipes`` the tasks are what blocks are made from, and each piece of work makes the items that it needs.
     """
 
-    def __init__(self, tasks: list[Any], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None) -> None:
+    def __init__(self, tasks: list[Any], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None, *, is_large: bool = False) -> None:
+        self.is_large = is_large
         self.items = [(task, None) for task in tasks] if recipes is None else list(zip(tasks, recipes, strict=True))
         self.n_blocks = len(tasks)
 
@@ -227,8 +241,12 @@ class DaskHeld(Held):
         for pairs in bundles:
             used = sorted({k for pair in pairs for k in pair})
             arguments.append((work, [self.items[k] for k in used], [(used.index(a), used.index(b)) for a, b in pairs], common))
-        tasks = named(stage, _on_pairs, arguments)
-        found = compute(tasks, stage) if has_cluster() else [compute([task], stage)[0] for task in tasks]
+        tasks, found = named(stage, _on_pairs, arguments), []
+        step = 1 if not has_cluster() else n_workers() if self.is_large else len(tasks)
+        for a in range(0, len(tasks), step):
+            found += compute(tasks[a : a + step], stage)
+            if self.is_large:
+                drop_copies()
         by_pair = {pair: result for pairs, results in zip(bundles, found, strict=True) for pair, result in zip(pairs, results, strict=True)}
         return [by_pair[pair] for pair in which]
 
@@ -262,11 +280,11 @@ class DaskHeld(Held):
 
 
 def _bundles(which: Sequence[tuple[int, int]], side: int) -> list[list[tuple[int, int]]]:
-    """Pairs of blocks as pieces of work, the largest first."""
+    """Pairs of blocks as pieces of work, the largest first; those that follow each other have different blocks, held by many workers."""
     squares: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for a, b in which:
         squares.setdefault((a // side, b // side), []).append((a, b))
-    return sorted(squares.values(), key=lambda pairs: sum(1 + (a != b) for a, b in pairs), reverse=True)
+    return sorted(squares.values(), key=lambda pairs: (-sum(1 + (a != b) for a, b in pairs), pairs[0][1] - pairs[0][0]))
 
 
 def _on_item(work: Work, item: tuple[Any, Any], piece: Any, shared: Any) -> Any:
@@ -355,11 +373,7 @@ def _lines(chunk: Any, axis: int, a: int, b: int) -> Any:
     if (a, b) == (0, chunk.shape[axis]):
         return chunk
     chunk = sp.csr_array(chunk)
-    if axis == 1:
-        return chunk[:, a:b]
-    first, last = chunk.indptr[a], chunk.indptr[b]
-    parts = (chunk.data[first:last], chunk.indices[first:last], chunk.indptr[a : b + 1] - first)
-    return sp.csr_array(parts, shape=(b - a, chunk.shape[1]))
+    return rows_of(chunk, a, b) if axis == 0 else chunk[:, a:b]
 
 
 def _joined(axis: int, flip: bool, start: int, stop: int, *chunks: Any) -> Points:

@@ -182,6 +182,17 @@ def persist(tasks: Sequence[Delayed]) -> list[Delayed]:
     return list(dask.persist(*tasks)) if has_cluster() else list(tasks)
 
 
+def drop_copies() -> None:
+    """Let workers forget what they have from others and no task needs; Dask itself looks for such copies every few seconds."""
+    from distributed import get_client
+
+    try:
+        get_client().amm.run_once()
+    except Exception as error:
+        if not (_is_loss(error) or isinstance(error, (OSError, ValueError))):  # if the cluster went away, the next tasks will say so
+            raise
+
+
 def has_cluster() -> bool:
     """Whether a `distributed` client runs the tasks."""
     try:

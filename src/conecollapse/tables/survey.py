@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import scipy.sparse as sp
 
 from conecollapse._checks import LARGEST_ENTRY, as_points
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+
+SLICE = 2**20  # entries that are worked on at a time: 8 MiB
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,29 @@ def _survey_columns(block: Any, at: tuple[int, int], label: str) -> BlockSurvey:
     data, counts = block.data, np.diff(block.indptr)
     if not (data.size and data.min() >= 0 and data.max() <= LARGEST_ENTRY):  # also where there are NaN
         check_block(block, at, label)
-    starts, some = block.indptr[:-1][counts > 0], counts > 0
-    peaks, squares = np.zeros(block.shape[1]), np.zeros(block.shape[1])
-    if data.size:
-        peaks[some] = np.maximum.reduceat(data, starts)
-        scaled = data / np.repeat(_or_one(peaks), counts)
-        squares[some] = np.add.reduceat(np.square(scaled), starts)
-    return BlockSurvey(peaks, squares, np.bincount(block.indices, minlength=block.shape[0]) > 0)
+    peaks, squares, holders = np.zeros(block.shape[1]), np.zeros(block.shape[1]), np.zeros(block.shape[0], bool)
+    for a, b in slices_of(block.indptr):
+        points = rows_of(block.T, a, b)
+        some = counts[a:b] > 0
+        starts = points.indptr[:-1][some]
+        if points.nnz:
+            peaks[a:b][some] = np.maximum.reduceat(points.data, starts)
+            squares[a:b][some] = np.add.reduceat(np.square(points.data / np.repeat(_or_one(peaks[a:b]), counts[a:b])), starts)
+            holders[points.indices] = True
+    return BlockSurvey(peaks, squares, holders)
+
+
+def slices_of(ptr: IntArray) -> list[tuple[int, int]]:
+    """Ranges of the rows of a CSR array with about `SLICE` entries each; at least one."""
+    inner = np.searchsorted(ptr, np.arange(SLICE, ptr[-1], SLICE))
+    ends = np.unique(np.concatenate([[0], inner, [len(ptr) - 1]]))
+    return list(pairwise(ends.tolist())) or [(0, 0)]
+
+
+def rows_of(X: Any, a: int, b: int) -> Any:
+    """Rows ``a`` to ``b`` of a CSR array, without a copy."""
+    first, last = X.indptr[a], X.indptr[b]
+    return sp.csr_array((X.data[first:last], X.indices[first:last], X.indptr[a : b + 1] - first), shape=(b - a, X.shape[1]))
 
 
 def _or_one(peaks: FloatArray) -> FloatArray:

@@ -6,6 +6,8 @@ each other along both can be colinear, and only these leave their blocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +15,9 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, columns_as_points, merge_colinear, near_along, pair_distances, projection, take_rows, unit_rows
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables import BlockedTable
+from conecollapse.tables.survey import SLICE, rows_of, slices_of
 
 DIRECTIONS = (0, 1)  # numbers of the fixed random directions
 SMALLEST_SHARE = 2**20  # entries: smaller blocks than this, 8 MiB, are not worth keeping apart
@@ -64,14 +67,41 @@ class Measured(NamedTuple):
 
 def unit_points(block: Points, *, as_sparse: bool) -> tuple[Any, FloatArray]:
     """The columns of a block as unit rows, and their lengths; sparse ones with increasing coordinates."""
+    return unit_rows(_points_of(block, as_sparse=as_sparse))
+
+
+def _points_of(block: Points, *, as_sparse: bool) -> Points:
+    """The columns of a block as rows, without a copy where that is possible."""
     if not as_sparse:
-        return unit_rows(columns_as_points(as_dense(block)))
+        return columns_as_points(as_dense(block))
     points = columns_as_points(block if sp.issparse(block) else sp.csr_array(block))
     if not (points.has_canonical_format and points.data.all()):
         points = points.copy()  # the block may not be ours
         points.sum_duplicates()
         points.eliminate_zeros()
-    return unit_rows(points)
+    return points
+
+
+def in_slices(block: Points, *, as_sparse: bool) -> Iterator[tuple[int, Any, FloatArray]]:
+    """`unit_points`, some at a time: the place of the first, the rows and their lengths."""
+    n, m = block.shape
+    if as_sparse:
+        points = _points_of(block, as_sparse=True)
+        for a, b in slices_of(points.indptr):
+            yield a, *unit_rows(rows_of(points, a, b))
+        return
+    step = max(n, SLICE // n)  # a matrix of n x n, as is made from a slice, is no larger than the slice
+    for a in range(0, max(m, 1), step):
+        yield a, *unit_points(block[:, a : a + step], as_sparse=False)
+
+
+def unit_points_sparse(block: Points) -> Sparse:
+    """`unit_points` of sparse points; coordinates are those of the block itself where it has them in order."""
+    points = _points_of(block, as_sparse=True)
+    data = np.empty(points.nnz)
+    for a, b in slices_of(points.indptr):
+        data[points.indptr[a] : points.indptr[b]] = unit_rows(rows_of(points, a, b))[0].data
+    return sp.csr_array((data, points.indices, points.indptr), shape=points.shape)
 
 
 def key_block(block: Points, _: Any, as_sparse: bool) -> tuple[FloatArray, BoolArray, int]:
@@ -87,19 +117,23 @@ def _key(U: Points) -> FloatArray:
 def measure_block(block: Points, _: Any, as_sparse: bool | None) -> Measured:
     """Measure one block of columns, as sparse points or as dense ones; None: as it comes."""
     as_sparse = sp.issparse(block) if as_sparse is None else as_sparse
-    U, lengths = unit_points(block, as_sparse=as_sparse)
-    filled = lengths > 0
-    key = _key(U)
-    sums = np.asarray(U.sum(axis=1)).ravel()
-    heaviest = float(sums.max(initial=0.0))
-    if as_sparse:
-        holders = np.bincount(U.indices, minlength=U.shape[1]).astype(np.int64)
-        counts = np.diff(U.indptr)
-        return Measured(key, filled, None, holders, counts, U.nnz, int(counts.max(initial=0)), heaviest)
+    work = _measure_sparse if as_sparse else _measure_dense
+    return reduce(Measured.joined, (work(U, lengths > 0) for _, U, lengths in in_slices(block, as_sparse=as_sparse)))
+
+
+def _measure_sparse(U: Sparse, filled: BoolArray) -> Measured:
+    counts = np.diff(U.indptr)
+    holders = np.bincount(U.indices, minlength=U.shape[1]).astype(np.int64)
+    heaviest = float(np.asarray(U.sum(axis=1)).max(initial=0.0))
+    return Measured(_key(U), filled, None, holders, counts, U.nnz, int(counts.max(initial=0)), heaviest)
+
+
+def _measure_dense(U: FloatArray, filled: BoolArray) -> Measured:
+    sums = U.sum(axis=1)
     Q = U[filled] / sums[filled, None]
     mean = Q.mean(axis=0) if len(Q) else np.zeros(U.shape[1])
     Q -= mean
-    return Measured(key, filled, Moments(len(Q), mean, Q.T @ Q), None, None, U.size, U.shape[1], heaviest)
+    return Measured(_key(U), filled, Moments(len(Q), mean, Q.T @ Q), None, None, U.size, U.shape[1], float(sums.max(initial=0.0)))
 
 
 def share(table: BlockedTable) -> int:
@@ -117,15 +151,14 @@ def leaders(table: BlockedTable, key: FloatArray, filled: BoolArray, tol: float)
     if not filled.any():
         raise InvalidInputError(f"all {len(leader)} points are zero; a cone needs at least one point that is not.")
     order, run = np.flatnonzero(filled), np.zeros(int(filled.sum()), np.int64)
-    for which in DIRECTIONS:  # runs along the first, each divided along the second
-        sorted_by = np.lexsort((key[order, which], run))
+    for which in DIRECTIONS:  # runs along the first, each divided along the second; points alone in a run are like no other
+        sorted_by = np.lexsort((key[order, which], run)) if which else np.argsort(key[order, which])
         order, run = order[sorted_by], run[sorted_by]
         is_new = (np.diff(run) > 0) | (np.diff(key[order, which]) > near_along(table.shape[0], tol, which))
-        run = np.concatenate([[0], np.cumsum(is_new)])
-    starts = np.flatnonzero(np.diff(run, prepend=-1))
-    sizes = np.diff(np.append(starts, len(order)))
-    crowded = sizes > 1
-    runs = [order[a : a + size] for a, size in zip(starts[crowded], sizes[crowded], strict=True)]
+        run = np.cumsum(np.append(0, is_new)[: len(order)])
+        crowded = (np.bincount(run) > 1)[run]
+        order, run = order[crowded], run[crowded]
+    runs = np.split(order, np.flatnonzero(np.diff(run)) + 1) if len(order) else []
     worst = 0.0
     for some in _pieces(runs, share(table)):
         U = fetch(table, some)

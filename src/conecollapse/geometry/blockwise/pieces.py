@@ -27,7 +27,8 @@ def evened(table: BlockedTable, measured: Measured) -> BlockedTable:
     workers = table.parallel
     wanted = min(max(workers, int(np.sqrt(2 * tasks))), MOST_FOR_A_WORKER * workers)  # k blocks have about k^2 / 2 pairs
     count = min(max(-(-total // largest), wanted, 2), table.n_blocks)
-    if count == table.n_blocks and np.add.reduceat(weights, table.bounds[:-1]).max() <= UNEVEN * total / count:
+    table.block_entries = int(np.add.reduceat(weights, table.bounds[:-1]).max())
+    if count == table.n_blocks and table.block_entries <= UNEVEN * total / count:
         return table
     return table.cut_at(even_bounds(weights, count))
 

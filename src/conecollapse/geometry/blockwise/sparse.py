@@ -24,7 +24,7 @@ from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import Support
 from conecollapse.geometry.blockwise.contained import solve_over_contained
 from conecollapse.geometry.blockwise.decided import Decided
-from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points
+from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points_sparse
 from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
 from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.lists import SUM_ROUNDING
@@ -140,8 +140,8 @@ def _joined(parts: list[Support]) -> Support:
 
 def _rows(block: Any, piece: tuple[int, int, IntArray], holders: IntArray) -> Rows:
     number, first, rows = piece
-    U = take_rows(unit_points(block, as_sparse=True)[0], rows)
-    ptr, idx = U.indptr.astype(np.int64), U.indices.astype(np.int32)
+    U = take_rows(unit_points_sparse(block), rows)
+    ptr, idx = U.indptr.astype(np.int64), U.indices.astype(np.int32, copy=False)
     rarest = np.empty(len(rows), np.int64)
     _find_rarest(ptr, idx, holders, rarest)
     chosen = idx[rarest]
@@ -332,8 +332,7 @@ def _lifts(group: Functionals, rows: Rows, rules: Rules) -> Lift:
             needed[i], blocked[i] = _lift_of(rows, _place(group.U, i), f, own, rules.rounding)
         return Lift(needed, blocked)
     U = rows.matrix()
-    value = sp.csr_array((group.F @ U.T).tocsr())
-    within = sp.csr_array((_ones(group.U) @ U.T).tocsr())
+    value, within = (sp.csr_array((U @ sp.csr_array(some.T)).T) for some in (group.F, _ones(group.U)))  # U itself is not transposed
     sums = np.asarray(U.sum(axis=1)).ravel()
     target, point = value.nonzero()
     high = _at(value, target, point)

@@ -1,0 +1,118 @@
+"""The product that proves dense points in blocks that lead in their own direction: a tile for each pair of blocks.
+
+All blocks share round coordinates, from the moments of all points; see `conecollapse.geometry.certified.frame` and ``products``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conecollapse._linalg import take_rows
+from conecollapse._threads import serial_blas
+from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.geometry.blockwise.measure import Moments, in_slices
+from conecollapse.geometry.certified.confirm import CLEAR, EPS
+from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, POWER_LOW
+from conecollapse.geometry.certified.frame import NULL_VARIANCE, Frame, lift
+from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
+from conecollapse.tables import BlockedTable
+
+
+class Round(NamedTuple):
+    """Coordinates ``z = (q - centre) T`` that all blocks share, as in `conecollapse.geometry.certified.frame`."""
+
+    centre: FloatArray
+    T: FloatArray
+    scale: FloatArray
+    spread: float
+
+    @classmethod
+    def of(cls, moments: Moments) -> Round:
+        n, m = len(moments.mean), moments.size
+        variance, V = np.linalg.eigh(moments.scatter)
+        keep = variance > NULL_VARIANCE * max(variance[-1], 0.0)
+        variance = variance[keep]
+        scale = (variance / variance[-1:]) ** -(POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
+        scale /= np.sqrt((variance * scale**2).sum() / m)
+        spread = float(np.sqrt(variance.sum() / (variance.sum() + m * moments.mean @ moments.mean)))
+        T = (V[:, keep] * scale).astype(np.float32).astype(np.float64)  # numbers that the certificate can hold in float32
+        return cls(moments.mean, T, scale, spread)
+
+    def frame(self, U: FloatArray, sums: FloatArray) -> Frame:
+        """These points in the shared coordinates."""
+        lifted = lift(U / sums[:, None] - self.centre, self.T)
+        single = lifted[:, 1 : 1 + len(self.scale)].astype(np.float32)
+        return Frame(sums, self.centre, self.T, self.scale, self.spread, lifted, single)
+
+
+class Rounded(NamedTuple):
+    """One block in round coordinates, and of each point ``|z|^2``, ``|T z|^2``, ``T z . centre``, ``T z . 1`` and ``1 . u``."""
+
+    number: int
+    single: AnyArray
+    thin: FloatArray  # (5, points)
+
+
+def lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
+    """Which leaders the shared metric proves, and its offsets; see `conecollapse.geometry.certified.dense`."""
+    rounded = table.hold(_rounded, pieces, around, stage="round")
+    n_blocks = table.n_blocks
+    which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
+    tiles = rounded.tiles(_tile, which, stage="tiles", side=2)  # of float32: four are as large as two blocks
+    thin = [found for (a, b), (_, _, found) in zip(which, tiles, strict=True) if a == b]
+    maxima = [np.full(found.shape[1], -np.inf, np.float32) for found in thin]
+    for (a, b), (first, second, _) in zip(which, tiles, strict=True):
+        np.maximum(maxima[a], first, out=maxima[a])
+        np.maximum(maxima[b], second, out=maxima[b])
+    largest = np.concatenate(maxima).astype(np.float64)
+    own, stretched, at_centre, at_ones, sums = np.concatenate(thin, axis=1)
+    norms = np.sqrt(own)
+    error = (len(around.scale) + 4) * UNIT_ROUNDOFF_32 * norms * norms.max(initial=0.0)
+    half = (own - largest - error) / 2
+    offset = own - half + at_centre
+    n = len(around.centre)
+    norm2 = stretched - 2 * offset * at_ones + n * offset**2
+    distance = half * sums / np.sqrt(np.maximum(norm2, np.finfo(np.float64).tiny))
+    rounding = 32 * EPS * (n + around.scale.max() / around.scale.min()) / around.spread
+    return (half > error) & (distance > CLEAR * tol + rounding), offset
+
+
+def _rounded(block: AnyArray, piece: tuple[int, int, IntArray], around: Round) -> Rounded:
+    number, _, rows = piece
+    single, thin = np.empty((len(rows), len(around.scale)), np.float32), np.empty((5, len(rows)))
+    for a, U, _ in in_slices(block, as_sparse=False):
+        first, last = np.searchsorted(rows, [a, a + len(U)])
+        U = take_rows(U, rows[first:last] - a)
+        frame = around.frame(U, U.sum(axis=1))
+        Z, squares = frame.Z, frame.Z**2
+        single[first:last] = frame.single
+        thin[:, first:last] = (
+            squares.sum(axis=1),
+            squares @ around.scale**2,
+            Z @ (around.T.T @ around.centre),
+            Z @ around.T.sum(axis=0),
+            frame.sums,
+        )
+    return Rounded(number, single, thin)
+
+
+def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray, FloatArray | None]:
+    """The largest product of each point of ``a`` with one of ``b``, and the other way round; no point with itself.
+
+    The tile of a block with itself also has what is known of each point.
+    """
+    same = a.number == b.number
+    first, second = (np.full(len(block.single), -np.inf, np.float32) for block in (a, b))
+    with serial_blas():
+        for row in range(0, len(first), TILE_ROWS):
+            rows = slice(row, row + TILE_ROWS)
+            for column in range(row if same else 0, len(second), TILE_COLUMNS):
+                columns = slice(column, column + TILE_COLUMNS)
+                tile = a.single[rows] @ b.single[columns].T
+                if same and column == row:
+                    np.fill_diagonal(tile, -np.inf)
+                np.maximum(first[rows], tile.max(1), out=first[rows])
+                np.maximum(second[columns], tile.max(0), out=second[columns])
+    return first, second, a.thin if same else None
