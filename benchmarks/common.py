@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import platform
 import resource
@@ -55,6 +57,31 @@ def without_kernels(folder: str) -> dict[str, str]:
 def peak_gib() -> float:
     """Largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def start_of_growth() -> float:
+    """Resident memory now, in GiB, from which `growth_gib` counts: what earlier work has freed is given back, and its peak is forgotten.
+
+    Both need Linux; elsewhere growth is counted from the largest resident memory so far, which may hide a part of it.
+    """
+    try:
+        gc.collect()
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except (OSError, AttributeError):
+        return peak_gib()
+    return _status("VmRSS")
+
+
+def growth_gib(before: float) -> float:
+    """How far the resident memory has risen above ``before`` since `start_of_growth`, at its highest."""
+    return (_status("VmHWM") if Path("/proc/self/status").is_file() else peak_gib()) - before
+
+
+def _status(field: str) -> float:
+    """A field of /proc/self/status, in GiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 2**20
 
 
 def load_points(name: str):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -204,3 +206,16 @@ def test_sums_over_a_support_are_the_same_whichever_way_they_are_made(monkeypatc
     np.testing.assert_array_equal(found[0][0], np.flatnonzero((P * (P[0] > 0)).any(axis=1)))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-14)
+
+
+def test_a_cone_of_sparse_points_and_its_verification_hold_at_most_four_times_the_points():
+    rng = np.random.default_rng(0)
+    P = sp.csr_array(rng.poisson(0.1 * rng.gamma(0.5, size=(1500, 1)) / 0.5, (1500, 1500)), dtype=np.float64)
+    Cone.from_points(P).verify(P)  # compiles what it needs
+    tracemalloc.start()
+    try:
+        Cone.from_points(P).verify(P)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 4 * (P.data.nbytes + P.indices.nbytes + P.indptr.nbytes)

@@ -24,14 +24,14 @@ from conecollapse._types import FloatArray, IntArray, Sparse
 
 SPARSE_COST = 4  # an entry of a sparse product takes as long as this many of a product with a dense matrix
 LOOKUP_COST = 50  # and a term that is looked up by itself as long as this many
-PAIR_ROOM = 12  # a pair of a witness and a point takes about as much room as this many entries of the points
+PAIR_ROOM = 14  # a pair of a witness and a point takes about as much room as this many entries of the points
 FEW_PAIRS, MANY_PAIRS = 2**13, 2**17  # pairs that are looked at side by side: between about 1 and 16 MiB
 WIDTH, PAIR_PLACES = 2**13, 32  # columns of a table of patterns, and how many of its places, a byte each, there may be for each pair
 ROWS_AT_ONCE = 512  # of a block of products that are changed at once
 FIRST_TERMS = 8  # terms of a sum that are looked up before all of them are
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
 BLOCK_SHARE = 4  # where the points are sparse, it has one entry for so many of theirs,
-FEW_ENTRIES = 2**17  # but 1 MiB in any case
+FEW_ENTRIES = 2**16  # but half a MiB in any case
 
 
 @dataclass(frozen=True)
