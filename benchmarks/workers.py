@@ -184,7 +184,7 @@ def large(name: str, mib: float, n_blocks: int) -> list:
         P.indices, P.indptr = P.indices.astype(np.int32), P.indptr.astype(np.int32)
         size = -(-P.shape[0] // n_blocks)
         return [P[a : a + size] for a in range(0, P.shape[0], size)]
-    dim = 800 if name == "all rays" else 200
+    dim = 800
     points = int(mib * 2**20 / 8 / dim)
     if name == "all rays":
         return [rng.gamma(0.5, size=(points, dim)) + 1e-3 for _ in range(n_blocks)]

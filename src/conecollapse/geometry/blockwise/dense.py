@@ -36,10 +36,11 @@ NEAR = 0.5  # points priced above this share of the target's own price are worth
 N_CANDIDATES = 64  # points for each target, of all blocks together
 FEWEST_CANDIDATES = 4  # of each block
 SMALLEST_GROUP = 32
-WORTH_A_TASK, PIECES = 128, 4  # targets that are worth a task of their own, and into how many groups for each worker they are divided then
+WORTH_A_TASK, PIECES = 128, 3  # targets that are worth a task of their own, and into how many groups for each worker they are divided then
 TARGETS_IN_SHARE = 32  # a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
 MAX_EXCHANGES = 24
 PRICES = 2**20  # entries of a block of prices
+WORKSPACE = 2**25  # bytes of factorizations that a task holds at once
 CLOSE = 0.1  # share of tol up to which the residual of a combination found in round coordinates is believed
 
 
@@ -111,7 +112,7 @@ def _decide_rest(
     if len(leaders) <= min(held, 2 * len(led)):
         shared = points.whole(_with_known, (rules._replace(are_all=True), leaders), stage="known")
         pieces = max(-(-len(left) // size), min(len(left) // WORTH_A_TASK, PIECES * workers), 1)
-        groups = points.spread(_start_among_all, np.array_split(left, pieces), shared, stage="search")
+        groups = points.spread(_start_among_all, [left[k::pieces] for k in range(pieces)], shared, stage="search")
         return _exchange(points, groups, shared, max(size, held // 4), searched=True)
     if len(leaders) <= held:
         shared = points.whole(_with_known, (rules, led), stage="known")
@@ -123,7 +124,7 @@ def _decide_rest(
         rows = np.flatnonzero(~by_product[a:b])
         most = -(-PIECES * workers // (len(starts) - 1))  # so that workers balance
         pieces = max(-(-len(rows) // size), min(len(rows) // WORTH_A_TASK, most), 1)
-        which += [(k, some) for some in np.array_split(rows, pieces) if len(some)]
+        which += [(k, rows[i::pieces]) for i in range(pieces) if len(rows) > i]
     groups = points.select(_start, which, shared, stage="search")
     return _exchange(points, groups, shared, max(size, held // 4), searched=len(led) <= held)
 
@@ -325,7 +326,7 @@ def _searched(group: Targets, rules: Rules) -> Targets:
     count = len(pool.ids)
     every = _joined([pool, targets])
     frame = rules.round.frame(every.U, every.sums)
-    found = search(frame, np.where(np.arange(len(every.U)) < count, RAY, UNDECIDED))
+    found = search(frame, np.where(np.arange(len(every.U)) < count, RAY, UNDECIDED), workspace=WORKSPACE)
     inside = np.flatnonzero(found.status == REDUNDANT)
     parts = []
     for i in inside:
