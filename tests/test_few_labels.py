@@ -329,15 +329,17 @@ def test_a_label_left_out_has_no_influence():
         assert np.abs(source(seeds).logs(np.ones(9, bool)) - logs).max() > 0.01
 
 
-def test_ridge_in_gram_form_is_ridge_on_centred_rows_at_unit_length():
+@pytest.mark.parametrize("count", [1, 3])
+def test_ridge_in_gram_form_is_ridge_on_rows_at_unit_length_that_are_centred_at_all_or_at_several_labels(count):
     X, y = overlapping(10, 40, spread=2.0)
-    seeds = Seeds.of(some(y, 3))
-    rows = X / np.linalg.norm(X, axis=1, keepdims=True)
-    rows = rows - rows.mean(axis=0)
-    L = seeds.index
+    seeds = Seeds.of(some(y, count))
+    rows, L = X / np.linalg.norm(X, axis=1, keepdims=True), seeds.index
+    rows = rows - (rows if count == 1 else rows[L]).mean(axis=0)
     strength = 0.1 * np.square(rows[L]).sum(axis=1).mean()
     peer = LinearRidge(alpha=strength, fit_intercept=False).fit(rows[L], seeds.indicator - 1 / 3)
-    np.testing.assert_allclose(Ridge(as_table(X), seeds).linear(np.ones(9, bool)).scores(as_table(X)), rows @ peer.coef_.T, atol=1e-10)
+    ridge, kept = Ridge(as_table(X), seeds), np.ones(len(L), bool)
+    np.testing.assert_allclose(ridge.linear(kept).scores(as_table(X)), rows @ peer.coef_.T, atol=1e-10)
+    np.testing.assert_allclose(ridge.logs(kept), ridge.linear(kept).logs(rows @ peer.coef_.T), atol=1e-5)
 
 
 def test_every_label_is_left_out_once_and_no_class_is_left_without_one():
@@ -369,8 +371,9 @@ def test_the_source_that_finds_labels_counts_most():
     assert len(evidence.trials) == 3
     one = pooled([Said(right), Said(wrong)], Seeds.of(np.where(np.arange(60) < 3, y, -1)))
     np.testing.assert_array_equal(one.weights, [0.5, 0.5])
+    np.testing.assert_array_equal(pooled([Said(right), Said(wrong)], Seeds.of(np.where(np.arange(60) < 3, y, -1)), (1, 0)).weights, [1, 0])
     assert one.trials == ()
-    assert learned_weights(np.stack([np.log(wrong)]), y)[0] == pytest.approx(1)  # never less sure than at equal weights
+    assert learned_weights(np.stack([np.log(wrong)]), y, np.ones(1))[0] == pytest.approx(1)  # never less sure than at equal weights
 
 
 @pytest.mark.parametrize("finds", ["clusters", "evidence"])

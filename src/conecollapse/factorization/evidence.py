@@ -2,17 +2,19 @@ r"""What a few labels say about all other samples: probabilities of the classes,
 
 **Diffusion** over a graph N: :math:`f_k = (I - aN)^{-1} e_k`, with :math:`e_k` ones for the labelled samples of class k, each class
 divided by its total (so that no class gains from labels with many neighbours). **Ridge regression** of the indicators of the classes on
-the samples of a table at unit length, centred, labels weighted so that all classes count the same.
+the samples of a table at unit length, labels weighted so that all classes count the same. Rows are centred at the mean of the labelled
+ones, with these weights, which is what an intercept does. The mean of all rows is known better, but is near the largest class where
+classes are of different sizes; so it is the centre only with less than two labels for each class.
 
 Scores of different kinds become comparable by *sharpening*: probabilities are proportional to exp(t score), with t such that the largest
 probability of a sample is 0.7 on average.
 
 The sources are pooled by a logistic model: :math:`q_{ik} \propto \exp(\sum_e w_e \log p^e_{ik})` with weights :math:`w_e \ge 0`.
 They are learned from labels that are left out: up to three times a part of the labels of each class is left out, every source is asked
-again without them, and the weights make the labels left out most likely, with a normal prior of deviation 1 around equal weights of sum 1.
+again without them, and the weights make the labels left out most likely, with a normal prior of deviation 1 around given weights of sum 1.
 A source that finds them counts more than one that does not; the weights are large together, and the probabilities near 0 and 1, if the
 labels left out are found well. If they are found badly the weights still sum to 1, and it is for the clusters to count more
-(`conecollapse.factorization.onmf.clamped`). With one label for each class nothing can be left out, and the weights are equal.
+(`conecollapse.factorization.onmf.clamped`). With one label for each class nothing can be left out, and the weights are the given ones.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ CONFIDENCE = 0.7  # mean of the largest probability of a sample after sharpening
 STEEPEST = 1e6  # of exp(t score): where scores are equal no t makes them sure
 LEAST_SCORE = 1e-12  # share of the largest score of a diffusion that counts as none
 RIDGE = 0.1  # share of the mean squared length
+SEVERAL = 2  # labels for each class, on average, from which on their mean is known well enough to be the centre of the ridge
 LEAST_WEIGHT = 1e-3  # of a source
 FOLDS = 3  # parts of the labels that are left out in turn, at most
 FLOOR = 1e-3  # added to probabilities, so that no evidence rules a class out
@@ -123,14 +126,14 @@ class Evidence:
     trials: tuple[Trial, ...] = ()
 
 
-def pooled(sources: Sequence[Source], seeds: Seeds) -> Evidence:
-    """The sources together, weighted by how well they find labels that are left out."""
+def pooled(sources: Sequence[Source], seeds: Seeds, prior: Sequence[float] | None = None) -> Evidence:
+    """The sources together, weighted by how well they find labels that are left out; by ``prior`` (None: all the same) if none can be."""
     folds = seeds.folds()
     logs = [np.stack([source.logs(~left) for source in sources]) for left in folds]
-    weights = np.full(len(sources), 1 / len(sources))
+    weights = np.full(len(sources), 1 / len(sources)) if prior is None else np.asarray(prior, np.float64)
     if folds:
         left_out = np.concatenate([L[:, seeds.index[left]] for L, left in zip(logs, folds, strict=True)], axis=1)
-        weights = learned_weights(left_out, np.concatenate([seeds.classes[left] for left in folds]))
+        weights = learned_weights(left_out, np.concatenate([seeds.classes[left] for left in folds]), weights)
     trials = (Trial(seeds.index[left], seeds.classes[left], pool(L, weights)) for L, left in zip(logs, folds, strict=True))
     everything = np.stack([source.logs(np.ones(len(seeds.index), bool)) for source in sources])
     return Evidence(pool(everything, weights), weights, tuple(trials))
@@ -141,18 +144,18 @@ def pool(logs: AnyArray, weights: FloatArray) -> FloatArray:
     return probabilities(np.tensordot(weights, logs, 1))
 
 
-def learned_weights(logs: AnyArray, classes: IntArray) -> FloatArray:
-    """The weights that make the classes of some samples most likely, with a normal prior around equal weights of sum 1.
+def learned_weights(logs: AnyArray, classes: IntArray, prior: FloatArray) -> FloatArray:
+    """The weights that make the classes of some samples most likely, with a normal prior around some weights.
 
     They sum to 1 or more.
 
     Examples
     --------
     >>> right, blind = np.log([[0.8, 0.2], [0.2, 0.8]]), np.log([[0.5, 0.5], [0.5, 0.5]])
-    >>> learned_weights(np.stack([right, blind]), np.array([0, 1])).round(2)
+    >>> learned_weights(np.stack([right, blind]), np.array([0, 1]), np.array([0.5, 0.5])).round(2)
     array([1.03, 0.5 ])
     """
-    prior, rows = 1 / len(logs), np.arange(len(classes))
+    rows = np.arange(len(classes))
 
     def loss(w: FloatArray) -> tuple[float, FloatArray]:
         P = pool(logs, w)
@@ -161,8 +164,8 @@ def learned_weights(logs: AnyArray, classes: IntArray) -> FloatArray:
         value = -np.log(np.maximum(P[rows, classes], np.finfo(float).tiny)).sum() + np.square(w - prior).sum() / 2
         return float(value), np.einsum("eik,ik->e", logs, slopes) + w - prior
 
-    start, bounds = np.full(len(logs), prior), [(LEAST_WEIGHT, None)] * len(logs)
-    w = np.asarray(scipy.optimize.minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x)
+    bounds = [(LEAST_WEIGHT, None)] * len(logs)
+    w = np.asarray(scipy.optimize.minimize(loss, np.maximum(prior, LEAST_WEIGHT), jac=True, bounds=bounds, method="L-BFGS-B").x)
     return w / min(float(w.sum()), 1.0)
 
 
@@ -207,12 +210,11 @@ class Ridge:
 
     def __init__(self, X: Table, seeds: Seeds) -> None:
         self.X, self.seeds = X, seeds
-        n = X.shape[0]
+        n, n_labels = X.shape[0], len(seeds.index)
         self.scale = _inverse(X.row_lengths)[:, None]
         self.mean = np.asarray(X.T @ (self.scale / n).astype(X.dtype), np.float64)  # (n_features, 1), of the rows at unit length
-        m = (np.asarray(X @ self.mean.astype(X.dtype), np.float64) * self.scale)[:, 0]
-        self.m, self.at = m, m[seeds.index] - m.mean()
-        n_labels = len(seeds.index)
+        self.m = (np.asarray(X @ self.mean.astype(X.dtype), np.float64) * self.scale)[:, 0]
+        self.has_several = n_labels >= SEVERAL * seeds.n_classes
         K = np.empty((n_labels, n_labels))
         self.products = np.empty((n, n_labels), X.dtype) if n * n_labels <= MOST_PRODUCTS else None  # of all rows with labelled ones
         for part, E in seeds.units(self.scale[:, 0].astype(X.dtype)):
@@ -220,31 +222,39 @@ class Ridge:
             K[:, part] = products[seeds.index]
             if self.products is not None:
                 self.products[:, part] = products
-        self.K = K - self.at[:, None] - self.at - m.mean()  # of the rows minus their mean
+        self.K = K
 
     def logs(self, kept: BoolArray) -> AnyArray:
         if self.products is None:
             linear = self.linear(kept)
             return linear.logs(linear.scores(self.X)).astype(np.float32)
-        alpha = self._dual(kept)
-        return sharpened(self.products @ alpha - self.m[:, None] * alpha.sum(axis=0) - self.at @ alpha)
+        alpha, of_mean, offset = self._dual(kept)
+        return sharpened(self.products @ alpha + self.m[:, None] * of_mean + offset)
 
     def linear(self, kept: BoolArray) -> Linear:
         """The weights that the labels kept give."""
-        X, alpha = self.X, self._dual(kept)
+        X, (alpha, of_mean, offset) = self.X, self._dual(kept)
         weights = np.asarray(X.T @ (self.scale * self.seeds.spread(alpha, X.shape[0])).astype(X.dtype), np.float64)
-        linear = Linear(weights - self.mean * alpha.sum(axis=0), -self.at @ alpha)
+        linear = Linear(weights + self.mean * of_mean, offset)
         return replace(linear, sharpness=sharpness(linear.scores(X)))
 
-    def _dual(self, kept: BoolArray) -> FloatArray:
-        """(n_labels, n_classes) how much of each labelled row the weights hold; zero for labels that are not kept."""
+    def _dual(self, kept: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """How much of each labelled row the weights of each class hold (none of labels that are not kept), how much of the mean of all
+        rows, and the offset.
+        """
         classes, Y = self.seeds.classes[kept], self.seeds.indicator[kept]
         K = self.K[np.ix_(kept, kept)]
         balance = Y.sum(axis=0)[classes]
+        centre = 1 / balance / (1 / balance).sum() if self.has_several else np.zeros(len(K))  # as a mean of labelled rows
+        at = K @ centre if self.has_several else self.m[self.seeds.index[kept]]
+        length2 = at @ centre if self.has_several else self.m.mean()
+        K = K - at[:, None] - at + length2
         K[np.diag_indices_from(K)] += max(RIDGE * float(np.trace(K)) / len(K), np.finfo(np.float32).eps) * balance * (1 / balance).mean()
+        solved = np.linalg.solve(K, Y - 1 / self.seeds.n_classes)
+        total = solved.sum(axis=0)
         alpha = np.zeros((len(kept), self.seeds.n_classes))
-        alpha[kept] = np.linalg.solve(K, Y - 1 / self.seeds.n_classes)
-        return alpha
+        alpha[kept] = solved - np.outer(centre, total)
+        return alpha, np.zeros_like(total) if self.has_several else -total, length2 * total - at @ solved
 
 
 def sharpened(scores: AnyArray) -> AnyArray:

@@ -24,14 +24,14 @@ import scipy.sparse as sp
 
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import unit_columns, unit_rows
-from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
 from conecollapse.affinity.sketch import digest, gathered, random_rows
 from conecollapse.affinity.views import N_NEIGHBORS, SPARSE, Choice, Samples, choose_view
 from conecollapse.factorization.ccnmf import data_cone, ray_weights, weighted_rays
 from conecollapse.factorization.constraints import Constraints
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.evidence import Diffusion, Ridge, Seeds, Source, pooled
+from conecollapse.factorization.evidence import Diffusion, Evidence, Ridge, Seeds, Source, pooled
 from conecollapse.factorization.inits import spectral_embedding
 from conecollapse.factorization.onmf import prepared
 from conecollapse.factorization.onmf.clamped import ClampedClusters, Judgement
@@ -42,7 +42,8 @@ from conecollapse.tables import CsrTable, DenseTable, DiffusedTable, Table, as_b
 from conecollapse.tables.diffused import N_PROBES
 
 DAMPING = 0.6  # share that each step of the diffusion keeps; 0.5 to 0.8 give the same clusters
-FAR = (0.9, 0.99)  # shares with which labels are diffused: further than samples are
+FAR, FARTHER = 0.9, 0.99  # shares with which samples are diffused for the evidence of labels, and labels themselves
+PRIOR = (1 / 3, 1 / 3, 1 / 3, 0.0)  # weights of the sources of evidence until labels that are left out say more
 ACCURACY = 1e-4  # of the diffusion where it is applied and not formed
 FORMED_N = 600  # samples up to which the diffusion is formed; with more of them applying it is faster
 MANY_SAMPLES = 5000  # beyond this, half of the starts do
@@ -138,7 +139,7 @@ def graph_ccnmf(
     diffuse = _diffused_features if of_features else _diffused_graph
     rays = diffuse(choice, row_weights, weighting, damping, cone)
     embedding = spectral_embedding(rays.table, n_components, rng) if of_features else unit_rows(choice.vectors)[0]
-    clamped = None if constraints is None else _clamped(rays.table, choice, constraints.merged(group), damping, stopping)
+    clamped = None if constraints is None else _clamped(rays.table, choice, embedding, constraints.merged(group), stopping)
     run = prepared(solver, rays.table, **stopping) if clamped is None else clamped
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
     init = np.asarray(init)[representatives] if np.shape(init) == group.shape else init
@@ -149,17 +150,23 @@ def graph_ccnmf(
     return GraphFactorization(choice, representatives, group, embedding, A, stage2.H, rays.table, rays.cone, placement, stage2, judgement)
 
 
-def _clamped(table: Table, choice: Choice, constraints: Constraints, damping: float, stopping: Stopping) -> ClampedClusters:
-    """EM-ONMF under constraints, with evidence from diffusions of the labels and from ridges on the samples, diffused and not."""
+def _clamped(table: Table, choice: Choice, embedding: AnyArray, constraints: Constraints, stopping: Stopping) -> ClampedClusters:
+    """EM-ONMF under constraints, with evidence where there are labels."""
     if not constraints.n_classes:
         return ClampedClusters(table, constraints, **stopping)
-    seeds = Seeds.of(constraints.labels)
-    B = choice.samples if as_table(choice.samples).is_sparse else choice.samples - choice.samples.mean(axis=0)
+    return ClampedClusters(
+        table, constraints, graph_evidence(choice.N, choice.samples, embedding, Seeds.of(constraints.labels)), **stopping
+    )
+
+
+def graph_evidence(N: Sparse, samples: Points, embedding: AnyArray, seeds: Seeds) -> Evidence:
+    """What labels say: ridges on the embedding, on the samples diffused and not, and the labels diffused."""
+    B = samples if as_table(samples).is_sparse else samples - samples.mean(axis=0)
     B = unit_rows(B)[0].astype(np.float32)
-    near = DiffusedTable(choice.N, damping, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
-    ridges = (Ridge(samples, seeds) for samples in (near, as_table(B)))
-    sources: list[Source] = [*(Diffusion(choice.N, a, seeds, ACCURACY) for a in FAR), *ridges]
-    return ClampedClusters(table, constraints, pooled(sources, seeds), **stopping)
+    far = DiffusedTable(N, FAR, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
+    near, plain, spectral = (Ridge(samples, seeds) for samples in (far, as_table(B), as_table(embedding.astype(np.float32))))
+    sources: list[Source] = [spectral, near, Diffusion(N, FARTHER, seeds, ACCURACY), plain]
+    return pooled(sources, seeds, PRIOR)
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ name them; where they are not, guided clusters are better.
 Named clusters are taken unless the labels speak against them. In each trial of the evidence, labels are left out and looked for in three
 ways: by named clusters, by guided clusters with c = 8, and by the evidence alone. Guided clusters are taken if named clusters miss more
 than one label, and more than one in ten: one label may be of an untypical sample, several say that classes are not these clusters. Then
-c is the geometric mean of 8 and 1/2, with weights exp(labels found by guided clusters) and exp(labels found by the evidence): 2 if they
-find the same number. If less than one label for each class can be left out, c is 8, and the labels themselves are counted that are not in
-the cluster with their name. Then one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than a third
-of the samples.
+c is the geometric mean of 8 and 1/4, with weights exp(labels found by guided clusters) and exp(labels found by the evidence): 1.4 if they
+find the same number. If less than one label for each class can be left out, the labels themselves are counted that are not in the cluster
+with their name. Then one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than a third of the
+samples, and the weights in c are the numbers of labels that are in the cluster with their name, and that are not.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.tables import Table, as_table
 
 GUIDED = 8.0  # trust in guided clusters, relative to one source of evidence, where nothing speaks against them
-DOUBTED = 0.5  # and where the evidence alone finds more of the labels left out
+DOUBTED = 0.25  # and where the evidence alone finds more of the labels left out
 NAMED = 64.0  # in named clusters: the evidence decides only where they do not
 UNTYPICAL = 10  # one label in so many may be outside the cluster of its class
 AGREEMENT = 2 / 3  # share of samples on which evidence and named clusters agree, where labels cannot be left out
@@ -136,15 +136,15 @@ class ClampedClusters:
         if found.shape[1] >= self.constraints.n_classes:
             are_named, trust = are_clear(found[0]), learned_trust(found[1], found[2])
         else:
-            are_named, trust = self._agree(self._named(plain, r)), GUIDED
+            are_named, trust = self._agree(self._named(plain, r))
         return self._held(plain, r) if are_named else self._guided(plain, r, trust)
 
-    def _agree(self, named: IntArray) -> bool:
-        """Whether named clusters agree with the labels themselves, and with the evidence where they miss one."""
+    def _agree(self, named: IntArray) -> tuple[bool, float]:
+        """Whether named clusters agree with the labels themselves, and with the evidence where they miss one; the trust if they do not."""
         known = np.flatnonzero(self.constraints.labels != UNKNOWN)
         found = named[known] == self.constraints.labels[known]
         agreement = float((named == self._evidence.probabilities.argmax(axis=1)).mean())
-        return bool(found.all()) or (are_clear(found) and agreement >= AGREEMENT)
+        return bool(found.all()) or (are_clear(found) and agreement >= AGREEMENT), between(float(found.mean()))
 
     @property
     def _evidence(self) -> Evidence:
@@ -325,10 +325,14 @@ def learned_trust(guided: BoolArray, evidence: BoolArray) -> float:
     --------
     >>> found, lost = np.ones(20, bool), np.zeros(20, bool)
     >>> [round(learned_trust(*pair), 3) for pair in ((found, lost), (found, found), (lost, found))]
-    [8.0, 2.0, 0.5]
+    [8.0, 1.414, 0.25]
     """
-    weights = probabilities(np.array([[guided.sum(), evidence.sum()]], float))[0]
-    return float(np.exp(weights @ np.log([GUIDED, DOUBTED])))
+    return between(float(probabilities(np.array([[guided.sum(), evidence.sum()]], float))[0, 0]))
+
+
+def between(weight: float) -> float:
+    """The geometric mean of `GUIDED`, with this weight, and `DOUBTED`."""
+    return float(GUIDED**weight * DOUBTED ** (1 - weight))
 
 
 def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
