@@ -74,7 +74,7 @@ def search(frame: Frame, status: IntArray, progress: Progress = None, workspace:
     """
     full = 1 + frame.Z.shape[1]
     found = Findings(status)
-    if is_small(frame.lifted, int((status == UNDECIDED).sum())):
+    if is_small(frame.lifted[:, :full], int((status == UNDECIDED).sum())):
         _search_small(frame, found)
         return found
     small = Search(frame, found, min(full, SMALL_CAPACITY), workspace)
