@@ -57,8 +57,8 @@ class Scratch(NamedTuple):
 
 
 def rows_for(lists: Lists, points: IntArray) -> Rows:
-    """The points as `small_problems` about ``points`` read them: in the order in which sweeps do, if there may be any."""
-    is_swept = np.diff(lists.ptr)[points] ** 2 > FEW_ENTRIES
+    """The points as sweeps in `small_problems` about ``points`` read them: one after the other, where some may take many sweeps."""
+    is_swept = np.diff(lists.ptr)[points] ** 2 > MOST_ENTRIES
     return Rows.by_size(lists) if is_swept.any() else Rows.as_stored(lists)
 
 
@@ -118,18 +118,23 @@ def _decide(lists, rows, allowed, i, scratch, tol):  # type: ignore[no-untyped-d
         total = x.sum()
         x /= total
         size, solved = min(m, len(contained)) * m, False
-        if size > MOST_ENTRIES or (power > 0.0 and size > FEW_ENTRIES):
-            support = lists.idx[first : first + m]
+        if size > MOST_ENTRIES:  # over so many points that they are not copied
+            support, at = lists.idx[first : first + m], rows.rank[contained]
             for t in range(m):
                 scratch.weight[support[t]] = weight[t]
-            at = rows.rank[contained]
             stored = Stored(rows.idx, rows.val, rows.ptr[at], rows.ptr[at + 1], support, scratch.weight, scratch.room)
-            solved, every, r = descend_by_sweeps(stored, x, ZERO_SWEPT * tol, MAX_LOOKS if size > MOST_ENTRIES else FEW_LOOKS)
+            solved, every, r = descend_by_sweeps(stored, x, ZERO_SWEPT * tol, MAX_LOOKS)
             S, h = _positive(every)
-        if not solved and size <= MOST_ENTRIES:
+        else:
             columns = contained_columns(lists, contained, scratch.position, weight)
-            S, h, r = descend_contained(columns, x, ZERO_SOLVED * tol, lead)
-            solved = True
+            if power > 0.0 and size > FEW_ENTRIES:
+                places = np.arange(m).astype(np.int32)
+                stored = Stored(columns.place, columns.value, columns.ptr[:-1], columns.ptr[1:], places, np.ones(m), np.empty((3, m)))
+                solved, every, r = descend_by_sweeps(stored, x, ZERO_SWEPT * tol, FEW_LOOKS)
+                S, h = _positive(every)
+            if not solved:
+                S, h, r = descend_contained(columns, x, ZERO_SOLVED * tol, lead)
+                solved = True
         if not solved:
             continue
         for q in range(len(S)):
