@@ -105,21 +105,24 @@ def axpy_two(c, a, d, b, v):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=_FAST)
-def four_dots(p, q, r, s, v):  # type: ignore[no-untyped-def]
-    """``p . v``, ``q . v``, ``r . v`` and ``s . v``, in one walk."""
+def two_dots(p, q, v):  # type: ignore[no-untyped-def]
+    """``p . v`` and ``q . v``, in one walk."""
+    c, d = 0.0, 0.0
+    for t in range(v.shape[0]):
+        c += p[t] * v[t]
+        d += q[t] * v[t]
+    return c, d
+
+
+@kernel(fastmath=_FAST)
+def project_out_four(p, q, r, s, v):  # type: ignore[no-untyped-def]
+    """Take the parts along the orthonormal p, q, r and s out of v, in one walk over each; the parts."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for t in range(v.shape[0]):
         a += p[t] * v[t]
         b += q[t] * v[t]
         c += r[t] * v[t]
         d += s[t] * v[t]
-    return a, b, c, d
-
-
-@kernel(fastmath=_FAST)
-def project_out_four(p, q, r, s, v):  # type: ignore[no-untyped-def]
-    """Take the parts along the orthonormal p, q, r and s out of v, in one walk over each; the parts."""
-    a, b, c, d = four_dots(p, q, r, s, v)
     for t in range(v.shape[0]):
         v[t] -= a * p[t] + b * q[t] + (c * r[t] + d * s[t])
     return a, b, c, d
@@ -203,15 +206,12 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy", counting=False)
 def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
     """``R v = c`` in the first ``k`` rows."""
-    for a in range(k - 1, k - k % 4 - 1, -1):
-        v[a] = (c[a] - dot(R[a, a + 1 : k], v[a + 1 : k])) / R[a, a]
-    for a in range(k - k % 4 - 4, -1, -4):
-        b = a + 4
-        first, second, third, fourth = four_dots(R[a, b:k], R[a + 1, b:k], R[a + 2, b:k], R[a + 3, b:k], v[b:k])
-        v[a + 3] = (c[a + 3] - fourth) / R[a + 3, a + 3]
-        v[a + 2] = (c[a + 2] - third - R[a + 2, a + 3] * v[a + 3]) / R[a + 2, a + 2]
-        v[a + 1] = (c[a + 1] - second - R[a + 1, a + 2] * v[a + 2] - R[a + 1, a + 3] * v[a + 3]) / R[a + 1, a + 1]
-        v[a] = (c[a] - first - R[a, a + 1] * v[a + 1] - R[a, a + 2] * v[a + 2] - R[a, a + 3] * v[a + 3]) / R[a, a]
+    if k % 2:
+        v[k - 1] = c[k - 1] / R[k - 1, k - 1]
+    for a in range(k - k % 2 - 2, -1, -2):
+        first, second = two_dots(R[a, a + 2 : k], R[a + 1, a + 2 : k], v[a + 2 : k])
+        v[a + 1] = (c[a + 1] - second) / R[a + 1, a + 1]
+        v[a] = (c[a] - first - R[a, a + 1] * v[a + 1]) / R[a, a]
 
 
 @kernel(error_model="numpy", counting=False)

@@ -89,12 +89,12 @@ def search(frame: Frame, status: IntArray, progress: Progress = None, workspace:
 
 def _search_small(frame: Frame, found: Findings) -> None:
     """Every undecided point over all others, then over the rays alone where it is inside."""
-    Z, status = frame.lifted, found.status
+    Z, status = np.ascontiguousarray(frame.lifted[:, : 1 + frame.Z.shape[1]]), found.status
     todo = np.flatnonzero(status == UNDECIDED)
     solved = active_set(Z, Z[todo], allowed=status != REDUNDANT, exclude=todo)
     is_inside = row_norms(solved.residual) <= SEARCH_STOP.residual * row_norms(Z[todo])
     status[todo] = np.where(is_inside, REDUNDANT, RAY)
-    found.functional |= {int(i): r[1 : 1 + frame.Z.shape[1]] for i, r in zip(todo[~is_inside], solved.residual[~is_inside], strict=True)}
+    found.functional |= {int(i): r[1:] for i, r in zip(todo[~is_inside], solved.residual[~is_inside], strict=True)}
     inside = todo[is_inside]
     over_rays = active_set(Z, Z[inside], allowed=status == RAY)
     found.combination |= {int(i): (over_rays.passive[k], over_rays.values[k]) for k, i in enumerate(inside)}
