@@ -54,7 +54,7 @@ def command(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["typer", "rich.progress", "numpy", "numba", "pandas", LAST])
+@pytest.mark.parametrize("name", ["typer", "rich.console", "numpy", "scipy.sparse", "scipy.optimize", "numba", LAST])
 def test_while_importing(name, command, tmp_path):
     code, out, err = command(AT_IMPORT.format(name=name, code="ctrl_c()"))
     assert (code, out) == (130, "")
