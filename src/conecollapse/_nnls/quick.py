@@ -57,10 +57,12 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
         return None
     if len(endings) == 1 and endings[0] == OPTIMAL:
         return X, rnorm, None
+    if (endings == OPTIMAL).all():
+        return X, rnorm.copy(), None
     if (endings == STEP_LIMIT).any():
         raise ConvergenceError(LIMIT_TEXT)
     left = np.flatnonzero(endings != OPTIMAL)
-    left = left[[endings[i] == INVALID or not _is_exact(A, X[:, i], B[:, i], rnorm[i]) for i in left]] if len(left) else left
+    left = left[[endings[i] == INVALID or not _is_exact(A, X[:, i], B[:, i], rnorm[i]) for i in left]]
     return None if len(left) == len(endings) or not np.isfinite(B[:, left]).all() else (X, rnorm.copy(), left if len(left) else None)
 
 
