@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
-from conecollapse.geometry.certified import products
+from conecollapse.geometry.certified import inside, products
 from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.inside import inside_known
@@ -493,7 +493,8 @@ def test_points_inside_a_curve_in_space_lean_on_points_far_from_them():
 
 
 @pytest.mark.parametrize(("n_rays", "dim", "terms"), [(60, 12, 60), (40, 25, 40), (30, 30, 5)])
-def test_mixtures_are_found_inside_the_cone_of_known_rays(n_rays, dim, terms):
+def test_mixtures_are_found_inside_the_cone_of_known_rays(n_rays, dim, terms, monkeypatch):
+    monkeypatch.setattr(inside, "LITTLE_WORK", 0)
     rng = np.random.default_rng(0)
     R = rng.gamma(1.0, size=(n_rays, dim))
     W = rng.exponential(size=(150, n_rays)) * (np.argsort(rng.random((150, n_rays)), axis=1) < terms)
@@ -507,10 +508,16 @@ def test_mixtures_are_found_inside_the_cone_of_known_rays(n_rays, dim, terms):
         np.testing.assert_allclose(h @ Z[S], Z[i], rtol=0, atol=1e-9 * np.linalg.norm(Z[i]))
 
 
-def test_where_few_points_are_inside_known_rays_only_a_sample_is_asked():
+def test_where_few_points_are_inside_known_rays_only_a_sample_is_asked(monkeypatch):
+    monkeypatch.setattr(inside, "LITTLE_WORK", 0)
     rng = np.random.default_rng(1)
     Z = np.vstack([np.eye(8)[:7], rng.random((400, 8)), np.eye(8, 7).T * 2])
     assert len(inside_known(Z, np.arange(7), np.arange(7, len(Z)))) < 10
+
+
+def test_few_points_are_left_to_the_search():
+    Z = np.vstack([np.eye(8), np.random.default_rng(1).random((400, 8))])
+    assert inside_known(Z, np.arange(8), np.arange(8, len(Z))) == {}
 
 
 def test_near_points_are_looked_for_in_few_dimensions_and_for_many_points():

@@ -36,7 +36,7 @@ class Slots(NamedTuple):
 
     columns: Columns
     x: FloatArray  # (n_slots, m): right-hand sides
-    k: IntArray  # (n_slots,): how many columns are passive
+    k: IntArray  # (n_slots,): how many columns are passive; negative if their coefficients are of an earlier right-hand side
     S: IntArray  # this and the next five: the fields of `State`, one row for each slot
     h: FloatArray
     Q: FloatArray
@@ -75,7 +75,9 @@ class Slots(NamedTuple):
         """Start new right-hand sides in ``slots`` from the passive columns of those that were there before, as far as they serve."""
         self.steps[slots] = 0
         self.x[slots] = x
-        for_ranges(lambda start, end: _begin_from(self, slots[start:end]), len(slots), smallest=16)
+        self.k[slots] *= -1
+        none = np.zeros((len(slots), 1), np.int64), np.zeros(len(slots), np.int64)
+        self.advance(slots, *none, Stopping(0.0, 0.0, 0.0), 1)
 
     def advance(self, slots: IntArray, lists: IntArray, lengths: IntArray, stopping: Stopping, max_steps: int) -> None:
         """Let each of ``slots`` descend over its row of ``lists``, of which the first ``lengths`` entries count.
@@ -116,22 +118,21 @@ def _advance(every, slots, lists, lengths, stopping, max_steps):  # type: ignore
     for i in range(len(slots)):
         s = slots[i]
         state = State(every.S[s], every.h[s], every.Q[s], every.R[s], every.qx[s], every.r[s], ls)
+        if k[s] < 0:
+            k[s] = _begin_again(every.columns, every.x[s], state, -k[s])
         candidates = Candidates(lists[i, : lengths[i]], dead[: lengths[i]])
         k[s], every.ending[s], n = descend(every.columns, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s])
         steps[s] += n
 
 
 @kernel
-def _begin_from(every, slots):  # type: ignore[no-untyped-def]
-    """`Slots.load_beside` in one thread: the least-squares coefficients over the old passive columns, without those that turn negative."""
-    ls = np.empty(every.S.shape[1])
-    for s in slots:
-        state = State(every.S[s], every.h[s], every.Q[s], every.R[s], every.qx[s], every.r[s], ls)
-        x, k = every.x[s], every.k[s]
-        for a in range(k):
-            state.qx[a] = dot(state.Q[a], x)
-        every.k[s] = restore_feasibility(state, k)
-        refresh_residual(every.columns.Z, x, np.sqrt(dot(x, x)), state, every.k[s])
+def _begin_again(columns, x, state, k):  # type: ignore[no-untyped-def]
+    """The least-squares coefficients of ``x`` over the passive columns, without those that turn negative; how many are left."""
+    for a in range(k):
+        state.qx[a] = dot(state.Q[a], x)
+    k = restore_feasibility(state, k)
+    refresh_residual(columns.Z, x, np.sqrt(dot(x, x)), state, k)
+    return k
 
 
 class ShortLists(NamedTuple):

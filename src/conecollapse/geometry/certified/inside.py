@@ -22,6 +22,7 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
 MOST_RAYS = 2048  # whose products with each other take 32 MiB
+LITTLE_WORK = 2**20  # points times rays times dimensions: searching these takes some tens of milliseconds
 SAMPLE = 48  # points that are tried first
 WORTHWHILE = 0.5  # share of these that must be inside
 AT_ONCE = 256  # points of one piece of work
@@ -53,9 +54,10 @@ class Listed(NamedTuple):
 def inside_known(Z: FloatArray, rays: IntArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
     """Combinations of ``rays`` for those of ``points`` that are inside their cone, as far as they are found; all are rows of Z.
 
-    A sample is tried first: where few of it are inside, nothing is done.
+    A sample is tried first: where few of it are inside, nothing is done. Nor is it where the points are few: searching them takes less
+    time than compiling these kernels.
     """
-    if not len(points) >= SAMPLE or not 1 < len(rays) <= MOST_RAYS:
+    if not len(points) >= SAMPLE or not 1 < len(rays) <= MOST_RAYS or len(points) * len(rays) * Z.shape[1] <= LITTLE_WORK:
         return {}
     R = np.ascontiguousarray(Z[rays])
     known = Rays(R, R @ R.T)
