@@ -65,8 +65,13 @@ def _unit_rows_sparse(P: Sparse) -> tuple[Sparse, FloatArray]:
 
 def narrow(M: Sparse) -> Sparse:
     """The CSR array with indices of 32 bits where these are enough."""
-    dtype = np.int32 if max(*M.shape, M.nnz) <= np.iinfo(np.int32).max else np.int64
+    dtype = _index_type(*M.shape, M.nnz)
     return sp.csr_array((M.data, M.indices.astype(dtype, copy=False), M.indptr.astype(dtype, copy=False)), shape=M.shape)
+
+
+def _index_type(*sizes: int) -> type[np.int32] | type[np.int64]:
+    """Integers that count up to all of ``sizes``: of 32 bits where these are enough."""
+    return np.int32 if max(sizes) <= np.iinfo(np.int32).max else np.int64
 
 
 def row_pieces(work: IntArray | FloatArray, most: int) -> list[IntArray]:
@@ -227,7 +232,7 @@ def dense_rows(U: Points, rows: IntArray) -> FloatArray:
 def combination_rows(parts: list[tuple[IntArray, FloatArray]], n_columns: int) -> Sparse:
     """Lists of (columns, values) as the rows of a sparse matrix."""
     ptr = np.concatenate([[0], np.cumsum([len(S) for S, _ in parts])]).astype(np.int64)
-    places = np.int32 if max(n_columns, ptr[-1]) <= np.iinfo(np.int32).max else np.int64
+    places = _index_type(n_columns, int(ptr[-1]))
     columns = np.concatenate([S for S, _ in parts], dtype=places, casting="same_kind") if parts else np.zeros(0, places)
     values = np.concatenate([h for _, h in parts]) if parts else np.zeros(0)
     return sp.csr_array((values, columns, ptr.astype(places)), shape=(len(parts), n_columns))

@@ -54,7 +54,7 @@ def demo(
 
 
 def _cluster_digits(out: Path, seed: int, progress: Any) -> tuple[Any, list[list[str]]]:
-    """The digits as files, clustered by CC-NMF and by two baselines; the run and the rows of the table."""
+    """The digits, read from their files and clustered by CC-NMF and by two baselines; the run and the rows of the table."""
     from sklearn.cluster import KMeans
 
     from conecollapse.estimators import MultiplicativeNMF

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
-from conecollapse._linalg import CACHED, ratio
+from conecollapse._linalg import CACHED, narrow, ratio
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.tables.divergence import Effort, Entries, improve, improve_sparse_rows
@@ -156,19 +156,11 @@ def _sparse_product(X: Sparse, C: Sparse) -> AnyArray:
     return out
 
 
-def _with_indices_of_one_type(X: Sparse) -> Sparse:
-    """numba's older versions take named tuples of arrays of other types for the ones that they have compiled for."""
-    index = np.int32 if max(X.nnz, *X.shape) <= np.iinfo(np.int32).max else np.int64
-    if X.indices.dtype == X.indptr.dtype == index:
-        return X
-    return sp.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
-
-
 class SparseQuotients(Quotients):
     """Formed only at the stored entries."""
 
     def __init__(self, X: Sparse) -> None:
-        self.X = _with_indices_of_one_type(X)
+        self.X = narrow(X)  # older versions of numba take tuples of arrays of other types for those that they have compiled for
         self.total = float(X.data.sum(dtype=np.float64))
 
     def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:

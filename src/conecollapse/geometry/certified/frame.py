@@ -39,6 +39,11 @@ class Frame:
     def Z(self) -> FloatArray:
         return self.lifted[:, 1 : 1 + len(self.scale)]
 
+    @property
+    def unpadded(self) -> FloatArray:
+        """The lifted points without the zeros at the end."""
+        return self.lifted[:, : 1 + len(self.scale)]
+
     @classmethod
     def of(cls, U: FloatArray, power: float) -> Frame:
         """Frame of the unit rows ``U``; each principal axis is scaled by its variance to the ``-power``."""

@@ -29,7 +29,7 @@ from conecollapse._nnls.slots import ShortLists, Slots, price
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
-from conecollapse.geometry.certified.inside import inside_known
+from conecollapse.geometry.certified.inside import SAMPLE, inside_known
 
 NEAR = 0.5  # known rays priced above this share of the point's own price are worth appending
 RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not believed
@@ -38,7 +38,7 @@ SMALL_CAPACITY = 128
 MAX_ROUNDS = 60
 FEW_DIMENSIONS, MANY_POINTS, N_NEAR = 8, 1000, 32  # in few dimensions a search begins with the nearest points
 MAX_STEPS = 10**9
-SAMPLE, SAMPLE_ROUNDS = 48, 4  # points that are searched first, and for how long
+SAMPLE_ROUNDS = 4  # for which a sample of points is searched first
 MANY_WAITING = 4096  # points among which a free slot looks for one that is near its last
 SEARCH_WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
 
@@ -72,9 +72,9 @@ def search(frame: Frame, status: IntArray, progress: Progress = None, workspace:
     tell. In high dimension nearly all other active sets stay small. Small workspaces let many points share a product, so points are
     tried with one first, and only those that outgrow it get the full size. ``workspace`` is in bytes.
     """
-    full = 1 + frame.Z.shape[1]
+    full = frame.unpadded.shape[1]
     found = Findings(status)
-    if is_small(frame.lifted[:, :full], int((status == UNDECIDED).sum())):
+    if is_small(frame.unpadded, int((status == UNDECIDED).sum())):
         _search_small(frame, found)
         return found
     small = Search(frame, found, min(full, SMALL_CAPACITY), workspace)
@@ -89,7 +89,7 @@ def search(frame: Frame, status: IntArray, progress: Progress = None, workspace:
 
 def _search_small(frame: Frame, found: Findings) -> None:
     """Every undecided point over all others, then over the rays alone where it is inside."""
-    Z, status = np.ascontiguousarray(frame.lifted[:, : 1 + frame.Z.shape[1]]), found.status
+    Z, status = np.ascontiguousarray(frame.unpadded), found.status
     todo = np.flatnonzero(status == UNDECIDED)
     solved = active_set(Z, Z[todo], allowed=status != REDUNDANT, exclude=todo)
     is_inside = row_norms(solved.residual) <= SEARCH_STOP.residual * row_norms(Z[todo])
