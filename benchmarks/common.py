@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import ctypes
 import gc
 import os
@@ -47,10 +48,12 @@ def best_of(work: Callable[[], object], repeats: int, clock: Callable[[], float]
 def without_kernels(folder: str) -> dict[str, str]:
     """The environment of a process that finds no compiled kernel: it runs on a copy of the package in ``folder`` and keeps its own there.
 
-    Kernels that are kept beside the package are used whatever NUMBA_CACHE_DIR says.
+    Kernels that are kept beside the package are used whatever NUMBA_CACHE_DIR says. As after an installation, the bytecode of the modules
+    is there.
     """
     package = Path(conecollapse.__file__).parent
     shutil.copytree(package, Path(folder, package.name), ignore=shutil.ignore_patterns("*.nb[ic]"))
+    compileall.compile_dir(folder, quiet=2)
     return os.environ | {"PYTHONPATH": folder, "NUMBA_CACHE_DIR": f"{folder}/kernels", "XDG_CACHE_HOME": f"{folder}/cache"}
 
 

@@ -1,10 +1,11 @@
 """Two Dask workers against one, and against the method in memory: wall and processor time, balance and memory.
 
-Every worker is a process with one thread, and holds its blocks and has its kernels loaded when the clock starts. The runs with one
-worker and with two alternate, and the shortest of each counts. Processor time is what the operating system counts for the worker
-processes; that inside tasks is counted apart, so that on a busy machine the time of a quiet one can be judged: the busiest worker's
-tasks, and what the calling thread does meanwhile. A line says "yes" or "no" to each thing that is asked for: 1.6 times faster with two
-workers, at most 1.5 times the processor time of the method in memory, and at most three blocks of memory beside a worker's own blocks.
+Every worker is a process with one thread, also for BLAS (Dask sets this when it starts one), so that one worker uses one core and two use
+two. Workers hold the blocks in turn, and have their kernels loaded, when the clock starts. The runs with one worker and with two
+alternate, and the shortest of each counts. Processor time is what the operating system counts for the worker processes; that inside tasks
+is counted apart, so that on a busy machine the time of a quiet one can be judged: the busiest worker's tasks, and what the calling thread
+does meanwhile. A line says "yes" or "no" to each thing that is asked for: 1.6 times faster with two workers, at most 1.5 times the
+processor time of the method in memory, and at most three blocks of memory beside a worker's own blocks.
 
 With ``--memory`` only the memory is measured, with large blocks and one block for each worker: the peak of the busiest worker above what
 it held with its block. At most three blocks are asked for, and `FLOOR` for what does not grow with them.
@@ -48,16 +49,25 @@ def problem(name: str, scale: float):
     return sp.csr_array(zipf_corpus(entries // 50, entries // 100, entries)[0].T)
 
 
-def chunked(P, n_blocks: int):
-    """Points as a Dask array in blocks."""
-    import dask
-    import dask.array as da
-
+def in_parts(P, n_blocks: int) -> list:
     size = -(-P.shape[0] // n_blocks)
-    if not sp.issparse(P):
-        return da.from_array(P, chunks=(size, -1))
-    parts = [P[a : a + size] for a in range(0, P.shape[0], size)]
-    return da.concatenate([da.from_delayed(dask.delayed(part), part.shape, P.dtype, meta=sp.csr_array((0, 0))) for part in parts])
+    return [P[a : a + size] for a in range(0, P.shape[0], size)]
+
+
+def placed(client, parts: list):
+    """Points as a Dask array in blocks, which the workers hold in turn."""
+    import dask.array as da
+    from distributed import wait
+
+    from conecollapse.tables import dask_array  # noqa: F401 (Dask then knows the size of sparse blocks)
+
+    workers = list(client.run(os.getpid))
+    meta = sp.csr_array((0, 0)) if sp.issparse(parts[0]) else np.empty((0, 0))
+    futures = [client.scatter(part, workers=[workers[k % len(workers)]], hash=False) for k, part in enumerate(parts)]
+    blocks = [da.from_delayed(future, part.shape, part.dtype, meta=meta) for future, part in zip(futures, parts, strict=True)]
+    D = da.concatenate(blocks).persist()
+    wait(D)
+    return D
 
 
 def moved_mib(dask_worker) -> float:
@@ -73,7 +83,7 @@ def used() -> float:
 
 def install() -> None:
     """In a worker: count the processor time of tasks, and let the peak of memory begin anew."""
-    from conecollapse.tables import dask_tasks
+    from conecollapse.tables import dask_array, dask_tasks  # noqa: F401 (as in `placed`)
 
     if not hasattr(dask_tasks, "uncounted"):
         dask_tasks.uncounted, dask_tasks.spent = dask_tasks._one_thread, Counter()
@@ -145,7 +155,7 @@ def once(client, D) -> dict:
 
 
 def measure(name: str, n_blocks: int, repeat: int, scale: float) -> list[dict]:
-    from distributed import Client, LocalCluster, wait
+    from distributed import Client, LocalCluster
 
     from conecollapse import Cone
     from conecollapse._threads import limit_threads
@@ -163,8 +173,7 @@ def measure(name: str, n_blocks: int, repeat: int, scale: float) -> list[dict]:
         for n_workers in (1, 2):
             with LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
                 client.run(install)
-                D = chunked(P, n_blocks).persist()
-                wait(D)
+                D = placed(client, in_parts(P, n_blocks))
                 np.testing.assert_array_equal(Cone.from_points(D).ray_indices, rays)  # workers load their kernels
                 run = once(client, D)
             if n_workers not in best or run["seconds"] < best[n_workers]["seconds"]:
@@ -182,8 +191,7 @@ def large(name: str, mib: float, n_blocks: int) -> list:
         entries = int(mib * 2**20 / 12 * n_blocks)
         P = sp.csr_array(zipf_corpus(entries // 50, entries // 100, entries)[0].T)
         P.indices, P.indptr = P.indices.astype(np.int32), P.indptr.astype(np.int32)
-        size = -(-P.shape[0] // n_blocks)
-        return [P[a : a + size] for a in range(0, P.shape[0], size)]
+        return in_parts(P, n_blocks)
     dim = 800
     points = int(mib * 2**20 / 8 / dim)
     if name == "all rays":
@@ -194,8 +202,7 @@ def large(name: str, mib: float, n_blocks: int) -> list:
 
 def memory(name: str, n_blocks: int, mib: float) -> None:
     """The largest peak of a worker with one large block of its own, in blocks above the floor."""
-    import dask.array as da
-    from distributed import Client, LocalCluster, wait
+    from distributed import Client, LocalCluster
 
     from conecollapse import Cone
 
@@ -203,14 +210,8 @@ def memory(name: str, n_blocks: int, mib: float) -> None:
     sizes = [(block.data.nbytes + block.indices.nbytes if sp.issparse(block) else block.nbytes) / 2**20 for block in blocks]
     with LocalCluster(n_workers=n_blocks, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         client.run(install)
-        Cone.from_points(chunked(problem(name, 0.05), n_blocks))  # workers load their kernels
-        workers = list(client.run(install))
-        meta = sp.csr_array((0, 0)) if sp.issparse(blocks[0]) else np.empty((0, 0))
-        futures = [client.scatter(block, workers=[worker], hash=False) for block, worker in zip(blocks, workers, strict=True)]
-        wait(futures)
-        D = da.concatenate(
-            [da.from_delayed(future, block.shape, block.dtype, meta=meta) for future, block in zip(futures, blocks, strict=True)]
-        )
+        Cone.from_points(placed(client, in_parts(problem(name, 0.05), n_blocks)))  # workers load their kernels
+        D = placed(client, blocks)
         own = client.run(restart)
         start = time.perf_counter()
         cone = Cone.from_points(D)

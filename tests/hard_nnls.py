@@ -77,9 +77,13 @@ def right_hand_side(A, rng):
 
 
 def judge(A, b, x, x_scipy):
-    """Exact residual norms of x and of SciPy's answer (None for no answer), and the smallest possible one."""
+    """Exact residual norms of x and of SciPy's answer (None for no answer), the smallest possible one, and what rounding may add to that.
+
+    The last is for the solution in whole numbers: rounding its entries to float64, and the sums of A times these.
+    """
     theirs = np.inf if x_scipy is None else exact_residual(A, b, x_scipy)
-    return exact_residual(A, b, x), theirs, exact_optimum(A, b, x)
+    optimum, solution = exact_solution(A, b, x)
+    return exact_residual(A, b, x), theirs, optimum, np.finfo(float).eps * np.linalg.norm(np.abs(A) @ solution)
 
 
 def exact_residual(A, b, x):
@@ -90,7 +94,12 @@ def exact_residual(A, b, x):
 
 def exact_optimum(A, b, start):
     """The smallest ``|b - A x|`` of all ``x >= 0``, from a guess at the passive columns."""
-    M, _ = _whole(A)
+    return exact_solution(A, b, start)[0]
+
+
+def exact_solution(A, b, start):
+    """The smallest ``|b - A x|`` of all ``x >= 0``, from a guess at the passive columns, and an x that has it, rounded at the end."""
+    M, unit = _whole(A)
     t, unit_b = _whole(b[:, None])
     columns, t = [[row[j] for row in M] for j in range(A.shape[1])], [row[0] for row in t]
     gram = [[sum(p * q for p, q in zip(u, v, strict=True)) for v in columns] for u in columns]
@@ -104,7 +113,8 @@ def exact_optimum(A, b, start):
             break
         passive, x = _feasible(gram, c, [*passive, best], x)
     # |t|^2 - c'x, in units of unit_b
-    return _root(Fraction(sum(v * v for v in t)) - sum(c[p] * x[p] for p in passive)) * unit_b
+    norm = _root(Fraction(sum(v * v for v in t)) - sum(c[p] * x[p] for p in passive)) * unit_b
+    return norm, np.array([float(x[j] * Fraction(unit_b) / Fraction(unit)) if j in passive else 0.0 for j in range(len(c))])
 
 
 def _feasible(gram, c, passive, h):

@@ -21,6 +21,7 @@ TESTS = {
     "certificates": ["test_certificate*", "test_open*", "test_exact*", "test_streaming*", "test_merge*", "test_epsilon*", "test_cone*"],
     "_nnls": ["test_nnls*", "test_exact*", "test_collapse*"],
     "_nnls/active_set.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
+    "_nnls/passive.py": ["test_nnls_factors*", "test_novelty*", "test_catalogue*"],
     "_nnls/gram.py": ["test_factorizations*", "test_nnls*"],
     "_nnls/nearest.py": ["test_hull*", "test_novelty*"],
     "_nnls/stepwise.py": ["test_catalogue*"],

@@ -14,10 +14,10 @@ from conecollapse import Cone
 from conecollapse.blocks import open_table
 from conecollapse.geometry import blockwise, streaming
 from conecollapse.geometry import undecided as undecided_module
-from conecollapse.geometry.blockwise import dense, measure, pieces, rounds, sparse
-from conecollapse.geometry.blockwise.decided import Decided, over_rays
+from conecollapse.geometry.blockwise import dense, lifts, measure, pieces, rounds, sparse
+from conecollapse.geometry.blockwise.decided import Combinations, Decided, over_rays
 from conecollapse.geometry.undecided import undecided
-from conecollapse.tables import as_table, survey
+from conecollapse.tables import as_table, blocked, survey
 from conecollapse.tables.files import FileTable
 
 dask = pytest.importorskip("dask")
@@ -87,8 +87,10 @@ def test_dense_blocks_give_the_rays_of_memory(seed, monkeypatch):
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("seed", seeds(4, quick=2))
-def test_sparse_blocks_give_the_rays_of_memory(seed, monkeypatch):
+@pytest.mark.parametrize("together", [0, blocked.SMALL])
+def test_sparse_blocks_give_the_rays_of_memory(seed, together, monkeypatch):
     """Words that are sums of others, a word of nearly every document (which goes round the blocks), copies and empty words."""
+    monkeypatch.setattr(blocked, "SMALL", together)
     rng = np.random.default_rng(seed)
     P = sp.random_array((160, 60), density=0.05, rng=rng, format="csr")
     everywhere = sp.csr_array(rng.random((2, 60)) + 0.1)
@@ -158,23 +160,34 @@ def test_blocks_are_left_as_they_are():
     np.testing.assert_array_equal(block.data, copy.data)
 
 
+def test_rows_are_taken_from_a_block_without_a_copy():
+    block = sp.random_array((100, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    for a, b in ((0, 100), (10, 20), (30, 30)):
+        rows = survey.rows_of(block, a, b)
+        np.testing.assert_array_equal(rows.toarray(), block[a:b].toarray())
+        assert rows.has_canonical_format
+        assert a == b or (np.shares_memory(rows.data, block.data) and np.shares_memory(rows.indices, block.indices))
+
+
 def test_what_was_decided_travels_whole():
-    for some in (
-        Decided(),
-        Decided(
-            {3: np.ones(2), 1: np.zeros(2)}, {2: (np.array([3, 1]), np.array([0.5, 2.0]), 1e-9), 0: (np.array([3]), np.ones(1), 0.0)}, [7]
-        ),
-    ):
+    combined = Combinations.of_parts([2, 0], [(np.array([3, 1]), np.array([0.5, 2.0])), (np.array([3]), np.ones(1))], [1e-9, 0.0])
+    for some in (Decided(), Decided({3: np.ones(2), 1: np.zeros(2)}, [combined], [7])):
         found = pickle.loads(pickle.dumps(some))
         assert list(found.witness) == list(some.witness)
-        assert list(found.combination) == list(some.combination)
         assert found.doubtful == some.doubtful
         for i, g in some.witness.items():
             np.testing.assert_array_equal(found.witness[i], g)
-        for i, (points, values, off) in some.combination.items():
-            np.testing.assert_array_equal(found.combination[i][0], points)
-            np.testing.assert_array_equal(found.combination[i][1], values)
-            assert found.combination[i][2] == off
+        for mine, other in zip(Combinations.joined(found.combinations), Combinations.joined(some.combinations), strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_combinations_of_several_parts_are_joined():
+    first = Combinations.of_parts([2, 0], [(np.array([3, 1]), np.array([0.5, 2.0])), (np.array([3]), np.ones(1))], [1e-9, 0.0])
+    second = Combinations.of_parts([4], [(np.array([1]), np.array([3.0]))], [2e-9])
+    joined = Combinations.joined([first, second])
+    np.testing.assert_array_equal(joined.of, [2, 0, 4])
+    np.testing.assert_array_equal(joined.off, [1e-9, 0.0, 2e-9])
+    np.testing.assert_array_equal(joined.rows(5).toarray(), [[0, 2, 0, 0.5, 0], [0, 0, 0, 1, 0], [0, 3, 0, 0, 0]])
 
 
 def test_mostly_filled_sparse_blocks_are_decided_as_dense_ones(monkeypatch):
@@ -197,7 +210,8 @@ def test_measures_that_are_too_large_for_one_place_are_joined_in_a_tree(is_spars
 
 def test_combinations_of_each_other_become_combinations_of_rays():
     """x = a + y / 2 and y = b + x / 2 are 4/3 a + 2/3 b and 2/3 a + 4/3 b, and their residuals add up in the same way."""
-    mutual = {2: (np.array([0, 3]), np.array([1, 0.5]), 3e-9), 3: (np.array([1, 2]), np.array([1, 0.5]), 0.0)}
+    parts = [(np.array([1, 2]), np.array([1, 0.5])), (np.array([0, 3]), np.array([1, 0.5]))]
+    mutual = Combinations.of_parts([3, 2], parts, [0.0, 3e-9])
     H, off = over_rays(mutual, np.array([0, 1]), 4)
     np.testing.assert_allclose(H.toarray(), [[0, 0], [0, 0], [4 / 3, 2 / 3], [2 / 3, 4 / 3]], rtol=1e-15)
     assert off == pytest.approx(4e-9)
@@ -272,7 +286,41 @@ def test_where_nothing_is_decided_blocks_have_the_rays_of_memory(kind, monkeypat
 def test_a_functional_that_one_block_objects_to_proves_nothing():
     U = sp.csr_array(np.eye(3)[:2])
     rules = sparse.Rules(tol=1e-8, rounding=1e-15, dim=3, most_entries=10)
-    quiet, objects = (sparse.Lift(np.zeros(2), np.array(blocked)) for blocked in ([False, False], [False, True]))
-    found = sparse._lifted(sparse.Functionals(np.array([4, 7]), U, U), [quiet, objects], rules)
+    quiet, objects = (lifts.Lift(np.zeros(2), np.array(blocked)) for blocked in ([False, False], [False, True]))
+    found = lifts.lifted(sparse.Functionals(np.array([4, 7]), U, U), [quiet, objects], rules)
     assert found.support.of.tolist() == [4]
     assert found.decided.doubtful == [7]
+
+
+def test_functionals_that_are_looked_at_together_need_the_same_lifts_as_one_by_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    U = measure.unit_points(sp.random_array((12, 40), density=0.3, rng=rng, format="csc"), as_sparse=True)[0]
+    rows = sparse._rows(U.T, (0, 0, np.arange(40)), np.ones(12, np.int64))
+    targets = sp.csr_array(U[[3, 8, 20]])
+    F = targets.copy()
+    F.data = F.data - 0.3
+    F.data[:1] = 0.0
+    F.eliminate_zeros()  # a functional may vanish at coordinates of the support
+    rules = sparse.Rules(tol=1e-8, rounding=1e-14, dim=12, most_entries=10)
+    found = []
+    for wide in (0.0, 1.0):
+        monkeypatch.setattr(lifts, "WIDE", wide)
+        found.append(lifts.lifts(sparse.Functionals(np.array([3, 8, 20]), targets, F), rows, rules))
+    np.testing.assert_allclose(found[0].needed, found[1].needed, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found[0].blocked, found[1].blocked)
+
+
+def test_pairs_of_blocks_are_divided_into_pieces_of_equal_work():
+    which = [(a, b) for a in range(3) for b in range(a, 3)]
+    costs = [1 + (a != b) for a, b in which]
+    pieces_of = dask_array._even(which, costs, 3)
+    assert sorted(pair for piece in pieces_of for pair in piece) == which
+    assert [sum(costs[which.index(pair)] for pair in piece) for piece in pieces_of] == [3, 3, 3]
+    assert dask_array._even(which[:1], costs[:1], 3) == [[(0, 0)]]
+
+
+def test_few_targets_are_divided_by_their_entries():
+    which = [(0, np.array([4, 7])), (2, np.array([1])), (3, np.array([0, 5]))]
+    parts = sparse._divided(which, np.array([3, 90, 50, 45, 30]), 2)
+    assert [[(k, some.tolist()) for k, some in part] for part in parts] == [[(0, [7]), (3, [5])], [(0, [4]), (2, [1]), (3, [0])]]
+    assert len(sparse._divided(which, np.array([3, 90, 50, 5, 30]), 8)) == 5

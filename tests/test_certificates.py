@@ -740,3 +740,25 @@ def test_a_product_that_is_not_proven_to_be_negative_is_computed_in_full(kind, l
         np.testing.assert_allclose(block.lengths, np.linalg.norm(G[block.which], axis=1) / scale[block.which])
         n_seen += len(block.which)
     assert n_seen == len(rays)
+
+
+@pytest.mark.parametrize("has_zero_sums", [False, True])
+def test_products_of_witnesses_name_every_point_that_meets_them(has_zero_sums, monkeypatch):
+    """Also where the product is exactly 0, which sparse products leave out, or no number; what does not meet a witness is below all."""
+    rng = np.random.default_rng(4)
+    V = np.where(rng.random((30, 12)) < 0.3, rng.integers(1, 4, (30, 12)), 0.0)
+    F = np.where(rng.random((9, 12)) < 0.4, rng.choice([-1.0, 1.0] if has_zero_sums else [-1.25, 0.0625, 1.5], (9, 12)), 0.0)
+    meets, products = (F > 0) @ (V > 0).T > 0, F @ V.T
+    assert (meets & (products == 0)).any() == has_zero_sums
+    V[3, 2] = np.nan
+    products[F[:, 2] != 0, 3] = np.nan
+    meets = (F > 0) @ (V != 0).T > 0
+    if not has_zero_sums:
+        monkeypatch.setattr(meeting, "_multiplied_at_once", lambda *_: pytest.fail("no sum is 0"))
+    found = meeting._multiplied(meeting.Postings.of(sp.csr_array(V)), sp.csr_array(F))
+    stored = np.zeros(found.shape, bool)
+    stored[np.repeat(np.arange(9), np.diff(found.indptr)), found.indices] = True
+    assert stored[meets].all()
+    np.testing.assert_array_equal(found.toarray()[meets], products[meets])
+    others = found.toarray()[stored & ~meets]
+    assert (np.isnan(others) | (others == -np.inf)).all()

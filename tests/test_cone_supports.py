@@ -9,14 +9,14 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from conecollapse import Cone
+from conecollapse import Cone, _memory
 from conecollapse.certificates import SparseVectors, Support
 from conecollapse.geometry.certified import small, support
 from conecollapse.geometry.certified.budget import Budget
-from conecollapse.geometry.certified.contained import Contained, _list, contained_columns, descend_contained
-from conecollapse.geometry.certified.lists import Lists
+from conecollapse.geometry.certified.contained import _list, descend_contained
+from conecollapse.geometry.certified.lists import Lists, Rows, stored_columns
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
-from conecollapse.geometry.certified.sweeps import MAX_LOOKS, Stored, descend_by_sweeps
+from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         x = x * weight / (x @ weight)
         slices = slices * weight / (slices @ weight)[:, None]
         support = np.arange(12, dtype=np.int32)
-        columns = Stored(lists.idx, lists.val, lists.ptr[:-1], lists.ptr[1:], support, weight, np.empty((3, 12)))
+        columns = stored_columns(Rows.as_stored(lists), np.arange(len(words)), support, weight, np.empty((3, 12)))
         is_solved, h, r = descend_by_sweeps(columns, x, 1e-6, MAX_LOOKS)
         assert is_solved
         assert (h >= 0).all()
@@ -133,17 +133,18 @@ def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone
         words = (rng.random((n, dim)) < 0.3) * rng.random((n, dim))
         words[np.arange(n), rng.integers(dim, size=n)] = 1.0
         lists = Lists.of(sp.csr_array(words))
-        columns = contained_columns(lists, np.arange(n), np.arange(dim, dtype=np.int32), np.ones(dim))
+        places = np.arange(dim, dtype=np.int32)
+        columns = stored_columns(Rows.as_stored(lists), np.arange(n), places, np.ones(dim), np.empty((3, dim)))
         for x in (rng.random(n) @ words, rng.random(dim)):
             x = x / x.sum()
-            S, h, r = descend_contained(columns, x, 1e-12, 1 - 1e-12)
+            S, h, r = descend_contained(columns, places, x, 1e-12, 1 - 1e-12)
             slices = words / words.sum(axis=1, keepdims=True)
             _, least = nnls(slices.T, x)
             np.testing.assert_allclose(np.linalg.norm(x - h @ slices[S]), least, atol=1e-10)
             np.testing.assert_allclose(r, (x - h @ slices[S]) if r.any() else 0, atol=1e-12)
             assert (h > 0).all()
             if r.any():  # it ends earlier where a residual that separates the point is enough
-                early, _, g = descend_contained(columns, x, 1e-12, 0.1)
+                early, _, g = descend_contained(columns, places, x, 1e-12, 0.1)
                 assert g @ x - (slices @ g).max() > 0.1 * (g @ g)
                 saved.append(len(S) - len(early))
     assert max(saved) > 0
@@ -186,7 +187,8 @@ def test_the_search_for_a_contained_point_counts_the_entries_that_it_reads():
 
 def test_the_highest_price_of_all_columns_may_be_negative():
     """Two axes, and a residual that is negative on both: no column is listed, and the bound that ends the descent is below zero."""
-    axes, listed, prices = Contained(np.array([0, 1, 2]), np.array([0, 1]), np.ones(2)), np.empty(1, np.int64), np.empty(1)
+    rows, listed, prices = Rows.as_stored(Lists.of(sp.csr_array(np.eye(2)))), np.empty(1, np.int64), np.empty(1)
+    axes = stored_columns(rows, np.arange(2), np.arange(2, dtype=np.int32), np.ones(2), np.empty((3, 2)))
     assert _list(axes, np.array([-1.0, -3.0]), np.zeros(2, bool), listed, prices) == -1
     assert listed.tolist() == [-1]
 
@@ -219,3 +221,18 @@ def test_a_cone_of_sparse_points_and_its_verification_hold_at_most_four_times_th
     finally:
         tracemalloc.stop()
     assert peak <= 4 * (P.data.nbytes + P.indices.nbytes + P.indptr.nbytes)
+
+
+def test_a_large_sparse_cone_gives_freed_memory_back_where_the_system_can(monkeypatch):
+    """By a call of the C library's function, if it has one; small and dense points are not worth the call."""
+    calls, P = [], np.eye(4) + 0.1
+    monkeypatch.setattr(_memory, "_trim", lambda: calls.append)
+    Cone.from_points(sp.csr_array(P))
+    assert calls == []
+    monkeypatch.setattr(_memory, "MANY_ENTRIES", 1)
+    Cone.from_points(P)
+    assert calls == []
+    Cone.from_points(sp.csr_array(P))
+    assert calls == [0]
+    monkeypatch.setattr(_memory, "_trim", lambda: None)
+    Cone.from_points(sp.csr_array(P)).verify(P)

@@ -145,6 +145,7 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch):
     """One of two workers is killed when some pairs of blocks are compared and others are still to come; its nanny brings another."""
     monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.PAIRS_OF_A_TASK", 1)  # small blocks stay apart
     monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.MOST_FOR_A_WORKER", 6)
+    monkeypatch.setattr("conecollapse.tables.blocked.SMALL", 0)
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
     local = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(X)
     pids = cluster.run(os.getpid)
@@ -347,6 +348,13 @@ def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(monkeypatch):
         threading.Timer(1.0, lambda: workers.scale(0)).start()
         with pytest.raises(ClusterError, match=r"it has had no worker for 0\.5 seconds"):
             Cone.from_table(blocks)
+
+
+def test_dask_knows_the_size_of_sparse_blocks():
+    block = sp.random_array((200, 300), density=0.2, rng=np.random.default_rng(0), format="csr")
+    stored = block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
+    assert stored <= dask.sizeof.sizeof(block) <= 1.1 * stored
+    assert dask.sizeof.sizeof(block.T) >= stored
 
 
 def test_without_dask_the_error_names_the_extra():

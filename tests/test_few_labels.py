@@ -409,7 +409,9 @@ def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_the
     X = as_table(np.kron(np.eye(4), np.ones((10, 2))) + 0.05 * np.random.default_rng(0).random((40, 8)))
     clusters = np.repeat(np.arange(4), 10)
     right, wrong = np.eye(4)[clusters], np.eye(4)[(clusters + 1) % 4]
-    for outside, q, are_named in ((1, right, True), (1, wrong, False), (2, right, False), (0, wrong, True)):
+    a_tenth_wrong, more_wrong = np.vstack([wrong[:4], right[4:]]), np.vstack([wrong[:5], right[5:]])
+    cases = (1, right, True), (1, a_tenth_wrong, True), (1, more_wrong, False), (1, wrong, False), (2, right, False), (0, wrong, True)
+    for outside, q, are_named in cases:
         known = np.full(40, -1)
         known[[0, 10, 20, 30]] = np.arange(4)
         known[[10, 20][:outside]] = -1

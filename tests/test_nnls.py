@@ -455,11 +455,11 @@ def test_an_exact_fit_with_large_coefficients_is_shown_by_its_residual_in_32_dig
     x = local.solve_small(A.copy(), b[:, None], 750)[0][:, 0]
     b = A @ x
     assert twofold.residual_norm(A.copy(), x, b) < 1e-12 * np.linalg.norm(b)
-    assert quick._is_exact(A.copy(), x, b, 0.0)
-    assert not quick._is_exact(A.copy(), x * (1 + 1e-11), b, 0.0)
-    assert not quick._is_exact(A.copy(), -x, -b, 0.0)
+    assert quick._is_solution(A.copy(), x, b, 0.0)
+    assert not quick._is_solution(A.copy(), x * (1 + 1e-11), b, 0.0)
+    assert not quick._is_solution(A.copy(), -x, -b, 0.0)
     for size in (1e-170, 1e170):  # squares are lost
-        assert not quick._is_exact(A.copy(), np.zeros(250), size * b, 0.0)
+        assert not quick._is_solution(A.copy(), np.zeros(250), size * b, 0.0)
     monkeypatch.setattr(quick, "solve_small", lambda *args: (*local.solve_small(*args)[:2], np.array([local.UNPROVEN])))
     monkeypatch.setattr("conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again"))
     again, rnorm = nnls(A, b)

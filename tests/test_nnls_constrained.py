@@ -195,8 +195,8 @@ def test_the_active_set_alone_gives_the_same_answers(monkeypatch):
                 "_fix_high",
                 "_slide",
                 "_descend",
-                "_append",
-                "_remove",
+                "append",
+                "remove",
             ):
                 patch.setattr(quadratic, name, getattr(quadratic, name).py_func)
             np.testing.assert_allclose(nnls(A, B, **options)[1], expected, rtol=1e-9)

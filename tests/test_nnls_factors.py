@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conecollapse._nnls import careful, kernels, quadratic
+from conecollapse._nnls import careful, cholesky, kernels, passive, quadratic
 from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.complement import pivot_complement
 
@@ -66,6 +66,38 @@ SHAPES = [(CAPACITY,), (CAPACITY, DIM), (CAPACITY, CAPACITY), (CAPACITY,), (DIM,
 
 @settings(max_examples=25)
 @given(moves, st.integers(0, 10**6))
+def test_triangle_of_the_passive_products(moves, seed):
+    rng = np.random.default_rng(seed)
+    A, b, ridge = rng.standard_normal((24, 20)), rng.standard_normal(24), 0.5
+    G, c = A.T @ A, A.T @ b
+    state = passive.Passive.of(CAPACITY)
+
+    def enters(k, j):
+        entered = passive.append(G, c, ridge, j, state, k)
+        state.h[k] = j
+        return entered
+
+    def check(S):
+        k = len(S)
+        L = np.tril(state.L[:k, :k])
+        assert state.S[:k].tolist() == state.h[:k].tolist() == S
+        np.testing.assert_allclose(L @ L.T, G[np.ix_(S, S)] + ridge * np.eye(k), atol=1e-12)
+        np.testing.assert_allclose(L @ state.q[:k], c[S], atol=1e-12)
+        passive.solve(state.L, state.q, k, state.ls)
+        np.testing.assert_allclose(L.T @ state.ls[:k], state.q[:k], atol=1e-12)
+
+    walk(moves, enters, lambda k, t: passive.remove(state, k, t), check)
+
+
+def test_a_column_that_depends_on_the_passive_ones_does_not_enter_the_triangle():
+    state = passive.Passive.of(2)
+    assert passive.append(np.ones((2, 2)), np.ones(2), 0.0, 0, state, 0)
+    assert not passive.append(np.ones((2, 2)), np.ones(2), 0.0, 1, state, 1)
+    assert passive.append(np.ones((2, 2)), np.ones(2), 1e-3, 1, state, 1)  # unless there is a ridge
+
+
+@settings(max_examples=25)
+@given(moves, st.integers(0, 10**6))
 def test_orthogonal_factors_of_twice_the_precision(moves, seed):
     rng = np.random.default_rng(seed)
     Z, b = rng.standard_normal((20, DIM)), rng.standard_normal(DIM)
@@ -103,19 +135,19 @@ def test_orthogonal_factors_of_twice_the_precision(moves, seed):
 def test_cholesky_factors_of_the_free_variables(moves, seed):
     A = np.random.default_rng(seed).standard_normal((25, 20))
     G = A.T @ A
-    s = quadratic.Factor(
+    s = cholesky.Factor(
         np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in ((CAPACITY, CAPACITY), CAPACITY, CAPACITY, 1, 1, 1)),
         np.zeros(1, bool),
     )  # fmt: skip
 
     def enters(k, j):
-        pivot = quadratic._append(G, s, k, j)
+        pivot = cholesky.append(G, s, k, j)
         assert pivot == pytest.approx(s.R[k, k] ** 2)
         return pivot > 0
 
     def leaves(k, t):
         kept = [field[k:].copy() for field in s[:2]]
-        quadratic._remove(s, k, t)
+        cholesky.remove(s, k, t)
         for field, before in zip(s[:2], kept, strict=True):
             np.testing.assert_array_equal(field[k:], before)
 
@@ -131,10 +163,10 @@ def test_cholesky_factors_of_the_free_variables(moves, seed):
 def test_a_column_that_depends_on_the_free_ones_or_finds_no_room_is_refused():
     A = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
     G = A.T @ A
-    s = quadratic.new_factor(3, 4)
-    assert quadratic._append(G, s, 0, 0) == quadratic._append(G, s, 1, 1) == 1.0
-    assert quadratic._append(G, s, 2, 2) == 0.0
-    assert quadratic._append(np.eye(3), quadratic.new_factor(3, 1), 0, 0) == 0.0
+    s = cholesky.new_factor(3, 4)
+    assert cholesky.append(G, s, 0, 0) == cholesky.append(G, s, 1, 1) == 1.0
+    assert cholesky.append(G, s, 2, 2) == 0.0
+    assert cholesky.append(np.eye(3), cholesky.new_factor(3, 1), 0, 0) == 0.0
 
 
 def test_all_columns_but_the_passive_ones_may_be_priced_again():
@@ -181,7 +213,7 @@ def test_a_start_is_kept_where_it_sums_to_one():
         ([0.5, 0.3, 0.0, 0.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),  # the second has the smallest objective of its own
         ([0.0, 0.0, 0.0, 1.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),  # the last one may not be used
     ):
-        s, side, x = quadratic.new_factor(4, 5), np.zeros(4, np.int8), np.array(x)
+        s, side, x = cholesky.new_factor(4, 5), np.zeros(4, np.int8), np.array(x)
         s.c[:] = [0.1, 0.9, 0.2, 0.0]
         k = quadratic._begin(G, x, side, upper, allowed, s, simplex)
         np.testing.assert_array_equal(x, expected)
@@ -238,7 +270,7 @@ def test_where_pivoting_gives_up_the_active_set_takes_over(seed):
     n = int(rng.integers(4, 9))
     A = rng.standard_normal((n, n)) + rng.choice([0, 1, 3])
     G, c, rule = A.T @ A, rng.standard_normal(n) @ A * 3, (False, 3e-14, 5 * n + 100)
-    unbounded, allowed, s = np.full(n, np.inf), np.ones(n, bool), quadratic.new_factor(n, n + 1)
+    unbounded, allowed, s = np.full(n, np.inf), np.ones(n, bool), cholesky.new_factor(n, n + 1)
     s.c[:] = c
     _, ending, turns = quadratic._pivot(G, np.zeros(n), np.zeros(n, np.int8), unbounded, allowed, s, rule)
     assert ending == quadratic.STEP_LIMIT

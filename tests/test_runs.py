@@ -256,7 +256,7 @@ class TestSave:
             save(run, folder)
         with pytest.raises(RunFolderError, match="is a file"):
             save(run, genes)
-        with pytest.raises(RunFolderError, match="cannot be written to"):
+        with pytest.raises(RunFolderError, match="cannot write to"):
             save(run, "/proc/nowhere/out")
 
     @pytest.mark.parametrize("when", ["labels", "factors", "cone", "report"])

@@ -25,6 +25,18 @@ def test_a_folder_that_may_not_be_written_or_entered_is_refused_before_any_work(
         check(tmp_path / "out")
 
 
+@pytest.mark.parametrize("check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"])
+def test_a_folder_in_which_no_file_can_be_made_is_refused_before_any_work(check, tmp_path, monkeypatch):
+    def full(**_kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    check(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(RunFolderError, match=f"cannot write to .*: {os.strerror(errno.ENOSPC)}; name another"):
+        check(tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), os.strerror(errno.ENOSPC)), (OSError("disk full"), "disk full")],

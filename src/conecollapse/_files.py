@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -93,6 +94,12 @@ def exchange(one: Path, other: Path) -> bool:
     except (AttributeError, OSError):  # a C library without it
         pass
     return False
+
+
+def try_writing(folder: Path) -> None:
+    """Make a file in ``folder`` that is gone at once; an OSError where that fails, which permissions alone do not tell."""
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def sha256_of(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,7 +37,7 @@ def unit_rows(P: Points) -> tuple[Points, FloatArray]:
         for a in range(start, stop, step):
             rows = U[a : min(a + step, stop)]
             rows[:] = P[a : min(a + step, stop)]
-            peak = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+            peak = np.abs(rows).max(axis=1)
             rows /= np.where(peak > 0, peak, 1.0)[:, None]
             norms = row_norms(rows)
             rows /= np.where(norms > 0, norms, 1.0)[:, None]
@@ -65,8 +66,14 @@ def _unit_rows_sparse(P: Sparse) -> tuple[Sparse, FloatArray]:
 
 def narrow(M: Sparse) -> Sparse:
     """The CSR array with indices of 32 bits where these are enough."""
-    dtype = _index_type(*M.shape, M.nnz)
-    return sp.csr_array((M.data, M.indices.astype(dtype, copy=False), M.indptr.astype(dtype, copy=False)), shape=M.shape)
+    return csr_rows(M.data, M.indices, M.indptr, M.shape[1])
+
+
+def csr_rows(data: AnyArray, indices: AnyArray, indptr: AnyArray, n_columns: int) -> Sparse:
+    """A CSR array with indices of 32 bits where these are enough."""
+    shape = (len(indptr) - 1, n_columns)
+    dtype = _index_type(*shape, len(data))
+    return sp.csr_array((data, indices.astype(dtype, copy=False), indptr.astype(dtype, copy=False)), shape=shape)
 
 
 def _index_type(*sizes: int) -> type[np.int32] | type[np.int64]:
@@ -125,9 +132,12 @@ def row_lengths(R: Points) -> FloatArray:
     return lengths
 
 
+@lru_cache(maxsize=4)
 def projection(n: int, which: int = 0) -> FloatArray:
     """The fixed random direction along which rows in n dimensions are sorted; there are others, by number."""
-    return np.random.default_rng(_PROJECTION_SEED + which).standard_normal(n)
+    w = np.random.default_rng(_PROJECTION_SEED + which).standard_normal(n)
+    w.flags.writeable = False
+    return w
 
 
 def near_along(n: int, tol: float, which: int = 0) -> float:
@@ -166,6 +176,8 @@ def merge_colinear(U: Points, tol: float) -> IntArray:
 
 def pair_distances(U: Points, a: IntArray, b: IntArray) -> FloatArray:
     """``|u_a - u_b|`` for paired indices, a block of rows at a time."""
+    if not len(a):
+        return np.zeros(0)
     out, sizes = np.empty(len(a)), row_sizes(U)
     for piece in row_pieces(sizes[a] + sizes[b], piece_entries(U)):
         out[piece] = row_norms(U[a[piece]] - U[b[piece]])
@@ -231,17 +243,22 @@ def dense_rows(U: Points, rows: IntArray) -> FloatArray:
 
 def combination_rows(parts: list[tuple[IntArray, FloatArray]], n_columns: int) -> Sparse:
     """Lists of (columns, values) as the rows of a sparse matrix."""
-    ptr = np.concatenate([[0], np.cumsum([len(S) for S, _ in parts])]).astype(np.int64)
+    ptr = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum(np.fromiter((len(S) for S, _ in parts), np.int64, len(parts)), out=ptr[1:])
     places = _index_type(n_columns, int(ptr[-1]))
     columns = np.concatenate([S for S, _ in parts], dtype=places, casting="same_kind") if parts else np.zeros(0, places)
     values = np.concatenate([h for _, h in parts]) if parts else np.zeros(0)
-    return sp.csr_array((values, columns, ptr.astype(places)), shape=(len(parts), n_columns))
+    return csr_rows(values, columns, ptr, n_columns)
 
 
 def residuals(U: Points, rows: IntArray, H: Sparse) -> FloatArray:
     """``|u_i - sum_j h_ij u_j|`` for each of ``rows``; these are also the rows of ``H``, whose columns are all points."""
-    out, sizes = np.empty(len(rows)), row_sizes(U)
-    combined = sp.csr_array((np.ones(H.nnz), H.indices, H.indptr), shape=H.shape) @ sizes if len(rows) else np.zeros(0)
+    if not len(rows):
+        return np.zeros(0)
+    out, sizes, combined = np.empty(len(rows)), row_sizes(U), np.full(len(rows), float(U.shape[1]))
+    for piece in row_pieces(np.diff(H.indptr), piece_entries(U)) if sp.issparse(U) else []:
+        part = H[piece]
+        combined[piece] = np.bincount(np.repeat(np.arange(len(piece)), np.diff(part.indptr)), sizes[part.indices], len(piece))
     for piece in row_pieces(sizes[rows] + np.minimum(combined, U.shape[1]), piece_entries(U)):
         out[piece] = row_norms(U[rows[piece]] - H[piece] @ U)
     return out

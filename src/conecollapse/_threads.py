@@ -125,7 +125,8 @@ def for_ranges(work: Callable[[int, int], object], n_items: int, smallest: int =
     part, so nothing waits for a pool that others keep busy. ``smallest`` is the number of items below which a piece is not
     worth a thread. Threads do not nest: inside ``work`` one thread is in force.
     """
-    n_threads = min(current_threads(), -(-n_items // max(smallest, 1)))
+    n_pieces = -(-n_items // max(smallest, 1))
+    n_threads = min(current_threads(), n_pieces) if n_pieces > 1 else 1
     if n_threads <= 1:
         if n_items:
             work(0, n_items)

@@ -13,12 +13,13 @@ import scipy.sparse as sp
 
 from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
-from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
+from conecollapse._nnls.constrained import solve_block
 from conecollapse._nnls.constraints import Constraints
 from conecollapse._nnls.nearest import is_for_lists, solve_lists
 from conecollapse._nnls.plain import prepare, settle
 from conecollapse._nnls.problem import Answers, Problem, safe_units
 from conecollapse._nnls.quick import LIMIT_TEXT, is_plain, solve_quickly
+from conecollapse._nnls.scaled import Scaled, Shared, block_length
 from conecollapse._threads import current_threads, for_ranges, limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
@@ -124,8 +125,9 @@ def nnls(
     A solution satisfies, for ``g = A'(b - A x)``: ``x >= 0``, ``g <= 0`` and ``g = 0`` where ``x > 0``. These are sufficient, and
     ``kkt_residual`` measures them. A small ``kkt_residual`` alone proves little when columns are nearly dependent, so each answer is also
     compared with a lower bound for the residual norm of all ``x >= 0``. Where float64 cannot show that the two agree, the problem is
-    solved again with 32 digits. What remains are problems whose optimal x has entries so large that rounding them to float64 makes the
-    residual larger: the residual of ``x`` changes by about ``1e-16 |a_j| x_j`` when ``x_j`` is rounded.
+    solved again with 32 digits. That answer is taken if its residual is smaller in float64 too, whichever way the sums of ``A x`` are
+    computed. What remains are problems whose optimal x has entries so large that rounding them makes the residual larger: the residual of
+    ``x`` changes by about ``1e-16 |a_j| x_j`` when ``x_j`` is rounded.
 
     With more than ``x >= 0``, ``g = A' W (b - A x) - ridge x - l1``, less the multiplier of the sum. It must be zero where x is between
     its bounds, at most zero where x is zero, and at least zero where x is at its upper bound. With ``simplex=True`` columns and right-hand
@@ -164,10 +166,10 @@ def nnls(
     if is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and is_plain(A, b):
         found = solve_quickly(A, b, method, limit)
         if found is not None:
-            X, rnorm, left = found
+            x, rnorm, left = found
             if left is not None:
-                X[:, left], rnorm[left] = _nnls_checked(A, b[:, left], limit, method, None, False, None, left)
-            return (X, rnorm) if b.ndim == 2 else (X[:, 0], float(rnorm[0]))
+                x[:, left], rnorm[left] = _nnls_checked(A, b[:, left], limit, method, None, False, None, left)
+            return x, rnorm
     options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
     with limit_threads(n_jobs):
         return _nnls_checked(A, b, limit, method, x0, full_output, None if is_bare else options)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conecollapse._nnls.kernels import STEP_LIMIT, WITHIN_TOL
+from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, WITHIN_TOL, Columns
 from conecollapse._nnls.local import N_BUCKETS, PLAIN_STOP, PRICE_STOP, RESIDUAL_STOP
 from conecollapse._nnls.proposals import is_small, propose
-from conecollapse._nnls.slots import Slots, price
+from conecollapse._nnls.slots import Slots, price, short_lists
 from conecollapse._threads import serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 
@@ -149,7 +149,8 @@ def active_set_sparse(
     with_sigma: bool = False,
 ) -> ActiveSetResult:
     """`active_set` over the rows of a sparse ``U``: all rows are priced by a sparse product, only good ones become dense."""
-    n_rhs, _dim = X.shape
+    n_rhs = len(X)
+    limit = 3 * max(U.shape[0], 1) if max_steps is None else max_steps
     out = ActiveSetResult(
         [], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool), np.full(n_rhs, 1.0 if with_sigma else 0.0)
     )
@@ -157,24 +158,54 @@ def active_set_sparse(
         usable = np.ones(U.shape[0], bool) if allowed is None else allowed.copy()
         if exclude is not None:
             usable[exclude[b]] = False
-        S, h, r = np.zeros(0, np.int64), np.zeros(0), X[b]
-        while True:
-            prices = np.where(usable, U @ r, -np.inf)
-            prices[S] = -np.inf
-            top = np.argpartition(-prices, min(N_BUCKETS, len(prices) - 1))[:N_BUCKETS]
-            top = top[prices[top] > PRICE_STOP * np.linalg.norm(r)]
-            if not len(top) or np.linalg.norm(r) <= RESIDUAL_STOP * np.linalg.norm(X[b]):
-                break
-            pool = np.concatenate([S, top])
-            left = None if max_steps is None else max_steps + len(S) - int(out.n_steps[b])  # the columns it has are put back first
-            solved = active_set(U[pool].toarray(), X[b : b + 1], start=[np.arange(len(S))], max_steps=left, with_sigma=with_sigma)
-            out.n_steps[b] += solved.n_steps[0] - len(S)
-            out.converged[b], out.sigma[b] = solved.converged[0], solved.sigma[0]
-            stalled = np.linalg.norm(solved.residual[0]) >= np.linalg.norm(r) * (1 - 1e-15)
-            S, h, r = pool[solved.passive[0]], solved.values[0], solved.residual[0]
-            if stalled or not out.converged[b]:
-                break
-        out.passive.append(S)
+        slot, columns = _solve_sparse(U, X[b], usable, limit)
+        S, h = slot.solution(0)
+        out.passive.append(columns[S])
         out.values.append(h)
-        out.residual[b] = r
+        out.residual[b] = slot.r[0]
+        out.n_steps[b] = slot.steps[0]
+        out.converged[b] = slot.ending[0] != STEP_LIMIT
+        if with_sigma and len(S):
+            out.sigma[b] = slot.independence(1)[0]
     return out
+
+
+def _solve_sparse(U: Sparse, x: FloatArray, usable: BoolArray, limit: int) -> tuple[Slots, IntArray]:
+    """One right-hand side over the ``usable`` rows: a slot over few dense columns, and which rows these are.
+
+    After every look at all rows, the columns are those in use and the rows with the highest price of each bucket.
+    """
+    ids, only = np.arange(U.shape[0]), np.zeros(1, np.int64)
+    columns, slot = ids[:0], Slots.over(np.zeros((0, len(x))), 1, min(N_BUCKETS, *U.shape))
+    slot.load(only, x[None])
+    slot.ending[0] = OPTIMAL
+    while True:
+        r, k = slot.r[0], int(slot.k[0])
+        size = float(np.linalg.norm(r))
+        prices = np.where(usable, U @ r, -np.inf)
+        prices[columns[slot.S[0, :k]]] = -np.inf
+        lists = short_lists(prices[None], ids, np.array([PRICE_STOP * size]), N_BUCKETS)
+        if not lists.lengths[0] or size <= RESIDUAL_STOP * np.linalg.norm(x):
+            return slot, columns
+        slot, columns = _with_columns(slot, columns, U, lists.ids[0, : lists.lengths[0]])
+        before = int(slot.steps[0])
+        slot.advance(only, np.arange(k, len(columns))[None], lists.lengths, PLAIN_STOP, limit)
+        if slot.steps[0] >= limit:
+            slot.ending[0] = STEP_LIMIT
+        if slot.steps[0] == before or slot.ending[0] == STEP_LIMIT or np.linalg.norm(slot.r[0]) >= size * (1 - 1e-15):
+            return slot, columns
+
+
+def _with_columns(slot: Slots, columns: IntArray, U: Sparse, fresh: IntArray) -> tuple[Slots, IntArray]:
+    """The slot over the columns that it has in use, as the first, and then the ``fresh`` rows, with room for all; which rows these are."""
+    k = int(slot.k[0])
+    in_use, (_, dim) = slot.S[0, :k].copy(), U.shape
+    Z = np.vstack([slot.columns.Z[in_use], U[fresh].toarray()])
+    capacity = slot.S.shape[1]
+    if len(Z) > capacity < min(dim, U.shape[0]):
+        old, slot = slot, Slots.over(Z, 1, min(max(len(Z), 2 * capacity), *U.shape))
+        slot.load(np.zeros(1, np.int64), old.x)
+        slot.k[:], slot.steps[:], slot.r[:], slot.ending[:] = old.k, old.steps, old.r, old.ending
+        slot.h[:, :k], slot.qx[:, :k], slot.Q[:, :k], slot.R[:, :k, :k] = old.h[:, :k], old.qx[:, :k], old.Q[:, :k], old.R[:, :k, :k]
+    slot.S[0, :k] = np.arange(k)
+    return slot._replace(columns=Columns(Z, np.ones(len(Z)))), np.concatenate([columns[in_use], fresh])

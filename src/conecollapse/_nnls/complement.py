@@ -18,8 +18,9 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._nnls.cholesky import factorize, forward, new_factor
 from conecollapse._nnls.kernels import axpy, solve_triangle
-from conecollapse._nnls.quadratic import BARRED, DUAL_ZERO, FREE, HIGH, LOW, PATIENCE, factorize, forward, new_factor
+from conecollapse._nnls.quadratic import BARRED, DUAL_ZERO, FREE, HIGH, LOW, PATIENCE
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 

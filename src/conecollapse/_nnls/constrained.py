@@ -8,186 +8,39 @@ their weights share G. What rounding has left of the optimality conditions is me
 again from there: with the measured gradient g at x, the linear term ``c = g + G x`` makes the errors of the next round relative to
 the change of x, not to x.
 
-With a sum of one only differences of columns matter, so A and b are moved by the mean of the columns first. Otherwise columns are scaled
-to unit length.
-
-**How an answer is proven.** Let F be the value of twice the objective at x, ``g`` the negative gradient less the multiplier of the sum,
-and call the variables between their bounds *held*; :math:`\sigma` is the smallest singular value of their columns, extended by
-:math:`\sqrt{ridge}` and, with a sum, by a row of equal entries. For any admissible y, with d the extended matrix times ``y - x``,
-
-.. math:: F(y) = F(x) - 2 g \cdot (y - x) + |d|^2, \qquad |y - x|_{held} \le (|d| + \sum_{others} |y_j - x_j|) / \sigma
-
-for columns of at most unit length (extended ones may be longer; *longest*). So with ``lean`` :math:`= |g_{held}| / \sigma` and ``worst``
-the largest ``lean + g_j`` of the others (``lean - g_j`` at an upper bound),
-
-.. math:: F(y) \ge F(x) - lean^2 - 2 \max(worst, 0) \sum_{others} |y_j - x_j|.
-
-The last sum is bounded (*reach*) by 2 with a sum of one, by the upper bounds, by ``F / (2 l1)``, by ``sqrt(n F / ridge)``, or by
-``sqrt(m) |b|`` where the signs of A do not mix. Where all columns are independent, all of them may be held instead, and nothing has to be
-known about the sum.
+Problems are scaled first (`scaled`), and every answer comes with a bound for what could be better (`measured`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
-from conecollapse._checks import check_size
-from conecollapse._errors import InvalidInputError
-from conecollapse._kernels import kernel
-from conecollapse._linalg import row_norms
 from conecollapse._nnls.bpp import grouped_correction
-from conecollapse._nnls.complement import WELL_ENOUGH, pivot_complement
-from conecollapse._nnls.constraints import Constraints
+from conecollapse._nnls.complement import pivot_complement
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
+from conecollapse._nnls.measured import Checked, lower_bounds, measure
 from conecollapse._nnls.plain import DENSE_LIMIT, solve_one
-from conecollapse._nnls.problem import Answers, Problem, power_of_two, safe_units
-from conecollapse._nnls.proof import EPS, SAFETY, is_optimal, is_rough_zero
-from conecollapse._nnls.quadratic import FREE, HIGH, LOW, SUM_ERROR, Quadratic, Solved, independence, solve_quadratic
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+from conecollapse._nnls.problem import Answers
+from conecollapse._nnls.proof import is_optimal, is_rough_zero
+from conecollapse._nnls.quadratic import FREE, HIGH, LOW, SUM_ERROR, Quadratic, Solved, solve_quadratic
+from conecollapse._nnls.scaled import LIFT, Block, Scaled, Shared, new_block, take
+from conecollapse._types import FloatArray, IntArray
 
-GRAM_LIMIT = 16_384  # columns whose Gram matrix takes 2 GiB
-GRAMS_AT_ONCE = 2**23  # entries of Gram matrices that are held at once: 64 MiB
-PAIRS = 2**22  # entries up to which products of pairs of columns are kept, to make many Gram matrices by one product
 KKT_REFINE = 1e-13  # a solution with a larger KKT residual is refined,
 ROUNDS = 3  # at most this often
 POLISHINGS = 2  # corrections of a fit that should be exact: the first may show that a variable taken to be free is at a bound
-HELD_COLUMNS = 512  # columns up to which the smallest singular value of all of them is computed where a proof needs it
-START_CONDITION = 1e-10  # reciprocal condition of the Gram matrix from which the solution without bounds is worth a start
-LIFT = 0.5  # the entry by which columns are extended for a sum of one; the columns are scaled to at most this length
-LARGEST_RIDGE = 1e100  # how many times longer than a column the root of the ridge may be
 SUM_DIGITS = 1e-12  # coefficients whose sum is further from one have lost digits, and are solved for again
-FARTHEST = 1e140  # how many times longer than the longest column a right-hand side may be with a sum of one
 
 
-@dataclass(frozen=True)
-class Scaled:
-    """The problem in coefficients h of scaled columns: ``x = h * inverse``."""
+class Rule(NamedTuple):
+    """How the active set is run."""
 
-    A: Points  # columns of length 1, or, with a sum of one, of length at most LIFT
-    inverse: FloatArray  # (n,)
-    centre: FloatArray  # (m,) or (1,): subtracted from right-hand sides as given
-    size: float  # divides right-hand sides after that
-    root_weights: FloatArray | None  # (m,): multiplies them
-    reach: float  # bound on the sum of h for a right-hand side of length 1, infinite if not known
-    constraints: Constraints
-
-    @classmethod
-    def of(cls, A: Points, constraints: Constraints) -> Scaled:
-        check_size(A, "A")
-        A = A.astype(np.float64, copy=False)
-        root = None if constraints.row_weights is None else np.sqrt(constraints.row_weights)
-        if not constraints.simplex:
-            problem = Problem.of(A if root is None else sp.diags_array(root) @ A if sp.issparse(A) else A * root[:, None])
-            unit = problem.unit()
-            return cls(unit, problem.inverse / problem.units, np.zeros(1), 1.0, root, problem.reach, constraints)
-        centre = np.zeros(1) if sp.issparse(A) else (A / A.shape[1]).sum(axis=1)
-        if root is not None:
-            A = sp.diags_array(root) @ A if sp.issparse(A) else (A - centre[:, None]) * root[:, None]
-        elif not sp.issparse(A):
-            A = A - centre[:, None]
-        peak = power_of_two(np.abs(A).max(axis=None).reshape(1))[0] if A.size else 1.0
-        lengths = np.sqrt(np.asarray((A / peak).power(2).sum(axis=0)).ravel() if sp.issparse(A) else np.square(A / peak).sum(axis=0))
-        size = float(peak * power_of_two(lengths.max().reshape(1))[0] / LIFT * 2)
-        return cls(A / size, np.ones(A.shape[1]), centre, size, root, np.inf, constraints)
-
-    def right_hand_sides(self, Bt: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The rows of ``Bt`` in the scaled problem, and what each was divided by."""
-        if self.constraints.simplex:
-            Bt = Bt - self.centre
-        if self.root_weights is not None:
-            Bt = Bt * self.root_weights
-        if not self.constraints.simplex:
-            return Bt, safe_units(Bt)
-        peak = np.abs(Bt).max(axis=1) / self.size
-        for i in np.flatnonzero(peak > FARTHEST)[:1]:
-            raise InvalidInputError(
-                f"a right-hand side is {peak[i]:.1g} times longer than the columns of A; with simplex=True {FARTHEST:g} is the limit."
-            )
-        return Bt / self.size, np.full(len(Bt), self.size)
-
-
-class Block(NamedTuple):
-    """Some problems, in rows, in the units of `Scaled`. Two-dimensional arrays may have a single row for all."""
-
-    B: FloatArray
-    W: FloatArray | None
-    ridge: FloatArray
-    l1: FloatArray
-    upper: FloatArray
-    allowed: BoolArray
-    grams: FloatArray  # (g, n, n)
-    of: IntArray
-    size: FloatArray  # lengths of the right-hand sides in the weighted norm; with a sum of one, 1 is added: the length of columns
-
-
-class Checked(NamedTuple):
-    """What is measured of each row of coefficients."""
-
-    rnorm: FloatArray
-    kkt: FloatArray
-    value: FloatArray  # the root of twice the objective
-    gradient: FloatArray  # of what is maximised, the multiplier of the sum not yet subtracted
-    violation: FloatArray  # the same less the multiplier, signed so that positive entries violate; magnitudes where free
-
-
-class Shared(NamedTuple):
-    """What problems have in common: the Gram matrix without weights of their own, and more where its columns are independent and few."""
-
-    gram: FloatArray
-    inverse: FloatArray | None
-    projected: FloatArray | None  # the inverse, less its part along the sum if there is one, where it is accurate enough to pivot with
-    sigma: float  # an estimate of the smallest singular value of all columns, or 0
-
-    @classmethod
-    def of(cls, scaled: Scaled) -> Shared:
-        if (n := scaled.A.shape[1]) > GRAM_LIMIT:
-            raise InvalidInputError(f"A has {n} columns; with bounds, penalties, masks or weights at most {GRAM_LIMIT} fit into memory.")
-        gram = _lifted(_product(scaled.A), scaled)
-        np.fill_diagonal(gram, np.diag(gram) + _ridge(scaled))
-        if len(gram) > HELD_COLUMNS:
-            return cls(gram, None, None, 0.0)
-        factor, info = lapack.dpotrf(gram, lower=1)
-        size = np.abs(gram).sum(axis=0).max()
-        rcond = lapack.dpocon(factor, size, uplo="L")[0] if info == 0 else 0.0
-        if rcond > START_CONDITION:
-            half, _ = lapack.dpotri(factor, lower=1)
-            inverse = np.tril(half) + np.tril(half, -1).T
-            ones = inverse.sum(axis=0)
-            projected = inverse - np.outer(ones, ones) / ones.sum() if scaled.constraints.simplex else inverse
-            return cls(gram, inverse, projected if rcond > WELL_ENOUGH else None, float(np.sqrt(rcond * size)))
-        return cls(gram, None, None, 0.0)
-
-    def start(self, C: FloatArray, simplex: bool) -> FloatArray:
-        """The solutions without bounds: their signs are a good guess at which variables are zero."""
-        if self.inverse is None:
-            return np.zeros_like(C)
-        H = C @ self.inverse
-        if simplex:
-            ones = self.inverse.sum(axis=0)
-            H -= (H.sum(axis=1, keepdims=True) - 1) / ones.sum() * ones
-        return H
-
-
-def _ridge(scaled: Scaled) -> FloatArray:
-    """The ridge on each coefficient: with a sum of one, squares are smaller than those given."""
-    root = np.sqrt(scaled.constraints.ridge) * scaled.inverse / scaled.size  # the size is 1 without a sum
-    if root.max() > LARGEST_RIDGE:
-        raise InvalidInputError(f"ridge = {scaled.constraints.ridge:g} is too large for a matrix of entries this small; rescale A and b.")
-    return root**2
-
-
-def _product(A: Points) -> FloatArray:
-    G = A.T @ A
-    return np.asarray(G.toarray() if sp.issparse(G) else G)
-
-
-def _lifted(G: FloatArray, scaled: Scaled) -> FloatArray:
-    return G + LIFT**2 if scaled.constraints.simplex else G
+    simplex: bool
+    capacity: int
+    limit: int
 
 
 def solve_block(
@@ -196,7 +49,7 @@ def solve_block(
     """Solutions x in rows for the right-hand sides in rows, which are ``columns`` of the whole, and what is known about them."""
     n = scaled.A.shape[1]
     B, units = scaled.right_hand_sides(Bt)
-    block, peaks = _block(scaled, shared.gram, B, units, columns)
+    block, peaks = new_block(scaled, shared.gram, B, units, columns)
     scale = np.ones((len(B), 1)) if scaled.constraints.simplex else units[:, None]
     if start is not None:
         start = start / np.where(scaled.inverse > 0, scaled.inverse, np.inf) / scale
@@ -212,7 +65,7 @@ def solve_block(
     optimal = is_optimal(found.value + rounding, least, block.size)
     rows = np.flatnonzero(~optimal & finished)
     if len(rows) and scaled.constraints.upper is None and not scaled.constraints.l1 and scaled.A.shape[0] * n <= DENSE_LIMIT:
-        steps[rows] += _solve_again(scaled, _take(block, rows), solved, found, least, rows)
+        steps[rows] += _solve_again(scaled, take(block, rows), solved, found, least, rows)
         optimal[rows] = is_optimal(found.value[rows] + rounding[rows], least[rows], block.size[rows])
     if scaled.constraints.simplex:
         optimal &= np.abs(solved.X.sum(axis=1) - 1) <= SUM_ERROR
@@ -221,14 +74,6 @@ def solve_block(
     if (upper := scaled.constraints.upper) is not None:  # which the scaling may have missed by a last digit
         X = np.minimum(X, upper.T if upper.shape[1] == 1 else upper[:, columns].T)
     return X, Answers(found.rnorm * outward, found.kkt, least * outward, steps, finished, optimal)
-
-
-class Rule(NamedTuple):
-    """How the active set is run."""
-
-    simplex: bool
-    capacity: int
-    limit: int
 
 
 def _first_solution(scaled: Scaled, shared: Shared, block: Block, start: FloatArray | None, rule: Rule, *, by_inverse: bool) -> Solved:
@@ -245,7 +90,7 @@ def _first_solution(scaled: Scaled, shared: Shared, block: Block, start: FloatAr
         done &= np.abs(H.sum(axis=1) - 1) <= SUM_DIGITS
     left = np.flatnonzero(~done)
     if len(left):
-        some = _take(block, left)
+        some = take(block, left)
         others = _solve(some, C[left], _within(H[left], some, rule), rule)
         for mine, theirs in zip(solved, others, strict=True):
             mine[left] = theirs
@@ -265,7 +110,7 @@ def _refine(scaled: Scaled, block: Block, solved: Solved, found: Checked, rule: 
         rough = np.flatnonzero((found.kkt > KKT_REFINE) & (steps < rule.limit))
         if not len(rough):
             break
-        some, X = _take(block, rough), solved.X[rough]
+        some, X = take(block, rough), solved.X[rough]
         C = found.gradient[rough] + (X @ some.grams[0] if len(some.grams) == 1 else np.einsum("kij,kj->ki", some.grams[some.of], X))
         again = _solve(some, C, X, rule)
         measured = measure(scaled, some, again)
@@ -285,7 +130,7 @@ def _polish(scaled: Scaled, block: Block, solved: Solved, found: Checked, rule: 
         rough = np.flatnonzero(is_rough_zero(found.value, longest * solved.X, block.size - (1 - longest)))
         if not len(rough):
             break
-        some, X, side = _take(block, rough), solved.X[rough], solved.side[rough]
+        some, X, side = take(block, rough), solved.X[rough], solved.side[rough]
         G, is_free, rows = block.grams[0], side == FREE, np.arange(len(rough))
         step = grouped_correction(G, found.gradient[rough], is_free, rows)
         if rule.simplex:
@@ -341,146 +186,3 @@ def _solve_again(scaled: Scaled, block: Block, solved: Solved, found: Checked, l
 def _solve(block: Block, C: FloatArray, H: FloatArray, rule: Rule) -> Solved:
     problems = Quadratic(block.grams, block.of, np.ascontiguousarray(C), block.upper, block.allowed, block.size, rule.simplex)
     return solve_quadratic(problems, H, rule.capacity, rule.limit)
-
-
-def _take(block: Block, rows: IntArray) -> Block:
-    def some(array: FloatArray) -> FloatArray:
-        return array if len(array) == 1 != len(block.B) else array[rows]
-
-    B, W, ridge, l1, upper, allowed, grams, of, size = block
-    return Block(B[rows], None if W is None else W[rows], some(ridge), some(l1), some(upper), some(allowed), grams, of[rows], size[rows])  # type: ignore[arg-type]
-
-
-def _block(scaled: Scaled, gram: FloatArray, B: FloatArray, units: FloatArray, columns: slice) -> tuple[Block, FloatArray]:
-    """The problems of a block, and the largest weight of each: weights are relative to it."""
-    c, n = scaled.constraints, scaled.A.shape[1]
-    scale = np.ones((len(B), 1)) if c.simplex else units[:, None]
-    peaks, W, ridge = np.ones(len(B)), None, _ridge(scaled)[None, :]
-    if c.weights is not None:
-        W = np.ascontiguousarray(c.weights[:, columns].T)
-        peaks = W.max(axis=1)
-        peaks[peaks == 0] = 1.0
-        W /= peaks[:, None]
-        ridge = ridge / peaks[:, None]
-    l1 = c.l1 * scaled.inverse / (scale * peaks[:, None]) if c.l1 else np.zeros((1, n))
-    bounds = np.full((1, n), np.inf) if c.upper is None else (c.upper if c.upper.shape[1] == 1 else c.upper[:, columns]).T
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        upper = np.where(scaled.inverse > 0, bounds / scaled.inverse / scale, 0.0) if c.upper is not None else bounds
-    allowed = np.ones((1, n), bool) if c.allowed is None else (c.allowed if c.allowed.shape[1] == 1 else c.allowed[:, columns]).T
-    allowed = allowed & (scaled.inverse > 0)  # a column of zeros can only stay at zero
-    if W is None:
-        grams, of = gram[None], np.zeros(len(B), np.int64)
-    else:
-        distinct, of = _distinct(W)
-        grams = _lifted(_weighted_grams(scaled.A, distinct), scaled)
-        if c.ridge:  # relative to the largest weight, so that problems with equal relative weights may differ in it
-            grams, of = grams[of], np.arange(len(B))
-            grams[:, np.arange(n), np.arange(n)] += ridge
-    size = row_norms(B if W is None else B * np.sqrt(W)) + (1.0 if c.simplex else 0.0)
-    return (
-        Block(B, W, ridge, l1, np.ascontiguousarray(upper), np.ascontiguousarray(allowed), np.ascontiguousarray(grams), of, size),
-        peaks,
-    )
-
-
-def _distinct(W: FloatArray) -> tuple[FloatArray, IntArray]:
-    """The different rows of ``W``, and which of them each row is."""
-    keys = np.ascontiguousarray(W).view(np.dtype((np.void, W.dtype.itemsize * W.shape[1]))).ravel()
-    _, first, of = np.unique(keys, return_index=True, return_inverse=True)
-    return W[first], of.ravel().astype(np.int64)
-
-
-def _weighted_grams(A: Points, W: FloatArray) -> FloatArray:
-    """``A' diag(w) A`` for each row w of ``W``."""
-    m, n = A.shape
-    out = np.empty((len(W), n, n))
-    if sp.issparse(A):
-        for i, w in enumerate(W):
-            out[i] = (A.T @ (sp.diags_array(w) @ A)).toarray()
-    elif len(W) > 1 and m * n * (n + 1) // 2 <= PAIRS:
-        upper = np.triu_indices(n)
-        products = W @ (A[:, upper[0]] * A[:, upper[1]])
-        out[:, upper[0], upper[1]] = products
-        out[:, upper[1], upper[0]] = products
-    else:
-        for i, w in enumerate(W):
-            out[i] = A.T @ (w[:, None] * A)
-    return out
-
-
-def block_length(scaled: Scaled, entries: int) -> int:
-    """How many problems to take at once, so that right-hand sides have about this many entries and Gram matrices fit as well."""
-    m, n = scaled.A.shape
-    step = max(1, entries // max(m, n))
-    return step if scaled.constraints.weights is None else max(1, min(step, GRAMS_AT_ONCE // n**2))
-
-
-def measure(scaled: Scaled, block: Block, solved: Solved) -> Checked:
-    """Measure each row of coefficients with A and b themselves."""
-    A, H, side = scaled.A, solved.X, solved.side
-    R = block.B - (np.asarray((A @ H.T).T) if sp.issparse(A) else H @ A.T)
-    weighted = R if block.W is None else R * block.W
-    gradient = np.asarray(weighted @ A) - block.ridge * H - block.l1
-    violation = gradient.copy()
-    if scaled.constraints.simplex:
-        is_free = side == FREE  # at least one is, and where x is optimal the multiplier is the gradient of each of these
-        violation -= (np.where(is_free, gradient, 0.0).sum(axis=1) / is_free.sum(axis=1))[:, None]
-    violation = np.where(side == FREE, np.abs(violation), np.where(side == HIGH, -violation, np.where(side == LOW, violation, -np.inf)))
-    squares = np.einsum("ij,ij->i", R, weighted)
-    value = np.sqrt(squares + (block.ridge * H * H).sum(axis=1) + 2 * (block.l1 * H).sum(axis=1))
-    kkt = np.maximum(violation.max(axis=1), 0.0) / np.maximum(block.size, np.finfo(np.float64).tiny)
-    return Checked(np.sqrt(squares), kkt, value, gradient, violation)
-
-
-def lower_bounds(scaled: Scaled, shared: Shared, block: Block, solved: Solved, found: Checked) -> tuple[FloatArray, FloatArray]:
-    """What no admissible x falls below, in the units of ``found.value``, and the rounding error of that value."""
-    c, H, n = scaled.constraints, solved.X, scaled.A.shape[1]
-    total = H.sum(axis=1)
-    rounding = EPS * (4 + np.sqrt((H > 0).sum(axis=1))) * (block.size + total)
-    largest = np.abs(found.gradient).max(axis=1)
-    noise = rounding + EPS * (4 + np.sqrt(scaled.A.shape[0])) * (found.rnorm + largest)
-    reach = np.full(len(H), 2.0 if c.simplex else np.inf)
-    if not c.simplex:
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            reach = np.minimum(reach, np.where(block.allowed, block.upper, 0.0).sum(axis=1))
-            if c.l1:
-                smallest = np.where(block.allowed, block.l1, np.inf).min(axis=1)
-                reach = np.minimum(reach, total + found.value**2 / (2 * smallest))
-            if c.ridge:
-                smallest = np.where(block.allowed, block.ridge, np.inf).min(axis=1)
-                reach = np.minimum(reach, total + np.sqrt(n / smallest) * found.value)
-            if block.W is None and not c.l1 and not c.ridge and c.upper is None:
-                reach = np.minimum(reach, total + scaled.reach * block.size)
-    longest = np.sqrt(np.diagonal(block.grams, axis1=1, axis2=2).max(axis=1))[block.of]
-    least = np.zeros(len(H))
-    for sigma, hold_all in ((shared.sigma if block.W is None else 0.0, True), (None, False)):
-        rows = np.flatnonzero(~is_optimal(found.value + rounding, least, block.size))
-        if not len(rows) or sigma == 0:
-            continue
-        some, side = Checked(*(field[rows] for field in found)), solved.side[rows]
-        sigmas = independence(block.grams, block.of[rows], side) if sigma is None else np.full(len(rows), sigma)
-        bound = np.empty(len(rows))
-        _lower_bounds(some, side, sigmas, longest[rows], noise[rows], reach[rows], hold_all, bound)
-        least[rows] = np.maximum(least[rows], bound - rounding[rows])
-    return least, rounding
-
-
-@kernel
-def _lower_bounds(found, side, sigma, longest, noise, reach, hold_all, least):  # type: ignore[no-untyped-def]
-    """The bound of the module's text for each row. If ``hold_all``, all variables are held; those at a bound can only turn inward."""
-    for i in range(len(side)):
-        wrong, worst = 0.0, -np.inf
-        for j in range(side.shape[1]):
-            v = found.violation[i, j]
-            if side[i, j] == FREE:
-                wrong += (v + noise[i]) ** 2
-            elif hold_all:
-                wrong += max(v + noise[i], 0.0) ** 2
-            else:
-                worst = max(worst, v)
-        lean = np.sqrt(wrong) * SAFETY / sigma[i] if sigma[i] > 0.0 else np.inf if wrong > 0.0 else 0.0
-        worst += noise[i] + lean * longest[i]
-        square = found.value[i] * found.value[i] - lean * lean
-        if worst > 0.0:
-            square -= 2.0 * worst * reach[i]
-        least[i] = np.sqrt(square) if square > 0.0 else 0.0

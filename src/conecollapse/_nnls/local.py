@@ -74,7 +74,8 @@ def run_active_sets(columns, X, start, max_steps, out, first, last):  # type: ig
     room = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
     for i in range(first, last):
         x = X[i]
-        state.r[:] = x
+        for t in range(m):
+            state.r[t] = x[t]
         k = np.int64(0)
         if len(start) > 0:
             count = np.int64(0)

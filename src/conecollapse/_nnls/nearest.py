@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.constrained import LIFT, Scaled
 from conecollapse._nnls.problem import Answers
 from conecollapse._nnls.proof import EPS, SAFETY, is_optimal
 from conecollapse._nnls.quadratic import Quadratic, solve_quadratic
+from conecollapse._nnls.scaled import LIFT, Scaled
 from conecollapse._nnls.slots import price
 from conecollapse._types import BoolArray, FloatArray, IntArray
 

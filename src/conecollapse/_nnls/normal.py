@@ -18,6 +18,7 @@ from conecollapse._kernels import kernel
 from conecollapse._nnls.complement import WELL_ENOUGH
 from conecollapse._nnls.confirm import FAST, UNPROVEN, confirm, confirm_by_products, products
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
+from conecollapse._nnls.passive import walk
 from conecollapse._nnls.plain import conditioning
 from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
@@ -350,24 +351,12 @@ def know_two(matrix, at, room):  # type: ignore[no-untyped-def]
 def restore(room, k):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping columns that reach zero."""
     h, ls = room.h, room.ls
-    while True:
-        alpha, first = 1.0, -1
-        for a in range(k):
-            if ls[a] <= 0.0:
-                step = h[a] / (h[a] - ls[a]) if h[a] > ls[a] else 0.0
-                if first < 0 or step < alpha:
-                    alpha, first = step, a
-        if first < 0:
-            for a in range(k):
-                h[a] = ls[a]
-            return k
-        for a in range(k):
-            h[a] += alpha * (ls[a] - h[a])
-        h[first] = 0.0
+    while not walk(h, ls, k):
         for a in range(k - 1, -1, -1):
             if h[a] <= 0.0 and ls[a] <= 0.0:
                 k -= 1
                 remove(room, k, a)
+    return k
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)

@@ -8,10 +8,10 @@ A variable is *free*, or sits at its lower or upper bound. The free ones F solve
 
 .. math:: G_{FF} x_F + \lambda 1 = c_F - G_{FU} u_U, \qquad \sum_F x_j = 1 - \sum_U u_j
 
-(without the sum, :math:`\lambda = 0`), by a Cholesky factor of :math:`G_{FF}` that is grown and shrunk variable by variable. The iterate
-walks from its feasible point towards that solution; a variable that meets a bound on the way is fixed there, and the solution is
-found anew. Once it is reached, ``g = c - G x - lambda`` says which fixed variable to free: one with ``g > 0`` at its lower bound, or with
-``g < 0`` at its upper one. If there is none, x is optimal. Each round lowers the objective, so no set of free variables returns.
+(without the sum, :math:`\lambda = 0`), by a Cholesky factor of :math:`G_{FF}` that is grown and shrunk variable by variable (`cholesky`).
+The iterate walks from its feasible point towards that solution; a variable that meets a bound on the way is fixed there, and the solution
+is found anew. Once it is reached, ``g = c - G x - lambda`` says which fixed variable to free: one with ``g > 0`` at its lower bound, or
+with ``g < 0`` at its upper one. If there is none, x is optimal. Each round lowers the objective, so no set of free variables returns.
 
 A variable whose column depends on the free ones has a direction along which ``G`` is zero and the objective falls in a straight
 line: the iterate follows it until a bound is met. So ``G`` may have any rank, and more columns than rows are no exception.
@@ -27,17 +27,15 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, axpy, rotate_rows, smallest_singular_value, solve_triangle
+from conecollapse._nnls.cholesky import append, factorize, forward, new_factor, remove
+from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, axpy, solve_triangle
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
-DEPENDENT_PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
 DUAL_ZERO = 1e-14  # gradients below this share of the size of the right-hand side are rounding
 PATIENCE = 3  # exchanges without progress before pivoting gives up
 SUM_ERROR = 1e-9  # a start whose sum is further from one is not used
 LEAST_WORK = 20_000  # operations below which a piece of work is not worth a thread
-
-_FAST = {"reassoc", "contract", "nsz"}
 
 BARRED, LOW, FREE, HIGH = -1, 0, 1, 2  # where a variable is: at zero for good, at zero, between its bounds, at its upper bound
 
@@ -61,19 +59,6 @@ class Solved(NamedTuple):
     side: AnyArray  # (k, n) of int8: LOW, FREE, HIGH or BARRED
     steps: IntArray
     ending: IntArray
-
-
-class Factor(NamedTuple):
-    """The free variables of one problem, their Cholesky factor, and scratch; the last place is for a column that depends on the others."""
-
-    F: IntArray  # (capacity + 1,): the free variables, in the order of the factorization
-    R: FloatArray  # (capacity + 1, capacity + 1): upper triangle, G_FF = R'R
-    target: FloatArray  # (capacity + 1,): the solution over the free variables
-    ones: FloatArray  # (capacity + 1,): G_FF^-1 1
-    c: FloatArray  # (n,): the linear term less what the variables at their upper bounds contribute
-    g: FloatArray  # (n,): the gradient
-    given: FloatArray  # (n,): the start
-    dead: BoolArray  # (n,): freed without success since the objective last fell
 
 
 def solve_quadratic(problems: Quadratic, start: FloatArray, capacity: int, max_steps: int) -> Solved:
@@ -111,43 +96,6 @@ def _solve_range(problems, out, room, max_steps, first, last):  # type: ignore[n
             k = _begin(G, x, side, upper, allowed, s, problems.simplex)
             k, out.ending[i], more = _descend(G, x, side, upper, s, k, rule, out.steps[i])
             out.steps[i] += more
-
-
-@kernel
-def independence(G, of, side):  # type: ignore[no-untyped-def]
-    """For each row of ``side``, an estimate of the smallest singular value of the columns that are free, or a lower bound for it."""
-    n = side.shape[1]
-    s = new_factor(n, n + 1)
-    sigma = np.zeros(len(side))
-    for i in range(len(side)):
-        gram, longest, k = G[of[i]], 0.0, np.int64(0)
-        for j in range(n):
-            if side[i, j] == FREE:
-                s.F[k] = j
-                k += 1
-                longest = max(longest, np.sqrt(gram[j, j]))
-        if k == 0:
-            sigma[i] = np.inf
-        elif factorize(gram, s, k):
-            for a in range(k):
-                for b in range(a, k):
-                    s.R[a, b] /= longest
-            sigma[i] = longest * smallest_singular_value(s.R, k, s.target, s.ones)
-    return sigma
-
-
-@kernel
-def new_factor(n, room):  # type: ignore[no-untyped-def]
-    return Factor(
-        F=np.empty(room, np.int64),
-        R=np.empty((room, room)),
-        target=np.empty(room),
-        ones=np.empty(room),
-        c=np.empty(n),
-        g=np.empty(n),
-        given=np.empty(n),
-        dead=np.empty(n, np.bool_),
-    )
 
 
 @kernel
@@ -217,7 +165,7 @@ def _begin(G, x, side, upper, allowed, s, simplex):  # type: ignore[no-untyped-d
             x[j] = 0.0
         elif x[j] >= upper[j]:
             _fix_high(G, x, side, upper, s, j)
-        elif _append(G, s, k, j) > 0.0:
+        elif append(G, s, k, j) > 0.0:
             side[j] = FREE
             k += 1
         else:
@@ -251,7 +199,7 @@ def _greedy_vertex(G, x, side, upper, s):  # type: ignore[no-untyped-def]
         else:
             x[at] = left
             side[at] = FREE
-            _append(G, s, np.int64(0), at)
+            append(G, s, np.int64(0), at)
             return np.int64(1)
 
 
@@ -260,74 +208,6 @@ def _fix_high(G, x, side, upper, s, j):  # type: ignore[no-untyped-def]
     x[j] = upper[j]
     side[j] = HIGH
     axpy(-upper[j], G[j], s.c)
-
-
-@kernel(fastmath=_FAST)
-def factorize(G, s, k):  # type: ignore[no-untyped-def]
-    """The Cholesky factor of the first ``k`` free variables; False if their columns are dependent."""
-    F, R = s.F, s.R
-    if k == len(F):
-        return False
-    for a in range(k):
-        row = G[F[a]]
-        for b in range(a, k):
-            R[a, b] = row[F[b]]
-    for a in range(k):
-        if R[a, a] <= DEPENDENT_PIVOT * G[F[a], F[a]]:
-            return False
-        inverse = 1.0 / np.sqrt(R[a, a])
-        for b in range(a, k):
-            R[a, b] *= inverse
-        for c in range(a + 1, k):
-            part = R[a, c]
-            for b in range(c, k):
-                R[c, b] -= part * R[a, b]
-    return True
-
-
-@kernel(fastmath=_FAST)
-def _append(G, s, k, j):  # type: ignore[no-untyped-def]
-    """Make the column of variable ``j`` the last one of the factor; its pivot, or 0 if it depends on the free ones.
-
-    Column ``k`` of ``R`` then holds its combination in the orthogonal basis of the free columns.
-    """
-    F, R, column = s.F, s.R, s.target
-    for a in range(k):
-        column[a] = G[j, F[a]]
-    forward(R, k, column)
-    pivot = G[j, j]
-    for a in range(k):
-        R[a, k] = column[a]
-        pivot -= column[a] * column[a]
-    if pivot <= DEPENDENT_PIVOT * G[j, j] or k == len(F) - 1:
-        return 0.0
-    F[k] = j
-    R[k, k] = np.sqrt(pivot)
-    return pivot
-
-
-@kernel
-def _remove(s, k, p):  # type: ignore[no-untyped-def]
-    """Delete the free variable at place ``p``: shift the later columns left, restore the triangle by Givens rotations of rows."""
-    F, R = s.F, s.R
-    for b in range(p, k - 1):
-        F[b] = F[b + 1]
-        for a in range(b + 2):
-            R[a, b] = R[a, b + 1]
-    for b in range(p, k - 1):
-        kept, removed = R[b, b], R[b + 1, b]
-        norm = np.sqrt(kept * kept + removed * removed)
-        rotate_rows(R[b, b : k - 1], R[b + 1, b : k - 1], kept / norm, removed / norm)
-
-
-@kernel(fastmath=_FAST)
-def forward(R, k, z):  # type: ignore[no-untyped-def]
-    """``R' z = z``."""
-    for a in range(k):
-        z[a] /= R[a, a]
-        part = z[a]
-        for b in range(a + 1, k):
-            z[b] -= part * R[a, b]
 
 
 @kernel
@@ -381,7 +261,7 @@ def _walk(G, x, side, upper, s, k, simplex):  # type: ignore[no-untyped-def]
         for a in range(k):
             x[s.F[a]] += alpha * (t[a] - x[s.F[a]])
         _fix(G, x, side, upper, s, s.F[first], t[first] <= 0.0)
-        _remove(s, k, first)
+        remove(s, k, first)
         k -= 1
     return k, multiplier
 
@@ -453,9 +333,9 @@ def _slide(G, x, side, upper, s, k, j):  # type: ignore[no-untyped-def]
             x[s.F[a]] -= step * up * t[a]
         x[j] += up * step
         _fix(G, x, side, upper, s, s.F[first], up * t[first] > 0.0)
-        _remove(s, k, first)
+        remove(s, k, first)
         k -= 1
-        if _append(G, s, k, j) > 0.0:
+        if append(G, s, k, j) > 0.0:
             side[j] = FREE
             return k + 1
 
@@ -475,7 +355,7 @@ def _descend(G, x, side, upper, s, k, rule, done):  # type: ignore[no-untyped-de
             return k, STEP_LIMIT, steps
         steps += 1
         before = side[at]
-        if _append(G, s, k, at) > 0.0:
+        if append(G, s, k, at) > 0.0:
             if before == HIGH:
                 axpy(upper[at], G[at], s.c)
             side[at] = FREE

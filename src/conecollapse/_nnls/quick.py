@@ -2,7 +2,8 @@
 
 Small problems are solved in less time than the general way takes to look at its arguments. Each answer comes with a proof that it is
 optimal (`proof`); those without are left to the caller. Where b lies in the cone of A, the proof is the residual of x itself. The bound
-for its rounding error is far too large if x has hundreds of large entries, so it is computed with 32 digits (`twofold`).
+for its rounding error is far too large if x has hundreds of large entries, so it is computed with 32 digits (`twofold`). Where columns
+depend on each other, their prices are computed with 32 digits too (`refine`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from conecollapse._nnls.normal import is_narrow, solve_narrow
 from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning, pivoting
 from conecollapse._nnls.problem import Problem
 from conecollapse._nnls.proof import ZERO_RESIDUAL
+from conecollapse._nnls.refine import least_by_refinement
 from conecollapse._nnls.twofold import residual_norm
 from conecollapse._threads import BLAS_THREADS_PAY, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
@@ -30,7 +32,7 @@ TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side
 LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
 FLOAT64 = np.dtype(np.float64)
 
-Quick = tuple[FloatArray, FloatArray, "IntArray | None"]  # solutions in columns, residual norms, the numbers of those without a proof
+Quick = tuple[FloatArray, Any, "IntArray | None"]  # solutions in the form of b, residual norms, the numbers of those without a proof
 
 
 def is_plain(A: Any, b: Any) -> bool:
@@ -43,36 +45,42 @@ def is_plain(A: Any, b: Any) -> bool:
 def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None) -> Quick | None:
     """Solutions for one or many right-hand sides; None where there is no quick way, or no solution is shown to be optimal."""
     m, n = A.shape
-    B = b if b.ndim == 2 else b[:, None]
+    is_one = b.ndim == 1
+    B = b[:, None] if is_one else b
     if is_narrow(m, n):
         A = np.ascontiguousarray(A)
         found = solve_narrow(A, B, maxiter or 3 * n)
-        X, rnorm, endings = found[:-2], found[-2], found[-1]
+        if is_one and found.item(n + 1) == OPTIMAL:
+            return found[:n, 0], found.item(n), None
+        X, rnorm, endings = found[:n], found[n], found[n + 1]
     elif method == "auto" and _is_tall(m, n):
-        return _solve_tall(A, b, maxiter) if b.ndim == 1 else None
-    elif _is_small(A.size, B.shape[1]) and (b.ndim == 1 or method != "auto" or not _shares_work(m, n, B.shape[1])):
+        return _solve_tall(A, b, maxiter) if is_one else None
+    elif _is_small(A.size, B.shape[1]) and (is_one or method != "auto" or not _shares_work(m, n, B.shape[1])):
         A = np.ascontiguousarray(A)
         X, rnorm, endings = _solve_one_by_one(A, B, maxiter or 3 * n)
     else:
         return None
-    if len(endings) == 1 and endings[0] == OPTIMAL:
-        return X, rnorm, None
-    if (endings == OPTIMAL).all():
-        return X, rnorm.copy(), None
-    if (endings == STEP_LIMIT).any():
-        raise ConvergenceError(LIMIT_TEXT)
     left = np.flatnonzero(endings != OPTIMAL)
-    left = left[[endings[i] == INVALID or not _is_exact(A, X[:, i], B[:, i], rnorm[i]) for i in left]]
-    return None if len(left) == len(endings) or not np.isfinite(B[:, left]).all() else (X, rnorm.copy(), left if len(left) else None)
+    if len(left):
+        if (endings == STEP_LIMIT).any():
+            raise ConvergenceError(LIMIT_TEXT)
+        left = left[[endings[i] == INVALID or not _is_solution(A, X[:, i], B[:, i], rnorm[i]) for i in left]]
+        if len(left) == len(endings) or not np.isfinite(B[:, left]).all():
+            return None
+    if is_one:
+        return X[:, 0], float(rnorm[0]), None
+    return X, rnorm.copy(), left if len(left) else None
 
 
-def _is_exact(A: FloatArray, x: FloatArray, b: FloatArray, rnorm: float) -> bool:
-    """Whether ``x >= 0`` solves ``A x = b`` up to what rounding leaves of ordinary problems."""
+def _is_solution(A: FloatArray, x: FloatArray, b: FloatArray, rnorm: float) -> bool:
+    """Whether ``x >= 0`` is shown by its residual with 32 digits to solve ``A x = b`` up to rounding, or to be optimal."""
     with np.errstate(over="ignore"):
         size = float(np.linalg.norm(b))
-    if not (LEAST_LENGTH < size < MOST_LENGTH and rnorm <= ZERO_RESIDUAL * size and (x >= 0).all()):
+    if not (LEAST_LENGTH < size < MOST_LENGTH and (x >= 0).all()):
         return False
-    return bool(residual_norm(A, x, b) <= ZERO_RESIDUAL * size)
+    if rnorm <= ZERO_RESIDUAL * size and residual_norm(A, x, b) <= ZERO_RESIDUAL * size:
+        return True
+    return least_by_refinement(A, x, b)[1] > 0
 
 
 def _shares_work(m: int, n: int, k: int) -> bool:
@@ -122,4 +130,4 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> Quick | No
         outcome = pivoting(problem, G, sigma)(b[None, :], None, maxiter)
     if not outcome.finished[0]:
         raise ConvergenceError(LIMIT_TEXT)
-    return ((outcome.H[0] * problem.inverse)[:, None], outcome.measured.rnorm, None) if outcome.measured.optimal[0] else None
+    return (outcome.H[0] * problem.inverse, float(outcome.measured.rnorm[0]), None) if outcome.measured.optimal[0] else None

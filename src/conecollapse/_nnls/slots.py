@@ -176,6 +176,14 @@ def price(
     return lists
 
 
+def short_lists(prices: FloatArray, ids: IntArray, least: FloatArray, n_buckets: int) -> ShortLists:
+    """The lists of `price` from the prices of all columns."""
+    n_buckets = max(1, min(n_buckets, prices.shape[1]))
+    lists = ShortLists(np.zeros((len(prices), n_buckets + 1), np.int64), np.zeros(len(prices), np.int64), np.full(len(prices), -np.inf))
+    _bucket_maxima(prices, ids, least, n_buckets, lists, 0)
+    return lists
+
+
 @kernel
 def _bucket_maxima(prices, ids, least, n_buckets, lists, first):  # type: ignore[no-untyped-def]
     """Fill the rows of ``lists`` from ``first`` on, one for each row of ``prices``."""

@@ -27,11 +27,10 @@ import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._nnls.gram import solve_gram_few
-from conecollapse._nnls.kernels import new_state, remove_column, restore_feasibility, solve_triangle
+from conecollapse._nnls.passive import DEPENDENT, Passive, append, remove, restore, solve
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray
 
-DEPENDENT = 1e-12  # a column whose squared part outside the passive ones is smaller adds nothing that G can resolve
 PRICE = 1e-12  # gradients up to this share of the largest entry of c are rounding
 ROUNDS = 50  # more steps than there are columns: beyond that only rounding changes
 
@@ -59,38 +58,10 @@ def stepwise(G: FloatArray, C: FloatArray, *, most: int, gain: FloatArray, backw
     select = _backward if backward else _forward
 
     def work(start: int, stop: int) -> None:
-        select(unit_G, unit_C, limits, X, start, stop)
+        select(unit_G, unit_C, limits, (Passive.of(limits.room), Passive.of(limits.room)), X, start, stop)
 
     for_ranges(work, len(X), smallest=16)
     return X * inverse
-
-
-@kernel(error_model="numpy", counting=False)
-def append_gram(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
-    """Put column ``j`` last among the passive ones of ``G + ridge I``; False if it depends on them or brings no descent."""
-    return _placed(G, c, ridge, j, state, k) and state.qx[k] > 0.0
-
-
-@kernel(error_model="numpy", counting=False)
-def _placed(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
-    """The same, whether it brings descent or not."""
-    S, R, qx = state.S, state.R, state.qx
-    left, along = G[j, j] + ridge, c[j]
-    for a in range(k):
-        w = G[S[a], j]
-        for b in range(a):
-            w -= R[b, a] * R[b, k]
-        w /= R[a, a]
-        R[a, k] = w
-        left -= w * w
-        along -= w * qx[a]
-    if left <= DEPENDENT * G[j, j]:
-        return False
-    R[k, k] = np.sqrt(left)
-    qx[k] = along / R[k, k]
-    S[k] = j
-    state.h[k] = 0.0
-    return True
 
 
 @kernel
@@ -98,9 +69,9 @@ def _copy(source, k, target):  # type: ignore[no-untyped-def]
     for a in range(k):
         target.S[a] = source.S[a]
         target.h[a] = source.h[a]
-        target.qx[a] = source.qx[a]
+        target.q[a] = source.q[a]
         for b in range(a + 1):
-            target.R[b, a] = source.R[b, a]
+            target.L[a, b] = source.L[a, b]
 
 
 @kernel
@@ -116,14 +87,20 @@ def _explained(state, k):  # type: ignore[no-untyped-def]
     """``|b|^2 - E(S)`` at the solution over S."""
     total = 0.0
     for a in range(k):
-        total += state.qx[a] * state.qx[a]
+        total += state.q[a] * state.q[a]
     return total
+
+
+@kernel
+def _joins(G, c, j, state, k):  # type: ignore[no-untyped-def]
+    """Put column ``j`` last among the passive ones; False if it depends on them or brings no descent."""
+    return append(G, c, 0.0, j, state, k) and state.q[k] > 0.0
 
 
 @kernel
 def _settled(G, c, among, m, state, k):  # type: ignore[no-untyped-def]
     """The solution over the first ``m`` columns in ``among``, from the feasible state given."""
-    k = restore_feasibility(state, k)
+    k = restore(state, k)
     for _ in range(m + ROUNDS):
         best, at = PRICE * _peak(c), -1
         for q in range(m):
@@ -136,9 +113,9 @@ def _settled(G, c, among, m, state, k):  # type: ignore[no-untyped-def]
                 g -= state.h[a] * G[state.S[a], j]
             if g > best:
                 best, at = g, j
-        if at < 0 or not append_gram(G, c, 0.0, at, state, k):
+        if at < 0 or not _joins(G, c, at, state, k):
             return k
-        k = restore_feasibility(state, k + 1)
+        k = restore(state, k + 1)
     return k
 
 
@@ -149,23 +126,24 @@ def _joined(G, c, j, state, k, trial, among):  # type: ignore[no-untyped-def]
     for a in range(k):
         among[a] = state.S[a]
     among[k] = j
-    return _settled(G, c, among, k + 1, trial, k + 1) if append_gram(G, c, 0.0, j, trial, k) else k
+    return _settled(G, c, among, k + 1, trial, k + 1) if _joins(G, c, j, trial, k) else k
 
 
 @kernel
 def _left(G, c, a, state, k, trial, among):  # type: ignore[no-untyped-def]
     """In ``trial`` the solution over S without its column number ``a``."""
     _copy(state, k, trial)
-    remove_column(trial, k, a)
+    remove(trial, k, a)
     for b in range(k - 1):
         among[b] = trial.S[b]
     return _settled(G, c, among, k - 1, trial, k - 1)
 
 
 @kernel
-def _forward(G, C, limits, X, start, stop):  # type: ignore[no-untyped-def]
+def _forward(G, C, limits, states, X, start, stop):  # type: ignore[no-untyped-def]
     n, room = len(G), limits.room
-    state, trial, among = new_state(room, 0), new_state(room, 0), np.empty(room, np.int64)
+    state, trial = states
+    among = np.empty(room, np.int64)
     W, outside, along = np.empty((room, n)), np.empty(n), np.empty(n)
     for i in range(start, stop):
         c = C[i]
@@ -180,11 +158,11 @@ def _forward(G, C, limits, X, start, stop):  # type: ignore[no-untyped-def]
                 for j in range(n):
                     w = G[state.S[a], j]
                     for b in range(a):
-                        w -= state.R[b, a] * W[b, j]
-                    w /= state.R[a, a]
+                        w -= state.L[a, b] * W[b, j]
+                    w /= state.L[a, a]
                     W[a, j] = w
                     outside[j] -= w * w
-                    along[j] -= w * state.qx[a]
+                    along[j] -= w * state.q[a]
                 outside[state.S[a]] = 0.0
             if k == min(limits.most, room - 1):
                 break
@@ -216,7 +194,7 @@ def _best_to_join(G, c, outlook, least, state, k, scratch):  # type: ignore[no-u
         if gain <= best:
             continue
         step = along[j] / outside[j]
-        solve_triangle(state.R, W[:, j], k, state.ls)
+        solve(state.L, W[:, j], k, state.ls)
         for a in range(k):
             if state.h[a] < step * state.ls[a]:  # it would be negative
                 grown = _joined(G, c, j, state, k, trial, among)
@@ -228,18 +206,19 @@ def _best_to_join(G, c, outlook, least, state, k, scratch):  # type: ignore[no-u
 
 
 @kernel
-def _backward(G, C, limits, X, start, stop):  # type: ignore[no-untyped-def]
+def _backward(G, C, limits, states, X, start, stop):  # type: ignore[no-untyped-def]
     n, room = len(G), limits.room
-    state, trial, among = new_state(room, 0), new_state(room, 0), np.empty(room, np.int64)
+    state, trial = states
+    among = np.empty(room, np.int64)
     inverse = np.empty((room, room))
     for i in range(start, stop):
         c = C[i]
         k = 0
         for j in range(n):
-            if X[i, j] > 0.0 and _placed(G, c, 0.0, j, state, k):
+            if X[i, j] > 0.0 and append(G, c, 0.0, j, state, k):
                 state.h[k] = X[i, j]
                 k += 1
-        k = restore_feasibility(state, k)
+        k = restore(state, k)
         while k > 0:
             at, rise = _best_to_leave(G, c, inverse, state, k, trial, among)
             if k <= limits.most and rise >= limits.gain[i]:
@@ -254,14 +233,14 @@ def _backward(G, C, limits, X, start, stop):  # type: ignore[no-untyped-def]
 @kernel
 def _best_to_leave(G, c, inverse, state, k, trial, among):  # type: ignore[no-untyped-def]
     """The number of the passive column without which the squared residual rises least, and by how much."""
-    R, h = state.R, state.h
-    for b in range(k):  # the inverse of the triangle, column by column
-        inverse[b, b] = 1.0 / R[b, b]
+    L, h = state.L, state.h
+    for b in range(k):  # the inverse of L', column by column
+        inverse[b, b] = 1.0 / L[b, b]
         for a in range(b - 1, -1, -1):
             s = 0.0
             for d in range(a + 1, b + 1):
-                s += R[a, d] * inverse[d, b]
-            inverse[a, b] = -s / R[a, a]
+                s += L[d, a] * inverse[d, b]
+            inverse[a, b] = -s / L[a, a]
     best, at = np.inf, -1
     for a in range(k):
         own = 0.0

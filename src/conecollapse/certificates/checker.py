@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
             return Verdict(c.n_points, len(c.rays), tol, worst, None, weighting=c.weighting)
         check_structure(c, lengths)
         worst = _check_coverage(U, c, tol)
+        c = replace(c, coefficients=c.coefficients[:0])  # they are proven, and take room
         points = _points_for(c, U)
         U = take(U, points)
         smallest = min((_check_family(U, points, c, family, tol) for family in c.witnesses), default=np.inf)
@@ -246,9 +248,10 @@ def _check_family(U: Points, points: IntArray, c: Certificate, family: Witnesses
             raise CertificateError(f"ray {k} (point {c.rays[k]}): its witness has values off the point's support.")
     smallest = np.inf
     for rays_only, others in ((False, points[c.leader[points] == points]), (True, c.rays)):
-        some = family.take(np.flatnonzero(c.rays_only[family.of] == rays_only))
-        if not len(some.of):
+        which = np.flatnonzero(c.rays_only[family.of] == rays_only)
+        if not len(which):
             continue
+        some = family if len(which) == len(family.of) else family.take(which)
         columns = np.union1d(others, c.separated[some.of]) if rays_only else points
         counted = np.isin(columns, others)
         for values in some.values(U, place[some.of], np.searchsorted(points, columns)):

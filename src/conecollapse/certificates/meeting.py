@@ -24,9 +24,10 @@ from conecollapse._types import FloatArray, IntArray, Sparse
 
 SPARSE_COST = 4  # an entry of a sparse product takes as long as this many of a product with a dense matrix
 LOOKUP_COST = 50  # and a term that is looked up by itself as long as this many
-PAIR_ROOM = 14  # a pair of a witness and a point takes about as much room as this many entries of the points
+PAIR_ROOM = 20  # a pair of a witness and a point takes about as much room as this many entries of the points
 FEW_PAIRS, MANY_PAIRS = 2**13, 2**17  # pairs that are looked at side by side: between about 1 and 16 MiB
 WIDTH, PAIR_PLACES = 2**13, 32  # columns of a table of patterns, and how many of its places, a byte each, there may be for each pair
+TINY = np.float32(2.0**-60)  # next to 1
 ROWS_AT_ONCE = 512  # of a block of products that are changed at once
 FIRST_TERMS = 8  # terms of a sum that are looked up before all of them are
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
@@ -119,14 +120,25 @@ def _filled(points: Postings, some: Lifted, error: FloatArray) -> FloatArray:
 def _multiplied(points: Postings, F: Sparse) -> Sparse:
     """Products with F alone of the points that meet it, minus infinity for others that have a coordinate of F.
 
-    Where F has negative entries, too, an imaginary part counts what a point has where F is positive. So SciPy, which leaves out sums
-    that are exactly 0, leaves out none of the points that meet F.
+    Where F has negative entries, too, a second product says which points meet it: all its terms are positive, and those where F is not
+    are tiny. SciPy leaves out sums that are exactly 0, of which the second has none. Where the first has some, both are made at once.
     """
+    found = F @ points.Vt
     if (F.data >= 0).all():
-        return F @ points.Vt
-    used, places = np.unique(F.indices, return_inverse=True)
-    marked = sp.csr_array((F.data + 1j * (F.data > 0), places.astype(F.indices.dtype), F.indptr), shape=(F.shape[0], len(used)))
-    found = marked @ points.Vt[used].astype(np.complex128)
+        return found
+    marks = np.where(F.data <= 0, TINY, np.float32(1))
+    marked = sp.csr_array((marks, F.indices, F.indptr), shape=F.shape) @ pattern_of(points.Vt, np.float32)
+    if len(found.indices) != len(marked.indices) or (found.indices != marked.indices).any():
+        return _multiplied_at_once(points, F)
+    found.data[(marked.data < 0.5) & ~np.isnan(found.data)] = -np.inf
+    return found
+
+
+def _multiplied_at_once(points: Postings, F: Sparse) -> Sparse:
+    """`_multiplied` where sums are exactly 0: an imaginary part counts what a point has where F is positive, so that none that meets F is
+    left out. It takes more room."""
+    marked = sp.csr_array((F.data + 1j * (F.data > 0), F.indices, F.indptr), shape=F.shape)
+    found = marked @ points.Vt.astype(np.complex128)
     return sp.csr_array((np.where(found.data.imag <= 0, -np.inf, found.data.real), found.indices, found.indptr), shape=found.shape)
 
 

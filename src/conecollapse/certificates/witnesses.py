@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._memory import give_back
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.meeting import Lifted, Postings, dense_pieces, pairs_at_once, pattern_of, pieces, pieces_of, products
@@ -137,11 +138,9 @@ class SparseVectors(_Explicit):
         if (self.offset < 0).any() or (not sp.issparse(U) and self.offset.all()):
             yield from super().values(U, rays, columns)
             return
-        peak = np.maximum(abs(self.G).max(axis=1).toarray().ravel(), self.offset)
-        peak = np.where(peak > 0, peak, 1.0)
-        counts, offset = np.diff(self.G.indptr), self.offset / peak
-        shifted = self.G.data / np.repeat(peak, counts) - np.repeat(offset, counts)
-        F = sp.csr_array((shifted, self.G.indices, self.G.indptr), shape=self.G.shape)
+        peak = _peaks(self.G, self.offset)
+        F, offset = _divided(self.G, peak), self.offset / peak
+        F.data -= np.repeat(offset, np.diff(F.indptr))
         yield from _met(sp.csr_array(take(U, columns)), Lifted(F, offset, F, np.arange(len(self.of)), np.full(len(self.of), -1)))
 
     def vectors(self, U: Points, rays: IntArray, which: IntArray) -> FloatArray:  # noqa: ARG002
@@ -218,10 +217,9 @@ class Support:
 
     def values(self, U: Sparse, rays: IntArray, columns: IntArray) -> Iterator[Values]:
         """Products with those of the unit points ``U[columns]`` that may be positive, or bounds below zero."""
-        peak = np.maximum(abs(self.F).max(axis=1).toarray().ravel(), self.lift)
-        peak = np.where(peak > 0, peak, 1.0)  # in units of the larger of both, no square is lost
-        F = sp.csr_array((self.F.data / np.repeat(peak, np.diff(self.F.indptr)), self.F.indices, self.F.indptr), shape=self.F.shape)
-        yield from _met(take(U, columns), Lifted(F, self.lift / peak, U, rays, np.searchsorted(columns, rays)))
+        peak = _peaks(self.F, self.lift)
+        witnesses = Lifted(_divided(self.F, peak), self.lift / peak, U, rays, np.searchsorted(columns, rays))
+        yield from _met(take(U, columns), witnesses)
 
     def stray(self, U: Sparse, rays: IntArray) -> IntArray:
         """Witnesses with values off the support of their ray: these are not of this form."""
@@ -248,14 +246,31 @@ KINDS: tuple[type[Witnesses], ...] = (Vectors, SparseVectors, Metric, Support, C
 
 
 def row_lengths(R: Points) -> FloatArray:
-    """Length of each row, dense or sparse."""
+    """Length of each row, dense or CSR."""
     if sp.issparse(R):
-        return np.sqrt(np.asarray(R.multiply(R).sum(axis=1)).ravel())
+        return np.sqrt(np.asarray(sp.csr_array((R.data * R.data, R.indices, R.indptr), shape=R.shape).sum(axis=1)).ravel())
     return np.sqrt(np.einsum("ij,ij->i", R, R))
+
+
+def _peaks(F: Sparse, other: FloatArray) -> FloatArray:
+    """The largest size of an entry of each row and of the ``other`` number that goes with it, or 1 where all are 0: in units of it, no
+    square is lost."""
+    peak, filled = other.copy(), np.flatnonzero(np.diff(F.indptr))
+    if len(filled):
+        peak[filled] = np.maximum(peak[filled], np.maximum.reduceat(np.abs(F.data), F.indptr[filled]))
+    return np.asarray(np.where(peak > 0, peak, 1.0))
+
+
+def _divided(F: Sparse, divisors: FloatArray) -> Sparse:
+    """Each row divided by a number, in float64."""
+    values = np.repeat(divisors, np.diff(F.indptr))
+    np.divide(F.data, values, out=values)
+    return sp.csr_array((values, F.indices, F.indptr), shape=F.shape)
 
 
 def _met(V: Sparse, witnesses: Lifted) -> Iterator[Values]:
     """Products of the points ``V`` with the witnesses that they meet."""
+    give_back(V.nnz)
     points = Postings.of(V)
     lengths_F = row_lengths(witnesses.F)
     off_pattern = V.shape[1] - witnesses.pattern_sizes

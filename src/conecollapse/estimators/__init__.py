@@ -5,8 +5,9 @@ Each is imported when it is first asked for: one estimator does not need the mod
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from conecollapse._lookup import on_demand
 
 if TYPE_CHECKING:
     from conecollapse.estimators._base import BaseNMF
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
         AlternatingNMF,
         HierarchicalNMF,
         MultiplicativeNMF,
-        OrthogonalNMF,
         ProjectiveNMF,
         SparseNMF,
     )
     from conecollapse.estimators.novelty import ConeNovelty
+    from conecollapse.estimators.orthogonal import OrthogonalNMF
     from conecollapse.estimators.rank import select_rank
     from conecollapse.estimators.separable import SeparableNMF
 
@@ -44,15 +45,14 @@ _HOMES = {
         "AlternatingNMF",
         "HierarchicalNMF",
         "MultiplicativeNMF",
-        "OrthogonalNMF",
         "ProjectiveNMF",
         "SparseNMF",
     ),
     "conecollapse.estimators.novelty": ("ConeNovelty",),
+    "conecollapse.estimators.orthogonal": ("OrthogonalNMF",),
     "conecollapse.estimators.rank": ("select_rank",),
     "conecollapse.estimators.separable": ("SeparableNMF",),
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "CCNMF",
@@ -76,8 +76,4 @@ __all__ = [
     "select_rank",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = on_demand(__name__, _HOMES)

@@ -42,6 +42,8 @@ from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.factorization.rows import solve
 from conecollapse.tables import Equations, Table
 
+Method = Callable[[Table, AnyArray, AnyArray], Factorization]  # from a start to the factors
+
 EMPTY_SAMPLES = "kept in place, with zero encodings and the label {!r}, which means no cluster"
 
 
@@ -280,7 +282,7 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         """The best of ``n_init`` runs of the method."""
         return best_of_starts(self._method(table), table, self.n_components, self._start(table), self.n_init, rng)
 
-    def _method(self, table: Table) -> Callable[[Table, AnyArray, AnyArray], Factorization]:
+    def _method(self, table: Table) -> Method:
         """The pure function ``method(X, W, H)`` with its arguments, which are checked here."""
         raise NotImplementedError
 

@@ -18,8 +18,7 @@ from conecollapse._linalg import row_lengths
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators.nmf import Method
+from conecollapse.estimators._base import BaseNMF, Method
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.consensus import agreement, stability
 from conecollapse.factorization.data import Factorization

@@ -14,7 +14,7 @@ from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.affinity.views import N_NEIGHBORS
 from conecollapse.estimators._summary import cone_line
-from conecollapse.estimators.nmf import OrthogonalNMF
+from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.ccnmf import check_weighting
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.graph_ccnmf import DAMPING, graph_ccnmf

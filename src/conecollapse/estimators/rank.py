@@ -21,7 +21,8 @@ from conecollapse.estimators._rank_clusters import SHARE, consensus, eigengap, s
 from conecollapse.estimators._rank_components import heldout, mixture, residual
 from conecollapse.estimators._rank_fits import Fits, RankSelection
 from conecollapse.estimators.graph_ccnmf import GraphCCNMF
-from conecollapse.estimators.nmf import HierarchicalNMF, OrthogonalNMF
+from conecollapse.estimators.nmf import HierarchicalNMF
+from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.tables import Table, as_table, recognised
 from conecollapse.tables.incomplete import incomplete_table
 

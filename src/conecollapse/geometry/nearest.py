@@ -25,8 +25,8 @@ equality for the generators themselves; a ridge only adds to f, and h = 0 gives 
 
 is between 0 and 1, and the distance from the cone for :math:`\lambda = \rho = 0`. More generators never increase it.
 
-*The solver.* It sees only the products :math:`G = U U^T` and :math:`c = U y - \lambda`: an active set that keeps the triangle R of the
-passive part of :math:`G + \rho I`, grown and shrunk as in `conecollapse._nnls.kernels`. Of N gradients a short list is followed from
+*The solver.* It sees only the products :math:`G = U U^T` and :math:`c = U y - \lambda`: an active set that keeps the
+triangle of the passive part of :math:`G + \rho I` (`conecollapse._nnls.passive`). Of N gradients a short list is followed from
 step to step; all are looked at when the list is used up. Where N is too large for G, samples are treated in blocks over a *pool*: the
 generators with the largest c for some sample of the block. The residuals price all others, those with a positive price join the pool, and
 the block is solved again until there are none: the optimality conditions then hold over all N.
@@ -46,8 +46,7 @@ import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
 from conecollapse._linalg import as_dense, combination_rows, row_norms
-from conecollapse._nnls.kernels import State, new_state, restore_feasibility
-from conecollapse._nnls.stepwise import append_gram
+from conecollapse._nnls.passive import Passive, append, restore
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
 
@@ -87,16 +86,16 @@ class Solved(NamedTuple):
 class Room(NamedTuple):
     """Scratch of one thread."""
 
-    state: State
+    state: Passive
     g: FloatArray  # the gradients of all generators
     listed: IntArray  # a short list of generators, -1 for none
     best: FloatArray  # the gradient of each when it was listed
 
     @classmethod
     def of(cls, capacity: int) -> Room:
-        """Made outside the kernel, because an array that a kernel makes takes long to compile."""
+        """Scratch for so many generators."""
         short = min(LISTED, capacity)
-        return cls(new_state.py_func(capacity, 0), np.empty(capacity), np.empty(short, np.int64), np.empty(short))
+        return cls(Passive.of(capacity), np.empty(capacity), np.empty(short, np.int64), np.empty(short))
 
 
 def gram(U: Points) -> FloatArray | None:
@@ -246,9 +245,9 @@ def _active_sets(G, C, ridge, barred, room, out, start, stop):  # type: ignore[n
                     break
                 j = listed[at]
                 listed[at] = -1
-                if append_gram(G, c, ridge, j, state, k):
+                if append(G, c, ridge, j, state, k) and state.q[k] > 0.0:
                     moved = True
-                    k = restore_feasibility(state, k + 1)
+                    k = restore(state, k + 1)
             if not moved:
                 break
         for a in range(k):

@@ -6,8 +6,9 @@ against the data. Each is imported when it is first asked for, so that a mistake
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from conecollapse._lookup import on_demand
 
 if TYPE_CHECKING:
     from conecollapse.runs.clustering import cluster, rays
@@ -40,7 +41,6 @@ _HOMES = {
         "verify",
     ),
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "NORMALIZATIONS",
@@ -57,8 +57,4 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = on_demand(__name__, _HOMES)

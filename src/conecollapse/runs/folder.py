@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from conecollapse._errors import RunFolderError
-from conecollapse._files import exchange, leftovers, temporary_beside
+from conecollapse._files import exchange, leftovers, temporary_beside, try_writing
 
 FORMAT = "conecollapse-run-2"
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = "labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"
@@ -89,6 +89,7 @@ def _check_place(path: Path, name: str) -> None:
             raise RunFolderError(f"cannot write to {name!r}: {str(place)!r} is not a folder; name another one.")
         if not os.access(place, os.W_OK | os.X_OK):
             raise RunFolderError(f"cannot write to {name!r}: no permission in {str(place)!r}; name another folder.")
+        try_writing(place)
 
 
 def _others(path: Path) -> list[str]:

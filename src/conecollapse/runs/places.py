@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from conecollapse._errors import RunFolderError
+from conecollapse._files import try_writing
 
 PAGE_MARK = '<meta name="generator" content="conecollapse">'  # in the head of every page that `conecollapse.report` writes
 BEGINNING = 2000  # characters of a file in which its mark must be
@@ -25,6 +26,10 @@ def check_place(path: str | os.PathLike[str], mark: str, *, force: bool = False)
         raise RunFolderError(f"there is no folder {str(parent)!r}; make it, or name another file.")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise RunFolderError(f"cannot write to {str(path)!r}: no permission in {str(parent)!r}; name another file.")
+    try:
+        try_writing(parent)
+    except OSError as error:
+        raise RunFolderError(f"cannot write to {str(path)!r}: {error.strerror or error}; name another file.") from error
     if place.exists() and not force and not _is_result(place, mark):
         raise RunFolderError(f"{str(path)!r} exists and is no earlier result; name another file, or pass force=True to replace it.")
     return place

@@ -30,6 +30,8 @@ from conecollapse.tables.in_memory import InMemoryTable
 from conecollapse.tables.protocol import Table
 from conecollapse.tables.survey import Survey
 
+SMALL = 2**22  # entries of a table, 48 MiB if it is sparse, up to which all of its blocks may be in one place
+
 Work = Callable[..., Any]  # work(block, piece, shared)
 Groups = list[Any]  # what `Held.select` and `Held.cross` give: values, or tasks whose values are still with the workers
 
@@ -59,19 +61,37 @@ class Held(ABC):
         """``work([value, ...])`` of all groups, in one place: to be given to other work as what it shares."""
 
     @abstractmethod
-    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str, side: int = 1) -> list[Any]:
+    def tiles(
+        self,
+        work: Work,
+        which: Sequence[tuple[int, int]],
+        shared: Any = None,
+        *,
+        stage: str,
+        side: int = 1,
+        costs: Sequence[float] | None = None,
+    ) -> list[Any]:
         """``work(item[a], item[b], shared)`` for each pair ``(a, b)``, here.
 
-        Where pairs are many, one piece of work may have up to ``side`` items on either side.
+        Where pairs are many, one piece of work may have up to ``side`` items on either side. ``costs`` says how much work each pair is,
+        where that is not the same for all; what costs most begins first.
         """
 
     @abstractmethod
-    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:
-        """``gather(group, [pair(group, item, shared) for every item], shared)`` for each group."""
+    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str, thin: bool = False) -> Groups:
+        """``gather(group, [pair(group, item, shared) for every item], shared)`` for each group; ``thin`` if ``pair`` gives little."""
 
     @abstractmethod
     def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
         """Each group goes round the blocks ``rounds`` times, ``group = work(group, item[k], k, shared)``; groups may begin at any block."""
+
+    def begin(self, groups: Groups) -> Groups:
+        """The same groups; if others do the work, they begin with it while something else is done here."""
+        return groups
+
+    @abstractmethod
+    def here(self, *, stage: str) -> list[Any]:
+        """All items, where they are small."""
 
     @abstractmethod
     def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
@@ -93,7 +113,7 @@ class BlockedTable(Table):
     """
 
     kind = "read in blocks"
-    block_entries = 0  # of the largest block, once somebody has counted them
+    entries = block_entries = 0  # of all blocks, and of the largest one, once somebody has counted them
 
     def __init__(self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool) -> None:
         self.shape = shape

@@ -12,12 +12,14 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse._types import AnyArray, IntArray, Points
+from conecollapse.tables import blocked
 from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
 from conecollapse.tables.survey import BlockSurvey, Survey, rows_of, survey_block
 
 try:
     import dask.array as da
     from dask.delayed import Delayed, delayed
+    from dask.sizeof import sizeof
 except ImportError as error:
     raise MissingDependencyError("Dask arrays need dask and distributed; pip install 'conecollapse[dask]'.") from error
 
@@ -28,6 +30,14 @@ MANY_PAIRS = 12  # of blocks for each worker
 LARGE = 2**21  # entries from which a block is large: a worker then holds copies of others only as long as it needs them
 TOGETHER = 2**20  # entries of blocks that one task looks at
 MOST_GROUPS = 8  # that one piece of work asks a block about
+
+
+def _bytes_of(array: Any) -> int:
+    """Dask itself takes SciPy's sparse arrays for empty ones, and moves them as if that cost nothing."""
+    return sum(int(sizeof(part)) for part in vars(array).values())
+
+
+sizeof.register(sp.sparray, _bytes_of)
 
 
 def table_of(X: Any) -> DaskTable:
@@ -109,8 +119,8 @@ class DaskTable(BlockedTable):
     def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> DaskHeld:
         every = range(self.n_blocks)
         if cheap:
-            return DaskHeld(self._sources, [(make, recipe) for recipe in self._recipes(every, shared, pieces)], is_large=self._is_large)
-        return DaskHeld(persist(self._tasks(stage, make, every, shared, pieces)), is_large=self._is_large)
+            return DaskHeld(self, self._sources, [(make, recipe) for recipe in self._recipes(every, shared, pieces)])
+        return DaskHeld(self, persist(self._tasks(stage, make, every, shared, pieces)))
 
     def blocks(self) -> Iterator[Points]:
         for source, recipe in zip(self._sources, self._recipes(range(self.n_blocks), None, None), strict=True):
@@ -214,8 +224,8 @@ class DaskHeld(Held):
     With ``recipes`` the tasks are what blocks are made from, and each piece of work makes the items that it needs.
     """
 
-    def __init__(self, tasks: list[Any], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None, *, is_large: bool = False) -> None:
-        self.is_large = is_large
+    def __init__(self, table: DaskTable, tasks: list[Any], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None) -> None:
+        self.is_large, self.is_small = table._is_large, 0 < table.entries <= blocked.SMALL
         self.items = [(task, None) for task in tasks] if recipes is None else list(zip(tasks, recipes, strict=True))
         self.n_blocks = len(tasks)
 
@@ -233,10 +243,25 @@ class DaskHeld(Held):
     def join(self, groups: Groups, work: Work, *, stage: str) -> Any:
         return self._made([named(stage, work, [(list(groups),)])], stage)[0]
 
-    def tiles(self, work: Work, which: Sequence[tuple[int, int]], shared: Any = None, *, stage: str, side: int = 1) -> list[Any]:
+    def tiles(
+        self,
+        work: Work,
+        which: Sequence[tuple[int, int]],
+        shared: Any = None,
+        *,
+        stage: str,
+        side: int = 1,
+        costs: Sequence[float] | None = None,
+    ) -> list[Any]:
         common = _common(shared)
         rows = [[pair for pair in which if pair[0] == a] for a in range(self.n_blocks)]
-        bundles = _bundles(which, side if len(which) > MANY_PAIRS * n_workers() else 1) if has_cluster() else [row for row in rows if row]
+        costs = [1 + (a != b) for a, b in which] if costs is None else costs
+        if has_cluster() and self.is_small:
+            bundles = _even(which, costs, n_workers())
+        elif has_cluster():
+            bundles = _bundles(which, costs, side if len(which) > MANY_PAIRS * n_workers() else 1)
+        else:
+            bundles = [row for row in rows if row]
         arguments = []
         for pairs in bundles:
             used = sorted({k for pair in pairs for k in pair})
@@ -250,9 +275,11 @@ class DaskHeld(Held):
         by_pair = {pair: result for pairs, results in zip(bundles, found, strict=True) for pair, result in zip(pairs, results, strict=True)}
         return [by_pair[pair] for pair in which]
 
-    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:
+    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str, thin: bool = False) -> Groups:
         common, groups = _common(shared), [_common(group) for group in groups]
         size = min(max(1, len(groups) * self.n_blocks // (ENOUGH_TASKS * n_workers())), MOST_GROUPS) if has_cluster() else 1
+        if thin and self.is_large:  # a worker without work would fetch the item of another one
+            size = MOST_GROUPS
         gathered = []
         for start in range(0, len(groups), size):
             some = groups[start : start + size]
@@ -262,7 +289,8 @@ class DaskHeld(Held):
 
     def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
         common, groups = _common(shared), [_common(group) for group in groups]
-        stops = [list(range(k, min(k + 2, self.n_blocks))) for k in range(0, self.n_blocks, 2)]  # two blocks at once, as everywhere
+        at_once = 1 if self.is_large else 2  # a large block is visited where it is
+        stops = [list(range(k, min(k + at_once, self.n_blocks))) for k in range(0, self.n_blocks, at_once)]
         for step in range(rounds * len(stops)):
             at = [stops[(step + g) % len(stops)] for g in range(len(groups))]
             groups = named(
@@ -270,8 +298,17 @@ class DaskHeld(Held):
             )
         return self._made([[task] for task in groups], stage)
 
+    def begin(self, groups: Groups) -> Groups:
+        return persist(groups) if has_cluster() else groups
+
+    def here(self, *, stage: str) -> list[Any]:
+        made = [task if recipe is None else named(stage, _item, [((task, recipe),)])[0] for task, recipe in self.items]
+        return self.collect(made, stage=stage)[0]
+
     def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
         values = iter(compute([task for some in groups for task in some], stage))
+        if self.is_large:
+            drop_copies()
         return [[next(values) for _ in some] for some in groups]
 
     @staticmethod
@@ -279,12 +316,26 @@ class DaskHeld(Held):
         return [task for row in rows for task in (row if has_cluster() else compute(row, stage))]
 
 
-def _bundles(which: Sequence[tuple[int, int]], side: int) -> list[list[tuple[int, int]]]:
+def _bundles(which: Sequence[tuple[int, int]], costs: Sequence[float], side: int) -> list[list[tuple[int, int]]]:
     """Pairs of blocks as pieces of work, the largest first; those that follow each other have different blocks, held by many workers."""
     squares: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for a, b in which:
-        squares.setdefault((a // side, b // side), []).append((a, b))
-    return sorted(squares.values(), key=lambda pairs: (-sum(1 + (a != b) for a, b in pairs), pairs[0][1] - pairs[0][0]))
+    cost: dict[tuple[int, int], float] = {}
+    for (a, b), one in zip(which, costs, strict=True):
+        at = (a // side, b // side)
+        squares.setdefault(at, []).append((a, b))
+        cost[at] = cost.get(at, 0.0) + one
+    return [squares[at] for at in sorted(squares, key=lambda at: (-cost[at], at[1] - at[0]))]
+
+
+def _even(which: Sequence[tuple[int, int]], costs: Sequence[float], count: int) -> list[list[tuple[int, int]]]:
+    """Pairs of blocks as at most ``count`` pieces of about equal work: the largest first, each to whoever has least."""
+    pieces: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    work = [0.0] * count
+    for k in sorted(range(len(which)), key=lambda k: -costs[k]):
+        least = work.index(min(work))
+        pieces[least].append(which[k])
+        work[least] += costs[k]
+    return [piece for piece in pieces if piece]
 
 
 def _on_item(work: Work, item: tuple[Any, Any], piece: Any, shared: Any) -> Any:

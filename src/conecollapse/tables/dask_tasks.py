@@ -35,7 +35,8 @@ def named(stage: str, function: Callable[..., Any], arguments: Sequence[tuple[An
     for k, args in enumerate(arguments):
         tasks: list[Delayed] = []
         what = Call(function, _without(args, tasks))
-        made.append(call(what, *tasks, dask_key_name=f"conecollapse-{stage}-{token}-{k:05d}"))
+        with dask.annotate(priority=-k):  # by itself Dask begins with whatever is nearest to its inputs
+            made.append(call(what, *tasks, dask_key_name=f"conecollapse-{stage}-{token}-{k:05d}"))
     return made
 
 

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
+from conecollapse.tables.blocked import BlockedTable, Work
+from conecollapse.tables.in_place import InPlace
 from conecollapse.tables.sources import Source
 from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
@@ -125,7 +126,7 @@ class FileTable(BlockedTable):
         return copy(self)
 
 
-class FileHeld(Held):
+class FileHeld(InPlace):
     """Items that are made from the file whenever they are needed. The first ones are kept, up to `KEPT_BYTES`, and the last one."""
 
     def __init__(self, table: FileTable, make: Callable[[int], Any]) -> None:
@@ -149,46 +150,6 @@ class FileHeld(Held):
         else:
             self.last = (k, made)
         return made
-
-    def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
-        return [work(self.item(k), piece, shared) for k, piece in which]
-
-    def spread(self, work: Work, pieces: Sequence[Any], shared: Any, *, stage: str) -> Groups:  # noqa: ARG002
-        return [work(piece, shared) for piece in pieces]
-
-    def whole(self, work: Work, shared: Any, *, stage: str) -> Any:  # noqa: ARG002
-        return work([self.item(k) for k in range(self.n_blocks)], shared)
-
-    def join(self, groups: Groups, work: Work, *, stage: str) -> Any:  # noqa: ARG002
-        return work(list(groups))
-
-    def tiles(
-        self,
-        work: Work,
-        which: Sequence[tuple[int, int]],
-        shared: Any = None,
-        *,
-        stage: str,  # noqa: ARG002
-        side: int = 1,  # noqa: ARG002
-    ) -> list[Any]:
-        found = {}
-        for a in sorted({a for a, _ in which}):
-            first = self.item(a)
-            found.update({(a, b): work(first, first if a == b else self.item(b), shared) for c, b in which if c == a})
-        return [found[pair] for pair in which]
-
-    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
-        return [gather(group, [pair(group, self.item(k), shared) for k in range(self.n_blocks)], shared) for group in groups]
-
-    def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
-        groups = list(groups)
-        for _ in range(rounds):
-            for k in range(self.n_blocks):
-                groups = [work(group, self.item(k), k, shared) for group in groups]
-        return groups
-
-    def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:  # noqa: ARG002
-        return [list(some) for some in groups]
 
 
 def _bounds(source: Source, axis: int, block_size: int | None) -> IntArray:

@@ -76,7 +76,9 @@ def slices_of(ptr: IntArray) -> list[tuple[int, int]]:
 def rows_of(X: Any, a: int, b: int) -> Any:
     """Rows ``a`` to ``b`` of a CSR array, without a copy."""
     first, last = X.indptr[a], X.indptr[b]
-    return sp.csr_array((X.data[first:last], X.indices[first:last], X.indptr[a : b + 1] - first), shape=(b - a, X.shape[1]))
+    rows = sp.csr_array((b - a, X.shape[1]), dtype=X.dtype)  # given to its constructor, parts of much longer arrays would be copied
+    rows.data, rows.indices, rows.indptr = X.data[first:last], X.indices[first:last], X.indptr[a : b + 1] - first
+    return rows
 
 
 def _or_one(peaks: FloatArray) -> FloatArray:

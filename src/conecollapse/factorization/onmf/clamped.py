@@ -26,8 +26,8 @@ ways: by named clusters, by guided clusters with c = 8, and by the evidence alon
 than one label, and more than one in ten: one label may be of an untypical sample, several say that classes are not these clusters. Then
 c is the geometric mean of 8 and 1/4, with weights exp(labels found by guided clusters) and exp(labels found by the evidence): 1.4 if they
 find the same number. If less than one label for each class can be left out, the labels themselves are counted that are not in the cluster
-with their name. Then one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than a third of the
-samples, and the weights in c are the numbers of labels that are in the cluster with their name, and that are not.
+with their name. Then one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than one sample in
+ten, and the weights in c are the numbers of labels that are in the cluster with their name, and that are not.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ from conecollapse.tables import Table, as_table
 GUIDED = 8.0  # trust in guided clusters, relative to one source of evidence, where nothing speaks against them
 DOUBTED = 0.25  # and where the evidence alone finds more of the labels left out
 NAMED = 64.0  # in named clusters: the evidence decides only where they do not
-UNTYPICAL = 10  # one label in so many may be outside the cluster of its class
-AGREEMENT = 2 / 3  # share of samples on which evidence and named clusters agree, where labels cannot be left out
+UNTYPICAL = 10  # one label in so many may be outside the cluster of its class, and the evidence of one sample in so many
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -143,8 +142,8 @@ class ClampedClusters:
         """Whether named clusters agree with the labels themselves, and with the evidence where they miss one; the trust if they do not."""
         known = np.flatnonzero(self.constraints.labels != UNKNOWN)
         found = named[known] == self.constraints.labels[known]
-        agreement = float((named == self._evidence.probabilities.argmax(axis=1)).mean())
-        return bool(found.all()) or (are_clear(found) and agreement >= AGREEMENT), between(float(found.mean()))
+        agrees = named == self._evidence.probabilities.argmax(axis=1)
+        return bool(found.all()) or (are_clear(found) and are_clear(agrees)), between(float(found.mean()))
 
     @property
     def _evidence(self) -> Evidence:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from conecollapse._linalg import combination_rows, row_norms
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import SparseVectors, Support
-from conecollapse.geometry.blockwise.decided import Decided
+from conecollapse.geometry.blockwise.decided import Combinations, Decided
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.support import from_small_to_large, prove_sparse
 
@@ -32,7 +32,9 @@ def solve_over_contained(
         F = combination_rows([small.functional[int(i)][:2] for i in kept], U.shape[1])
     else:  # all that the method for points in memory knows
         kept, F, combined = _proven(U, first, tol)
-    found.combination |= {int(numbers[i]): (numbers[S], h, off) for i, (S, h, off) in combined.items()}
+    if combined:
+        parts = [(numbers[S], h) for S, h, _ in combined.values()]
+        found.combinations.append(Combinations.of_parts(numbers[list(combined)], parts, [off for _, _, off in combined.values()]))
     undecided = np.setdiff1d(np.arange(first, len(numbers)), np.concatenate([kept, np.array(list(combined), np.int64)]))
     found.doubtful = numbers[undecided].tolist()
     return kept, F

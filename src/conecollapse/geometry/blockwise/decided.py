@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import combination_rows
 from conecollapse._types import FloatArray, IntArray, Sparse
 from conecollapse.certificates import Certificate, Vectors, Witnesses
 
@@ -17,60 +17,65 @@ MAX_DOUBLINGS = 50
 NEGLIGIBLE = 1e-18
 
 
+class Combinations(NamedTuple):
+    """The combinations that some points are: a few long arrays, which travel and add up faster than thousands of short ones."""
+
+    of: IntArray
+    ends: IntArray  # of each one's part of the next two
+    points: IntArray
+    values: FloatArray
+    off: FloatArray  # residuals
+
+    @classmethod
+    def of_parts(cls, of: Sequence[int] | IntArray, parts: Sequence[tuple[IntArray, FloatArray]], off: Any) -> Combinations:
+        """``parts`` has points and coefficients for each of ``of``."""
+        return cls(
+            np.asarray(of, np.int64),
+            np.cumsum([len(points) for points, _ in parts], dtype=np.int64),
+            np.concatenate([np.zeros(0, np.int64), *(points for points, _ in parts)]),
+            np.concatenate([np.zeros(0), *(values for _, values in parts)]),
+            np.asarray(off, np.float64),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Combinations]) -> Combinations:
+        """All of them, each point once."""
+        if not parts:
+            return cls.of_parts([], [], [])
+        before = np.cumsum([0, *(len(part.points) for part in parts[:-1])])
+        of, _, points, values, off = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return cls(of, np.concatenate([part.ends + first for part, first in zip(parts, before, strict=True)]), points, values, off)
+
+    def rows(self, n_points: int) -> Sparse:
+        """Coefficients over all points, a row for each."""
+        return sp.csr_array((self.values, self.points, np.append(0, self.ends)), shape=(len(self.of), n_points))
+
+
 @dataclass
 class Decided:
     """Witnesses of rays, combinations of points that are none, and points about which neither was found."""
 
     witness: dict[int, FloatArray] = field(default_factory=dict)
-    combination: dict[int, tuple[IntArray, FloatArray, float]] = field(default_factory=dict)  # points, coefficients, residual
+    combinations: list[Combinations] = field(default_factory=list)
     doubtful: list[int] = field(default_factory=list)
 
     def add(self, other: Decided) -> None:
         """Take over what ``other`` decided."""
         self.witness |= other.witness
-        self.combination |= other.combination
+        self.combinations.extend(other.combinations)
         self.doubtful.extend(other.doubtful)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A few long arrays travel faster between workers than thousands of short ones."""
-        parts = list(self.combination.values())
-        packed = Packed(
-            np.fromiter(self.witness, np.int64, len(self.witness)),
-            np.array(list(self.witness.values())),
-            np.fromiter(self.combination, np.int64, len(parts)),
-            np.cumsum([len(points) for points, _, _ in parts], dtype=np.int64),
-            np.concatenate([points for points, _, _ in parts]) if parts else np.zeros(0, np.int64),
-            np.concatenate([values for _, values, _ in parts]) if parts else np.zeros(0),
-            np.array([off for _, _, off in parts]),
-            np.array(self.doubtful, np.int64),
-        )
-        return _unpacked, packed
+        rays, G = np.fromiter(self.witness, np.int64, len(self.witness)), np.array(list(self.witness.values()))
+        return _unpacked, (rays, G, self.combinations, self.doubtful)
 
 
-class Packed(NamedTuple):
-    """What `Decided` holds, as arrays; those of all combinations after each other, each up to its end."""
-
-    rays: IntArray
-    G: FloatArray
-    others: IntArray
-    ends: IntArray
-    points: IntArray
-    values: FloatArray
-    off: FloatArray
-    doubtful: IntArray
+def _unpacked(rays: IntArray, G: FloatArray, combinations: list[Combinations], doubtful: list[int]) -> Decided:
+    return Decided(dict(zip(rays.tolist(), G, strict=True)), combinations, doubtful)
 
 
-def _unpacked(*arrays: Any) -> Decided:
-    packed = Packed(*arrays)
-    points, values = np.split(packed.points, packed.ends[:-1]), np.split(packed.values, packed.ends[:-1])
-    return Decided(
-        dict(zip(packed.rays.tolist(), packed.G, strict=True)),
-        {i: (S, h, off) for i, S, h, off in zip(packed.others.tolist(), points, values, packed.off.tolist(), strict=False)},
-        packed.doubtful.tolist(),
-    )
-
-
-def over_rays(combination: dict[int, tuple[IntArray, FloatArray, float]], rays: IntArray, n_points: int) -> tuple[Sparse, float]:
+def over_rays(combinations: Combinations, rays: IntArray, n_points: int) -> tuple[Sparse, float]:
     r"""Coefficients over the rays of every point with a combination, and a bound on their residuals.
 
     A combination may use points that are no rays and have combinations themselves, even of each other. With :math:`u = C u + R\,rays + e`,
@@ -80,10 +85,9 @@ def over_rays(combination: dict[int, tuple[IntArray, FloatArray, float]], rays: 
     and the inverse exists and is non-negative: if :math:`x = a + g y` and :math:`y = b + h x` with all terms in a pointed cone,
     :math:`g h < 1` unless x and y are colinear.
     """
-    rows = np.sort(np.fromiter(combination, np.int64, len(combination)))
-    H = combination_rows([combination[int(i)][:2] for i in rows], n_points)
+    order = np.argsort(combinations.of)
+    rows, off, H = combinations.of[order], combinations.off[order], combinations.rows(n_points)[order]
     R, C = sp.csr_array(H[:, rays]), sp.csr_array(H[:, rows])
-    off = np.array([combination[int(i)][2] for i in rows])
     for _ in range(MAX_DOUBLINGS):
         C.data[C.data < NEGLIGIBLE] = 0.0
         C.eliminate_zeros()
@@ -107,8 +111,8 @@ def certificate(decided: Decided, family: Witnesses, leader: IntArray, dim: int,
     n_points = len(leader)
     explicit, left = np.array(sorted(decided.witness), np.int64), np.array(sorted(decided.doubtful), np.int64)
     rays = np.sort(np.concatenate([explicit, left, family.of]))
-    coefficients, off = over_rays(decided.combination, rays, n_points)
-    residual = max(off + ROUNDING, apart) if decided.combination else apart
+    coefficients, off = over_rays(Combinations.joined(decided.combinations), rays, n_points)
+    residual = max(off + ROUNDING, apart) if decided.combinations else apart
     if residual > tol:
         return None
     placed: tuple[Witnesses, ...] = (replace(family, of=np.searchsorted(rays, family.of)),) if len(family.of) else ()

@@ -24,7 +24,7 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray
 from conecollapse._types import Points as AnyPoints
 from conecollapse.certificates import Metric
-from conecollapse.geometry.blockwise.decided import Decided
+from conecollapse.geometry.blockwise.decided import Combinations, Decided
 from conecollapse.geometry.blockwise.leading import Round, lead_in_own_direction
 from conecollapse.geometry.blockwise.measure import Measured, fetch, share, unit_points
 from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
@@ -334,9 +334,9 @@ def _searched(group: Targets, rules: Rules) -> Targets:
         parts.append((S, h * every.sums[i] / every.sums[S]))
     residual = row_norms(every.U[inside] - combination_rows(parts, len(every.U)) @ every.U)
     good = residual <= CLOSE * rules.tol
-    for a in np.flatnonzero(good):
-        S, h = parts[a]
-        decided.combination[int(every.ids[inside[a]])] = (every.ids[S], h, float(residual[a]))
+    if good.any():
+        some = [(every.ids[parts[a][0]], parts[a][1]) for a in np.flatnonzero(good)]
+        decided.combinations = [*decided.combinations, Combinations.of_parts(every.ids[inside[good]], some, residual[good])]
     outside = np.array(sorted(found.functional), np.int64)
     stuck = np.setdiff1d(np.arange(count, len(every.U)), np.concatenate([inside[good], outside]))
     decided.doubtful = [*decided.doubtful, *every.ids[stuck].tolist()]

@@ -10,7 +10,7 @@ import numpy as np
 
 from conecollapse._types import IntArray
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured
-from conecollapse.tables import BlockedTable
+from conecollapse.tables import BlockedTable, blocked
 
 UNEVEN = 1.25  # times the average: blocks with more entries are cut anew
 PAIRS_OF_A_TASK, ENTRIES_OF_A_TASK = 2**30, 2**17  # products of entries (dense), or entries (sparse), that are worth a task: about 20 ms
@@ -26,8 +26,10 @@ def evened(table: BlockedTable, measured: Measured) -> BlockedTable:
     tasks = total * m // PAIRS_OF_A_TASK if measured.lengths is None else total // ENTRIES_OF_A_TASK
     workers = table.parallel
     wanted = min(max(workers, int(np.sqrt(2 * tasks))), MOST_FOR_A_WORKER * workers)  # k blocks have about k^2 / 2 pairs
+    if measured.lengths is None and total <= blocked.SMALL:  # pieces of work have several pairs then, and share these evenly
+        wanted = workers
     count = min(max(-(-total // largest), wanted, 2), table.n_blocks)
-    table.block_entries = int(np.add.reduceat(weights, table.bounds[:-1]).max())
+    table.entries, table.block_entries = total, int(np.add.reduceat(weights, table.bounds[:-1]).max())
     if count == table.n_blocks and table.block_entries <= UNEVEN * total / count:
         return table
     return table.cut_at(even_bounds(weights, count))

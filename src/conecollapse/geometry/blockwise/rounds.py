@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from conecollapse._kernels import kernel
 from conecollapse._nnls.active_set import active_set
 from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
-from conecollapse.geometry.blockwise.decided import Decided
+from conecollapse.geometry.blockwise.decided import Combinations, Decided
 from conecollapse.geometry.blockwise.measure import stack
 from conecollapse.geometry.certified.small import ZERO_SWEPT
 from conecollapse.geometry.certified.sweeps import LEAD
@@ -62,7 +62,7 @@ def travel(rows: Held, targets: list[tuple[int, Sparse]], rules: Rules) -> tuple
         for one in seen:
             decided.add(one.decided)
         found += [one for one in seen if one.f is not None]
-        groups = [one for one in seen if one.f is None and not one.decided.combination]
+        groups = [one for one in seen if one.f is None and not one.decided.combinations]
     decided.doubtful.extend(one.number for one in groups)
     return found, decided
 
@@ -110,7 +110,7 @@ def _judge(one: Traveller, answers: list[Seen], rules: Rules) -> Traveller:
     ids, sums = np.concatenate([answer.ids for answer in answers]), np.concatenate([answer.sums for answer in answers])
     if norm <= ZERO_SWEPT * rules.tol * np.linalg.norm(one.x):
         h = np.concatenate([one.h[answer.number][answer.used] for answer in answers])
-        return replace(one, decided=Decided(combination={one.number: (ids, h * one.total / sums, norm * one.total)}))
+        return _combined(one, ids, h * one.total / sums, norm * one.total)
     highest = max(answer.highest for answer in answers)
     if float(one.r @ one.x) - highest > LEAD * norm**2:
         return replace(one, f=(one.r - max(highest, 0.0)) / norm, h={})
@@ -123,12 +123,16 @@ def _judge(one: Traveller, answers: list[Seen], rules: Rules) -> Traveller:
     h[S] = solved.values[0]
     residual = float(np.linalg.norm(one.total * one.x - h @ U))
     if residual <= CLOSE * rules.tol:
-        return replace(one, decided=Decided(combination={one.number: (ids[S], h[S], residual)}))
+        return _combined(one, ids[S], h[S], residual)
     ends = np.cumsum([len(answer.used) for answer in answers])
     coefficients = {number: np.zeros_like(before) for number, before in one.h.items()}
     for answer, some in zip(answers, np.split(h * sums / one.total, ends[:-1]), strict=True):
         coefficients[answer.number][answer.used] = some
     return replace(one, r=solved.residual[0] / one.total, h=coefficients)
+
+
+def _combined(one: Traveller, points: IntArray, values: FloatArray, off: float) -> Traveller:
+    return replace(one, decided=Decided(combinations=[Combinations.of_parts([one.number], [(points, values)], [off])]))
 
 
 def functionals(found: list[Traveller], dim: int) -> tuple[IntArray, Any, Any]:
@@ -150,30 +154,31 @@ def functionals(found: list[Traveller], dim: int) -> tuple[IntArray, Any, Any]:
 def _sweep(rows, place, own, r, h):  # type: ignore[no-untyped-def]
     """`SWEEPS` sweeps of coordinate descent over the points of a block whose supports lie inside the target's."""
     ptr, idx, val = rows.ptr, rows.idx, rows.val
-    contained = np.empty(len(h), np.int64)
+    contained, totals = np.empty(len(h), np.int64), np.empty(len(h))
     n = 0
     for j in range(len(h)):
-        inside = j != own
+        inside, total = j != own, 0.0
         for t in range(ptr[j], ptr[j + 1]):
             if place[idx[t]] < 0:
                 inside = False
                 break
+            total += val[t]
         if inside:
-            contained[n] = j
+            contained[n], totals[n] = j, total
             n += 1
     for _ in range(SWEEPS):
         for q in range(n):
             j = contained[q]
-            g, total = 0.0, 0.0
+            g = 0.0
             for t in range(ptr[j], ptr[j + 1]):
                 g += r[place[idx[t]]] * val[t]
-                total += val[t]
             # q_j = u_j / total has length 1 / total, and |u_j| = 1
-            step = max(0.0, h[j] + g * total) - h[j]
+            step = max(0.0, h[j] + g * totals[q]) - h[j]
             if step != 0.0:
                 h[j] += step
+                share = step / totals[q]
                 for t in range(ptr[j], ptr[j + 1]):
-                    r[place[idx[t]]] -= step * val[t] / total
+                    r[place[idx[t]]] -= share * val[t]
 
 
 @kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,24 +19,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
-from conecollapse._linalg import row_norms, take_rows
+from conecollapse._linalg import take_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import Support
 from conecollapse.geometry.blockwise.contained import solve_over_contained
 from conecollapse.geometry.blockwise.decided import Decided
+from conecollapse.geometry.blockwise.lifts import lifted, lifts, place_of
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, stack, unit_points_sparse
 from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
 from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.lists import SUM_ROUNDING
 from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
-from conecollapse.tables import BlockedTable
+from conecollapse.tables import BlockedTable, blocked
 from conecollapse.tables.blocked import Held
+from conecollapse.tables.in_place import InPlace
 
 ENOUGH_OUTSIDE = 8.0  # mass off the support, in units of the value at the coordinate, beyond which more of it changes nothing
 BISECT_FROM = 32  # entries from which a place is found by bisection
 SMALLEST_GROUP = 16
 FEW_LEFT = 64  # targets up to which those of all blocks are one group
-FEW_TARGETS = 8  # functionals up to which a walk over all points is quicker than a sparse product
 
 
 class Rows(NamedTuple):
@@ -52,7 +53,8 @@ class Rows(NamedTuple):
     asked: AnyArray
 
     def matrix(self) -> Sparse:
-        return sp.csr_array((self.val, self.idx, self.ptr), shape=(len(self.ids), len(self.asked_ptr) - 1))
+        ptr = self.ptr.astype(self.idx.dtype) if len(self.idx) <= np.iinfo(self.idx.dtype).max else self.ptr  # else SciPy copies idx
+        return sp.csr_array((self.val, self.idx, ptr), shape=(len(self.ids), len(self.asked_ptr) - 1))
 
 
 class Rules(NamedTuple):
@@ -90,23 +92,64 @@ def decide_sparse(
     places = [np.flatnonzero(is_leader[a:b]) for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)]
     pieces = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
     rows = table.hold(_rows, pieces, measured.holders, stage="points")
-    rarest, which = _by_rarest(rows, rules)
+    rarest, which, sizes = _by_rarest(rows, [len(some) for some in places], rules)
     fetch = partial(_fetch, rows, table)
     left = np.array([i for k, some in which for i in table.bounds[k] + places[k][some]], np.int64)
     if not which or effort == "quick":
         return Decided(doubtful=left.tolist()), rarest, fetch
     rules = rules._replace(left=left)
+    if len(left) <= FEW_LEFT and measured.entries <= blocked.SMALL:  # rounds of messages would take longer than the work
+        divided = _divided(which, sizes, table.parallel)
+        tasks = rows.begin([rows.whole(_decide_left_here, (some, rules), stage="contained") for some in divided])
+        fetch = partial(_picked, _every(rows))  # points come here while that goes on
+        parts = rows.collect(tasks, stage="contained")[0]
+    else:
+        parts = [_decide_left(rows, which, rules)]
+    decided = Decided()
+    for part, _ in parts:
+        decided.add(part)
+    return decided, _joined([rarest, *(some for _, found in parts for some in found)]), fetch
+
+
+def _divided(which: list[tuple[int, IntArray]], sizes: IntArray, count: int) -> list[list[tuple[int, IntArray]]]:
+    """Targets, of ``sizes`` entries each, in at most ``count`` parts of about equal work."""
+    work, part = np.zeros(count), np.empty(len(sizes), np.int64)
+    for i in np.argsort(-sizes, kind="stable"):
+        part[i] = np.argmin(work)
+        work[part[i]] += sizes[i]
+    ends = np.cumsum([len(some) for _, some in which])[:-1]
+    parts = [[(k, some[own == p]) for (k, some), own in zip(which, np.split(part, ends), strict=True)] for p in range(count)]
+    return [piece for piece in ([(k, some) for k, some in part if len(some)] for part in parts) if piece]
+
+
+def _decide_left(rows: Held, which: list[tuple[int, IntArray]], rules: Rules) -> tuple[Decided, list[Support]]:
+    """Decide the points at these places of the blocks, which their rarest coordinate does not prove."""
     targets = rows.select(_targets, which, stage="contained")
-    if len(left) <= FEW_LEFT:  # one group is asked about at once
+    if len(rules.left) <= FEW_LEFT:  # one group is asked about at once
         targets = [rows.join(targets, _one_group, stage="contained")]
     groups = rows.collect(rows.cross(targets, _contained, _decide, rules, stage="contained"), stage="contained")[0]
     travelled, decided = travel(rows, [one for group in groups for one in group.wide], rules)
     groups += _for_lifts(travelled, rules)
-    parts = [rarest]
-    for group in rows.collect(rows.cross(groups, _lifts, _lifted, rules, stage="lifts"), stage="lifts")[0]:
+    found = []
+    for group in rows.collect(rows.cross(groups, lifts, lifted, rules, stage="lifts", thin=True), stage="lifts")[0]:
         decided.add(group.decided)
-        parts.append(group.support)
-    return decided, _joined(parts), fetch
+        found.append(group.support)
+    return decided, found
+
+
+def _decide_left_here(blocks: list[Rows], shared: tuple[list[tuple[int, IntArray]], Rules]) -> tuple[Decided, list[Support]]:
+    return _decide_left(InPlace(blocks), *shared)
+
+
+def _every(rows: Held) -> tuple[IntArray, Sparse]:
+    """All leaders with their numbers, here."""
+    blocks: list[Rows] = rows.here(stage="fetch")
+    return np.concatenate([block.ids for block in blocks]), stack([block.matrix() for block in blocks])
+
+
+def _picked(every: tuple[IntArray, Sparse], points: IntArray) -> Sparse:
+    ids, U = every
+    return U if len(points) == len(ids) else sp.csr_array(U[np.searchsorted(ids, points)])
 
 
 def _fetch(rows: Held, table: BlockedTable, points: IntArray) -> Sparse:
@@ -160,11 +203,15 @@ def _find_rarest(ptr, idx, holders, rarest):  # type: ignore[no-untyped-def]
         rarest[i] = best
 
 
-def _by_rarest(rows: Held, rules: Rules) -> tuple[Support, list[tuple[int, IntArray]]]:
-    """Witnesses of the points whose rarest coordinate proves them, and the places of the others, in groups, by block."""
+def _by_rarest(rows: Held, lengths: list[int], rules: Rules) -> tuple[Support, list[tuple[int, IntArray]], IntArray]:
+    """Witnesses of the points whose rarest coordinate proves them, the places of the others, in groups, by block, and their sizes.
+
+    ``lengths`` are the numbers of points in the blocks.
+    """
     n_blocks = rows.n_blocks
     which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
-    tiles = rows.tiles(_tile, which, rules, stage="tiles")
+    costs = [lengths[a] + lengths[b] * (a != b) for a, b in which]  # each point looks at the points that have its rarest coordinate
+    tiles = rows.tiles(_tile, which, rules, stage="tiles", costs=costs)
     own = [found for _, _, found in tiles if found is not None]
     lifts = [np.full(len(index), LEAST_LIFT) for index, *_ in own]
     for (a, b), (first, second, _) in zip(which, tiles, strict=True):
@@ -181,7 +228,7 @@ def _by_rarest(rows: Held, rules: Rules) -> tuple[Support, list[tuple[int, IntAr
         some = np.flatnonzero(~proven[starts[k] : starts[k + 1]])
         pieces = max(1, min(len(some) // SMALLEST_GROUP, 4))
         left += [(k, piece) for piece in np.array_split(some, pieces)] if len(some) else []
-    return Support(index[proven], F, lift[proven]), left
+    return Support(index[proven], F, lift[proven]), left, size[~proven]
 
 
 class Own(NamedTuple):
@@ -263,20 +310,12 @@ def _contained(group: Functionals, rows: Rows, rules: Rules) -> Contained:
     wide, used = np.zeros(len(group.ids), bool), np.zeros(len(rows.ids), bool)
     for i in range(len(group.ids)):
         inside = np.zeros(len(rows.ids), bool)
-        _mark_inside(rows, _place(group.U, i), inside)
+        _mark_inside(rows, place_of(group.U, i), inside)
         inside &= rows.ids != group.ids[i]
         wide[i] = counts[inside].sum() > rules.most_entries
         if not wide[i]:
             used |= inside
     return Contained(rows.ids[used], sp.csr_array(rows.matrix()[used]), wide)
-
-
-def _place(U: Sparse, i: int) -> AnyArray:
-    """For each coordinate its place in the support of row ``i``, -1 off it."""
-    place = np.full(U.shape[1], -1, np.int32)
-    support = U.indices[U.indptr[i] : U.indptr[i + 1]]
-    place[support] = np.arange(len(support))
-    return place
 
 
 @kernel
@@ -288,10 +327,6 @@ def _mark_inside(rows, place, inside):  # type: ignore[no-untyped-def]
             if place[rows.idx[t]] < 0:
                 inside[j] = False
                 break
-
-
-def _ones(U: Sparse) -> Sparse:
-    return sp.csr_array((np.ones(U.nnz), U.indices, U.indptr), shape=U.shape)
 
 
 def _decide(group: Functionals, contained: list[Contained], rules: Rules) -> Functionals:
@@ -310,84 +345,3 @@ def _decide(group: Functionals, contained: list[Contained], rules: Rules) -> Fun
     if len(served):
         kept, F = solve_over_contained(U, numbers, first, np.isin(numbers, rules.left), rules.tol, found)
     return Functionals(numbers[kept], sp.csr_array(U[kept]), F, found, [(int(group.ids[i]), group.U[[i]]) for i in np.flatnonzero(wide)])
-
-
-class Lift(NamedTuple):
-    """What the points of a block ask of the functionals of a group."""
-
-    needed: FloatArray
-    blocked: AnyArray  # (targets,): a point inside the support has a positive value
-
-
-def _lifts(group: Functionals, rows: Rows, rules: Rules) -> Lift:
-    """The lift that each functional needs because of the points of a block that share a coordinate with it."""
-    n_targets = len(group.ids)
-    needed, blocked = np.zeros(n_targets), np.zeros(n_targets, bool)
-    if n_targets <= FEW_TARGETS:
-        for i in range(n_targets):
-            f = np.zeros(rules.dim)
-            f[group.F.indices[group.F.indptr[i] : group.F.indptr[i + 1]]] = group.F.data[group.F.indptr[i] : group.F.indptr[i + 1]]
-            own = np.searchsorted(rows.ids, group.ids[i])
-            own = own if own < len(rows.ids) and rows.ids[own] == group.ids[i] else -1
-            needed[i], blocked[i] = _lift_of(rows, _place(group.U, i), f, own, rules.rounding)
-        return Lift(needed, blocked)
-    U = rows.matrix()
-    value, within = (sp.csr_array((U @ sp.csr_array(some.T)).T) for some in (group.F, _ones(group.U)))  # U itself is not transposed
-    sums = np.asarray(U.sum(axis=1)).ravel()
-    target, point = value.nonzero()
-    high = _at(value, target, point)
-    keep = (high > -rules.rounding) & (rows.ids[point] != group.ids[target])
-    target, point, high = target[keep], point[keep], np.maximum(high[keep], 0.0)
-    outside = sums[point] - _at(within, target, point)
-    is_inside = outside <= rules.rounding
-    blocked[target[is_inside & (high > 4 * rules.rounding)]] = True
-    free = ~is_inside
-    np.maximum.at(needed, target[free], (LIFT_MARGIN * high[free] + rules.rounding) / (outside[free] - rules.rounding))
-    return Lift(needed, blocked)
-
-
-@kernel
-def _lift_of(rows, place, f, own, rounding):  # type: ignore[no-untyped-def]
-    """The lift that one functional needs, and whether a point inside the support has a positive value."""
-    needed, blocked = 0.0, False
-    for j in range(len(rows.ids)):
-        value, outside = 0.0, 0.0
-        for t in range(rows.ptr[j], rows.ptr[j + 1]):
-            if place[rows.idx[t]] < 0:
-                outside += rows.val[t]
-            else:
-                value += f[rows.idx[t]] * rows.val[t]
-        if j == own or value <= -rounding:
-            continue
-        if outside > rounding:
-            needed = max(needed, (LIFT_MARGIN * max(value, 0.0) + rounding) / (outside - rounding))
-        elif value > 4.0 * rounding:
-            blocked = True
-    return needed, blocked
-
-
-def _at(M: Sparse, rows: IntArray, columns: IntArray) -> FloatArray:
-    """These entries."""
-    return np.asarray(M[rows, columns]).ravel() if len(rows) else np.zeros(0)
-
-
-@dataclass(frozen=True)
-class Lifted:
-    """What a group came to."""
-
-    support: Support
-    decided: Decided
-
-
-def _lifted(group: Functionals, lifts: list[Lift], rules: Rules) -> Lifted:
-    lift = np.maximum(np.max([some.needed for some in lifts], axis=0), LEAST_LIFT) if len(group.ids) else np.zeros(0)
-    blocked = np.any([some.blocked for some in lifts], axis=0)
-    # values on contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
-    F = group.F.copy()
-    F.data -= np.repeat(4 * rules.rounding * (row_norms(F) + lift + 1), np.diff(F.indptr))
-    own = np.asarray(F.multiply(group.U).sum(axis=1)).ravel()
-    distance = own / np.sqrt(row_norms(F) ** 2 + lift**2 * (rules.dim - np.diff(group.U.indptr)))
-    proven = ~blocked & (distance > CLEAR * rules.tol)
-    decided = replace(group.decided)
-    decided.doubtful = [*decided.doubtful, *group.ids[~proven].tolist()]
-    return Lifted(Support(group.ids[proven], sp.csr_array(F[proven]), lift[proven]), decided)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, take_rows, unit_rows
+from conecollapse._memory import give_back
 from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
@@ -69,7 +70,10 @@ def certify_points(
 
     Of the points scaled to unit length only the leaders of groups are held.
     """
-    return _certify(lambda: unit_rows(points), tol, None, progress, effort, known)
+    made = _certify(lambda: unit_rows(points), tol, None, progress, effort, known)
+    if sp.issparse(points):
+        give_back(points.nnz)
+    return made
 
 
 def _certify(

@@ -10,13 +10,11 @@ are fitted first, by columns that have to leave again when it is the turn of the
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import CLEANED_BELOW, append_column, axpy, dot, new_state, restore_feasibility
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.geometry.certified.lists import product_with
 
 LISTED = 64  # columns on the list of a look
 NEAR = 0.5  # share of the point's own price below which a column is not worth its place
@@ -24,50 +22,39 @@ ROUNDING = 1e-14  # prices up to this share of |r| are rounding
 MAX_LOOKS = 500
 
 
-class Contained(NamedTuple):
-    """Columns q_j, each with entries that are positive and sum to one, compressed."""
-
-    ptr: IntArray  # column j has its entries at the places
-    place: AnyArray  # [ptr[j]:ptr[j + 1]]
-    value: FloatArray  # with these values
+@kernel
+def price(columns, q):  # type: ignore[no-untyped-def]
+    """``r . q_j`` of one column, by the residual that has been spread."""
+    a, b = columns.first[q], columns.last[q]
+    return product_with(columns.idx[a:b], columns.val[a:b], columns.room[0]) * columns.share[q]
 
 
 @kernel
-def contained_columns(lists, points, position, weight):  # type: ignore[no-untyped-def]
-    """``points`` in the coordinates of a support, times their weights and scaled to sum one; ``position`` numbers these coordinates."""
-    n = len(points)
-    ptr = np.zeros(n + 1, np.int64)
-    for q in range(n):
-        ptr[q + 1] = ptr[q] + lists.ptr[points[q] + 1] - lists.ptr[points[q]]
-    place, value = np.empty(ptr[n], np.int32), np.empty(ptr[n])
-    for q in range(n):
-        first, total = lists.ptr[points[q]], 0.0
-        for t in range(ptr[q], ptr[q + 1]):
-            place[t] = position[lists.idx[first + t - ptr[q]]]
-            value[t] = lists.val[first + t - ptr[q]] * weight[place[t]]
-            total += value[t]
-        for t in range(ptr[q], ptr[q + 1]):
-            value[t] /= total
-    return Contained(ptr, place, value)
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def price(columns, q, r):  # type: ignore[no-untyped-def]
-    """``r . q_j`` of one column."""
-    g = 0.0
-    for t in range(columns.ptr[q], columns.ptr[q + 1]):
-        g += r[columns.place[t]] * columns.value[t]
-    return g
+def _spread(columns, r):  # type: ignore[no-untyped-def]
+    """Fill the room with the residual times the weights, each entry at its coordinate."""
+    for t in range(len(r)):
+        columns.room[0, columns.support[t]] = r[t] * columns.weight[columns.support[t]]
 
 
 @kernel
-def descend_contained(columns, x, zero, lead):  # type: ignore[no-untyped-def]
+def _add_column(columns, position, q, factor, out):  # type: ignore[no-untyped-def]
+    """Add so many times a column to ``out``, in the coordinates of the support."""
+    factor *= columns.share[q]
+    for t in range(columns.first[q], columns.last[q]):
+        d = columns.idx[t]
+        out[position[d]] += factor * columns.val[t] * columns.weight[d]
+
+
+@kernel
+def descend_contained(columns, position, x, zero, lead):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's active set for ``x``, whose entries sum to one, over the columns: those in use, coefficients, the residual.
+
+    ``x`` is in the coordinates of the support, which ``position`` numbers.
 
     It ends as soon as ``|r| <= zero |x|``; then the residual is returned as zero. It also ends once ``r . x - max_j r . q_j`` is larger
     than the share ``lead`` of ``|r|^2``: the residual separates the point from the columns. At the optimum the share is 1.
     """
-    n, m = len(columns.ptr) - 1, len(x)
+    n, m = len(columns.first), len(x)
     capacity = max(1, min(m, n))
     state = new_state(capacity, m)
     r, k = state.r, np.int64(0)
@@ -89,14 +76,11 @@ def descend_contained(columns, x, zero, lead):  # type: ignore[no-untyped-def]
             j = _best(columns, r, listed, max(ROUNDING * norm, min(NEAR, 1.0 - lead) * own))
             if j < 0:
                 break
-            for t in range(columns.ptr[j], columns.ptr[j + 1]):
-                z[columns.place[t]] = columns.value[t]
-            enters = append_column(z, r, state.Q, state.R, state.qx, k)
-            for t in range(columns.ptr[j], columns.ptr[j + 1]):
-                z[columns.place[t]] = 0.0
-            if enters:
-                k, norm = _enter(columns, j, x, x_norm, passive, state, k)
-    return state.S[:k], state.h[:k], r
+            z[:] = 0.0
+            _add_column(columns, position, j, 1.0, z)
+            if append_column(z, r, state.Q, state.R, state.qx, k):
+                k, norm = _enter(columns, position, j, x, passive, state, k)
+    return state.S[:k].copy(), state.h[:k].copy(), r
 
 
 @kernel
@@ -105,11 +89,12 @@ def _list(columns, r, passive, listed, prices):  # type: ignore[no-untyped-def]
 
     The columns with the highest prices of all tend to be almost equal; these are varied.
     """
+    _spread(columns, r)
     prices[:] = 0.0
     listed[:] = -1
     highest = -np.inf
     for q in range(len(passive)):
-        g = price(columns, q, r)
+        g = price(columns, q)
         highest = max(highest, g)
         if g > prices[q % len(listed)] and not passive[q]:
             prices[q % len(listed)] = g
@@ -120,10 +105,11 @@ def _list(columns, r, passive, listed, prices):  # type: ignore[no-untyped-def]
 @kernel
 def _best(columns, r, listed, least):  # type: ignore[no-untyped-def]
     """Take the column with the highest price above ``least`` off the list; -1 if there is none."""
+    _spread(columns, r)
     at = -1
     for b in range(len(listed)):
         if listed[b] >= 0:
-            g = price(columns, listed[b], r)
+            g = price(columns, listed[b])
             if g > least:
                 least, at = g, b
     if at < 0:
@@ -134,7 +120,7 @@ def _best(columns, r, listed, least):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _enter(columns, j, x, x_norm, passive, state, k):  # type: ignore[no-untyped-def]
+def _enter(columns, position, j, x, passive, state, k):  # type: ignore[no-untyped-def]
     """Column ``j``, which has been appended, takes its coefficient and others may have to leave; how many are in use, and ``|r|``."""
     Q, S, h, r = state.Q, state.S, state.h, state.r
     S[k], h[k] = j, 0.0
@@ -144,16 +130,16 @@ def _enter(columns, j, x, x_norm, passive, state, k):  # type: ignore[no-untyped
     k = restore_feasibility(state, grown)
     for a in range(k):
         passive[S[a]] = True
-    norm = 0.0
+    norm, x_norm = 0.0, np.sqrt(dot(x, x))
     if k == grown:  # nothing was dropped: the residual only loses its part along the new direction
         axpy(-dot(Q[k - 1], r), Q[k - 1], r)
         norm = np.sqrt(dot(r, r))
     if norm >= CLEANED_BELOW * x_norm:
         return k, norm
-    r[:] = x
+    for t in range(len(x)):
+        r[t] = x[t]
     for a in range(k):
-        for t in range(columns.ptr[S[a]], columns.ptr[S[a] + 1]):
-            r[columns.place[t]] -= h[a] * columns.value[t]
+        _add_column(columns, position, S[a], -h[a], r)
     norm = np.sqrt(dot(r, r))
     if norm < CLEANED_BELOW * x_norm:  # clean it, so that it is accurate relative to itself
         for a in range(k):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, Effort, FloatArray, Progress
 from conecollapse.certificates import Metric
@@ -99,7 +100,7 @@ def _lead_in_own_direction(
             own[rows] = squares.sum(axis=1)
             stretched[rows] = squares @ frame.scale**2
 
-    for_ranges(measure, m, smallest=256)
+    for_ranges(measure, m, smallest=max(256, CACHED // n))
     largest, error = leading_products(Z, frame.single, own, budget, progress)
     lead = own - largest
     rounding = 32 * EPS * (n + frame.scale.max() / frame.scale.min()) / frame.spread

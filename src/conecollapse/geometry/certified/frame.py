@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray
 
@@ -50,8 +51,8 @@ class Frame:
         m, n = U.shape
         sums = U.sum(axis=1)
         centre = (1 / sums) @ U / m
-        Q = np.empty_like(U)
-        for_ranges(lambda a, b: np.subtract(U[a:b] / sums[a:b, None], centre, out=Q[a:b]), m, smallest=64)
+        Q, rows = np.empty_like(U), max(64, CACHED // n)
+        for_ranges(lambda a, b: np.subtract(U[a:b] / sums[a:b, None], centre, out=Q[a:b]), m, smallest=rows)
         if n <= m:
             variance, V = np.linalg.eigh(Q.T @ Q)
         else:  # the principal axes from the smaller product, Q Q' = W diag(variance) W'
@@ -67,7 +68,7 @@ class Frame:
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
         lifted, d = lift(Q, T), len(scale)
         single = np.empty((m, d), np.float32)
-        for_ranges(lambda a, b: np.copyto(single[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"), m, smallest=64)
+        for_ranges(lambda a, b: np.copyto(single[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"), m, smallest=rows)
         return cls(sums, centre, T, scale, spread, lifted, single)
 
 

@@ -108,9 +108,10 @@ def _solve_each(known, X):  # type: ignore[no-untyped-def]
 @kernel
 def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent of ``|x - sum h z|``; how many rays are in use at its end, 0 if the residual does not become zero."""
-    size, k = dot(x, x), 0
+    size, k = dot(x, x), np.int64(0)
     lowest = left = size
-    state.r[:] = x
+    for t in range(len(x)):
+        state.r[t] = x[t]
     while _list(known, state, k, listed):
         started = lowest
         while k < len(state.S):
@@ -126,7 +127,7 @@ def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
                 left = _take_away(known, x, state, k)
             if left <= ZERO * ZERO * size:
                 return k
-            lowest = min(lowest, left)
+            lowest = left if left < lowest else lowest
             for at in range(len(listed.ray)):
                 listed.price[at] = dot(known.Z[listed.ray[at]], state.r) if listed.ray[at] >= 0 else 0.0
         if k == len(state.S) or lowest > started * (1.0 - 1e-12):
@@ -137,8 +138,9 @@ def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
 @kernel
 def _list(known, state, k, listed):  # type: ignore[no-untyped-def]
     """List the ray with the highest price in each residue class of their numbers; whether any price is positive."""
-    listed.ray[:] = -1
-    listed.price[:] = 0.0
+    for at in range(len(listed.ray)):
+        listed.ray[at], listed.price[at] = -1, 0.0
+    is_any = False
     for j in range(len(known.Z)):
         at = j % len(listed.ray)
         price = dot(known.Z[j], state.r)
@@ -147,22 +149,26 @@ def _list(known, state, k, listed):  # type: ignore[no-untyped-def]
             for a in range(k):
                 in_use = in_use or state.S[a] == j
             if not in_use:
-                listed.price[at] = price
-                listed.ray[at] = j
-    return listed.price.max() > 0.0
+                listed.ray[at], listed.price[at] = j, price
+                is_any = True
+    return is_any
 
 
 @kernel
 def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
     """Append the listed rays with the highest prices, which leave the list; how many are in use then."""
     S, R, qx, W = state.S, state.R, state.qx, listed.W
-    highest, n, before = listed.price.max(), 0, k
+    highest, n, before = 0.0, 0, k
     rays, prices = np.empty(len(W), np.int64), np.empty(len(W))
     while n < len(W):
-        at = np.argmax(listed.price)
-        if listed.price[at] <= 0.0 or listed.price[at] < NEARLY_BEST * highest:
+        at, best = 0, 0.0
+        for q in range(len(listed.price)):
+            if listed.price[q] > best:
+                at, best = q, listed.price[q]
+        highest = best if n == 0 else highest
+        if best <= 0.0 or best < NEARLY_BEST * highest:
             break
-        rays[n], prices[n] = listed.ray[at], listed.price[at]
+        rays[n], prices[n] = listed.ray[at], best
         listed.ray[at], listed.price[at] = -1, 0.0
         for a in range(k):
             W[n, a] = known.G[rays[n], S[a]]
@@ -180,7 +186,8 @@ def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
         along = prices[e] - dot(W[e, before:k], qx[before:k])  # the residual is orthogonal to the rays that were in use before
         if outside <= INDEPENDENT * known.G[j, j] or along <= 0.0:
             continue
-        R[:k, k] = W[e, :k]
+        for a in range(k):
+            R[a, k] = W[e, a]
         R[k, k] = np.sqrt(outside)
         qx[k] = along / R[k, k]
         S[k], state.h[k], placed[k - before] = j, 0.0, e
@@ -203,7 +210,8 @@ def _solve_transposed(R, v, k):  # type: ignore[no-untyped-def]
 def _take_away(known, x, state, k):  # type: ignore[no-untyped-def]
     """The residual ``r = x - sum h z``; its squared length."""
     S, h, r = state.S, state.h, state.r
-    r[:] = x
+    for t in range(len(x)):
+        r[t] = x[t]
     for a in range(0, k - 1, 2):
         axpy_two(-h[a], known.Z[S[a]], -h[a + 1], known.Z[S[a + 1]], r)
     if k % 2:

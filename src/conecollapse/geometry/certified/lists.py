@@ -1,4 +1,4 @@
-"""Sparse points and the posting lists of their coordinates, as the kernels of `private`, `support` and `sweeps` read them."""
+"""Sparse points and the posting lists of their coordinates, as the kernels of `private`, `small`, `contained` and `sweeps` read them."""
 
 from __future__ import annotations
 
@@ -71,6 +71,68 @@ class Rows(NamedTuple):
         rows = cls(ptr, np.empty(len(lists.idx), np.int32), np.empty(len(lists.idx)), rank)
         _copy(lists, rows)
         return rows
+
+
+class Stored(NamedTuple):
+    r"""Columns :math:`q_j = w \circ u_j / s_j` that are not written down: sparse points times the weights of their coordinates, scaled to
+    sum one.
+
+    With :math:`t = w \circ r` their products are :math:`r \cdot q_j = t \cdot u_j / s_j`, so that all threads read the same points.
+    """
+
+    idx: AnyArray  # column j has the coordinates idx[first[j]:last[j]]
+    val: FloatArray  # with these values
+    first: IntArray  # (n_columns,)
+    last: IntArray
+    support: AnyArray  # the coordinates of x, which has all those of the columns
+    weight: FloatArray  # (dim,), on the support
+    share: FloatArray  # (n_columns,): 1 / s_j
+    gain: FloatArray  # (n_columns,): 1 / (s_j |q_j|^2)
+    room: FloatArray  # (3, dim), scratch
+
+
+@kernel
+def stored_columns(rows, points, support, weight, room):  # type: ignore[no-untyped-def]
+    """The ``points`` among the rows as `Stored` columns."""
+    at = rows.rank[points]
+    first, last = rows.ptr[at], rows.ptr[at + 1]
+    share, gain = np.empty(len(points)), np.empty(len(points))
+    for q in range(len(points)):
+        total = 0.0
+        for t in range(first[q], last[q]):
+            total += rows.val[t] * weight[rows.idx[t]]
+        squares = 0.0
+        for t in range(first[q], last[q]):
+            value = rows.val[t] * weight[rows.idx[t]] / total
+            squares += value * value
+        share[q], gain[q] = 1.0 / total, 1.0 / (total * squares)
+    return Stored(rows.idx, rows.val, first, last, support, weight, share, gain, room)
+
+
+@kernel
+def copied_rows(rows, points, position, weight):  # type: ignore[no-untyped-def]
+    """The ``points`` among the rows, times the weights, in coordinates that ``position`` numbers: faster to read than where they are."""
+    n = len(points)
+    ptr = np.zeros(n + 1, np.int64)
+    for q in range(n):
+        at = rows.rank[points[q]]
+        ptr[q + 1] = ptr[q] + rows.ptr[at + 1] - rows.ptr[at]
+    idx, val = np.empty(ptr[n], np.int32), np.empty(ptr[n])
+    for q in range(n):
+        first = rows.ptr[rows.rank[points[q]]] - ptr[q]
+        for t in range(ptr[q], ptr[q + 1]):
+            d = rows.idx[first + t]
+            idx[t], val[t] = position[d], rows.val[first + t] * weight[d]
+    return Rows(ptr, idx, val, np.arange(n).astype(np.int32))
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def product_with(idx, val, t):  # type: ignore[no-untyped-def]
+    """``t . u`` of a point with these coordinates and values."""
+    g = 0.0
+    for a in range(len(idx)):
+        g += t[idx[a]] * val[a]
+    return g
 
 
 @kernel

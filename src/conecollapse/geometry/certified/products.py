@@ -12,8 +12,9 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, Progress
 from conecollapse.geometry.certified.budget import Budget
 
-TILE_ROWS, TILE_COLUMNS = 512, 2048  # a float32 block of 4 MiB: it stays in cache between the product and its maxima
+TILE_ROWS, TILE_COLUMNS = 256, 2048  # a float32 block of 2 MiB: it stays in cache between the product and its maxima
 DOUBLE_TILE = 256  # rows and columns of a float64 block
+LEAST_WORK = 2**23  # multiplications of a float64 product, half a millisecond: less is not worth a thread
 UNIT_ROUNDOFF_32, UNIT_ROUNDOFF_64 = 2.0**-24, 2.0**-53
 
 
@@ -31,11 +32,13 @@ def leading_products(
     budget.spend(float(Z.size) * len(unresolved))
 
     def work(start: int, stop: int) -> None:
+        room = np.empty(DOUBLE_TILE**2)
         for a in range(start, stop, DOUBLE_TILE):
             rows = unresolved[a : min(a + DOUBLE_TILE, stop)]
             highest, Z_rows = np.full(len(rows), -np.inf), Z[rows]
             for column in range(0, len(Z), DOUBLE_TILE):
-                block = Z_rows @ Z[column : column + DOUBLE_TILE].T
+                others = Z[column : column + DOUBLE_TILE]
+                block = np.matmul(Z_rows, others.T, out=room[: len(rows) * len(others)].reshape(len(rows), -1))
                 here = np.flatnonzero((rows >= column) & (rows < column + DOUBLE_TILE))
                 block[here, rows[here] - column] = -np.inf
                 np.maximum(highest, block.max(axis=1), out=highest)
@@ -43,7 +46,7 @@ def leading_products(
             largest[rows] = highest + error[rows]
 
     with serial_blas():
-        for_ranges(work, len(unresolved), smallest=DOUBLE_TILE)
+        for_ranges(work, len(unresolved), smallest=max(DOUBLE_TILE, LEAST_WORK // Z.size))
     return largest, error
 
 
@@ -53,16 +56,17 @@ def largest_products(Zf: AnyArray, norms: FloatArray, progress: Progress = None)
     ``Zf`` are the points rounded to float32, ``norms`` their lengths.
     """
     m, d = Zf.shape
-    stripes = [slice(row, row + TILE_ROWS) for row in range(0, m, TILE_ROWS)]
+    stripes = [slice(row, min(row + TILE_ROWS, m)) for row in range(0, m, TILE_ROWS)]
     partial: list[AnyArray] = []
     finished: list[slice] = []
 
     def work(start: int, stop: int) -> None:
-        largest = np.full(m, -np.inf, np.float32)
+        largest, room = np.full(m, -np.inf, np.float32), np.empty(TILE_ROWS * min(TILE_COLUMNS, m), np.float32)
         for rows in stripes[start:stop]:
             for column in range(rows.start, m, TILE_COLUMNS):
-                columns = slice(column, column + TILE_COLUMNS)
-                block = Zf[rows] @ Zf[columns].T
+                columns = slice(column, min(column + TILE_COLUMNS, m))
+                shape = rows.stop - rows.start, columns.stop - column
+                block = np.matmul(Zf[rows], Zf[columns].T, out=room[: shape[0] * shape[1]].reshape(shape))
                 if column == rows.start:
                     np.fill_diagonal(block, -np.inf)
                 np.maximum(largest[rows], block.max(1), out=largest[rows])
@@ -73,7 +77,7 @@ def largest_products(Zf: AnyArray, norms: FloatArray, progress: Progress = None)
         partial.append(largest)
 
     with serial_blas():
-        for_ranges(work, len(stripes))
+        for_ranges(work, len(stripes), smallest=-(-LEAST_WORK // (TILE_ROWS * Zf.size)))
     largest = np.max(partial, axis=0).astype(np.float64)
     # a dot product of d terms errs by at most d roundoffs of |z_i| |z_j|, in any order of summation (Jeannerod & Rump 2013);
     # rounding both factors to float32 first adds two, and two more cover products of these errors

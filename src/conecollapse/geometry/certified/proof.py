@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import combination_rows, narrow, residuals
+from conecollapse._linalg import combination_rows, csr_rows, narrow, residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 from conecollapse.certificates import Certificate, SparseVectors, Support, Vectors, Witnesses
 from conecollapse.geometry.certified.in_turn import Settled
@@ -77,14 +77,17 @@ class Proof:
         separated[list(settled.weak)] = list(settled.weak.values())
         families = families if known is None else (*families, *known.families)
         placed = tuple(replace(family, of=np.searchsorted(rays, family.of)) for family in families if len(family.of))
-        without = np.searchsorted(rays, settled.open)
-        rest = np.setdiff1d(np.arange(len(rays)), np.concatenate([without, *(family.of for family in placed)]))
+        without = settled.alive.copy()
+        without[settled.open] = False
+        for family in families:
+            without[family.of] = False
+        rest = np.flatnonzero(without[rays])
         dense = witness | settled.witness
         if len(rest):
             placed += in_least_room(rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim))
         return cls(
             rays=rays,
-            rays_only=np.isin(rays, list(settled.weak)),
+            rays_only=_mask(len(separated), list(settled.weak))[rays],
             separated=separated[rays],
             witnesses=placed,
             combination=settled.combination,
@@ -104,7 +107,7 @@ class Proof:
         residual = max(apart, residuals(V, rows, H).max(initial=0.0))
         lengths = np.zeros(n_points + 1, np.int64)
         lengths[leaders[rows] + 1] = np.diff(H.indptr)
-        coefficients = sp.csr_array((H.data, place[H.indices], np.cumsum(lengths)), shape=(n_points, len(self.rays)))
+        coefficients = csr_rows(H.data, place[H.indices], np.cumsum(lengths), len(self.rays))
         coefficients.sort_indices()
         return Certificate(
             tol=tol,
@@ -113,12 +116,19 @@ class Proof:
             dim=self.dim,
             rays=leaders[self.rays],
             leader=leader,
-            coefficients=narrow(coefficients),
+            coefficients=coefficients,
             rays_only=self.rays_only,
             separated=leaders[self.separated],
             witnesses=tuple(replace(f, F=narrow(f.F)) if isinstance(f, Support) else f for f in self.witnesses),
-            open=np.isin(self.rays, self.open),
+            open=_mask(len(leaders), self.open)[self.rays],
         )
+
+
+def _mask(n: int, places: IntArray | list[int]) -> BoolArray:
+    """Of n items, which are at ``places``."""
+    mask = np.zeros(n, bool)
+    mask[places] = True
+    return mask
 
 
 def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse as sp
 
 from conecollapse._linalg import combination_rows, dense_entries, dense_rows, residuals, row_norms, take_rows
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
@@ -69,6 +70,8 @@ def _hold(
 ) -> dict[int, tuple[IntArray, FloatArray]]:
     """The combinations over sure rays whose residual in the original coordinates is within tol."""
     points = np.array([i for i, (S, _) in combination.items() if sure[S].all()], np.int64)
+    if not len(points):
+        return {}
     H = combination_rows([combination[i] for i in points.tolist()], U.shape[0])
     return {i: combination[i] for i in points[residuals(U, points, H) <= tol].tolist()}
 
@@ -78,10 +81,10 @@ def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> di
     found: dict[int, tuple[IntArray, FloatArray]] = {}
     if not (sure.any() and len(points)):
         return found
-    rays = np.flatnonzero(sure)
+    rays, allowed = (np.arange(U.shape[0]), sure) if sp.issparse(U) else (np.flatnonzero(sure), None)  # sparse rays are not copied
     R = take_rows(U, rays)
     for some in _blocks(points, U):
-        solved = project(R, dense_rows(U, some))
+        solved = project(R, dense_rows(U, some), allowed=allowed)
         found.update((int(i), (rays[S], h)) for i, S, h in zip(some, solved.passive, solved.values, strict=True))
     return _hold(U, tol * BELOW_TOL, sure, found)
 

@@ -21,13 +21,14 @@ from conecollapse._nnls.kernels import dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.geometry.certified.confirm import CLEAR
-from conecollapse.geometry.certified.contained import contained_columns, descend_contained
-from conecollapse.geometry.certified.lists import Lists, Rows
-from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, Stored, descend_by_sweeps
+from conecollapse.geometry.certified.contained import descend_contained
+from conecollapse.geometry.certified.lists import Lists, Rows, copied_rows, stored_columns
+from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, descend_by_sweeps
 
 LIFT_MARGIN = 2.0  # the lift is this many times what is needed, so that rounding cannot undo it
 LEAST_LIFT = 1e-3  # relative to |f|: costs next to nothing of the proven distance, and swallows rounding
 MOST_ENTRIES = 2**18  # largest factorization of an active set; what may need a larger one is swept
+COPIED = 8  # points that have less than this part of all entries are copied for a problem; more are read where they are stored
 FEW_ENTRIES = 2**12  # a smaller one is made in no time, without sweeps before it
 LARGE_SUPPORT = 256  # points with more coordinates may take long: each goes to the next thread that is free
 MOST_MET = 0.5  # share of all entries from which they are read point by point
@@ -110,46 +111,52 @@ def _decide(lists, rows, allowed, i, scratch, tol):  # type: ignore[no-untyped-d
     proves (0 if none). No combination where the problem was not solved."""
     first, m = lists.ptr[i], lists.ptr[i + 1] - lists.ptr[i]
     contained = _contained_points(lists, allowed, i, scratch)
-    u = lists.val[first : first + m]
+    support, u = lists.idx[first : first + m], lists.val[first : first + m]
+    entries = np.int64(0)
+    for j in contained:
+        entries += lists.ptr[j + 1] - lists.ptr[j]
     S, h, f, lift, distance = np.empty(0, np.int64), np.empty(0), np.empty(0), 0.0, 0.0
     for power, lead in ((0.5, LEAD_FIRST), (0.0, LEAD_AGAIN)):
         weight = u**-power
         x = u * weight
         total = x.sum()
         x /= total
-        size, solved = min(m, len(contained)) * m, False
-        if size > MOST_ENTRIES:  # over so many points that they are not copied
-            support, at = lists.idx[first : first + m], rows.rank[contained]
-            for t in range(m):
-                scratch.weight[support[t]] = weight[t]
-            stored = Stored(rows.idx, rows.val, rows.ptr[at], rows.ptr[at + 1], support, scratch.weight, scratch.room)
-            solved, every, r = descend_by_sweeps(stored, x, ZERO_SWEPT * tol, MAX_LOOKS)
-            S, h = _positive(every)
+        for t in range(m):
+            scratch.weight[support[t]] = weight[t]
+        if entries * COPIED <= len(lists.idx):
+            copy, places = copied_rows(rows, contained, scratch.position, scratch.weight), np.arange(m).astype(np.int32)
+            columns = stored_columns(copy, np.arange(len(contained)), places, np.ones(m), scratch.room)
+            solved, S, h, r = _solve(columns, places, x, tol, lead)
         else:
-            columns = contained_columns(lists, contained, scratch.position, weight)
-            if power > 0.0 and size > FEW_ENTRIES:
-                places = np.arange(m).astype(np.int32)
-                stored = Stored(columns.place, columns.value, columns.ptr[:-1], columns.ptr[1:], places, np.ones(m), np.empty((3, m)))
-                solved, every, r = descend_by_sweeps(stored, x, ZERO_SWEPT * tol, FEW_LOOKS)
-                S, h = _positive(every)
-            if not solved:
-                S, h, r = descend_contained(columns, x, ZERO_SOLVED * tol, lead)
-                solved = True
+            columns = stored_columns(rows, contained, support, scratch.weight, scratch.room)
+            solved, S, h, r = _solve(columns, scratch.position, x, tol, lead)
         if not solved:
             continue
         for q in range(len(S)):
-            j = contained[S[q]]
-            mass = 0.0
-            for t in range(lists.ptr[j], lists.ptr[j + 1]):
-                mass += lists.val[t] * weight[scratch.position[lists.idx[t]]]
-            h[q] *= total / mass
-            S[q] = j
+            h[q] *= total
+            S[q] = contained[S[q]]
         if dot(r, r) == 0.0:
             return S, h, f, lift, distance
         f, lift, distance = _lifted_functional(lists, i, r, weight, scratch)
         if distance > CLEAR * tol:
             break
     return S, h, f, lift, distance
+
+
+@kernel
+def _solve(columns, position, x, tol, lead):  # type: ignore[no-untyped-def]
+    """Whether ``x`` is solved over the columns; those in use, the coefficients of their points, and the residual."""
+    size, solved = min(len(x), len(columns.first)) * len(x), False
+    S, h, r = np.empty(0, np.int64), np.empty(0), np.empty(0)
+    if size > MOST_ENTRIES or (lead == LEAD_FIRST and size > FEW_ENTRIES):
+        solved, every, r = descend_by_sweeps(columns, x, ZERO_SWEPT * tol, MAX_LOOKS if size > MOST_ENTRIES else FEW_LOOKS)
+        S, h = _positive(every)
+    if not solved and size <= MOST_ENTRIES:
+        S, h, r = descend_contained(columns, position, x, ZERO_SOLVED * tol, lead)
+        solved = True
+    for q in range(len(S)):
+        h[q] *= columns.share[S[q]]
+    return solved, S, h, r
 
 
 @kernel
@@ -161,7 +168,7 @@ def _positive(every):  # type: ignore[no-untyped-def]
             S[k] = q
             h[k] = every[q]
             k += 1
-    return S[:k], h[:k]
+    return S[:k].copy(), h[:k].copy()  # not the room for all, which would be kept with them
 
 
 @kernel

@@ -14,37 +14,21 @@ before the descent has converged.
 Only few columns have a coefficient at the end. Between two looks at all of them, sweeps go over those that have one or whose product with
 the residual was positive at the last look.
 
-Such a point may contain most of all entries, so the columns :math:`q_j = w \\circ u_j / s_j` with weights w and sums :math:`s_j` are not
-written down. With :math:`t = w \\circ r` their products are :math:`r \\cdot q_j = t \\cdot u_j / s_j`, and all threads read the same
-points.
+Such a point may contain most of all entries, so the columns are read where they are stored (`lists`).
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import dot
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.geometry.certified.lists import product_with
 
 MAX_LOOKS, FEW_LOOKS = 500, 40  # the second where an active set follows, which takes at least as long
 SWEEPS = 10  # between two looks at all columns
 LEAD = 0.05  # share of |r|^2 that f . x must be for an early end: at the optimum f is r, and f . x is all of it
 CLEAR_LEAD = 1e5  # a distance that is this many times the residual that counts as zero is enough, too
-
-
-class Stored(NamedTuple):
-    """Columns :math:`q_j`: sparse points times the weights of their coordinates, each scaled to sum one."""
-
-    idx: AnyArray  # column j has the coordinates idx[first[j]:last[j]]
-    val: FloatArray  # with these values
-    first: IntArray  # (n_columns,)
-    last: IntArray
-    support: AnyArray  # the coordinates of x, which has all those of the columns
-    weight: FloatArray  # (dim,), on the support
-    room: FloatArray  # (3, dim), scratch
 
 
 @kernel
@@ -55,7 +39,6 @@ def descend_by_sweeps(columns, x, zero, looks):  # type: ignore[no-untyped-def]
     then it is returned as zero. Otherwise it has no positive product with a column, if it came to an end.
     """
     support, weight, n = columns.support, columns.weight, len(columns.first)
-    share, gain = _scales(columns)
     h, raised, out = np.zeros(n), np.empty(n), np.zeros(len(x))
     r, f, squared = columns.room  # residuals times the weights, and the squared weights
     for t in range(len(x)):
@@ -65,36 +48,21 @@ def descend_by_sweeps(columns, x, zero, looks):  # type: ignore[no-untyped-def]
     swept, n_swept = np.arange(n), n
     for look in range(looks):
         for _ in range(SWEEPS if look else 3):
-            _sweep(columns, swept[:n_swept], share, gain, h, r)
+            _sweep(columns, swept[:n_swept], h, r)
         norm2, _ = _measure(columns, r, x)
         if norm2 <= limit:
             return True, h, out
-        raised[:] = h
+        for j in range(n):
+            raised[j] = h[j]
         for d in support:
             f[d] = r[d]
-        n_swept = _raise(columns, share, gain, (h, r), (raised, f), swept)
+        n_swept = _raise(columns, (h, r), (raised, f), swept)
         squares, lead = _measure(columns, f, x)
         if lead > LEAD * norm2 or (lead > 0.0 and lead * lead > CLEAR_LEAD * CLEAR_LEAD * limit * squares):
             _take_off(columns, f, out)
             return True, raised, out
     _take_off(columns, r, out)
     return False, h, out
-
-
-@kernel
-def _scales(columns):  # type: ignore[no-untyped-def]
-    """The ``1 / s_j`` of all columns, and ``1 / (s_j |q_j|^2)``."""
-    share, gain = np.empty(len(columns.first)), np.empty(len(columns.first))
-    for q in range(len(columns.first)):
-        total = 0.0
-        for t in range(columns.first[q], columns.last[q]):
-            total += columns.val[t] * columns.weight[columns.idx[t]]
-        squares = 0.0
-        for t in range(columns.first[q], columns.last[q]):
-            value = columns.val[t] * columns.weight[columns.idx[t]] / total
-            squares += value * value
-        share[q], gain[q] = 1.0 / total, 1.0 / (total * squares)
-    return share, gain
 
 
 @kernel
@@ -115,15 +83,6 @@ def _take_off(columns, r, out):  # type: ignore[no-untyped-def]
         out[t] = r[columns.support[t]] / columns.weight[columns.support[t]]
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def _price(idx, val, r):  # type: ignore[no-untyped-def]
-    """``r . u`` of a point."""
-    g = 0.0
-    for t in range(len(idx)):
-        g += r[idx[t]] * val[t]
-    return g
-
-
 @kernel
 def _add(idx, val, step, squared, r):  # type: ignore[no-untyped-def]
     """Add so many times a point, times the ``squared`` weights, to ``r``."""
@@ -132,12 +91,13 @@ def _add(idx, val, step, squared, r):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sweep(columns, swept, share, gain, h, r):  # type: ignore[no-untyped-def]
-    """Give each of the columns ``swept`` in turn its best coefficient; for ``share`` and ``gain`` see `_scales`."""
+def _sweep(columns, swept, h, r):  # type: ignore[no-untyped-def]
+    """Give each of the columns ``swept`` in turn its best coefficient."""
     idx, val, first, last, squared = columns.idx, columns.val, columns.first, columns.last, columns.room[2]
+    share, gain = columns.share, columns.gain
     for q in swept:
         a, b = first[q], last[q]
-        new = max(0.0, h[q] + _price(idx[a:b], val[a:b], r) * gain[q])
+        new = max(0.0, h[q] + product_with(idx[a:b], val[a:b], r) * gain[q])
         step = h[q] - new
         if step != 0.0:
             h[q] = new
@@ -145,23 +105,24 @@ def _sweep(columns, swept, share, gain, h, r):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _raise(columns, share, gain, present, copy, swept):  # type: ignore[no-untyped-def]
+def _raise(columns, present, copy, swept):  # type: ignore[no-untyped-def]
     """Raise the coefficients of the ``copy`` until its residual has no positive product.
 
     ``present`` and ``copy`` are coefficients and residual. Fills ``swept`` with the columns that have a coefficient or a positive
     product at present; how many these are.
     """
     idx, val, first, last, squared = columns.idx, columns.val, columns.first, columns.last, columns.room[2]
+    share, gain = columns.share, columns.gain
     (h, r), (raised, f) = present, copy
     n_swept = 0
     for q in range(len(h)):
         a, b = first[q], last[q]
-        g = _price(idx[a:b], val[a:b], r)
+        g = product_with(idx[a:b], val[a:b], r)
         if h[q] > 0.0 or g > 0.0:
             swept[n_swept] = q
             n_swept += 1
         if g > 0.0:  # f is nowhere above r
-            g = _price(idx[a:b], val[a:b], f) * gain[q]
+            g = product_with(idx[a:b], val[a:b], f) * gain[q]
             if g > 0.0:
                 raised[q] += g
                 _add(idx[a:b], val[a:b], -g * share[q], squared, f)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import dense_entries, dense_rows
+from conecollapse._linalg import dense_entries, dense_rows, piece_entries, row_pieces, row_sizes
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
 from conecollapse.geometry.certified.confirm import confirm
 
@@ -22,8 +22,11 @@ WORTHWHILE = 0.5  # share of these that must be proven
 def led_by_variance(U: Points, sums: FloatArray, points: IntArray, tol: float) -> dict[int, FloatArray]:
     """Witnesses of those of ``points`` that lead in their own direction by more than ``tol``."""
     m, n = U.shape
-    centre = (1 / sums) @ U / m
-    variance = (1 / sums**2) @ (U.power(2) if sp.issparse(U) else U**2) / m - centre**2
+    centre, squares = (1 / sums) @ U / m, np.zeros(n)
+    for rows in row_pieces(row_sizes(U), piece_entries(U)):
+        part = U[rows]
+        squares += (1 / sums[rows] ** 2) @ (part.power(2) if sp.issparse(part) else part**2)
+    variance = squares / m - centre**2
     weight = np.where(variance > 0, 1 / np.where(variance > 0, variance, 1.0), 0.0)
     found: dict[int, FloatArray] = {}
     step = max(1, dense_entries(U) // n)
