@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, settings
-from kernel_caches import drop_stale_kernels
 from setup_browser import find
 
 PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -17,9 +16,6 @@ settings.register_profile("fuzz", settings.get_profile("repo"), derandomize=Fals
 settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK[:2])  # one failure is enough, however large
 settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
-
-if not {"PYTEST_XDIST_WORKER", "CONECOLLAPSE_KERNELS_ARE_FRESH"} & os.environ.keys():
-    drop_stale_kernels(Path(__file__).parents[1])
 
 SLOW = {"browser", "cluster", "site"}  # fixtures that start other programs: the tests that use them are not in the quick tier
 

@@ -121,7 +121,6 @@ class Copy:
         os.environ |= {
             "PYTHONPATH": str(self.tree / "src"),
             "CONECOLLAPSE_HYPOTHESIS_PROFILE": "mutants",
-            "CONECOLLAPSE_KERNELS_ARE_FRESH": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTEST_PLUGINS": "_hypothesis_pytestplugin",
             "TMPDIR": folder,
@@ -168,7 +167,7 @@ class Copy:
         self.take_new_kernels()
         try:
             path.write_bytes(m.applied(source))
-            # as old as the original: otherwise the tests' set-up drops every kernel
+            # as old as the original: otherwise numba before 0.68 compiles every kernel of the file anew
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
             drop_bytecode(path)
             self.drop(kernels)

@@ -80,6 +80,44 @@ def test_kernels_are_kept_in_numbas_folder(module, tmp_path):
     assert sum(again.dispatcher(from_python=True).stats.cache_hits.values()) == 1
 
 
+INNER = """from conecollapse._kernels import kernel
+BY = {by}
+@kernel{options}
+def inner(x):
+    return {code}
+"""
+OUTER = """from conecollapse._kernels import kernel
+from inner import BY, inner
+@kernel
+def outer(x):
+    return BY * inner(x)
+"""
+
+
+@pytest.mark.parametrize("change", [{"by": 3}, {"code": "x + 2"}, {"options": "(fastmath=True)"}])
+def test_a_kernel_is_compiled_anew_when_another_file_changes_what_is_built_into_it(change, tmp_path, monkeypatch):
+    """An old one would go on with the constants and kernels of before, as after an upgrade of the package."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "outer.py").write_text(OUTER)
+
+    def outer(**parts):
+        parts = {"by": 2, "code": "x + 1", "options": ""} | parts
+        (tmp_path / "inner.py").write_text(INNER.format(**parts))
+        for name in ("inner", "outer"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)  # bytecode, known by the second in which a file was written
+        made = importlib.import_module("outer").outer
+        return made(5), sum(made.dispatcher(from_python=True).stats.cache_hits.values())
+
+    assert outer() == (12, 0)
+    assert outer() == (12, 1)
+    value, hits = outer(**change)
+    assert hits == 0
+    assert value == {"by": 18, "code": 14}.get(*change, 12)
+
+
 @pytest.mark.usefixtures("nothing_said")
 def test_kernels_that_were_kept_are_used_where_nothing_can_be_written(module, monkeypatch):
     """As in a container whose image holds them; what is not among them is compiled, with one warning."""

@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 
 import pytest
-from kernel_caches import reached_kernels
 from mutant_changes import AREAS, Finder, all_mutants, drawn, is_whole
 from mutant_runs import TIERS, change
 from mutant_tests import TESTS, Records, Uses, affordable, checks_of, statement_lines
@@ -76,11 +75,6 @@ def test_the_map_of_tests_names_files_that_exist():
             found = list((ROOT / "tests").glob(name if test else f"{name}.py"))
             assert found, pattern
             assert all(f"def {test}" in file.read_text(encoding="utf-8") for file in found), pattern
-
-
-def test_kernels_that_a_change_can_reach_are_compiled_anew():
-    assert {"_nnls/kernels.py", "_nnls/slots.py", "geometry/certified/small.py"} <= set(reached_kernels(ROOT, "_nnls/kernels.py"))
-    assert reached_kernels(ROOT, "io/names.py") == []
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ at import when none of the three can be written, as in a read-only container wit
 full or a file is damaged. The cache only saves time, so here a kernel that cannot be kept is compiled again in each process, and one
 warning says so when the first one is compiled.
 
+numba takes a kernel from its cache if the file of that kernel is unchanged, whatever has become of the kernels and constants from other
+files that are part of it. Here they have to be unchanged, too (`_fingerprint`).
+
 numba also passes over a folder that can be read and not written, such as that of a container image in which ``conecollapse warm`` has
 filled it. Here a kernel that the folder for new kernels does not have is looked for in all places, whether they can be written or not.
 """
@@ -24,6 +27,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
+
+from conecollapse._fingerprint import fingerprint
 
 _UNUSABLE = (OSError, EOFError, UnpicklingError)  # files that cannot be read or written, or end too early
 _said: list[bool] = []
@@ -70,6 +75,12 @@ class Kernel:
 
     def __reduce__(self) -> str:
         return str(self.py_func.__qualname__)
+
+    @property
+    def options(self) -> str:
+        """How it is compiled, as text."""
+        options = self._options | {"counting": self._counting}
+        return repr({name: sorted(value) if isinstance(value, Set) else value for name, value in options.items()})
 
     @property
     def _numba_type_(self) -> Any:
@@ -210,10 +221,19 @@ def _caches() -> _Caches:
     """The classes of caches, which need numba imported."""
     from numba.core.caching import FunctionCache, NullCache
 
+    class Fresh(FunctionCache._impl_class):  # type: ignore[misc,name-defined]
+        """Where the kernels of a function are kept, and what they are made of."""
+
+        def __init__(self, function: Callable[..., Any]) -> None:
+            super().__init__(function)
+            stamp = (self.locator.get_source_stamp(), fingerprint(function))
+            self.locator.get_source_stamp = lambda: stamp
+
     class Read(FunctionCache):  # type: ignore[misc]
         """numba's cache on disk, where a file that cannot be used counts as missing."""
 
         from_python = True
+        _impl_class = Fresh
 
         def _index_key(self, sig: Any, codegen: Any) -> Any:
             return (*super()._index_key(sig, codegen), self.from_python)
@@ -253,9 +273,9 @@ def _caches() -> _Caches:
 
     def reader(place: type) -> type:
         there = type(place.__name__, (place,), {"ensure_cache_path": _check_folder})
-        return type("Read", (Read,), {"_impl_class": type("Impl", (FunctionCache._impl_class,), {"_locator_classes": [there]})})
+        return type("Read", (Read,), {"_impl_class": type("Impl", (Fresh,), {"_locator_classes": [there]})})
 
-    return _Caches(Kept, [reader(place) for place in FunctionCache._impl_class._locator_classes], NotKept)
+    return _Caches(Kept, [reader(place) for place in Fresh._locator_classes], NotKept)
 
 
 def _check_folder(locator: Any) -> None:
