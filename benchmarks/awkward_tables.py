@@ -52,6 +52,16 @@ def zipf(n_words: int, n_documents: int, length: int, *, tfidf: bool, everywhere
     return sp.csr_array(X @ sp.diags_array(1 / np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel())))
 
 
+def topics(n_words: int, n_documents: int, n_topics: int, length: int) -> sp.csr_array:
+    """Words as points: documents mix a few topics and words that all share, one of which is inside the cone though nearly all have it."""
+    rng = np.random.default_rng(1)
+    words, common = rng.dirichlet(np.full(n_words, 0.05), n_topics), rng.dirichlet(5 / np.arange(1, n_words + 1))
+    shares = rng.dirichlet(np.full(n_topics, 0.1), n_documents)
+    chances = 0.6 * shares @ words + 0.4 * common
+    X = sp.csr_array(np.array([rng.multinomial(rng.poisson(length) + 5, chance) for chance in chances], np.float64).T)
+    return X[np.diff(X.indptr) > 0]
+
+
 def sets_of(n: int, size: int) -> sp.csr_array:
     """0/1 points: random sets, and unions of two of them."""
     S = sp.random_array((n, 600), density=size / 600, rng=np.random.default_rng(2), data_sampler=lambda size: np.ones(size)).tocsr()
@@ -176,6 +186,7 @@ TABLES: dict[str, Callable[[], object]] = {
     "ZIPF-COUNTS": lambda: zipf(8000, 1500, 200, tfidf=False),
     "ZIPF-EVERYWHERE": lambda: zipf(5000, 1000, 150, tfidf=True, everywhere=15),
     "ZIPF-BINARY": lambda: zipf(8000, 1500, 200, tfidf=False, binary=True),
+    "TOPICS": lambda: topics(6000, 1200, 20, 120),
     "SETS": lambda: sets_of(3000, 12),
     "BLOCKS": block_diagonal,
     "CIRCLE-20000": lambda: round_cone(20000),

@@ -42,7 +42,7 @@ def with_twins(seed=2):
 
 
 def quick(P):
-    """The cone of ``P`` with what its first product, or its supports, leave open; `effort="quick"` decides all of so few points."""
+    """The cone of ``P`` with what its first product, or its supports, leave open; `effort="quick"` decides all of so few sparse ones."""
     U, lengths = unit_rows(P)
     with mock.patch("conecollapse.geometry.certified.SMALL_WORK", 0):
         certificate = certify(U, lengths, 1e-8, effort="quick")

@@ -29,6 +29,7 @@ TESTS = {
     "geometry": ["test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"],
     "geometry/blockwise": ["test_blockwise*", "test_streaming*", "test_dask*"],
     "geometry/certified": ["test_cone_*", "test_open*", "test_certificate_*", "test_exact*", "test_cone*", "test_merge*"],
+    "geometry/certified/polish.py": ["test_cone_*"],
     "geometry/certified/sweeps.py": ["test_cone_*", "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps"],
     "geometry/collapse.py": ["test_collapse*", "test_exact*"],
     "geometry/cone.py": [

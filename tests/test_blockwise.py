@@ -14,7 +14,7 @@ from conecollapse import Cone
 from conecollapse.blocks import open_table
 from conecollapse.geometry import blockwise, streaming
 from conecollapse.geometry import undecided as undecided_module
-from conecollapse.geometry.blockwise import dense, lifts, measure, pieces, rounds, sparse
+from conecollapse.geometry.blockwise import dense, dense_together, leading, lifts, measure, pieces, rounds, sparse
 from conecollapse.geometry.blockwise.decided import Combinations, Decided, over_rays
 from conecollapse.geometry.undecided import undecided
 from conecollapse.tables import as_table, blocked, survey
@@ -37,6 +37,13 @@ def alone(monkeypatch):
     for module in (measure, sparse):
         monkeypatch.setattr(module, "SMALLEST_SHARE", 1)
     monkeypatch.setattr(dense, "SMALLEST_GROUP", 4)
+
+
+def on_three_workers(monkeypatch):
+    """Work is divided as on a cluster, and done here."""
+    three = {"has_cluster": lambda: True, "n_workers": lambda: 3, "workers": list, "holders": lambda tasks: [[] for _ in tasks]}
+    for name, value in three.items():
+        monkeypatch.setattr(dask_array, name, value)
 
 
 def in_blocks(P, size, kind):
@@ -87,10 +94,11 @@ def test_dense_blocks_give_the_rays_of_memory(seed, monkeypatch):
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("seed", seeds(4, quick=2))
-@pytest.mark.parametrize("together", [0, blocked.SMALL])
-def test_sparse_blocks_give_the_rays_of_memory(seed, together, monkeypatch):
+@pytest.mark.parametrize("copied", [False, True])
+def test_sparse_blocks_give_the_rays_of_memory(seed, copied, monkeypatch):
     """Words that are sums of others, a word of nearly every document (which goes round the blocks), copies and empty words."""
-    monkeypatch.setattr(blocked, "SMALL", together)
+    if copied:
+        on_three_workers(monkeypatch)
     rng = np.random.default_rng(seed)
     P = sp.random_array((160, 60), density=0.05, rng=rng, format="csr")
     everywhere = sp.csr_array(rng.random((2, 60)) + 0.1)
@@ -100,8 +108,85 @@ def test_sparse_blocks_give_the_rays_of_memory(seed, together, monkeypatch):
     travelled = []
     monkeypatch.setattr(sparse, "travel", lambda *args: travelled.append(len(args[1])) or rounds.travel(*args))
     with dask.config.set(scheduler="sync"):
-        assert_same(Cone.from_table(in_blocks(P, 31, ["file", "dask"][seed % 2])), P)
+        assert_same(Cone.from_table(in_blocks(P, 31, "dask" if copied else ["file", "dask"][seed % 2])), P)
     assert travelled
+
+
+@pytest.mark.parametrize("n_rays", [10, 150])
+def test_dense_points_that_every_worker_holds_give_the_rays_of_memory(n_rays, monkeypatch):
+    """Both where few points lead in their own direction and where most do; copies and zero points are among them."""
+    on_three_workers(monkeypatch)
+    monkeypatch.setattr(streaming, "merge", unexpected)
+    monkeypatch.setattr(dense_together, "POINTS_OF_A_TASK", 1)
+    rng = np.random.default_rng(n_rays)
+    P = planted(rng, 12, n_rays, 200)
+    P = np.vstack([P, 2 * P[:3], 0 * P[:2]])[rng.permutation(len(P) + 5)]
+    shares = []
+    monkeypatch.setattr(dense_together, "decide_here", lambda *args: shares.append(len(args[3])) or dense.decide_here(*args))
+    with dask.config.set(scheduler="sync"):
+        assert_same(Cone.from_table(in_blocks(P, 31, "dask")), P)
+    assert len(shares) == 3
+    assert max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_quick_cone_of_copies_leaves_open_what_the_first_step_does_not_decide(is_sparse, monkeypatch):
+    on_three_workers(monkeypatch)
+    monkeypatch.setattr(blockwise, "SMALL_WORK", 0)
+    rng = np.random.default_rng(3)
+    P = planted(rng, 12, 30, 60)
+    P = sp.csr_array(P * (rng.random(P.shape) < 0.3)) if is_sparse else P
+    with dask.config.set(scheduler="sync"):
+        quick = Cone.from_table(in_blocks(P, 31, "dask"), effort="quick")
+    assert quick.certificate.open.any()
+    assert set(Cone.from_points(P).ray_indices) <= set(quick.ray_indices)
+    quick.verify(P)
+
+
+def test_what_a_worker_keeps_does_not_travel_and_is_made_again_elsewhere():
+    kept = pickle.loads(pickle.dumps(blocked.Kept("large", "told")))
+    assert (kept.own, kept.told) == (None, "told")
+
+    def first(blocks, k, shared):
+        return blocked.Kept((blocks, k), shared)
+
+    def then(own, k, told, shared):
+        return own, k, told, shared
+
+    items = [("a", None), ("b", None)]
+    assert dask_array._second_of_two(first, then, items, 1, [kept, kept], "s") == ((["a", "b"], 1), 1, ["told", "told"], "s")
+
+
+def test_shares_of_products_cover_all_pairs_of_points():
+    single = np.random.default_rng(0).standard_normal((1500, 5)).astype(np.float32)
+    whole = leading.share_of_products(single, 0, 1)
+    np.testing.assert_array_equal(np.max([leading.share_of_products(single, k, 4) for k in range(4)], axis=0), whole)
+    products = single @ single.T
+    np.fill_diagonal(products, -np.inf)
+    np.testing.assert_allclose(whole, products.max(axis=1), rtol=1e-5, atol=1e-5)
+
+
+def test_every_worker_holds_all_points_where_these_are_no_more_than_three_blocks_or_small():
+    class Held(FileTable):
+        together = 4
+
+    P = np.random.default_rng(0).random((40, 30))
+    measured = measure.measure_block(P.T, None, False)
+    table = Held(open_table(np.ascontiguousarray(P.T)).source, 1, 10)
+    assert pieces.is_worth_copies(table, measured)
+    assert not pieces.is_worth_copies(FileTable(table.source, 1, 10), measured)  # nobody holds the blocks of a file
+    assert not pieces.is_worth_copies(table, measured._replace(entries=2**24))
+    sparse_one = measured._replace(lengths=np.full(40, 30))
+    assert pieces.is_worth_copies(table, sparse_one._replace(entries=2**21))
+    assert not pieces.is_worth_copies(table, sparse_one._replace(entries=2**24))
+
+
+def test_one_task_looks_at_blocks_of_one_worker():
+    held = [["a"], ["b"], ["a", "b"], ["a"], ["a", "b"], ["a"], ["a"], ["a"], ["a"]]
+    runs, places = dask_array._runs_of(held)
+    assert sorted(k for run in runs for k in run) == list(range(9))
+    assert all(place in held[k] for run, place in zip(runs, places, strict=True) for k in run)
+    assert max(map(len, runs)) <= dask_array.MOST_BLOCKS
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -119,8 +204,8 @@ def test_blocks_cut_anew_for_several_workers_give_the_rays_of_memory(is_sparse, 
     P = planted(rng, 40, 60, 40)
     if is_sparse:
         P *= rng.random(P.shape) < np.linspace(0.15, 0.02, len(P))[:, None]
-    for name, value in {"has_cluster": lambda: True, "n_workers": lambda: 3}.items():
-        monkeypatch.setattr(dask_array, name, value)
+    on_three_workers(monkeypatch)
+    monkeypatch.setattr(blockwise, "is_worth_copies", lambda *_: False)
     monkeypatch.setattr(streaming, "merge", unexpected)
     monkeypatch.setattr(pieces, "SMALLEST_SHARE", 1)
     cut = []
@@ -295,7 +380,7 @@ def test_a_functional_that_one_block_objects_to_proves_nothing():
 def test_functionals_that_are_looked_at_together_need_the_same_lifts_as_one_by_one(monkeypatch):
     rng = np.random.default_rng(0)
     U = measure.unit_points(sp.random_array((12, 40), density=0.3, rng=rng, format="csc"), as_sparse=True)[0]
-    rows = sparse._rows(U.T, (0, 0, np.arange(40)), np.ones(12, np.int64))
+    rows = sparse.made_rows(U.T, (0, 0, np.arange(40)), np.ones(12, np.int64))
     targets = sp.csr_array(U[[3, 8, 20]])
     F = targets.copy()
     F.data = F.data - 0.3
@@ -310,17 +395,8 @@ def test_functionals_that_are_looked_at_together_need_the_same_lifts_as_one_by_o
     np.testing.assert_array_equal(found[0].blocked, found[1].blocked)
 
 
-def test_pairs_of_blocks_are_divided_into_pieces_of_equal_work():
-    which = [(a, b) for a in range(3) for b in range(a, 3)]
-    costs = [1 + (a != b) for a, b in which]
-    pieces_of = dask_array._even(which, costs, 3)
-    assert sorted(pair for piece in pieces_of for pair in piece) == which
-    assert [sum(costs[which.index(pair)] for pair in piece) for piece in pieces_of] == [3, 3, 3]
-    assert dask_array._even(which[:1], costs[:1], 3) == [[(0, 0)]]
-
-
 def test_few_targets_are_divided_by_their_entries():
     which = [(0, np.array([4, 7])), (2, np.array([1])), (3, np.array([0, 5]))]
-    parts = sparse._divided(which, np.array([3, 90, 50, 45, 30]), 2)
+    parts = sparse.divided(which, np.array([3, 90, 50, 45, 30]), 2)
     assert [[(k, some.tolist()) for k, some in part] for part in parts] == [[(0, [7]), (3, [5])], [(0, [4]), (2, [1]), (3, [0])]]
-    assert len(sparse._divided(which, np.array([3, 90, 50, 5, 30]), 8)) == 5
+    assert len(sparse.divided(which, np.array([3, 90, 50, 5, 30]), 8)) == 5

@@ -536,7 +536,7 @@ def test_the_search_decides_points_in_general_position_by_itself(n_known):
     rays, inside = rng.gamma(1.0, size=(30, 6)), rng.random((40, 30)) * (rng.random((40, 30)) < 0.2) + 1e-3
     U = unit(np.vstack([rays, inside @ rays]))
     is_ray = np.isin(np.arange(70), brute_force(U))
-    frame, status = Frame.of(U, 0.5), np.full(70, UNDECIDED)
+    frame, status = Frame.of(U), np.full(70, UNDECIDED)
     status[np.flatnonzero(is_ray)[:n_known]] = RAY
     found = search(frame, status)
     np.testing.assert_array_equal(found.status, np.where(is_ray, RAY, REDUNDANT))

@@ -15,6 +15,7 @@ from conecollapse.geometry.certified import small, support
 from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.contained import _list, descend_contained
 from conecollapse.geometry.certified.lists import Lists, Rows, stored_columns
+from conecollapse.geometry.certified.polish import polish
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
 from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps
 
@@ -236,3 +237,40 @@ def test_a_large_sparse_cone_gives_freed_memory_back_where_the_system_can(monkey
     assert calls == [0]
     monkeypatch.setattr(_memory, "_trim", lambda: None)
     Cone.from_points(sp.csr_array(P)).verify(P)
+
+
+def nearly_inside(seed, power):
+    """Columns, and the coefficients of a point that they nearly give, with what is left of it."""
+    rng = np.random.default_rng([23, seed])
+    words = sp.random_array((150, 60), density=0.05, rng=rng).tocsr()
+    words = sp.csr_array(sp.vstack([words[np.diff(words.indptr) > 0], sp.eye_array(60)]))
+    n, weight = words.shape[0], rng.uniform(0.5, 2.0, 60) ** power
+    columns = stored_columns(Rows.as_stored(Lists.of(words)), np.arange(n), np.arange(60, dtype=np.int32), weight, np.zeros((3, 60)))
+    columns.room[2][:] = weight**2
+    Q = words.toarray() * weight * columns.share[:, None]
+    h = rng.uniform(0.1, 1.0, n)
+    x = (h * (1 + rng.uniform(-0.3, 0.3, n))) @ Q
+    return columns, Q, h, x, weight
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_combination_that_is_near_is_made_exact(seed, power):
+    """Coefficients stay positive, and the residual is that of the coefficients; it vanishes."""
+    columns, Q, h, x, weight = nearly_inside(seed, power)
+    r, zero = (x - h @ Q) * weight, 1e-10
+    assert np.linalg.norm(x - h @ Q) > 1e-3 * np.linalg.norm(x)
+    polish(columns, np.arange(len(h)), h, r, (zero * np.linalg.norm(x)) ** 2, 500)
+    assert (h > 0).all()
+    np.testing.assert_allclose(r / weight, x - h @ Q, atol=1e-13)
+    assert np.linalg.norm(x - h @ Q) <= zero * np.linalg.norm(x)
+
+
+def test_a_combination_is_left_alone_where_a_coordinate_has_no_column():
+    columns, Q, h, x, weight = nearly_inside(0, 1.0)
+    used = np.flatnonzero(Q[:, 7] == 0)
+    given, r = h.copy(), (x - h[used] @ Q[used]) * weight
+    before = r.copy()
+    polish(columns, used, h, r, 0.0, 100)
+    np.testing.assert_array_equal(h, given)
+    np.testing.assert_array_equal(r, before)

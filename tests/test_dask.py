@@ -23,6 +23,7 @@ from conecollapse import CCNMF, CheckpointError, ClusterError, Cone, ConeCollaps
 from conecollapse.tables import dask_memory  # noqa: E402
 
 CHUNKS = {"features": (-1, 23), "samples": (17, -1), "both": (21, 31)}
+NO_COPIES = -(10**9)  # bytes that a worker may hold of other blocks: then blocks are compared with blocks
 SCHEDULER = """
 import time
 from distributed import LocalCluster
@@ -127,13 +128,14 @@ def test_dask_equals_local_on_a_large_corpus():
     assert_same(CCNMF(5, n_init=1, random_state=0).fit(da.concatenate(parts, axis=1)), local)
 
 
-def test_on_a_cluster_with_named_tasks(cluster):
+def test_on_a_cluster_with_named_tasks(cluster, monkeypatch):
     seen = set()
 
     def keys(dask_scheduler):
         return [str(name) for name in dask_scheduler.task_prefixes]
 
-    for seed, how in [(0, "both"), (1, "samples")]:
+    for seed, how, copies in [(0, "both", 2**26), (0, "both", NO_COPIES), (1, "samples", 2**26)]:
+        monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.COPIES", copies)
         X = problem(seed)
         assert_same(CCNMF(3, n_init=1, random_state=0).fit(array(X, how)), CCNMF(3, n_init=1, random_state=0).fit(X))
         seen |= set(cluster.run_on_scheduler(keys))
@@ -141,11 +143,13 @@ def test_on_a_cluster_with_named_tasks(cluster):
     assert expected <= seen
 
 
-def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch):
-    """One of two workers is killed when some pairs of blocks are compared and others are still to come; its nanny brings another."""
+@pytest.mark.parametrize("copies", [NO_COPIES, 2**26])
+def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch, copies):
+    """One of two workers is killed when points are compared and more is still to come; its nanny brings another."""
     monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.PAIRS_OF_A_TASK", 1)  # small blocks stay apart
     monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.MOST_FOR_A_WORKER", 6)
-    monkeypatch.setattr("conecollapse.tables.blocked.SMALL", 0)
+    monkeypatch.setattr("conecollapse.geometry.blockwise.dense_together.POINTS_OF_A_TASK", 1)  # each worker has a share
+    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.COPIES", copies)
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
     local = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(X)
     pids = cluster.run(os.getpid)
@@ -156,7 +160,7 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch):
         for _ in range(2000):
             time.sleep(0.005)
             found = cluster.run_on_scheduler(rays_by_state)
-            if "memory" in found and len(found) > 1:
+            if found if copies > 0 else "memory" in found and len(found) > 1:
                 os.kill(victim, signal.SIGKILL)
                 killed.append(found)
                 return

@@ -77,7 +77,7 @@ def change_one_byte(path: Path) -> None:
     [
         ("AMLALL", genes_csv, ["-k", 3], "gene 100"),
         ("AMLALL", genes_h5ad, ["-k", 3], "gene 100"),
-        ("REUTERS", words_mtx, ["-k", 65, "--features-in", "columns"], "x\\d+"),
+        ("WEBKB4", words_mtx, ["-k", 4, "--features-in", "columns"], "x\\d+"),
     ],
 )
 def test_from_a_file_to_a_report(name, write, options, changed, tmp_path, monkeypatch, capsys, open_page):

@@ -213,11 +213,11 @@ def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_p
     out = tmp_path / "out"
     asked = ["rays", table, "--features-in", "columns", "-o", out]
     said = run(*asked)[1]
-    assert "27 of 70 features are extreme rays; proven, see certificate.npz. 43 more are open: kept as rays without proof" in said
-    assert "43 of the rays are open: not proven to be needed." in run("verify", out)[1]
-    assert json.loads(run("verify", out, "--json")[1])["verdict"]["n_open"] == 43
+    assert "29 of 70 features are extreme rays; proven, see certificate.npz. 41 more are open: kept as rays without proof" in said
+    assert "41 of the rays are open: not proven to be needed." in run("verify", out)[1]
+    assert json.loads(run("verify", out, "--json")[1])["verdict"]["n_open"] == 41
     states = [row.split(",")[-2] for row in (out / "rays.csv").read_text().splitlines()]
-    assert (states[0], states.count("1")) == ("open", 43)
+    assert (states[0], states.count("1")) == ("open", 41)
     assert "39 of 70 features are extreme rays; proven, see certificate.npz.\n" in run(*asked, "--prove")[1]
     assert "open" not in run("verify", out)[1]
     code, _, refused = run(*asked, "--prove", "--max-rays", 3)
@@ -236,9 +236,9 @@ def test_open_points_that_a_folder_hides_are_found(table, tmp_path, monkeypatch)
     monkeypatch.setattr("conecollapse.runs.clustering.LONG", 0.0)
     out = save(rays(read_table(table, features_in="columns")), tmp_path / "out")
     facts = json.loads((out / "run.json").read_text())
-    assert facts["results"]["n_open"] == 43
+    assert facts["results"]["n_open"] == 41
     (out / "run.json").write_text(json.dumps(facts | {"results": facts["results"] | {"n_open": 0}}))
-    with pytest.raises(CertificateError, match=r"claims n_open = 0, but certificate.npz has 43"):
+    with pytest.raises(CertificateError, match=r"claims n_open = 0, but certificate.npz has 41"):
         verify(out)
 
 
@@ -263,7 +263,7 @@ def test_estimators_are_quick_and_say_so(monkeypatch):
 
 def test_long_work_is_announced_with_a_way_to_ask_for_less(monkeypatch):
     monkeypatch.setattr("conecollapse.geometry.certified.estimate.EACH", 100.0)
-    with pytest.warns(SlowWarning, match=r"deciding the 43 of 70 points .* about 72 minutes; a quick cone leaves them open, and max_rays="):
+    with pytest.warns(SlowWarning, match=r"deciding the 41 of 70 points .* about 68 minutes; a quick cone leaves them open, and max_rays="):
         Cone.from_points(dense_points())
 
 

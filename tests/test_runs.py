@@ -356,10 +356,11 @@ class TestVerify:
 
     def test_a_certificate_that_does_not_hold_names_the_feature(self, saved):
         cone = Cone.load(saved / "certificate.npz")
-        families = [
-            replace(family, offset=family.offset + 10) if hasattr(family, "offset") else family for family in cone.certificate.witnesses
+        wrong = [
+            replace(family, G=-family.G) if hasattr(family, "G") else replace(family, offset=family.offset + 10)
+            for family in cone.certificate.witnesses
         ]
-        Cone(cone.rays, replace(cone.certificate, witnesses=tuple(families))).save(saved / "certificate.npz")
+        Cone(cone.rays, replace(cone.certificate, witnesses=tuple(wrong))).save(saved / "certificate.npz")
         with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\)"):
             verify(saved)
 

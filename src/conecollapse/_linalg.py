@@ -17,6 +17,7 @@ FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of s
 TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
 BLOCK_ROWS = 8192  # of a sparse matrix that are multiplied at once
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
+NARROW = 16  # columns up to which NumPy takes longer to begin each row than to walk through it
 PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE = 16, 2**14, 2**20  # entries of a piece: one for so many of sparse points, within these bounds
 LEAST_DENSE = 2**16  # of dense rows, which take less room for each entry
 LARGE_PRODUCT = 2**22  # multiplications of a dense product from which on it is worth our threads: a third of a millisecond
@@ -37,15 +38,25 @@ def unit_rows(P: Points) -> tuple[Points, FloatArray]:
         for a in range(start, stop, step):
             rows = U[a : min(a + step, stop)]
             rows[:] = P[a : min(a + step, stop)]
-            peak = np.abs(rows).max(axis=1)
-            rows /= np.where(peak > 0, peak, 1.0)[:, None]
+            peak = _row_peaks(np.abs(rows))
+            rows /= (peak if peak.all() else np.where(peak > 0, peak, 1.0))[:, None]
             norms = row_norms(rows)
-            rows /= np.where(norms > 0, norms, 1.0)[:, None]
+            rows /= (norms if norms.all() else np.where(norms > 0, norms, 1.0))[:, None]
             lengths[a : a + len(rows)] = norms * peak
 
     step = max(1, CACHED // U.shape[1])
     for_ranges(work, len(U), smallest=step)
     return U, lengths
+
+
+def _row_peaks(R: FloatArray) -> FloatArray:
+    """The largest entry of each row."""
+    if R.shape[1] > NARROW:
+        return np.asarray(R.max(axis=1))
+    peak = R[:, 0].copy()
+    for column in R.T[1:]:
+        np.maximum(peak, column, out=peak)
+    return peak
 
 
 def _unit_rows_sparse(P: Sparse) -> tuple[Sparse, FloatArray]:
@@ -140,6 +151,7 @@ def projection(n: int, which: int = 0) -> FloatArray:
     return w
 
 
+@lru_cache(maxsize=4)
 def near_along(n: int, tol: float, which: int = 0) -> float:
     """How far apart unit rows that are within ``tol`` of each other can be along `projection`, rounding included."""
     w = projection(n, which)
@@ -159,25 +171,23 @@ def merge_colinear(U: Points, tol: float) -> IntArray:
     leader = np.arange(m)
     left = np.argsort(key, kind="stable")
     while True:
-        new_run = np.empty(len(left), bool)
-        new_run[:1] = True
-        new_run[1:] = np.diff(key[left]) > gap
-        run = np.cumsum(new_run) - 1
-        crowded = np.bincount(run, minlength=1)[run] > 1 if len(left) else np.zeros(0, bool)
-        left, run = left[crowded], run[crowded]
-        if not len(left):
+        close = np.diff(key[left]) <= gap
+        if not close.any():
             return leader
-        first = np.full(run[-1] + 1, m)
-        np.minimum.at(first, run, left)
-        near = pair_distances(U, left, first[run]) <= tol
-        leader[left[near]] = first[run][near]
+        crowded = np.concatenate([close, [False]])
+        crowded[1:] |= close
+        begins = np.concatenate([[True], ~close])[crowded]
+        left = left[crowded]
+        first = np.minimum.reduceat(left, np.flatnonzero(begins))[np.cumsum(begins) - 1]
+        near = pair_distances(U, left, first) <= tol
+        leader[left[near]] = first[near]
         left = left[~near]
 
 
 def pair_distances(U: Points, a: IntArray, b: IntArray) -> FloatArray:
     """``|u_a - u_b|`` for paired indices, a block of rows at a time."""
-    if not len(a):
-        return np.zeros(0)
+    if not sp.issparse(U) and 2 * len(a) * U.shape[1] <= piece_entries(U):
+        return row_norms(U[a] - U[b])
     out, sizes = np.empty(len(a)), row_sizes(U)
     for piece in row_pieces(sizes[a] + sizes[b], piece_entries(U)):
         out[piece] = row_norms(U[a[piece]] - U[b[piece]])

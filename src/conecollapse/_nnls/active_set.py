@@ -203,9 +203,6 @@ def _with_columns(slot: Slots, columns: IntArray, U: Sparse, fresh: IntArray) ->
     Z = np.vstack([slot.columns.Z[in_use], U[fresh].toarray()])
     capacity = slot.S.shape[1]
     if len(Z) > capacity < min(dim, U.shape[0]):
-        old, slot = slot, Slots.over(Z, 1, min(max(len(Z), 2 * capacity), *U.shape))
-        slot.load(np.zeros(1, np.int64), old.x)
-        slot.k[:], slot.steps[:], slot.r[:], slot.ending[:] = old.k, old.steps, old.r, old.ending
-        slot.h[:, :k], slot.qx[:, :k], slot.Q[:, :k], slot.R[:, :k, :k] = old.h[:, :k], old.qx[:, :k], old.Q[:, :k], old.R[:, :k, :k]
+        slot = slot.grown(np.zeros(1, np.int64), min(max(len(Z), 2 * capacity), *U.shape))
     slot.S[0, :k] = np.arange(k)
     return slot._replace(columns=Columns(Z, np.ones(len(Z)))), np.concatenate([columns[in_use], fresh])

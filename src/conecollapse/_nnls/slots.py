@@ -64,6 +64,15 @@ class Slots(NamedTuple):
             steps=np.zeros(n_slots, np.int64),
         )
 
+    def grown(self, slots: IntArray, capacity: int) -> Slots:
+        """These ``slots``, with room for ``capacity`` passive columns."""
+        k = self.S.shape[1]
+        larger = Slots.over(self.columns.Z, len(slots), capacity)
+        larger.S[:, :k], larger.h[:, :k], larger.qx[:, :k] = self.S[slots], self.h[slots], self.qx[slots]
+        larger.Q[:, :k], larger.R[:, :k, :k] = self.Q[slots], self.R[slots]
+        some = {name: getattr(self, name)[slots] for name in ("x", "k", "r", "ending", "steps")}
+        return larger._replace(**some)
+
     def load(self, slots: IntArray, x: FloatArray) -> None:
         """Start new right-hand sides, the rows of ``x``, in ``slots``, from the empty passive set."""
         self.k[slots] = 0
@@ -188,32 +197,29 @@ def short_lists(prices: FloatArray, ids: IntArray, least: FloatArray, n_buckets:
 def _bucket_maxima(prices, ids, least, n_buckets, lists, first):  # type: ignore[no-untyped-def]
     """Fill the rows of ``lists`` from ``first`` on, one for each row of ``prices``."""
     best = lists.best
-    columns = prices.shape[1]
-    whole = columns // n_buckets * n_buckets
     top = np.empty(n_buckets, prices.dtype)
-    at = np.empty(n_buckets, np.int32)
+    turn = np.empty(n_buckets, np.int32)
     for p in range(len(prices)):
         row = prices[p]
         i = first + p
-        for q in range(n_buckets):
-            top[q] = row[q]
-            at[q] = q
-        for t0 in range(n_buckets, whole, n_buckets):
-            for q in range(n_buckets):
-                v = row[t0 + q]
-                higher = v > top[q]
-                top[q] = v if higher else top[q]
-                at[q] = t0 + q if higher else at[q]
-        for t in range(whole, columns):
-            q = t - whole
-            if row[t] > top[q]:
-                top[q] = row[t]
-                at[q] = t
+        top[:] = row[:n_buckets]
+        turn[:] = 0
+        for t0 in range(n_buckets, len(row), n_buckets):
+            _take_higher(row[t0 : t0 + n_buckets], np.int32(t0 // n_buckets), top, turn)
         count = 0
         for q in range(n_buckets):
             if top[q] > best[i]:
                 best[i] = top[q]
             if top[q] > least[i]:
-                lists.ids[i, count] = ids[at[q]]
+                lists.ids[i, count] = ids[turn[q] * n_buckets + q]
                 count += 1
         lists.lengths[i] = count
+
+
+@kernel
+def _take_higher(part, number, top, turn):  # type: ignore[no-untyped-def]
+    """Where ``part`` is higher than ``top`` it takes its place, and its number is the ``turn``; a loop without branches."""
+    for q in range(len(part)):
+        higher = part[q] > top[q]
+        top[q] = part[q] if higher else top[q]
+        turn[q] = number if higher else turn[q]

@@ -178,11 +178,12 @@ def data_cone(
     if method not in CONES:
         raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
     if method == "certified":
+        if X.shape[0] * X.shape[1] ** 2 <= FEW_PRODUCTS:
+            effort = "exact"
         if effort == "none":
-            is_small = X.shape[0] * X.shape[1] ** 2 <= FEW_PRODUCTS
-            if not is_small and X.inverse is None:
+            if X.inverse is None:
                 return undecided(X, tol)
-            effort = "exact" if is_small else "quick"
+            effort = "quick"
         return Cone.from_table(X, tol, effort, progress=progress)
     points = as_points(X.points(), "X.T")
     if method == "paper":

@@ -30,10 +30,21 @@ from conecollapse.tables.in_memory import InMemoryTable
 from conecollapse.tables.protocol import Table
 from conecollapse.tables.survey import Survey
 
-SMALL = 2**22  # entries of a table, 48 MiB if it is sparse, up to which all of its blocks may be in one place
-
 Work = Callable[..., Any]  # work(block, piece, shared)
 Groups = list[Any]  # what `Held.select` and `Held.cross` give: values, or tasks whose values are still with the workers
+
+
+class Kept:
+    """What a piece of work tells the others, and its own, which stays in the process that made it: only ``told`` travels."""
+
+    __slots__ = ("own", "told")
+
+    def __init__(self, own: Any, told: Any) -> None:
+        self.own = own
+        self.told = told
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kept, (None, self.told)
 
 
 class Held(ABC):
@@ -85,14 +96,6 @@ class Held(ABC):
     def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
         """Each group goes round the blocks ``rounds`` times, ``group = work(group, item[k], k, shared)``; groups may begin at any block."""
 
-    def begin(self, groups: Groups) -> Groups:
-        """The same groups; if others do the work, they begin with it while something else is done here."""
-        return groups
-
-    @abstractmethod
-    def here(self, *, stage: str) -> list[Any]:
-        """All items, where they are small."""
-
     @abstractmethod
     def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
         """The values of the groups, here; all are made at the same time."""
@@ -113,7 +116,7 @@ class BlockedTable(Table):
     """
 
     kind = "read in blocks"
-    entries = block_entries = 0  # of all blocks, and of the largest one, once somebody has counted them
+    block_entries = 0  # of the largest block, once somebody has counted them
 
     def __init__(self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool) -> None:
         self.shape = shape
@@ -156,6 +159,18 @@ class BlockedTable(Table):
         """How many pieces of work run at the same time, about."""
         return 1
 
+    @property
+    def together(self) -> int:
+        """How many pieces of work can have copies of all blocks at the same time, if these are small; 0 where nobody holds the blocks."""
+        return 0
+
+    def begin_together(self, _first: Work, _then: Work, _shared: Any, _count: int, *, stages: tuple[str, str]) -> Callable[[], list[Any]]:
+        """Begin two steps in ``count`` pieces, each with all blocks at hand, and return who waits for the results.
+
+        ``kept[k] = first(blocks, k, shared)`` is a `Kept`, and the result ``then(kept[k].own, k, [one.told for one in kept], shared)``.
+        """
+        raise InvalidInputError(f"all blocks of a table at once were asked for in {' and '.join(stages)}, and X is {self.kind}.")
+
     def cut_at(self, bounds: IntArray) -> BlockedTable:  # noqa: ARG002
         """The same table in blocks with other bounds, or itself where that saves nothing."""
         return self
@@ -163,6 +178,10 @@ class BlockedTable(Table):
     @abstractmethod
     def blocks(self) -> Iterable[Points]:
         """The blocks themselves, one after the other."""
+
+    def at_hand(self) -> list[Points]:
+        """All blocks, where they are small."""
+        return list(self.blocks())
 
     def transposed(self) -> BlockedTable:
         """The table with samples and features exchanged."""

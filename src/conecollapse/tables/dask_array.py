@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.tables import blocked
-from conecollapse.tables.blocked import BlockedTable, Groups, Held, Work
+from conecollapse.tables.blocked import BlockedTable, Groups, Held, Kept, Work
 from conecollapse.tables.survey import BlockSurvey, Survey, rows_of, survey_block
 
 try:
@@ -23,12 +22,13 @@ try:
 except ImportError as error:
     raise MissingDependencyError("Dask arrays need dask and distributed; pip install 'conecollapse[dask]'.") from error
 
-from conecollapse.tables.dask_tasks import compute, drop_copies, has_cluster, n_workers, named, persist, tree
+from conecollapse.tables.dask_tasks import begin, compute, drop_copies, has_cluster, holders, n_workers, named, persist, tree, workers
 
 ENOUGH_TASKS = 4  # for each worker: more are put together
 MANY_PAIRS = 12  # of blocks for each worker
 LARGE = 2**21  # entries from which a block is large: a worker then holds copies of others only as long as it needs them
 TOGETHER = 2**20  # entries of blocks that one task looks at
+MOST_BLOCKS = 4  # that one task looks at, where its worker holds them
 MOST_GROUPS = 8  # that one piece of work asks a block about
 
 
@@ -82,8 +82,10 @@ class DaskTable(BlockedTable):
         common = _common(shared)
         cells = zip(self.strips, self._cells(), strict=True)
         arguments = [(work, strip, self._flip, *cell, common, self.dtype, self.unit) for strip, cell in cells]
-        tasks = named(stage, _look_at_each, [(arguments[a:b],) for a, b in self._runs()])
-        found = [one for some in compute(tasks, stage) for one in some]
+        runs, places = self._runs()
+        tasks = named(stage, _look_at_each, [([arguments[k] for k in run],) for run in runs], places)
+        by_block = {k: one for run, some in zip(runs, compute(tasks, stage), strict=True) for k, one in zip(run, some, strict=True)}
+        found = [by_block[k] for k in range(self.n_blocks)]
         self._set_survey([surveyed for surveyed, _ in found])
         return [result for _, result in found]
 
@@ -102,14 +104,20 @@ class DaskTable(BlockedTable):
             stage, _work_on, [(work, sources[k], recipe) for k, recipe in zip(which, self._recipes(which, shared, pieces), strict=True)]
         )
 
-    def _runs(self) -> list[tuple[int, int]]:
-        """Runs of neighbouring blocks that are together small enough for one task, and as many as there are workers."""
-        if self.is_sparse or not has_cluster():  # without a look nobody knows how large sparse blocks are
-            count = self.n_blocks
-        else:
-            count = min(max(n_workers(), -(-self.shape[0] * self.shape[1] // TOGETHER)), self.n_blocks)
-        ends = np.linspace(0, self.n_blocks, count + 1).astype(int).tolist()
-        return list(pairwise(ends))
+    def _runs(self) -> tuple[list[list[int]], list[str] | None]:
+        """Blocks that one task looks at, and the worker that it goes to: several blocks of the same worker.
+
+        Where nobody holds the blocks yet, neighbours that are together small, and as many tasks as there are workers.
+        """
+        if not has_cluster():
+            return [[k] for k in range(self.n_blocks)], None
+        held = holders(self.strips)
+        if all(held):
+            return _runs_of(held)
+        # without a look nobody knows how large sparse blocks are
+        few = self.n_blocks if self.is_sparse else max(n_workers(), -(-self.shape[0] * self.shape[1] // TOGETHER))
+        ends = np.linspace(0, self.n_blocks, min(few, self.n_blocks) + 1).astype(int).tolist()
+        return [list(range(a, b)) for a, b in pairwise(ends)], None
 
     def _recipes(self, which: range, shared: Any, pieces: Sequence[Any] | None) -> list[tuple[Any, ...]]:
         """What `_work_on` needs beside the block, for each of these blocks."""
@@ -126,6 +134,12 @@ class DaskTable(BlockedTable):
         for source, recipe in zip(self._sources, self._recipes(range(self.n_blocks), None, None), strict=True):
             yield compute(named("fetch", _work_on, [(_itself, source, recipe)]), "fetch")[0]
 
+    def at_hand(self) -> list[Points]:
+        if self._cuts is not None or not has_cluster():
+            return super().at_hand()
+        recipes = self._recipes(range(self.n_blocks), None, None)
+        return [_work_on(_itself, strip, recipe) for strip, recipe in zip(compute(self.strips, "fetch"), recipes, strict=True)]
+
     def along(self, axis: int) -> DaskTable:
         if axis == self.axis:
             return self
@@ -138,6 +152,18 @@ class DaskTable(BlockedTable):
     @property
     def parallel(self) -> int:
         return n_workers() if has_cluster() else 1
+
+    @property
+    def together(self) -> int:
+        return n_workers() if has_cluster() else 0
+
+    def begin_together(self, first: Work, then: Work, shared: Any, count: int, *, stages: tuple[str, str]) -> Callable[[], list[Any]]:
+        common, places, shares = _common(shared), workers(), range(count)
+        recipes = self._recipes(range(self.n_blocks), None, None)
+        items = [(source, (_itself, recipe)) for source, recipe in zip(self._sources, recipes, strict=True)]
+        kept = named(stages[0], _first_of_two, [(first, items, k, common) for k in shares], places)
+        results = begin(named(stages[1], _second_of_two, [(first, then, items, k, kept, common) for k in shares], places))
+        return lambda: compute(results, stages[1])
 
     def cut_at(self, bounds: IntArray) -> DaskTable:
         if not has_cluster():  # blocks are made again for each piece of work, so that smaller ones save nothing
@@ -225,7 +251,7 @@ class DaskHeld(Held):
     """
 
     def __init__(self, table: DaskTable, tasks: list[Any], recipes: list[tuple[Work, tuple[Any, ...]]] | None = None) -> None:
-        self.is_large, self.is_small = table._is_large, 0 < table.entries <= blocked.SMALL
+        self.is_large = table._is_large
         self.items = [(task, None) for task in tasks] if recipes is None else list(zip(tasks, recipes, strict=True))
         self.n_blocks = len(tasks)
 
@@ -256,9 +282,7 @@ class DaskHeld(Held):
         common = _common(shared)
         rows = [[pair for pair in which if pair[0] == a] for a in range(self.n_blocks)]
         costs = [1 + (a != b) for a, b in which] if costs is None else costs
-        if has_cluster() and self.is_small:
-            bundles = _even(which, costs, n_workers())
-        elif has_cluster():
+        if has_cluster():
             bundles = _bundles(which, costs, side if len(which) > MANY_PAIRS * n_workers() else 1)
         else:
             bundles = [row for row in rows if row]
@@ -298,13 +322,6 @@ class DaskHeld(Held):
             )
         return self._made([[task] for task in groups], stage)
 
-    def begin(self, groups: Groups) -> Groups:
-        return persist(groups) if has_cluster() else groups
-
-    def here(self, *, stage: str) -> list[Any]:
-        made = [task if recipe is None else named(stage, _item, [((task, recipe),)])[0] for task, recipe in self.items]
-        return self.collect(made, stage=stage)[0]
-
     def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
         values = iter(compute([task for some in groups for task in some], stage))
         if self.is_large:
@@ -314,6 +331,15 @@ class DaskHeld(Held):
     @staticmethod
     def _made(rows: list[list[Delayed]], stage: str) -> Groups:
         return [task for row in rows for task in (row if has_cluster() else compute(row, stage))]
+
+
+def _runs_of(held: list[list[str]]) -> tuple[list[list[int]], list[str]]:
+    """Blocks that the same worker holds, at most `MOST_BLOCKS` together; of several workers the one that has fewest takes a block."""
+    by_worker: dict[str, list[int]] = {}
+    for k, some in enumerate(held):
+        by_worker.setdefault(min(some, key=lambda one: len(by_worker.get(one, []))), []).append(k)
+    runs = [(run[a : a + MOST_BLOCKS], worker) for worker, run in by_worker.items() for a in range(0, len(run), MOST_BLOCKS)]
+    return [run for run, _ in runs], [worker for _, worker in runs]
 
 
 def _bundles(which: Sequence[tuple[int, int]], costs: Sequence[float], side: int) -> list[list[tuple[int, int]]]:
@@ -327,23 +353,23 @@ def _bundles(which: Sequence[tuple[int, int]], costs: Sequence[float], side: int
     return [squares[at] for at in sorted(squares, key=lambda at: (-cost[at], at[1] - at[0]))]
 
 
-def _even(which: Sequence[tuple[int, int]], costs: Sequence[float], count: int) -> list[list[tuple[int, int]]]:
-    """Pairs of blocks as at most ``count`` pieces of about equal work: the largest first, each to whoever has least."""
-    pieces: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-    work = [0.0] * count
-    for k in sorted(range(len(which)), key=lambda k: -costs[k]):
-        least = work.index(min(work))
-        pieces[least].append(which[k])
-        work[least] += costs[k]
-    return [piece for piece in pieces if piece]
-
-
 def _on_item(work: Work, item: tuple[Any, Any], piece: Any, shared: Any) -> Any:
     return work(_item(item), piece, shared)
 
 
 def _on_all(work: Work, items: list[tuple[Any, Any]], shared: Any) -> Any:
     return work([_item(item) for item in items], shared)
+
+
+def _first_of_two(first: Work, items: list[tuple[Any, Any]], k: int, shared: Any) -> Kept:
+    kept: Kept = first([_item(item) for item in items], k, shared)
+    return kept
+
+
+def _second_of_two(first: Work, then: Work, items: list[tuple[Any, Any]], k: int, kept: list[Kept], shared: Any) -> Any:
+    """What the first step kept is made again where this worker is another one, or had to write it to disk."""
+    own = kept[k].own if kept[k].own is not None else _first_of_two(first, items, k, shared).own
+    return then(own, k, [one.told for one in kept], shared)
 
 
 def _on_pairs(work: Work, items: list[tuple[Any, Any]], pairs: list[tuple[int, int]], shared: Any) -> list[Any]:

@@ -27,15 +27,21 @@ LOOK = 5.0  # seconds after which the cluster is looked at while it works
 PATIENCE = 60.0  # seconds without a scheduler, or without any of the workers that it had, after which nobody is expected back
 
 
-def named(stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Delayed]:
-    """One task for each tuple of arguments, grouped on the dashboard as ``conecollapse-<stage>``; the first ones go first."""
+def named(
+    stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], places: Sequence[str] | None = None
+) -> list[Delayed]:
+    """One task for each tuple of arguments, grouped on the dashboard as ``conecollapse-<stage>``; the first ones go first.
+
+    Tasks go to the workers in ``places`` in turn, if these are still there.
+    """
     token = uuid.uuid4().hex
     call = delayed(_one_thread, pure=False, traverse=False)
     made: list[Delayed] = []
     for k, args in enumerate(arguments):
         tasks: list[Delayed] = []
         what = Call(function, _without(args, tasks))
-        with dask.annotate(priority=-k):  # by itself Dask begins with whatever is nearest to its inputs
+        place = {"workers": [places[k % len(places)]], "allow_other_workers": True} if places else {}
+        with dask.annotate(priority=-k, **place):  # by itself Dask begins with whatever is nearest to its inputs
             made.append(call(what, *tasks, dask_key_name=f"conecollapse-{stage}-{token}-{k:05d}"))
     return made
 
@@ -94,7 +100,16 @@ def tree(stage: str, function: Callable[[Any, Any], Any], tasks: list[Delayed]) 
     return tasks[0]
 
 
-def compute(tasks: Sequence[Delayed], stage: str) -> list[Any]:
+def begin(tasks: Sequence[Delayed]) -> list[Any]:
+    """The same tasks, on which a cluster begins to work, for `compute`."""
+    if not has_cluster():
+        return list(tasks)
+    from distributed import get_client
+
+    return list(get_client().compute(list(tasks)))
+
+
+def compute(tasks: Sequence[Any], stage: str) -> list[Any]:
     """Results in order. If the cluster goes away, `ClusterError` says during what."""
     try:
         with warnings.catch_warnings():
@@ -109,7 +124,7 @@ def compute(tasks: Sequence[Delayed], stage: str) -> list[Any]:
         raise ClusterError(f"the Dask cluster went away during conecollapse-{stage} ({what}).") from error
 
 
-def _on_cluster(tasks: Sequence[Delayed]) -> list[Any]:
+def _on_cluster(tasks: Sequence[Any]) -> list[Any]:
     """What `dask.compute` returns, or `TimeoutError` where the cluster cannot answer any more.
 
     Results come through the scheduler, because the workers may be out of reach from here; those of a local cluster come straight.
@@ -118,7 +133,9 @@ def _on_cluster(tasks: Sequence[Delayed]) -> list[Any]:
 
     client = get_client()
     watch = Watch(client)
-    futures = client.compute(list(tasks))
+    futures: Any = [_begun(task) for task in tasks]
+    if not all(futures):
+        futures = client.compute(list(tasks))
     while not all(future.done() for future in futures):
         try:
             wait(futures, timeout=LOOK)
@@ -129,21 +146,30 @@ def _on_cluster(tasks: Sequence[Delayed]) -> list[Any]:
     return list(client.gather(futures, direct=isinstance(getattr(client, "cluster", None), LocalCluster) or None))
 
 
+def _begun(task: Any) -> Any:
+    """The future of a task on which the cluster works already, or has worked, else None."""
+    from distributed import Future
+
+    if isinstance(task, Delayed):
+        task = task.dask.get(task.key) if isinstance(task.dask, dict) else None  # `dask.persist` leaves a dictionary of futures
+    return task if isinstance(task, Future) else None
+
+
 class Watch:
     """Looks at a cluster now and then, and says when waiting is of no use."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self.scheduler, n_threads = seen(client, LOOK)
-        self.had_workers = n_threads > 0
+        self.scheduler, threads = seen(client, LOOK)
+        self.had_workers = len(threads) > 0
         self.alone_since: float | None = None
 
     def look(self) -> None:
         """Raise `TimeoutError` if nobody has been there to do the work for `PATIENCE` seconds, or never will be."""
         if self.client.status in ("closing", "closed"):
             raise TimeoutError("the connection to its scheduler is closed")
-        scheduler, n_threads = seen(self.client)
-        has_workers = n_threads > 0
+        scheduler, threads = seen(self.client)
+        has_workers = len(threads) > 0
         if None not in (scheduler, self.scheduler) and scheduler != self.scheduler:
             raise TimeoutError("another scheduler answers at its address, without the results that the first one held")
         self.had_workers |= has_workers
@@ -157,13 +183,16 @@ class Watch:
             raise TimeoutError(f"{what} for {PATIENCE:g} seconds")
 
 
-_SEEN: WeakKeyDictionary[Any, tuple[float, tuple[str | None, int]]] = WeakKeyDictionary()  # when, and what
+_SEEN: WeakKeyDictionary[Any, tuple[float, tuple[str | None, list[str]]]] = WeakKeyDictionary()  # when, and what
 
 
-def seen(client: Any, age: float = 0.0) -> tuple[str | None, int]:
-    """The name of the scheduler, None where it does not answer, and the threads of its workers, as at most ``age`` seconds ago."""
+def seen(client: Any, age: float = 0.0) -> tuple[str | None, list[str]]:
+    """The name of the scheduler, None where it does not answer, and the threads of its workers, as at most ``age`` seconds ago.
+
+    A thread is told by the address of its worker; the first threads of all workers come first, then the second ones.
+    """
     if client.status != "running":
-        return None, 0
+        return None, []
     before = _SEEN.get(client)
     if before is not None and time.monotonic() - before[0] < age:
         return before[1]
@@ -172,8 +201,9 @@ def seen(client: Any, age: float = 0.0) -> tuple[str | None, int]:
     except Exception as error:
         if not (_is_loss(error) or isinstance(error, OSError)):
             raise
-        return None, 0
-    found = str(told["id"]) if "id" in told else None, sum(worker["nthreads"] for worker in told.get("workers", {}).values())
+        return None, []
+    threads = [(k, address) for address, worker in told.get("workers", {}).items() for k in range(worker["nthreads"])]
+    found = str(told["id"]) if "id" in told else None, [address for _, address in sorted(threads, key=lambda one: one[0])]
     _SEEN[client] = time.monotonic(), found
     return found
 
@@ -181,6 +211,19 @@ def seen(client: Any, age: float = 0.0) -> tuple[str | None, int]:
 def persist(tasks: Sequence[Delayed]) -> list[Delayed]:
     """Held in the memory of a cluster, if one is in use; else as they are, to be made again whenever they are needed."""
     return list(dask.persist(*tasks)) if has_cluster() else list(tasks)
+
+
+def holders(tasks: Sequence[Delayed]) -> list[list[str]]:
+    """The workers that hold the results of these tasks, as far as there are results; none if the cluster went away."""
+    from distributed import get_client
+
+    try:
+        found = get_client().who_has(list(tasks))
+    except Exception as error:
+        if not (_is_loss(error) or isinstance(error, (OSError, ValueError))):  # the next tasks will say so
+            raise
+        found = {}
+    return [sorted(found.get(task.key, ())) for task in tasks]
 
 
 def drop_copies() -> None:
@@ -213,7 +256,14 @@ def n_workers() -> int:
         return int(dask.config.get("num_workers", None) or 4)
     from distributed import get_client
 
-    return max(1, seen(get_client(), LOOK)[1])  # if the cluster went away, the tasks will say so
+    return max(1, len(seen(get_client(), LOOK)[1]))  # if the cluster went away, the tasks will say so
+
+
+def workers() -> list[str]:
+    """The workers of the cluster in use, each as often as it has threads."""
+    from distributed import get_client
+
+    return seen(get_client(), LOOK)[1]
 
 
 def _is_loss(error: BaseException) -> bool:

@@ -56,8 +56,5 @@ class InPlace(Held):
                 groups = [work(group, self.item(k), k, shared) for group in groups]
         return groups
 
-    def here(self, *, stage: str) -> list[Any]:  # noqa: ARG002
-        return [self.item(k) for k in range(self.n_blocks)]
-
     def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:  # noqa: ARG002
         return [list(some) for some in groups]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from conecollapse._types import Effort
 from conecollapse.geometry.blockwise.decided import certificate
 from conecollapse.geometry.blockwise.dense import decide_dense
+from conecollapse.geometry.blockwise.dense_together import decide_dense_together
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, leaders, measure_block
-from conecollapse.geometry.blockwise.pieces import evened
+from conecollapse.geometry.blockwise.pieces import evened, is_worth_copies
 from conecollapse.geometry.blockwise.sparse import decide_sparse
+from conecollapse.geometry.blockwise.sparse_together import decide_sparse_together
 from conecollapse.geometry.certified import SMALL_WORK
 from conecollapse.geometry.certified.support import MOSTLY_FILLED
 from conecollapse.geometry.parts import Part
@@ -35,13 +38,16 @@ def part_blockwise(table: BlockedTable, tol: float, effort: Effort = "exact") ->
     as_sparse = table.is_sparse
     if as_sparse and table.shape[0] <= HIGHEST_DIMENSION and measured.entries > MOSTLY_FILLED * table.shape[0] * table.shape[1]:
         as_sparse, measured = False, table.reduce(measure_block, Measured.joined, False, stage="measure")
-    table = evened(table, measured)
+    copied = is_worth_copies(table, measured)
+    if not copied:
+        table = evened(table, measured)
     leader, apart = leaders(table, measured.key, measured.filled, tol)
     if (leader == np.arange(len(leader))).sum() == 1:
         return None
     if table.shape[1] * measured.entries <= SMALL_WORK:
         effort = "exact"
-    decided, family, fetch = (decide_sparse if as_sparse else decide_dense)(table, leader, measured, tol, effort)
+    decide: Any = _HOW[as_sparse, copied]
+    decided, family, fetch = decide(table, leader, measured, tol, effort)
     if decided.doubtful and effort == "exact":
         return None
     found = certificate(decided, family, leader, table.shape[0], tol, apart)
@@ -49,6 +55,14 @@ def part_blockwise(table: BlockedTable, tol: float, effort: Effort = "exact") ->
         return None
     held = (measured.entries if table.is_sparse else len(found.rays) * table.shape[0]) <= HELD_RAYS
     return Part(found.n_points, fetch(found.rays) if held else None, found)
+
+
+_HOW = {  # of sparse points or not, that are copied to every worker or not
+    (False, False): decide_dense,
+    (False, True): decide_dense_together,
+    (True, False): decide_sparse,
+    (True, True): decide_sparse_together,
+}
 
 
 def _measured(table: BlockedTable) -> Measured | None:

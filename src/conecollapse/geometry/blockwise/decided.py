@@ -65,6 +65,12 @@ class Decided:
         self.combinations.extend(other.combinations)
         self.doubtful.extend(other.doubtful)
 
+    def renumbered(self, number: IntArray) -> Decided:
+        """The same with ``number[i]`` for point i."""
+        witness = dict(zip(number[np.fromiter(self.witness, np.int64, len(self.witness))].tolist(), self.witness.values(), strict=True))
+        combinations = [some._replace(of=number[some.of], points=number[some.points]) for some in self.combinations]
+        return Decided(witness, combinations, number[np.array(self.doubtful, np.int64)].tolist())
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A few long arrays travel faster between workers than thousands of short ones."""
         rays, G = np.fromiter(self.witness, np.int64, len(self.witness)), np.array(list(self.witness.values()))

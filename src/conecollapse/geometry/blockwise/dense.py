@@ -27,10 +27,12 @@ from conecollapse.certificates import Metric
 from conecollapse.geometry.blockwise.decided import Combinations, Decided
 from conecollapse.geometry.blockwise.leading import Round, lead_in_own_direction
 from conecollapse.geometry.blockwise.measure import Measured, fetch, share, unit_points
-from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
+from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm, project
+from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Groups, Held
+from conecollapse.tables.in_place import InPlace
 
 NEAR = 0.5  # points priced above this share of the target's own price are worth asking for
 N_CANDIDATES = 64  # points for each target, of all blocks together
@@ -70,6 +72,7 @@ class Rules(NamedTuple):
     n_candidates: int  # of each block
     known: Points | None = None  # points that are at hand everywhere, because they are few
     are_all: bool = False  # whether these are all leaders
+    frame: Frame | None = None  # of these points, where it was made already
 
 
 def decide_dense(
@@ -127,6 +130,36 @@ def _decide_rest(
         which += [(k, rows[i::pieces]) for i in range(pieces) if len(rows) > i]
     groups = points.select(_start, which, shared, stage="search")
     return _exchange(points, groups, shared, max(size, held // 4), searched=len(led) <= held)
+
+
+def decide_here(points: Points, frame: Frame, by_product: AnyArray, left: IntArray, rules: Rules) -> Decided:
+    """Decide some of the leaders that the product does not prove, where all leaders are at hand; ``points`` are numbered from 0."""
+    led = np.flatnonzero(by_product)
+    if len(points.ids) <= 2 * len(led):
+        rules = rules._replace(known=points, are_all=True, frame=frame)
+        group = _start_among_all(left, rules)
+        rest = np.array([*group.decided.doubtful, *group.points.ids.tolist()], np.int64)
+        decided = replace(group.decided, doubtful=[])
+        decided.add(_projected(points, rest, rules.tol))
+        return decided
+    rules = rules._replace(known=_some(points, led, None))
+    return _exchange(InPlace([points]), [_start(points, left, rules)], rules, len(left), searched=True)[0]
+
+
+def _projected(points: Points, rows: IntArray, tol: float) -> Decided:
+    """Decide points that the search leaves, each by its projection on the cone of all others."""
+    if not len(rows):
+        return Decided()
+    solved = project(points.U, points.U[rows], exclude=rows)
+    G, proven = confirm(solved.residual, rows, points.U, points.sums, tol)
+    off = row_norms(solved.residual)
+    inside = np.flatnonzero(~proven & (off <= CLOSE * tol))
+    parts = [(solved.passive[i], solved.values[i]) for i in inside]
+    return Decided(
+        dict(zip(rows[proven].tolist(), G[proven], strict=True)),
+        [Combinations.of_parts(rows[inside], parts, off[inside])],
+        rows[~proven & (off > CLOSE * tol)].tolist(),
+    )
 
 
 def _points(block: AnyArray, piece: tuple[int, int, IntArray], _: Any) -> Points:
@@ -319,14 +352,14 @@ def _searched(group: Targets, rules: Rules) -> Targets:
     nobody = _some(targets, np.zeros(0, np.int64), None)
     if not len(targets.ids):
         return Targets(targets, group.A[:0], nobody, decided)
-    if rules.are_all:
-        group = replace(group, pool=nobody)
-    pool = group.pool if rules.known is None else _distinct([rules.known, group.pool])
-    pool = _some(pool, np.flatnonzero(~np.isin(pool.ids, targets.ids)), None)
-    count = len(pool.ids)
-    every = _joined([pool, targets])
-    frame = rules.round.frame(every.U, every.sums)
-    found = search(frame, np.where(np.arange(len(every.U)) < count, RAY, UNDECIDED), workspace=WORKSPACE)
+    if rules.are_all and rules.known is not None:
+        group, every = replace(group, pool=nobody), rules.known
+    else:
+        pool = group.pool if rules.known is None else _distinct([rules.known, group.pool])
+        every = _joined([_some(pool, np.flatnonzero(~np.isin(pool.ids, targets.ids)), None), targets])
+    frame = (rules.frame or rules.round.frame(every.U, every.sums)).for_search()
+    is_target = np.isin(every.ids, targets.ids)
+    found = search(frame, np.where(is_target, UNDECIDED, RAY), workspace=WORKSPACE)
     inside = np.flatnonzero(found.status == REDUNDANT)
     parts = []
     for i in inside:
@@ -338,8 +371,8 @@ def _searched(group: Targets, rules: Rules) -> Targets:
         some = [(every.ids[parts[a][0]], parts[a][1]) for a in np.flatnonzero(good)]
         decided.combinations = [*decided.combinations, Combinations.of_parts(every.ids[inside[good]], some, residual[good])]
     outside = np.array(sorted(found.functional), np.int64)
-    stuck = np.setdiff1d(np.arange(count, len(every.U)), np.concatenate([inside[good], outside]))
+    stuck = np.setdiff1d(np.flatnonzero(is_target), np.concatenate([inside[good], outside]))
     decided.doubtful = [*decided.doubtful, *every.ids[stuck].tolist()]
-    A = np.array([found.functional[int(i)] for i in outside]).reshape(-1, frame.Z.shape[1]) @ rules.round.T.T
+    A = np.array([found.functional[int(i)] for i in outside]).reshape(-1, frame.Z.shape[1]) @ frame.T.T
     A /= np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
     return Targets(_some(every, outside, None), A, group.pool, decided)

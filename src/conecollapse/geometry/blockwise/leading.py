@@ -5,6 +5,7 @@ All blocks share round coordinates, from the moments of all points; see `conecol
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,7 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.geometry.blockwise.measure import Moments, in_slices
 from conecollapse.geometry.certified.confirm import CLEAR, EPS
-from conecollapse.geometry.certified.dense import HIGH_DIMENSION, POWER_HIGH, POWER_LOW
-from conecollapse.geometry.certified.frame import NULL_VARIANCE, Frame, lift
+from conecollapse.geometry.certified.frame import NULL_VARIANCE, Frame, lift, whitening
 from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
 from conecollapse.tables import BlockedTable
 
@@ -30,12 +30,11 @@ class Round(NamedTuple):
 
     @classmethod
     def of(cls, moments: Moments) -> Round:
-        n, m = len(moments.mean), moments.size
+        m = moments.size
         variance, V = np.linalg.eigh(moments.scatter)
         keep = variance > NULL_VARIANCE * max(variance[-1], 0.0)
         variance = variance[keep]
-        scale = (variance / variance[-1:]) ** -(POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
-        scale /= np.sqrt((variance * scale**2).sum() / m)
+        scale = whitening(variance, m)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * moments.mean @ moments.mean)))
         T = (V[:, keep] * scale).astype(np.float32).astype(np.float64)  # numbers that the certificate can hold in float32
         return cls(moments.mean, T, scale, spread)
@@ -66,8 +65,13 @@ def lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round,
     for (a, b), (first, second, _) in zip(which, tiles, strict=True):
         np.maximum(maxima[a], first, out=maxima[a])
         np.maximum(maxima[b], second, out=maxima[b])
-    largest = np.concatenate(maxima).astype(np.float64)
-    own, stretched, at_centre, at_ones, sums = np.concatenate(thin, axis=1)
+    return proven_by(np.concatenate(maxima), np.concatenate(thin, axis=1), around, tol)
+
+
+def proven_by(maxima: AnyArray, thin: FloatArray, around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
+    """Which points lead in their own direction, and the offsets; ``maxima`` are the largest products with others, ``thin`` as `thin_of`."""
+    largest = maxima.astype(np.float64)
+    own, stretched, at_centre, at_ones, sums = thin
     norms = np.sqrt(own)
     error = (len(around.scale) + 4) * UNIT_ROUNDOFF_32 * norms * norms.max(initial=0.0)
     half = (own - largest - error) / 2
@@ -86,16 +90,16 @@ def _rounded(block: AnyArray, piece: tuple[int, int, IntArray], around: Round) -
         first, last = np.searchsorted(rows, [a, a + len(U)])
         U = take_rows(U, rows[first:last] - a)
         frame = around.frame(U, U.sum(axis=1))
-        Z, squares = frame.Z, frame.Z**2
         single[first:last] = frame.single
-        thin[:, first:last] = (
-            squares.sum(axis=1),
-            squares @ around.scale**2,
-            Z @ (around.T.T @ around.centre),
-            Z @ around.T.sum(axis=0),
-            frame.sums,
-        )
+        thin[:, first:last] = thin_of(frame)
     return Rounded(number, single, thin)
+
+
+def thin_of(frame: Frame) -> FloatArray:
+    """The five numbers of each point; see `Rounded`."""
+    Z, squares = frame.Z, frame.Z**2
+    at_centre, at_ones = Z @ (frame.T.T @ frame.centre), Z @ frame.T.sum(axis=0)
+    return np.stack([squares.sum(axis=1), squares @ frame.scale**2, at_centre, at_ones, frame.sums])
 
 
 def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray, FloatArray | None]:
@@ -104,15 +108,30 @@ def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray, FloatArra
     The tile of a block with itself also has what is known of each point.
     """
     same = a.number == b.number
-    first, second = (np.full(len(block.single), -np.inf, np.float32) for block in (a, b))
+    first, second = _largest(a.single, b.single, range(0, len(a.single), TILE_ROWS), same=same)
+    return first, second, a.thin if same else None
+
+
+def share_of_products(single: AnyArray, k: int, count: int) -> AnyArray:
+    """The largest product of each point with another one, of those that are share ``k`` of ``count`` equal ones of all products.
+
+    Stripes of rows get shorter, since each begins at the diagonal, so that shares take them in turn, forwards and backwards.
+    """
+    rows = [row for i, row in enumerate(range(0, len(single), TILE_ROWS)) if k in (i % (2 * count), 2 * count - 1 - i % (2 * count))]
+    return np.maximum(*_largest(single, single, rows, same=True))
+
+
+def _largest(A: AnyArray, B: AnyArray, starts: Iterable[int], *, same: bool) -> tuple[AnyArray, AnyArray]:
+    """The largest product of each row of ``A``, of the stripes that begin there, with one of ``B``, and the other way round."""
+    first, second = (np.full(len(some), -np.inf, np.float32) for some in (A, B))
     with serial_blas():
-        for row in range(0, len(first), TILE_ROWS):
+        for row in starts:
             rows = slice(row, row + TILE_ROWS)
             for column in range(row if same else 0, len(second), TILE_COLUMNS):
                 columns = slice(column, column + TILE_COLUMNS)
-                tile = a.single[rows] @ b.single[columns].T
+                tile = A[rows] @ B[columns].T
                 if same and column == row:
                     np.fill_diagonal(tile, -np.inf)
                 np.maximum(first[rows], tile.max(1), out=first[rows])
                 np.maximum(second[columns], tile.max(0), out=second[columns])
-    return first, second, a.thin if same else None
+    return first, second

@@ -10,11 +10,25 @@ import numpy as np
 
 from conecollapse._types import IntArray
 from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured
-from conecollapse.tables import BlockedTable, blocked
+from conecollapse.tables import BlockedTable
 
 UNEVEN = 1.25  # times the average: blocks with more entries are cut anew
 PAIRS_OF_A_TASK, ENTRIES_OF_A_TASK = 2**30, 2**17  # products of entries (dense), or entries (sparse), that are worth a task: about 20 ms
+COPIES = 2**26  # bytes beside three blocks up to which a worker holds all points: two thirds of what a worker may need in all
+SPARSE_ENTRY, SPARSE_COPY = 12, 24  # bytes of an entry in a block, and of its copy, its value in a unit point and what is made of them
+DENSE_ENTRY, DENSE_COPY = 8, 40  # copy, unit point, two sets of round coordinates, and what is searched
 MOST_FOR_A_WORKER = 2  # blocks for each worker that balance well: every pair of them is a task
+
+
+def is_worth_copies(table: BlockedTable, measured: Measured) -> bool:
+    """Whether every worker may hold all points: what it holds then may be as much as three blocks and `COPIES`.
+
+    Copies move less than pairs of blocks do, since a worker that compares pairs sees most blocks, some of them twice, and they save rounds
+    and tasks. So memory alone decides.
+    """
+    entries, is_sparse = measured.entries, measured.lengths is not None
+    block = (SPARSE_ENTRY if is_sparse else DENSE_ENTRY) * entries / table.n_blocks
+    return table.together > 0 and (SPARSE_COPY if is_sparse else DENSE_COPY) * entries <= 3 * block + COPIES
 
 
 def evened(table: BlockedTable, measured: Measured) -> BlockedTable:
@@ -26,10 +40,8 @@ def evened(table: BlockedTable, measured: Measured) -> BlockedTable:
     tasks = total * m // PAIRS_OF_A_TASK if measured.lengths is None else total // ENTRIES_OF_A_TASK
     workers = table.parallel
     wanted = min(max(workers, int(np.sqrt(2 * tasks))), MOST_FOR_A_WORKER * workers)  # k blocks have about k^2 / 2 pairs
-    if measured.lengths is None and total <= blocked.SMALL:  # pieces of work have several pairs then, and share these evenly
-        wanted = workers
     count = min(max(-(-total // largest), wanted, 2), table.n_blocks)
-    table.entries, table.block_entries = total, int(np.add.reduceat(weights, table.bounds[:-1]).max())
+    table.block_entries = int(np.add.reduceat(weights, table.bounds[:-1]).max())
     if count == table.n_blocks and table.block_entries <= UNEVEN * total / count:
         return table
     return table.cut_at(even_bounds(weights, count))

@@ -30,9 +30,8 @@ from conecollapse.geometry.blockwise.rounds import Traveller, functionals, trave
 from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.lists import SUM_ROUNDING
 from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
-from conecollapse.tables import BlockedTable, blocked
+from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Held
-from conecollapse.tables.in_place import InPlace
 
 ENOUGH_OUTSIDE = 8.0  # mass off the support, in units of the value at the coordinate, beyond which more of it changes nothing
 BISECT_FROM = 32  # entries from which a place is found by bisection
@@ -66,6 +65,11 @@ class Rules(NamedTuple):
     most_entries: int  # of the contained points that one block may send about a target
     left: IntArray = np.zeros(0, np.int64)  # numbers of all points that their rarest coordinate does not prove, increasing
 
+    @classmethod
+    def of(cls, table: BlockedTable, measured: Measured, tol: float) -> Rules:
+        rounding = float(SUM_ROUNDING * (measured.longest + 2) * measured.heaviest)
+        return cls(tol, rounding, table.shape[0], max(measured.entries // table.n_blocks, SMALLEST_SHARE) // table.n_blocks)
+
 
 @dataclass(frozen=True)
 class Functionals:
@@ -82,36 +86,21 @@ def decide_sparse(
     table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort
 ) -> tuple[Decided, Support, Callable[[IntArray], Sparse]]:
     """Decide the leaders of groups: combinations, and witnesses on the supports of rays; and who fetches rays as unit rows."""
-    rules = Rules(
-        tol,
-        float(SUM_ROUNDING * (measured.longest + 2) * measured.heaviest),
-        table.shape[0],
-        max(measured.entries // table.n_blocks, SMALLEST_SHARE) // table.n_blocks,
-    )
+    rules = Rules.of(table, measured, tol)
     is_leader = leader == np.arange(len(leader))
     places = [np.flatnonzero(is_leader[a:b]) for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)]
     pieces = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
-    rows = table.hold(_rows, pieces, measured.holders, stage="points")
-    rarest, which, sizes = _by_rarest(rows, [len(some) for some in places], rules)
+    rows = table.hold(made_rows, pieces, measured.holders, stage="points")
+    rarest, which = _by_rarest(rows, [len(some) for some in places], rules)
     fetch = partial(_fetch, rows, table)
     left = np.array([i for k, some in which for i in table.bounds[k] + places[k][some]], np.int64)
     if not which or effort == "quick":
         return Decided(doubtful=left.tolist()), rarest, fetch
-    rules = rules._replace(left=left)
-    if len(left) <= FEW_LEFT and measured.entries <= blocked.SMALL:  # rounds of messages would take longer than the work
-        divided = _divided(which, sizes, table.parallel)
-        tasks = rows.begin([rows.whole(_decide_left_here, (some, rules), stage="contained") for some in divided])
-        fetch = partial(_picked, _every(rows))  # points come here while that goes on
-        parts = rows.collect(tasks, stage="contained")[0]
-    else:
-        parts = [_decide_left(rows, which, rules)]
-    decided = Decided()
-    for part, _ in parts:
-        decided.add(part)
-    return decided, _joined([rarest, *(some for _, found in parts for some in found)]), fetch
+    decided, found = decide_left(rows, which, rules._replace(left=left))
+    return decided, joined([rarest, *found]), fetch
 
 
-def _divided(which: list[tuple[int, IntArray]], sizes: IntArray, count: int) -> list[list[tuple[int, IntArray]]]:
+def divided(which: list[tuple[int, IntArray]], sizes: IntArray, count: int) -> list[list[tuple[int, IntArray]]]:
     """Targets, of ``sizes`` entries each, in at most ``count`` parts of about equal work."""
     work, part = np.zeros(count), np.empty(len(sizes), np.int64)
     for i in np.argsort(-sizes, kind="stable"):
@@ -122,7 +111,7 @@ def _divided(which: list[tuple[int, IntArray]], sizes: IntArray, count: int) -> 
     return [piece for piece in ([(k, some) for k, some in part if len(some)] for part in parts) if piece]
 
 
-def _decide_left(rows: Held, which: list[tuple[int, IntArray]], rules: Rules) -> tuple[Decided, list[Support]]:
+def decide_left(rows: Held, which: list[tuple[int, IntArray]], rules: Rules) -> tuple[Decided, list[Support]]:
     """Decide the points at these places of the blocks, which their rarest coordinate does not prove."""
     targets = rows.select(_targets, which, stage="contained")
     if len(rules.left) <= FEW_LEFT:  # one group is asked about at once
@@ -135,21 +124,6 @@ def _decide_left(rows: Held, which: list[tuple[int, IntArray]], rules: Rules) ->
         decided.add(group.decided)
         found.append(group.support)
     return decided, found
-
-
-def _decide_left_here(blocks: list[Rows], shared: tuple[list[tuple[int, IntArray]], Rules]) -> tuple[Decided, list[Support]]:
-    return _decide_left(InPlace(blocks), *shared)
-
-
-def _every(rows: Held) -> tuple[IntArray, Sparse]:
-    """All leaders with their numbers, here."""
-    blocks: list[Rows] = rows.here(stage="fetch")
-    return np.concatenate([block.ids for block in blocks]), stack([block.matrix() for block in blocks])
-
-
-def _picked(every: tuple[IntArray, Sparse], points: IntArray) -> Sparse:
-    ids, U = every
-    return U if len(points) == len(ids) else sp.csr_array(U[np.searchsorted(ids, points)])
 
 
 def _fetch(rows: Held, table: BlockedTable, points: IntArray) -> Sparse:
@@ -173,7 +147,7 @@ def _for_lifts(found: list[Traveller], rules: Rules) -> list[Functionals]:
     return [Functionals(*functionals(found, rules.dim))] if found else []
 
 
-def _joined(parts: list[Support]) -> Support:
+def joined(parts: list[Support]) -> Support:
     """Witnesses of all parts, in the order of their points."""
     of = np.concatenate([part.of for part in parts])
     order = np.argsort(of)
@@ -181,7 +155,7 @@ def _joined(parts: list[Support]) -> Support:
     return Support(of[order], sp.csr_array(F[order]), np.concatenate([part.lift for part in parts])[order])
 
 
-def _rows(block: Any, piece: tuple[int, int, IntArray], holders: IntArray) -> Rows:
+def made_rows(block: Any, piece: tuple[int, int, IntArray], holders: IntArray) -> Rows:
     number, first, rows = piece
     U = take_rows(unit_points_sparse(block), rows)
     ptr, idx = U.indptr.astype(np.int64), U.indices.astype(np.int32, copy=False)
@@ -203,34 +177,6 @@ def _find_rarest(ptr, idx, holders, rarest):  # type: ignore[no-untyped-def]
         rarest[i] = best
 
 
-def _by_rarest(rows: Held, lengths: list[int], rules: Rules) -> tuple[Support, list[tuple[int, IntArray]], IntArray]:
-    """Witnesses of the points whose rarest coordinate proves them, the places of the others, in groups, by block, and their sizes.
-
-    ``lengths`` are the numbers of points in the blocks.
-    """
-    n_blocks = rows.n_blocks
-    which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
-    costs = [lengths[a] + lengths[b] * (a != b) for a, b in which]  # each point looks at the points that have its rarest coordinate
-    tiles = rows.tiles(_tile, which, rules, stage="tiles", costs=costs)
-    own = [found for _, _, found in tiles if found is not None]
-    lifts = [np.full(len(index), LEAST_LIFT) for index, *_ in own]
-    for (a, b), (first, second, _) in zip(which, tiles, strict=True):
-        np.maximum(lifts[a], first, out=lifts[a])
-        np.maximum(lifts[b], second, out=lifts[b])
-    index, at, value, size = (np.concatenate(some) for some in zip(*own, strict=True))
-    lift = np.concatenate(lifts)
-    finite = np.where(np.isfinite(lift), lift, 0.0)  # infinite where a point inside the support has the coordinate, too
-    proven = np.isfinite(lift) & (value > CLEAR * rules.tol * np.hypot(1.0, finite * np.sqrt(rules.dim - size)))
-    F = sp.csr_array((np.ones(int(proven.sum())), at[proven], np.arange(int(proven.sum()) + 1)), shape=(int(proven.sum()), rules.dim))
-    left = []
-    starts = np.concatenate([[0], np.cumsum([len(some) for some in lifts])])
-    for k in range(n_blocks):
-        some = np.flatnonzero(~proven[starts[k] : starts[k + 1]])
-        pieces = max(1, min(len(some) // SMALLEST_GROUP, 4))
-        left += [(k, piece) for piece in np.array_split(some, pieces)] if len(some) else []
-    return Support(index[proven], F, lift[proven]), left, size[~proven]
-
-
 class Own(NamedTuple):
     """Number, rarest coordinate, value there and number of entries of each point of a block."""
 
@@ -240,6 +186,43 @@ class Own(NamedTuple):
     size: IntArray
 
 
+def own_of(rows: Rows) -> Own:
+    return Own(rows.ids, rows.idx[rows.rarest], rows.val[rows.rarest], np.diff(rows.ptr))
+
+
+def _by_rarest(rows: Held, lengths: list[int], rules: Rules) -> tuple[Support, list[tuple[int, IntArray]]]:
+    """Witnesses of the points whose rarest coordinate proves them, and the places of the others, in groups, by block.
+
+    ``lengths`` are the numbers of points in the blocks.
+    """
+    n_blocks = rows.n_blocks
+    which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
+    costs = [lengths[a] + lengths[b] * (a != b) for a, b in which]  # each point looks at the points that have its rarest coordinate
+    tiles = rows.tiles(_tile, which, rules, stage="tiles", costs=costs)
+    own = [found for _, _, found in tiles if found is not None]
+    lifts = [np.zeros(len(index)) for index, *_ in own]
+    for (a, b), (first, second, _) in zip(which, tiles, strict=True):
+        np.maximum(lifts[a], first, out=lifts[a])
+        np.maximum(lifts[b], second, out=lifts[b])
+    return proven_by_rarest(own, lifts, rules)[:2]
+
+
+def proven_by_rarest(own: list[Own], lifts: list[FloatArray], rules: Rules) -> tuple[Support, list[tuple[int, IntArray]], IntArray]:
+    """As `_by_rarest`, and the sizes of the points that are left; of each block what is known of its points, and the lifts they need."""
+    index, at, value, size = (np.concatenate(some) for some in zip(*own, strict=True))
+    lift = np.maximum(np.concatenate(lifts), LEAST_LIFT)
+    finite = np.where(np.isfinite(lift), lift, 0.0)  # infinite where a point inside the support has the coordinate, too
+    proven = np.isfinite(lift) & (value > CLEAR * rules.tol * np.hypot(1.0, finite * np.sqrt(rules.dim - size)))
+    F = sp.csr_array((np.ones(int(proven.sum())), at[proven], np.arange(int(proven.sum()) + 1)), shape=(int(proven.sum()), rules.dim))
+    left = []
+    starts = np.concatenate([[0], np.cumsum([len(some) for some in lifts])])
+    for k in range(len(lifts)):
+        some = np.flatnonzero(~proven[starts[k] : starts[k + 1]])
+        pieces = max(1, min(len(some) // SMALLEST_GROUP, 4))
+        left += [(k, piece) for piece in np.array_split(some, pieces)] if len(some) else []
+    return Support(index[proven], F, lift[proven]), left, size[~proven]
+
+
 def _tile(a: Rows, b: Rows, rules: Rules) -> tuple[FloatArray, FloatArray, Own | None]:
     """The lifts that points of ``a`` need because of points of ``b``, and the other way round; infinite where a point is contained.
 
@@ -247,18 +230,21 @@ def _tile(a: Rows, b: Rows, rules: Rules) -> tuple[FloatArray, FloatArray, Own |
     """
     first, second = np.zeros(len(a.ids)), np.zeros(len(b.ids))
     same = a.number == b.number
-    _needed_lifts(a, b, same, rules.rounding, first)
+    needed_lifts(a, b, (0, 1), same, rules.rounding, first)
     if same:
-        return first, second, Own(a.ids, a.idx[a.rarest], a.val[a.rarest], np.diff(a.ptr))
-    _needed_lifts(b, a, same, rules.rounding, second)
+        return first, second, own_of(a)
+    needed_lifts(b, a, (0, 1), same, rules.rounding, second)
     return first, second, None
 
 
 @kernel
-def _needed_lifts(mine, others, same, rounding, needed):  # type: ignore[no-untyped-def]
-    """Raise ``needed`` to the lift that makes the witness of each of ``mine``, 1 at its rarest coordinate, negative on all ``others``."""
+def needed_lifts(mine, others, some, same, rounding, needed):  # type: ignore[no-untyped-def]
+    """Raise ``needed`` to the lift that makes the witness of each of ``mine``, 1 at its rarest coordinate, negative on ``others``.
+
+    ``some`` says which of the others are looked at: the first one, and the step to the next.
+    """
     ptr, idx = mine.ptr, mine.idx
-    for j in range(len(others.ids)):
+    for j in range(some[0], len(others.ids), some[1]):
         a, b = others.ptr[j], others.ptr[j + 1]
         for t in range(a, b):
             d = others.idx[t]

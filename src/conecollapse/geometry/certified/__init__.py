@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, take_rows, unit_rows
+from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, unit_rows
 from conecollapse._memory import give_back
 from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
@@ -28,7 +28,7 @@ from conecollapse.geometry.certified.support import prove_sparse
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3
-SMALL_WORK = 2**16  # multiplications of one product up to which the exact cone takes a few milliseconds, hardly more than a quick one
+SMALL_WORK = 2**16  # multiplications of one product up to which the exact cone of sparse points takes hardly longer than a quick one
 
 __all__ = ["certify", "certify_points", "group"]
 
@@ -57,7 +57,7 @@ def certify(
     With ``rays`` the claim to prove is given: these points, leaders of their groups, are the rays. Otherwise they are found. Where
     rounding spoils the proof of a ray near ``tol``, the cone is certified at a larger tolerance, with a warning.
 
-    With ``effort="quick"`` at most about two products are spent, and what is not decided then is left open; points so few that they
+    With ``effort="quick"`` at most about two products are spent, and what is not decided then is left open; sparse points so few that they
     cost next to nothing are decided all the same. A certificate that is ``known`` about the same points at ``tol`` is gone on from.
     """
     return _certify(lambda: (U, lengths), tol, rays, progress, effort, known)[1]
@@ -112,8 +112,10 @@ def _leading(
     """The leaders of groups as unit rows, their numbers, the leader of each point, and how far a point may be from its leader."""
     U, lengths = unit_points()
     leader, leaders = group(U, lengths, tol) if known is None else (known.leader, known_leaders(known))
+    if len(leaders) == len(leader):
+        return U, leaders, leader, 0.0
     members = np.flatnonzero((leader >= 0) & (leader != np.arange(len(leader))))
-    return take_rows(U, leaders), leaders, leader, float(pair_distances(U, members, leader[members]).max(initial=0.0))
+    return U[leaders], leaders, leader, float(pair_distances(U, members, leader[members]).max(initial=0.0))
 
 
 def known_leaders(c: Certificate) -> IntArray:
@@ -129,8 +131,7 @@ def _prove(V: Points, tol: float, progress: Progress, effort: Effort, known: Kno
         f"the product of {V.shape[0]} points in dimension {V.shape[1]} with their transpose",
         "max_rays=... asks for an epsilon-cone of few rays, which takes less (Cone.approximate)",
     )
-    entries = V.nnz if sp.issparse(V) else V.shape[0] * V.shape[1]
-    if V.shape[0] * entries <= SMALL_WORK:
+    if sp.issparse(V) and V.shape[0] * V.nnz <= SMALL_WORK:
         effort = "exact"
     if known is not None and not known.sure.any():
         known = None

@@ -17,6 +17,7 @@ from conecollapse._types import Points
 PRODUCTS = 2.0  # that a quick cone may take in all
 OVERHEAD = 0.4  # products that checking, scaling, grouping and writing the certificate may take beside what is counted
 SYMMETRIC_SINGLE = 0.25  # products that the symmetric product in float32 takes
+FIXED = 2.0**21  # multiplications that take as long as what a quick cone does whatever the number of points: a quarter of a millisecond
 EIGEN = 8  # multiplications, for each entry of a k x k x k cube, that take as long as an eigendecomposition
 
 

@@ -8,19 +8,25 @@ functionals with the points confirms many rays at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import dense_entries, row_norms
+from conecollapse._linalg import CACHED, dense_entries, row_norms
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import for_ranges, serial_blas
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.geometry.certified.products import UNIT_ROUNDOFF_32
 
 EPS = float(np.finfo(np.float64).eps)
 CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
 GRID = 2.0**-22  # unit functionals and shifts of at most 1 in steps of this have differences that float32 holds exactly
+MANY = 64  # functionals for which it is worth while to round all points to float32
+
+Leads = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
 
 
 def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float, grid: float = GRID) -> tuple[FloatArray, BoolArray]:
@@ -29,44 +35,85 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     On the slice ``q = u / sums`` a shift by ``t`` is ``a - t``: with t between the second largest value and the point's own,
     ``g = a - t`` has the signs a witness needs. Half-way is safest against rounding; where that is too short for ``tol``, t is
     taken just above the second largest. Where 22 binary digits of a are enough, g has no more than float32 holds, so that a certificate
-    can store it in half the room; with ``grid=0`` that is not tried.
+    can store it in half the room; with ``grid=0`` that is not tried. Such functionals are multiplied in float32 first, as long as that
+    proves most of them.
     """
     A = A / np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
     needed = CLEAR * tol + 4 * (U.shape[1] + 2) * EPS
     G = np.empty_like(A)
     proven = np.zeros(len(A), bool)
     step = max(1, dense_entries(U) // U.shape[0])  # every thread has a block of products
+    in_double = partial(_leads, U, sums)
+    in_single = partial(_leads_single, _single_slice(U, sums), sums) if grid and len(A) >= MANY and not sp.issparse(U) else None
+
+    def attempt(which: IntArray, leads: Leads, grid: float) -> IntArray:
+        """Shift the functionals ``which``; those that then prove too little."""
+        F = np.round(A[which] / grid) * grid if grid else A[which]
+        G[which], proven[which] = _shift(F, leads(F, own[which]), sums, sums[own[which]], needed, grid)
+        return which[~proven[which]]
 
     def work(first: int, last: int) -> None:
+        helps = True
         for a in range(first, last, step):
-            again = np.arange(a, min(a + step, last))
-            if grid:
-                G[again], proven[again] = _shift(np.round(A[again] / grid) * grid, own[again], U, sums, needed, grid)
-                again = again[~proven[again]]
-            if len(again):
-                G[again], proven[again] = _shift(A[again], own[again], U, sums, needed)
+            left = np.arange(a, min(a + step, last))
+            if in_single is not None and helps:
+                n_asked, left = len(left), attempt(left, in_single, grid)
+                helps = len(left) <= n_asked / 2
+            if grid and len(left):
+                left = attempt(left, in_double, grid)
+            if len(left):
+                attempt(left, in_double, 0.0)
 
     with serial_blas():
         for_ranges(work, len(A), smallest=16)
     return G, proven
 
 
-def _shift(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, needed: float, grid: float = 0.0) -> tuple[FloatArray, BoolArray]:
-    """`confirm` for some rows; with a ``grid`` the shifts are rounded up to multiples of it."""
+def _leads(U: Points, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The value of each functional (row of A) at its own point of the slice, and its largest value at another point."""
     values = np.asarray((U @ A.T).T) if sp.issparse(U) else A @ U.T
     values /= sums
     here = np.arange(len(values))
     lead = values[here, own]
     values[here, own] = -np.inf
-    second = values.max(axis=1)
+    return lead, values.max(axis=1)
+
+
+def _single_slice(U: FloatArray, sums: FloatArray) -> AnyArray:
+    """The points of the slice in float32."""
+    Q = np.empty(U.shape, np.float32)
+    step = max(1, CACHED // U.shape[1])
+    for a in range(0, len(U), step):
+        Q[a : a + step] = U[a : a + step] / sums[a : a + step, None]
+    return Q
+
+
+def _leads_single(Q: AnyArray, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds for `_leads` from a product in float32, which holds ``A`` exactly: from below and from above."""
+    values = A.astype(np.float32) @ Q.T
+    here = np.arange(len(values))
+    lead = values[here, own].astype(np.float64)
+    values[here, own] = -np.inf
+    # n roundoffs of |a| |q| for the sum (see `products`), one for q in float32, and room for products of these errors; |q| is 1 / sum u
+    error = (Q.shape[1] + 4) * UNIT_ROUNDOFF_32 * row_norms(A) / sums.min()
+    return lead - error, values.max(axis=1) + error
+
+
+def _shift(
+    A: FloatArray, leads: tuple[FloatArray, FloatArray], sums: FloatArray, own_sums: FloatArray, needed: float, grid: float
+) -> tuple[FloatArray, BoolArray]:
+    """`confirm` for some rows, by their `_leads`; with a ``grid`` the shifts are rounded up to multiples of it."""
+    lead, second = leads
     tight = least_shift(second, sums, A.shape[1])
     G, proven = np.empty_like(A), np.zeros(len(A), bool)
     for t in (np.maximum((lead + second) / 2, tight), tight):
         t = np.ceil(t / grid) * grid if grid else t
         shifted = A - t[:, None]
-        distance = (lead - t) * sums[own] / np.maximum(row_norms(shifted), EPS)
+        distance = (lead - t) * own_sums / np.maximum(row_norms(shifted), EPS)
         G[~proven] = shifted[~proven]
         proven |= distance > needed
+        if proven.all():
+            break
     return G, proven
 
 

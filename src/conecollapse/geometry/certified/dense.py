@@ -12,7 +12,7 @@ from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, Effort, FloatArray, Progress
 from conecollapse.certificates import Metric
-from conecollapse.geometry.certified.budget import SYMMETRIC_SINGLE, Budget, frame_work, product_work
+from conecollapse.geometry.certified.budget import FIXED, SYMMETRIC_SINGLE, Budget, frame_work, product_work
 from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
 from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.frame import Frame
@@ -21,9 +21,6 @@ from conecollapse.geometry.certified.proof import Known, Proof
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.geometry.certified.settle import settle
 from conecollapse.geometry.certified.variance import led_by_variance
-
-HIGH_DIMENSION = 200
-POWER_LOW, POWER_HIGH = 0.35, 0.5  # fully whitened products prove most; milder scaling keeps active sets shorter
 
 
 def prove_dense(
@@ -40,7 +37,8 @@ def prove_dense(
     budget = Budget.quick(U) if effort == "quick" else Budget.endless()
     if not budget.take(frame_work(m, n) + SYMMETRIC_SINGLE * product_work(U)):
         return _by_variance(U, tol, known, budget)
-    frame = Frame.of(U, POWER_HIGH if n >= HIGH_DIMENSION else POWER_LOW)
+    budget.spend(FIXED)
+    frame = Frame.of(U)
     families: tuple[Metric, ...] = ()
     lead, by_product = known.sure.copy(), known.sure.copy()
     if multiply:
@@ -49,16 +47,18 @@ def prove_dense(
         families = (Metric(led, frame.T.astype(np.float32), frame.centre, offset[led]),)
         lead |= leads & undecided
         by_product[led] = True
-    status = np.where(lead, RAY, np.where(undecided, UNDECIDED, REDUNDANT))
     if effort == "quick":
         settled = settle(U, frame.sums, tol, by_product, known.combination, progress, effort)
         return Proof.of_settled(settled, {}, n, *families, known=known)
+    status = np.where(lead, RAY, np.where(undecided, UNDECIDED, REDUNDANT))
     warn_of_rest(status == UNDECIDED, U)
+    by_lead = np.flatnonzero(lead & ~by_product)
+    led_along = frame.Z[by_lead] @ frame.T.T
+    frame = frame.for_search()
     found = search(frame, status, progress)
-    functional = found.functional | {int(i): frame.Z[i] for i in np.flatnonzero(lead & ~by_product)}
-
-    claimed = np.array(sorted(functional), np.int64)
-    A = np.array([functional[int(i)] for i in claimed]).reshape(-1, frame.Z.shape[1]) @ frame.T.T
+    searched = np.array(sorted(found.functional), np.int64)
+    claimed = np.concatenate([by_lead, searched])
+    A = np.vstack([led_along, np.array([found.functional[int(i)] for i in searched]).reshape(-1, frame.Z.shape[1]) @ frame.T.T])
     G, proven = confirm(A, claimed, U, frame.sums, tol)
     sure = by_product.copy()
     sure[claimed[proven]] = True
@@ -113,9 +113,11 @@ def _lead_in_own_direction(
         return offset, norm, (lead - shift) * frame.sums / norm
 
     offset, norm, distance = proven_from(lead / 2)
-    tight = 2 * rounding * norm / frame.sums.min()
-    offset_tight, _, distance_tight = proven_from(tight)
-    use_tight = (distance <= CLEAR * tol + rounding) & (tight < lead / 2)
-    distance = np.where(use_tight, distance_tight, distance)
-    leads = lead > 2 * error
-    return leads, leads & (distance > CLEAR * tol + rounding), np.where(use_tight, offset_tight, offset)
+    leads, needed = lead > 2 * error, CLEAR * tol + rounding
+    use_tight = leads & (distance <= needed)
+    if use_tight.any():
+        tight = 2 * rounding * norm / frame.sums.min()
+        offset_tight, _, distance_tight = proven_from(tight)
+        use_tight &= tight < lead / 2
+        distance, offset = np.where(use_tight, distance_tight, distance), np.where(use_tight, offset_tight, offset)
+    return leads, leads & (distance > needed), offset

@@ -2,15 +2,16 @@
 
 Scaled to ``p.x = 1`` (here p = all ones, positive on every non-zero point) the points become ``q_i`` and the extreme
 rays of their cone become the vertices of ``conv{q_i}``. Vertices do not change under affine maps, so we may centre and
-stretch as we like: ``z = T' (q - centre)``. In whitened coordinates (``power = 1/2``) a vertex is usually the one point that
-goes furthest in its own direction, and one product ``z_i . z_j`` proves it.
+stretch as we like: ``z = T' (q - centre)``. In whitened coordinates, with every principal axis divided by its standard deviation, a vertex
+is usually the one point that goes furthest in its own direction, and one product ``z_i . z_j`` proves it. A search for the other vertices
+(`Frame.for_search`) is shorter in coordinates that are less round.
 
 A functional ``a . q`` with ``a = T w`` has the value ``w . z + a . centre``, so what is found in ``z`` is carried back by ``T``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from conecollapse._types import AnyArray, FloatArray
 
 NULL_VARIANCE = 1e-13  # relative to the largest; float64 does not resolve a covariance eigenvalue below it
 LIFT = 5.0  # the constant coordinate of lifted points, in units of the root mean square of |z|
+
+WHITE = 0.5  # the scale of a principal axis is its variance to minus this power
+MILDER, HIGH_DIMENSION = 0.7, 200  # in fewer dimensions the active sets of a search are shorter with this share of that power
 
 WIDTH = 8  # float64 numbers of a cache line
 
@@ -46,10 +50,10 @@ class Frame:
         return self.lifted[:, : 1 + len(self.scale)]
 
     @classmethod
-    def of(cls, U: FloatArray, power: float) -> Frame:
-        """Frame of the unit rows ``U``; each principal axis is scaled by its variance to the ``-power``."""
+    def of(cls, U: FloatArray) -> Frame:
+        """Frame of the unit rows ``U``, whitened."""
         m, n = U.shape
-        sums = U.sum(axis=1)
+        sums = U @ np.ones(n)
         centre = (1 / sums) @ U / m
         Q, rows = np.empty_like(U), max(64, CACHED // n)
         for_ranges(lambda a, b: np.subtract(U[a:b] / sums[a:b, None], centre, out=Q[a:b]), m, smallest=rows)
@@ -60,8 +64,7 @@ class Frame:
         keep = variance > NULL_VARIANCE * max(variance[-1], 0.0)
         variance = variance[keep]
         V = V[:, keep] if n <= m else (Q.T @ W[:, keep]) / np.sqrt(variance)
-        scale = (variance / variance[-1:]) ** -power
-        scale /= np.sqrt((variance * scale**2).sum() / m)  # the root mean square of |z| is 1
+        scale = whitening(variance, m)
         # rounded here, T costs a certificate half the room and all that follows is about the T that is stored; |T z| changes by at most
         # sqrt(d) roundoffs of float32, since the columns are orthogonal
         T = (V * scale).astype(np.float32).astype(np.float64)
@@ -70,6 +73,23 @@ class Frame:
         single = np.empty((m, d), np.float32)
         for_ranges(lambda a, b: np.copyto(single[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"), m, smallest=rows)
         return cls(sums, centre, T, scale, spread, lifted, single)
+
+    def for_search(self) -> Frame:
+        """The same points in coordinates that are less round, where that keeps active sets short."""
+        if len(self.centre) >= HIGH_DIMENSION:
+            return self
+        factor = self.scale ** (MILDER - 1)
+        lifted, d = self.lifted.copy(), len(factor)
+        Z = lifted[:, 1 : 1 + d]
+        factor /= np.sqrt(np.einsum("ij,ij->j", Z, Z) @ factor**2 / len(Z))  # the root mean square of |z| is 1 again
+        Z *= factor
+        return replace(self, T=self.T * factor, scale=self.scale * factor, lifted=lifted, single=Z.astype(np.float32))
+
+
+def whitening(variance: FloatArray, m: int) -> FloatArray:
+    """Lengths of the columns of T, from the sums of squares of m points along their principal axes: the root mean square of |z| is 1."""
+    scale = (variance / variance[-1:]) ** -WHITE
+    return np.asarray(scale / np.sqrt((variance * scale**2).sum() / m))
 
 
 def lift(Q: FloatArray, T: FloatArray) -> FloatArray:

@@ -136,6 +136,13 @@ def product_with(idx, val, t):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def add_times(idx, val, step, squared, t):  # type: ignore[no-untyped-def]
+    """Add so many times a point, times the ``squared`` weights, to ``t``."""
+    for a in range(len(idx)):
+        t[idx[a]] += step * val[a] * squared[idx[a]]
+
+
+@kernel
 def _copy(lists, rows):  # type: ignore[no-untyped-def]
     """Fill the rows."""
     for k in range(len(lists.by_size)):

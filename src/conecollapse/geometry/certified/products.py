@@ -29,6 +29,8 @@ def leading_products(
     largest, error = largest_products(Zf, norms, progress)
     unresolved = np.flatnonzero(np.abs(own - (largest - error)) <= 2 * error)
     unresolved = unresolved[: int(min(len(unresolved), max(budget.left, 0.0) // Z.size))]
+    if not len(unresolved):
+        return largest, error
     budget.spend(float(Z.size) * len(unresolved))
 
     def work(start: int, stop: int) -> None:
@@ -69,8 +71,9 @@ def largest_products(Zf: AnyArray, norms: FloatArray, progress: Progress = None)
                 block = np.matmul(Zf[rows], Zf[columns].T, out=room[: shape[0] * shape[1]].reshape(shape))
                 if column == rows.start:
                     np.fill_diagonal(block, -np.inf)
-                np.maximum(largest[rows], block.max(1), out=largest[rows])
                 np.maximum(largest[columns], block.max(0), out=largest[columns])
+                if columns.start != rows.start or columns.stop > rows.stop:  # else the block is symmetric
+                    np.maximum(largest[rows], block.max(1), out=largest[rows])
             finished.append(rows)
             if progress is not None:
                 progress("products", len(finished), len(stripes))

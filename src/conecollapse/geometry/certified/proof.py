@@ -102,13 +102,15 @@ class Proof:
         n_points = len(leader)
         place = np.full(len(leaders), -1)
         place[self.rays] = np.arange(len(self.rays))
-        rows = np.sort(np.fromiter(self.combination, np.int64, len(self.combination)))
-        H = combination_rows([self.combination[int(i)] for i in rows], len(leaders))
-        residual = max(apart, residuals(V, rows, H).max(initial=0.0))
-        lengths = np.zeros(n_points + 1, np.int64)
-        lengths[leaders[rows] + 1] = np.diff(H.indptr)
-        coefficients = csr_rows(H.data, place[H.indices], np.cumsum(lengths), len(self.rays))
-        coefficients.sort_indices()
+        coefficients, residual = csr_rows(np.zeros(0), np.zeros(0, np.int64), np.zeros(n_points + 1, np.int64), len(self.rays)), apart
+        if self.combination:
+            rows = np.sort(np.fromiter(self.combination, np.int64, len(self.combination)))
+            H = combination_rows([self.combination[int(i)] for i in rows], len(leaders))
+            residual = max(apart, residuals(V, rows, H).max())
+            lengths = np.zeros(n_points + 1, np.int64)
+            lengths[leaders[rows] + 1] = np.diff(H.indptr)
+            coefficients = csr_rows(H.data, place[H.indices], np.cumsum(lengths), len(self.rays))
+            coefficients.sort_indices()
         return Certificate(
             tol=tol,
             residual=min(float(residual), tol),

@@ -27,7 +27,7 @@ from conecollapse._nnls.local import N_BUCKETS
 from conecollapse._nnls.proposals import is_small
 from conecollapse._nnls.slots import ShortLists, Slots, price
 from conecollapse._threads import for_ranges, serial_blas
-from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
 from conecollapse.geometry.certified.inside import SAMPLE, inside_known
 
@@ -35,6 +35,8 @@ NEAR = 0.5  # known rays priced above this share of the point's own price are wo
 RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not believed
 SEARCH_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-10)  # ends once the point has the highest price itself, or is inside
 SMALL_CAPACITY = 128
+FIRST_CAPACITY = 32  # passive columns that slots have room for at first: clearing memory for more takes longer than most searches
+TIGHT = 0.125  # share of slots that wait for more room until all get it
 MAX_ROUNDS = 60
 FEW_DIMENSIONS, MANY_POINTS, N_NEAR = 8, 1000, 32  # in few dimensions a search begins with the nearest points
 MAX_STEPS = 10**9
@@ -120,7 +122,8 @@ class Search:
         self.known = np.empty(m, np.int64)
         self.known[: self.n_known] = known
         n_slots = int(np.clip(workspace // (8 * capacity * (d + capacity)), 2, 512))
-        self.slots = Slots.over(self.Z, min(n_slots, max(len(self.queue), 1)), capacity)
+        self.slots = Slots.over(self.Z, min(n_slots, max(len(self.queue), 1)), min(capacity, FIRST_CAPACITY))
+        self.capacity = capacity
         self.point = np.full(len(self.slots.k), -1, np.int64)
         self.rounds = np.zeros(len(self.slots.k), np.int64)
         self.near = cKDTree(self.Z[:, 1:]) if d <= FEW_DIMENSIONS and m > MANY_POINTS else None
@@ -140,7 +143,7 @@ class Search:
                 active = np.flatnonzero(self.point >= 0)
                 if not len(active):
                     return
-                self._round(active)
+                self._round(self._with_room(active))
                 if progress is not None:
                     progress("search", int((self.found.status != UNDECIDED).sum()), len(self.found.status))
 
@@ -205,17 +208,31 @@ class Search:
         if len(leads):
             self._price_undecided(leads, priced)
         lists, lengths, _ = priced.known
-        self.rounds[active] += 1
-        decided = self.found.status[self.point[active]] != UNDECIDED
-        full = self.slots.k[active] == self.slots.S.shape[1]
-        give_up = ~decided & (full | (lengths == 0) | (self.rounds[active] > MAX_ROUNDS))
+        decided, full = self.found.status[self.point[active]] != UNDECIDED, self._is_full(active)
+        waits = full & (self.slots.S.shape[1] < self.capacity)
+        self.rounds[active[~waits]] += 1
+        give_up = ~decided & ((full & ~waits) | (lengths == 0) | (self.rounds[active] > MAX_ROUNDS))
         self.point[active[decided | give_up]] = -1
-        run = np.flatnonzero(~(decided | give_up))
+        run = np.flatnonzero(~(decided | give_up | waits))
         slots = active[run]
         before = self.slots.steps[slots]
         self.slots.advance(slots, lists[run], lengths[run], SEARCH_STOP, MAX_STEPS)
         self._inside(slots)
         self.rounds[slots[self.slots.steps[slots] == before]] += MAX_ROUNDS // 2  # no candidate could enter: twice is enough
+
+    def _with_room(self, active: IntArray) -> IntArray:
+        """The ``active`` slots; where too many of them wait for room for more passive columns, all get it, but free slots that no point
+        needs any more."""
+        n_columns, waiting = self.slots.S.shape[1], self._is_full(active).sum()
+        if n_columns == self.capacity or waiting <= TIGHT * len(active):
+            return active
+        some = np.concatenate([active, np.flatnonzero(self.point < 0)])[: max(len(active), int((self.found.status == UNDECIDED).sum()))]
+        self.slots = self.slots.grown(some, self.capacity)
+        self.point, self.rounds = self.point[some], self.rounds[some]
+        return np.arange(len(active))
+
+    def _is_full(self, slots: IntArray) -> BoolArray:
+        return np.asarray(self.slots.k[slots] == self.slots.S.shape[1])
 
     def _price_known(self, active: IntArray) -> Pricing:
         """Prices of the known rays, and of the points themselves, by the residuals of the ``active`` slots."""
@@ -246,21 +263,19 @@ class Search:
             second[rows] = np.maximum(second[rows], prices.max(1))
 
         for_ranges(work, len(leads), smallest=16)
-        for a, row in enumerate(leads):
-            i, j = int(self.point[slot[row]]), int(undecided[rival[a]])
-            if first[a] < own[row] - blur[row]:
-                self._declare(i, r[row])
-                continue
-            if first[a] - second[a] > blur[row]:
-                self._declare(j, r[row])
-            lists[row, lengths[row]] = j
-            lengths[row] += 1
+        itself = first < own[leads] - blur[leads]
+        found = itself | (first - second > blur[leads])
+        self._declare(np.where(itself, self.point[slot[leads]], undecided[rival])[found], r[leads[found]])
+        beaten = leads[~itself]
+        lists[beaten, lengths[beaten]] = undecided[rival[~itself]]
+        lengths[beaten] += 1
 
-    def _declare(self, i: int, functional: FloatArray) -> None:
-        if self.found.status[i] != UNDECIDED:
-            return
-        self.found.status[i] = RAY
-        self.found.functional[i] = functional.copy()
-        self.known_f[self.n_known] = self.Zf[i]
-        self.known[self.n_known] = i
-        self.n_known += 1
+    def _declare(self, points: IntArray, functionals: FloatArray) -> None:
+        """Undecided points are rays, each by the first functional that it has."""
+        first = np.sort(np.unique(points, return_index=True)[1])
+        points = points[first]
+        self.found.status[points] = RAY
+        self.found.functional.update(zip(points.tolist(), functionals[first], strict=True))
+        here = slice(self.n_known, self.n_known + len(points))
+        self.known_f[here], self.known[here] = self.Zf[points], points
+        self.n_known += len(points)

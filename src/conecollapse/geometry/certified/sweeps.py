@@ -11,6 +11,8 @@ functional of a residual: it only *raises* coefficients, of each column that has
 non-negative, so every other product falls as well, and in the end none is positive. What this costs of ``r . x`` is little long
 before the descent has converged.
 
+Inside, descent is fast at first and then creeps; now and then the combination is made exact in one go (`polish`).
+
 Only few columns have a coefficient at the end. Between two looks at all of them, sweeps go over those that have one or whose product with
 the residual was positive at the last look.
 
@@ -23,10 +25,12 @@ import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._nnls.kernels import dot
-from conecollapse.geometry.certified.lists import product_with
+from conecollapse.geometry.certified.lists import add_times, product_with
+from conecollapse.geometry.certified.polish import polish
 
 MAX_LOOKS, FEW_LOOKS = 500, 40  # the second where an active set follows, which takes at least as long
 SWEEPS = 10  # between two looks at all columns
+FIRST_POLISH = 8  # the combination is polished after this part of the looks, and after twice as many each time
 LEAD = 0.05  # share of |r|^2 that f . x must be for an early end: at the optimum f is r, and f . x is all of it
 CLEAR_LEAD = 1e5  # a distance that is this many times the residual that counts as zero is enough, too
 
@@ -49,6 +53,8 @@ def descend_by_sweeps(columns, x, zero, looks):  # type: ignore[no-untyped-def]
     for look in range(looks):
         for _ in range(SWEEPS if look else 3):
             _sweep(columns, swept[:n_swept], h, r)
+        if look * FIRST_POLISH >= looks and look & (look - 1) == 0:
+            polish(columns, swept[:n_swept][h[swept[:n_swept]] > 0.0], h, r, limit, look * SWEEPS)
         norm2, _ = _measure(columns, r, x)
         if norm2 <= limit:
             return True, h, out
@@ -84,13 +90,6 @@ def _take_off(columns, r, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add(idx, val, step, squared, r):  # type: ignore[no-untyped-def]
-    """Add so many times a point, times the ``squared`` weights, to ``r``."""
-    for t in range(len(idx)):
-        r[idx[t]] += step * val[t] * squared[idx[t]]
-
-
-@kernel
 def _sweep(columns, swept, h, r):  # type: ignore[no-untyped-def]
     """Give each of the columns ``swept`` in turn its best coefficient."""
     idx, val, first, last, squared = columns.idx, columns.val, columns.first, columns.last, columns.room[2]
@@ -101,7 +100,7 @@ def _sweep(columns, swept, h, r):  # type: ignore[no-untyped-def]
         step = h[q] - new
         if step != 0.0:
             h[q] = new
-            _add(idx[a:b], val[a:b], step * share[q], squared, r)
+            add_times(idx[a:b], val[a:b], step * share[q], squared, r)
 
 
 @kernel
@@ -125,5 +124,5 @@ def _raise(columns, present, copy, swept):  # type: ignore[no-untyped-def]
             g = product_with(idx[a:b], val[a:b], f) * gain[q]
             if g > 0.0:
                 raised[q] += g
-                _add(idx[a:b], val[a:b], -g * share[q], squared, f)
+                add_times(idx[a:b], val[a:b], -g * share[q], squared, f)
     return n_swept
