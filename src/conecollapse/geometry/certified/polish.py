@@ -1,4 +1,4 @@
-r"""A combination that nearly gives a point, made exact: one Newton step towards the centre of all its combinations.
+r"""A combination that nearly gives a point, made exact: by a few steps, each with conjugate gradients.
 
 Coordinate descent (`sweeps`) comes near an interior point quickly, and then creeps. But a combination that is near has many positive
 coefficients :math:`h_j`, and the change of them that removes the residual r and is smallest in proportion,
