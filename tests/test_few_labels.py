@@ -392,6 +392,17 @@ def test_labels_left_out_decide_between_named_and_guided_clusters(finds):
     assert (labels == truth).mean() > 0.9
 
 
+def test_clusters_that_miss_several_labels_are_named_if_they_find_most():
+    clusters = np.repeat([0, 1], 30)
+    X = as_table(np.eye(2)[clusters] @ [[1.0, 0.9], [0.9, 1.0]] + 0.02 * np.random.default_rng(0).random((60, 2)))
+    known = np.full(60, -1)
+    known[np.r_[0:8, 52:60]] = np.r_[np.zeros(6), 1, 1, np.ones(6), 0, 0]  # four of sixteen are outside
+    for said, are_named in ((np.tile([0, 1], 30), True), (np.where(known < 0, clusters, known), False)):
+        run = ClampedClusters(X, constrained(known), pooled([Said(np.full((60, 2), 0.2) + 0.6 * np.eye(2)[said])], Seeds.of(known)))
+        run.best_of([1 - clusters], 2)
+        assert (run.trust == NAMED) is are_named
+
+
 @each
 def test_clusters_that_are_clear_are_only_named(model):
     """Labels of untypical samples do not move the others: clusters are those of a fit without labels."""
@@ -403,6 +414,18 @@ def test_clusters_that_are_clear_are_only_named(model):
     known[odd] = (y[odd] + 1) % 3
     fitted = clone(model).fit(X, known)
     np.testing.assert_array_equal(fitted.labels_, np.where(known >= 0, known, y))
+
+
+def test_one_of_two_labels_outside_is_too_many():
+    """Two classes whose labels are in one cluster say nothing for either name of the other cluster."""
+    clusters = np.repeat([0, 1], 20)
+    X = as_table(np.eye(2)[clusters] + 0.05 * np.random.default_rng(0).random((40, 2)))
+    for second, are_named in ((20, True), (1, False)):
+        known = np.full(40, -1)
+        known[[0, second]] = [0, 1]
+        run = ClampedClusters(X, constrained(known), Evidence(0.2 + 0.6 * np.eye(2)[clusters]))
+        run.best_of([clusters], 2)
+        assert (run.trust == NAMED) is are_named
 
 
 def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_the_evidence_disagrees_too():

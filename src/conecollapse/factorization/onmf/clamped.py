@@ -22,12 +22,14 @@ of the sum above begins with the class of largest :math:`q_{ik}` for each sample
 name them; where they are not, guided clusters are better.
 
 Named clusters are taken unless the labels speak against them. In each trial of the evidence, labels are left out and looked for in three
-ways: by named clusters, by guided clusters with c = 8, and by the evidence alone. Guided clusters are taken if named clusters miss more
-than one label, and more than one in ten: one label may be of an untypical sample, several say that classes are not these clusters. Then
-c is the geometric mean of 8 and 1/4, with weights exp(labels found by guided clusters) and exp(labels found by the evidence): 1.4 if they
-find the same number. If less than one label for each class can be left out, the labels themselves are counted that are not in the cluster
-with their name. Then one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than one sample in
-ten, and the weights in c are the numbers of labels that are in the cluster with their name, and that are not.
+ways: by named clusters, by guided clusters with c = 8, and by the evidence alone. Named clusters are *clear* if they miss one label at
+most, or one in ten, and less than half: one label may be of an untypical sample, several say that classes are not these clusters. Guided
+clusters are taken if named clusters are not clear and do not find more labels than both other ways. Then c is the geometric mean of 8 and
+1/4, with weights exp(labels found by guided clusters) and exp(labels found by the evidence): 1.4 if they find the same number.
+
+If less than one label for each class can be left out, the labels themselves are counted that are not in the cluster with their name. Then
+one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than one sample in ten, and the weights in c
+are the numbers of labels that are in the cluster with their name, and that are not.
 """
 
 from __future__ import annotations
@@ -133,7 +135,9 @@ class ClampedClusters:
         hits = [self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials]
         found = np.concatenate(hits, axis=1) if hits else np.zeros((3, 0), bool)
         if found.shape[1] >= self.constraints.n_classes:
-            are_named, trust = are_clear(found[0]), learned_trust(found[1], found[2])
+            named, guided, evidence = found
+            are_named = are_clear(named) or named.sum() > max(guided.sum(), evidence.sum())
+            trust = learned_trust(guided, evidence)
         else:
             are_named, trust = self._agree(self._named(plain, r))
         return self._held(plain, r) if are_named else self._guided(plain, r, trust)
@@ -307,14 +311,15 @@ def for_clusters(q: AnyArray, r: int) -> FloatArray:
 
 
 def are_clear(found: BoolArray) -> bool:
-    """Whether clusters miss no more of some labels than untypical samples explain.
+    """Whether clusters miss no more of some labels than untypical samples explain, and less than half of them.
 
     Examples
     --------
-    >>> are_clear(np.array([True, False, True])), are_clear(np.array([True, False, True, False]))
-    (True, False)
+    >>> [are_clear(np.array(found, bool)) for found in ([1, 0, 1], [1, 0], [1, 0, 1, 0])]
+    [True, False, False]
     """
-    return int((~found).sum()) <= max(1, len(found) // UNTYPICAL)
+    missed = int((~found).sum())
+    return missed <= max(1, len(found) // UNTYPICAL) and 2 * missed < len(found)
 
 
 def learned_trust(guided: BoolArray, evidence: BoolArray) -> float:
