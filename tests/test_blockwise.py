@@ -147,14 +147,15 @@ def test_what_a_worker_keeps_does_not_travel_and_is_made_again_elsewhere():
     kept = pickle.loads(pickle.dumps(blocked.Kept("large", "told")))
     assert (kept.own, kept.told) == (None, "told")
 
-    def first(blocks, k, shared):
-        return blocked.Kept((blocks, k), shared)
+    def first(blocks, k, found, shared):
+        return blocked.Kept((blocks, k, found), shared)
 
     def then(own, k, told, shared):
         return own, k, told, shared
 
     items = [("a", None), ("b", None)]
-    assert dask_array._second_of_two(first, then, items, 1, [kept, kept], "s") == ((["a", "b"], 1), 1, ["told", "told"], "s")
+    made_again = dask_array._second_of_two(first, then, items, 1, ["seen"], [kept, kept], "s")
+    assert made_again == ((["a", "b"], 1, ["seen"]), 1, ["told", "told"], "s")
 
 
 def test_shares_of_products_cover_all_pairs_of_points():
@@ -170,15 +171,12 @@ def test_every_worker_holds_all_points_where_these_are_no_more_than_three_blocks
     class Held(FileTable):
         together = 4
 
-    P = np.random.default_rng(0).random((40, 30))
-    measured = measure.measure_block(P.T, None, False)
-    table = Held(open_table(np.ascontiguousarray(P.T)).source, 1, 10)
-    assert pieces.is_worth_copies(table, measured)
-    assert not pieces.is_worth_copies(FileTable(table.source, 1, 10), measured)  # nobody holds the blocks of a file
-    assert not pieces.is_worth_copies(table, measured._replace(entries=2**24))
-    sparse_one = measured._replace(lengths=np.full(40, 30))
-    assert pieces.is_worth_copies(table, sparse_one._replace(entries=2**21))
-    assert not pieces.is_worth_copies(table, sparse_one._replace(entries=2**24))
+    table = Held(open_table(np.random.default_rng(0).random((30, 40))).source, 1, 10)
+    assert pieces.is_worth_copies(table, 1200, is_sparse=False)
+    assert not pieces.is_worth_copies(FileTable(table.source, 1, 10), 1200, is_sparse=False)  # nobody holds the blocks of a file
+    assert not pieces.is_worth_copies(table, 2**24, is_sparse=False)
+    assert pieces.is_worth_copies(table, 2**21, is_sparse=True)
+    assert not pieces.is_worth_copies(table, 2**24, is_sparse=True)
 
 
 def test_one_task_looks_at_blocks_of_one_worker():
@@ -205,7 +203,7 @@ def test_blocks_cut_anew_for_several_workers_give_the_rays_of_memory(is_sparse, 
     if is_sparse:
         P *= rng.random(P.shape) < np.linspace(0.15, 0.02, len(P))[:, None]
     on_three_workers(monkeypatch)
-    monkeypatch.setattr(blockwise, "is_worth_copies", lambda *_: False)
+    monkeypatch.setattr(blockwise, "is_worth_copies", lambda *_, is_sparse: False)  # noqa: ARG005
     monkeypatch.setattr(streaming, "merge", unexpected)
     monkeypatch.setattr(pieces, "SMALLEST_SHARE", 1)
     cut = []

@@ -14,7 +14,7 @@ from conecollapse._linalg import pair_distances, take_rows, unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.blockwise import HELD_RAYS
-from conecollapse.geometry.blockwise.measure import fetch, key_block, leaders
+from conecollapse.geometry.blockwise.measure import fetch, key_block, leaders_of
 from conecollapse.geometry.certified import group
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.streaming import triangular_of_table, with_held_rays
@@ -53,7 +53,7 @@ def _of_samples(table: BlockedTable, tol: float) -> Cone:
 def _of_features(table: BlockedTable, tol: float) -> Cone:
     """Blocks of features: only those that are near each other along a fixed direction leave their blocks."""
     key, filled, entries = zip(*table.visit(key_block, shared=table.is_sparse, stage="measure"), strict=True)
-    leader, apart = leaders(table, np.concatenate(key), np.concatenate(filled), tol)
+    leader, apart = leaders_of(table, np.concatenate(key), np.concatenate(filled), tol)
     certificate = _all_open(leader, table.shape[0], tol, apart)
     return Cone(fetch(table, certificate.rays) if sum(entries) <= HELD_RAYS else None, certificate)
 

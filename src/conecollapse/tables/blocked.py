@@ -47,6 +47,17 @@ class Kept:
         return Kept, (None, self.told)
 
 
+class Looked:
+    """What a look at every block found, in the order of the blocks; a cluster may keep it until it is asked for here."""
+
+    def __init__(self, found: list[Any]) -> None:
+        self.found = found
+
+    def results(self) -> list[Any]:
+        """All results, here."""
+        return self.found
+
+
 class Held(ABC):
     """One item for each block, which stays with whoever holds the blocks: in the memory of a cluster, or made again from a file.
 
@@ -145,10 +156,10 @@ class BlockedTable(Table):
         What is ``cheap`` to make is made again where it is needed, and a cluster need not hold it.
         """
 
-    def look(self, work: Work, shared: Any = None, *, stage: str) -> list[Any]:
-        """``work(block, None, shared)`` of every block; if there was no survey yet, it is made in the same pass where that is possible."""
+    def look(self, work: Work, shared: Any = None, *, stage: str) -> Looked:
+        """Begin ``work(block, None, shared)`` of every block; if there was no survey yet, it is made in the same pass if possible."""
         _ = self.survey
-        return self.visit(work, None, shared, stage=stage)
+        return Looked(self.visit(work, None, shared, stage=stage))
 
     @abstractmethod
     def along(self, axis: int) -> BlockedTable:
@@ -164,10 +175,11 @@ class BlockedTable(Table):
         """How many pieces of work can have copies of all blocks at the same time, if these are small; 0 where nobody holds the blocks."""
         return 0
 
-    def begin_together(self, _first: Work, _then: Work, _shared: Any, _count: int, *, stages: tuple[str, str]) -> Callable[[], list[Any]]:
-        """Begin two steps in ``count`` pieces, each with all blocks at hand, and return who waits for the results.
+    def work_together(self, _first: Work, _then: Work, _looked: Looked, _shared: Any, _count: int, *, stages: tuple[str, str]) -> list[Any]:
+        """Two steps in ``count`` pieces, each with all blocks at hand and with what a look at them found.
 
-        ``kept[k] = first(blocks, k, shared)`` is a `Kept`, and the result ``then(kept[k].own, k, [one.told for one in kept], shared)``.
+        ``kept[k] = first(blocks, k, found, shared)`` is a `Kept`, and the result
+        ``then(kept[k].own, k, [one.told for one in kept], shared)``.
         """
         raise InvalidInputError(f"all blocks of a table at once were asked for in {' and '.join(stages)}, and X is {self.kind}.")
 
@@ -178,10 +190,6 @@ class BlockedTable(Table):
     @abstractmethod
     def blocks(self) -> Iterable[Points]:
         """The blocks themselves, one after the other."""
-
-    def at_hand(self) -> list[Points]:
-        """All blocks, where they are small."""
-        return list(self.blocks())
 
     def transposed(self) -> BlockedTable:
         """The table with samples and features exchanged."""

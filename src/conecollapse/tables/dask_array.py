@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.tables.blocked import BlockedTable, Groups, Held, Kept, Work
+from conecollapse.tables.blocked import BlockedTable, Groups, Held, Kept, Looked, Work
 from conecollapse.tables.survey import BlockSurvey, Survey, rows_of, survey_block
 
 try:
@@ -22,7 +22,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("Dask arrays need dask and distributed; pip install 'conecollapse[dask]'.") from error
 
-from conecollapse.tables.dask_tasks import begin, compute, drop_copies, has_cluster, holders, n_workers, named, persist, tree, workers
+from conecollapse.tables.dask_tasks import compute, drop_copies, has_cluster, holders, n_workers, named, persist, tree, workers
 
 ENOUGH_TASKS = 4  # for each worker: more are put together
 MANY_PAIRS = 12  # of blocks for each worker
@@ -76,18 +76,14 @@ class DaskTable(BlockedTable):
     def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
         return compute(self._tasks(stage, work, range(self.n_blocks), shared, pieces), stage)
 
-    def look(self, work: Work, shared: Any = None, *, stage: str) -> list[Any]:
+    def look(self, work: Work, shared: Any = None, *, stage: str) -> Looked:
         if "survey" in self.__dict__ or not self._is_aligned:
             return super().look(work, shared, stage=stage)
         common = _common(shared)
         cells = zip(self.strips, self._cells(), strict=True)
         arguments = [(work, strip, self._flip, *cell, common, self.dtype, self.unit) for strip, cell in cells]
         runs, places = self._runs()
-        tasks = named(stage, _look_at_each, [([arguments[k] for k in run],) for run in runs], places)
-        by_block = {k: one for run, some in zip(runs, compute(tasks, stage), strict=True) for k, one in zip(run, some, strict=True)}
-        found = [by_block[k] for k in range(self.n_blocks)]
-        self._set_survey([surveyed for surveyed, _ in found])
-        return [result for _, result in found]
+        return DaskLooked(self, named(stage, _look_at_each, [([arguments[k] for k in run],) for run in runs], places), runs, stage)
 
     def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
         """A few blocks at a time, so that no more results than the workers make at once wait here."""
@@ -134,12 +130,6 @@ class DaskTable(BlockedTable):
         for source, recipe in zip(self._sources, self._recipes(range(self.n_blocks), None, None), strict=True):
             yield compute(named("fetch", _work_on, [(_itself, source, recipe)]), "fetch")[0]
 
-    def at_hand(self) -> list[Points]:
-        if self._cuts is not None or not has_cluster():
-            return super().at_hand()
-        recipes = self._recipes(range(self.n_blocks), None, None)
-        return [_work_on(_itself, strip, recipe) for strip, recipe in zip(compute(self.strips, "fetch"), recipes, strict=True)]
-
     def along(self, axis: int) -> DaskTable:
         if axis == self.axis:
             return self
@@ -157,13 +147,18 @@ class DaskTable(BlockedTable):
     def together(self) -> int:
         return n_workers() if has_cluster() else 0
 
-    def begin_together(self, first: Work, then: Work, shared: Any, count: int, *, stages: tuple[str, str]) -> Callable[[], list[Any]]:
+    def work_together(self, first: Work, then: Work, looked: Looked, shared: Any, count: int, *, stages: tuple[str, str]) -> list[Any]:
+        found = looked.as_argument() if isinstance(looked, DaskLooked) else _common(looked.found)
         common, places, shares = _common(shared), workers(), range(count)
         recipes = self._recipes(range(self.n_blocks), None, None)
         items = [(source, (_itself, recipe)) for source, recipe in zip(self._sources, recipes, strict=True)]
-        kept = named(stages[0], _first_of_two, [(first, items, k, common) for k in shares], places)
-        results = begin(named(stages[1], _second_of_two, [(first, then, items, k, kept, common) for k in shares], places))
-        return lambda: compute(results, stages[1])
+        kept = named(stages[0], _first_of_two, [(first, items, k, found, common) for k in shares], places)
+        results = named(stages[1], _second_of_two, [(first, then, items, k, found, kept, common) for k in shares], places)
+        if not isinstance(looked, DaskLooked):
+            return compute(results, stages[1])
+        everything = compute([*looked.tasks, *results], stages[1])
+        looked.receive(everything[: len(looked.tasks)])
+        return everything[len(looked.tasks) :]
 
     def cut_at(self, bounds: IntArray) -> DaskTable:
         if not has_cluster():  # blocks are made again for each piece of work, so that smaller ones save nothing
@@ -242,6 +237,33 @@ class DaskTable(BlockedTable):
 
     def _copy(self) -> DaskTable:
         return copy(self)
+
+
+class DaskLooked(Looked):
+    """Results that stay with the workers, some blocks in each task, until somebody asks for them; with them comes the survey."""
+
+    def __init__(self, table: DaskTable, tasks: list[Delayed], runs: list[list[int]], stage: str) -> None:
+        self.table = table
+        self.tasks = tasks
+        self.runs = runs
+        self.stage = stage
+        self.is_here = False
+
+    def as_argument(self) -> tuple[Any, ...]:
+        """For other tasks; see `_found`."""
+        return self.runs, self.tasks
+
+    def receive(self, values: list[Any]) -> None:
+        """Take the values of all tasks."""
+        if not self.is_here:
+            self.table._set_survey([surveyed for surveyed, _ in _in_order(self.runs, values)])
+            self.found, self.is_here = _found((self.runs, values)), True
+
+    def results(self) -> list[Any]:
+        if not self.is_here:
+            self.tasks = persist(self.tasks)
+            self.receive(compute(self.tasks, self.stage))
+        return self.found
 
 
 class DaskHeld(Held):
@@ -361,15 +383,26 @@ def _on_all(work: Work, items: list[tuple[Any, Any]], shared: Any) -> Any:
     return work([_item(item) for item in items], shared)
 
 
-def _first_of_two(first: Work, items: list[tuple[Any, Any]], k: int, shared: Any) -> Kept:
-    kept: Kept = first([_item(item) for item in items], k, shared)
+def _first_of_two(first: Work, items: list[tuple[Any, Any]], k: int, found: Any, shared: Any) -> Kept:
+    kept: Kept = first([_item(item) for item in items], k, _found(found), shared)
     return kept
 
 
-def _second_of_two(first: Work, then: Work, items: list[tuple[Any, Any]], k: int, kept: list[Kept], shared: Any) -> Any:
+def _second_of_two(first: Work, then: Work, items: list[tuple[Any, Any]], k: int, found: Any, kept: list[Kept], shared: Any) -> Any:
     """What the first step kept is made again where this worker is another one, or had to write it to disk."""
-    own = kept[k].own if kept[k].own is not None else _first_of_two(first, items, k, shared).own
+    own = kept[k].own if kept[k].own is not None else _first_of_two(first, items, k, found, shared).own
     return then(own, k, [one.told for one in kept], shared)
+
+
+def _in_order(runs: list[list[int]], parts: list[list[Any]]) -> list[Any]:
+    """What was found at each block, where each part is about a run of them."""
+    by_block = {k: one for run, some in zip(runs, parts, strict=True) for k, one in zip(run, some, strict=True)}
+    return [by_block[k] for k in range(len(by_block))]
+
+
+def _found(found: Any) -> list[Any]:
+    """Results of a look by block: as they are, or from the tasks of `DaskLooked`."""
+    return [result for _, result in _in_order(*found)] if isinstance(found, tuple) else found
 
 
 def _on_pairs(work: Work, items: list[tuple[Any, Any]], pairs: list[tuple[int, int]], shared: Any) -> list[Any]:

@@ -100,15 +100,6 @@ def tree(stage: str, function: Callable[[Any, Any], Any], tasks: list[Delayed]) 
     return tasks[0]
 
 
-def begin(tasks: Sequence[Delayed]) -> list[Any]:
-    """The same tasks, on which a cluster begins to work, for `compute`."""
-    if not has_cluster():
-        return list(tasks)
-    from distributed import get_client
-
-    return list(get_client().compute(list(tasks)))
-
-
 def compute(tasks: Sequence[Any], stage: str) -> list[Any]:
     """Results in order. If the cluster goes away, `ClusterError` says during what."""
     try:
@@ -209,8 +200,12 @@ def seen(client: Any, age: float = 0.0) -> tuple[str | None, list[str]]:
 
 
 def persist(tasks: Sequence[Delayed]) -> list[Delayed]:
-    """Held in the memory of a cluster, if one is in use; else as they are, to be made again whenever they are needed."""
-    return list(dask.persist(*tasks)) if has_cluster() else list(tasks)
+    """Held in the memory of a cluster, which begins with them now, if one is in use; else as they are, to be made again when needed."""
+    if not has_cluster() or all(_begun(task) is not None for task in tasks):
+        return list(tasks)
+    from distributed import get_client
+
+    return [Delayed(future.key, {future.key: future}) for future in get_client().compute(list(tasks))]
 
 
 def holders(tasks: Sequence[Delayed]) -> list[list[str]]:

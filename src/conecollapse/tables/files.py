@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.tables.blocked import BlockedTable, Work
+from conecollapse.tables.blocked import BlockedTable, Looked, Work
 from conecollapse.tables.in_place import InPlace
 from conecollapse.tables.sources import Source
 from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
@@ -64,16 +64,16 @@ class FileTable(BlockedTable):
             result = combine(digits.pop()[1], result)
         return result
 
-    def look(self, work: Work, shared: Any = None, *, stage: str) -> list[Any]:
+    def look(self, work: Work, shared: Any = None, *, stage: str) -> Looked:
         if "survey" in self.__dict__:
-            return self.visit(work, None, shared, stage=stage)
+            return Looked(self.visit(work, None, shared, stage=stage))
         parts, found = [], []
         for k in range(self.n_blocks):
             block = self._read(k)
             parts.append(self._surveyed(k, block))
             found.append(work(self._floating(block), None, shared))
         self.__dict__["survey"] = self._put_together(parts)
-        return found
+        return Looked(found)
 
     def hold(
         self,

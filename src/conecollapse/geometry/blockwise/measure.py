@@ -6,8 +6,8 @@ each other along both can be colinear, and only these leave their blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import reduce
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,14 +138,21 @@ def _measure_dense(U: FloatArray, filled: BoolArray) -> Measured:
 
 def share(table: BlockedTable) -> int:
     """Points that may be held in one place beside a block: as many as a block has on average, or as fill `SMALLEST_SHARE`."""
-    n, m = table.shape
-    return max(-(-m // table.n_blocks), SMALLEST_SHARE // n)
+    return share_of(*table.shape, table.n_blocks)
 
 
-def leaders(table: BlockedTable, key: FloatArray, filled: BoolArray, tol: float) -> tuple[IntArray, float]:
+def share_of(dim: int, n_points: int, n_blocks: int) -> int:
+    """`share` of a table in so many blocks."""
+    return max(-(-n_points // n_blocks), SMALLEST_SHARE // dim)
+
+
+def leaders(
+    key: FloatArray, filled: BoolArray, dim: int, tol: float, most: int, fetched: Callable[[IntArray], Points]
+) -> tuple[IntArray, float]:
     """Leader of each point's group of colinear ones, -1 for zero points, as in memory; and the largest distance from a leader.
 
-    Runs of points that are near each other along both fixed directions are compared a share at a time.
+    Runs of points that are near each other along both fixed directions are ``fetched``, increasing numbers as unit rows, and compared,
+    about ``most`` at a time.
     """
     leader = np.where(filled, np.arange(len(filled)), -1)
     if not filled.any():
@@ -154,14 +161,14 @@ def leaders(table: BlockedTable, key: FloatArray, filled: BoolArray, tol: float)
     for which in DIRECTIONS:  # runs along the first, each divided along the second; points alone in a run are like no other
         sorted_by = np.lexsort((key[order, which], run)) if which else np.argsort(key[order, which])
         order, run = order[sorted_by], run[sorted_by]
-        is_new = (np.diff(run) > 0) | (np.diff(key[order, which]) > near_along(table.shape[0], tol, which))
+        is_new = (np.diff(run) > 0) | (np.diff(key[order, which]) > near_along(dim, tol, which))
         run = np.cumsum(np.append(0, is_new)[: len(order)])
         crowded = (np.bincount(run) > 1)[run]
         order, run = order[crowded], run[crowded]
     runs = np.split(order, np.flatnonzero(np.diff(run)) + 1) if len(order) else []
     worst = 0.0
-    for some in _pieces(runs, share(table)):
-        U = fetch(table, some)
+    for some in _pieces(runs, most):
+        U = fetched(some)
         found = merge_colinear(U, tol)
         leader[some] = some[found]
         worst = max(worst, float(pair_distances(U, np.arange(len(some)), found).max()))
@@ -181,15 +188,19 @@ def _pieces(runs: list[IntArray], size: int) -> list[IntArray]:
     return [np.sort(np.concatenate(piece)) for piece in pieces]
 
 
+def leaders_of(table: BlockedTable, key: FloatArray, filled: BoolArray, tol: float) -> tuple[IntArray, float]:
+    """`leaders` of a table: those that must be compared leave their blocks, a `share` at a time."""
+    return leaders(key, filled, table.shape[0], tol, share(table), partial(fetch, table))
+
+
 def fetch(table: BlockedTable, points: IntArray) -> Points:
     """These points, increasing, as unit rows."""
-    return stack(table.visit(_take, by_block(table, points), table.is_sparse, stage="fetch"))
+    return stack(table.visit(unit_rows_of, by_block(table.bounds, points), table.is_sparse, stage="fetch"))
 
 
-def _take(block: Points, columns: IntArray, as_sparse: bool) -> Points:
-    if not len(columns):
-        return sp.csr_array((0, block.shape[0])) if as_sparse else np.zeros((0, block.shape[0]))
-    return take_rows(unit_points(block, as_sparse=as_sparse)[0], columns)
+def unit_rows_of(block: Points, columns: IntArray, as_sparse: bool) -> Points:
+    """These columns of a block, increasing, as unit rows."""
+    return unit_rows(take_rows(_points_of(block, as_sparse=as_sparse), columns))[0]
 
 
 def stack(parts: list[Points]) -> Points:
@@ -197,7 +208,7 @@ def stack(parts: list[Points]) -> Points:
     return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.vstack(parts)
 
 
-def by_block(table: BlockedTable, points: IntArray) -> list[IntArray]:
+def by_block(bounds: IntArray, points: IntArray) -> list[IntArray]:
     """Increasing numbers of points, as places in their blocks."""
-    place: AnyArray = np.searchsorted(points, table.bounds)
-    return [points[a:b] - first for a, b, first in zip(place[:-1], place[1:], table.bounds[:-1], strict=True)]
+    place: AnyArray = np.searchsorted(points, bounds)
+    return [points[a:b] - first for a, b, first in zip(place[:-1], place[1:], bounds[:-1], strict=True)]

@@ -20,13 +20,12 @@ DENSE_ENTRY, DENSE_COPY = 8, 40  # copy, unit point, two sets of round coordinat
 MOST_FOR_A_WORKER = 2  # blocks for each worker that balance well: every pair of them is a task
 
 
-def is_worth_copies(table: BlockedTable, measured: Measured) -> bool:
+def is_worth_copies(table: BlockedTable, entries: int, *, is_sparse: bool) -> bool:
     """Whether every worker may hold all points: what it holds then may be as much as three blocks and `COPIES`.
 
     Copies move less than pairs of blocks do, since a worker that compares pairs sees most blocks, some of them twice, and they save rounds
     and tasks. So memory alone decides.
     """
-    entries, is_sparse = measured.entries, measured.lengths is not None
     block = (SPARSE_ENTRY if is_sparse else DENSE_ENTRY) * entries / table.n_blocks
     return table.together > 0 and (SPARSE_COPY if is_sparse else DENSE_COPY) * entries <= 3 * block + COPIES
 
