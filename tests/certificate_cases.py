@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 
 from conecollapse import ApproximateCertificate, Cone
 from conecollapse._linalg import unit_rows
+from conecollapse.certificates import SparseVectors
 from conecollapse.geometry.certified import certify
 
 
@@ -49,9 +50,21 @@ def quick(P):
     return Cone(U[certificate.rays], certificate)
 
 
+def by_sparse_vectors(seed=3):
+    """Sparse points, the first of which go furthest along one axis each: that axis, shifted, is a witness."""
+    rng = np.random.default_rng(seed)
+    first = 2 * np.eye(12) + rng.random((12, 12)) * (rng.random((12, 12)) < 0.3)
+    P = sp.csr_array(np.vstack([first, (rng.random((5, 12)) < 0.4) @ first + first[:5]]))
+    cone = Cone.from_points(P)
+    shares = unit(P.toarray()) / unit(P.toarray()).sum(axis=1)[:, None]
+    offset = np.sort(shares, axis=0)[-2:].mean(axis=0)
+    family = SparseVectors(np.arange(12), sp.csr_array(sp.eye_array(12, dtype=np.float32)), offset)
+    return Cone(cone.rays, dataclasses.replace(cone.certificate, witnesses=(family,))), P
+
+
 NAMES = (
     "dense", "sparse", "twins", "merged", "merged sparse", "combination", "single", "epsilon", "epsilon by mass",
-    "quick", "quick sparse", "quick twins",
+    "quick", "quick sparse", "quick twins", "sparse vectors",
 )  # fmt: skip
 
 
@@ -74,6 +87,7 @@ def cases(seed=0):
         "quick": (quick(dense), dense),
         "quick sparse": (quick(sparse), sparse),
         "quick twins": (quick(twins), twins),
+        "sparse vectors": by_sparse_vectors(seed + 3),
     }
 
 

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._types import FloatArray, IntArray, Sparse
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
 
 SPARSE_COST = 4  # an entry of a sparse product takes as long as this many of a product with a dense matrix
 LOOKUP_COST = 50  # and a term that is looked up by itself as long as this many
-PAIR_ROOM = 20  # a pair of a witness and a point takes about as much room as this many entries of the points
-FEW_PAIRS, MANY_PAIRS = 2**13, 2**17  # pairs that are looked at side by side: between about 1 and 16 MiB
+PAIR_ROOM = 8  # a pair of a witness and a point takes less room than this many entries of the points
+FEW_PAIRS, MANY_PAIRS = 2**13, 2**17  # pairs that are looked at side by side: between about 1/2 and 8 MiB
 WIDTH, PAIR_PLACES = 2**13, 32  # columns of a table of patterns, and how many of its places, a byte each, there may be for each pair
 TINY = np.float32(2.0**-60)  # next to 1
 ROWS_AT_ONCE = 512  # of a block of products that are changed at once
-FIRST_TERMS = 8  # terms of a sum that are looked up before all of them are
+FIRST_TERMS = 8  # terms of a sum that are looked up one by one before all of them are
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
 BLOCK_SHARE = 4  # where the points are sparse, it has one entry for so many of theirs,
 FEW_ENTRIES = 2**16  # but half a MiB in any case
@@ -67,20 +67,21 @@ class Postings(NamedTuple):
     V: Sparse
     Vt: Sparse
     mass: FloatArray  # the sum of each point
-    top: IntArray  # where in V each has its largest entry
+    top: FloatArray  # its largest entry,
+    top_at: AnyArray  # and the coordinate of that
 
     @classmethod
     def of(cls, V: Sparse) -> Postings:
-        top, sizes = np.zeros(V.shape[0], np.int64), np.diff(V.indptr)
+        top, top_at, sizes = np.zeros(V.shape[0]), np.zeros(V.shape[0], V.indices.dtype), np.diff(V.indptr)
         for rows in pieces_of(sizes, pairs_at_once(V)):
             filled = rows[sizes[rows] > 0]
             if len(filled):
                 first = V.indptr[filled[0]]
                 values = V.data[first : V.indptr[filled[-1] + 1]]
-                peak = np.maximum.reduceat(values, V.indptr[filled] - first)
-                at = np.flatnonzero(values == np.repeat(peak, sizes[filled]))
-                top[np.repeat(filled, sizes[filled])[at]] = first + at
-        return cls(V, V.T.tocsr(), np.asarray(V.sum(axis=1)).ravel(), top)
+                top[filled] = np.maximum.reduceat(values, V.indptr[filled] - first)
+                at = np.flatnonzero(values == np.repeat(top[filled], sizes[filled]))
+                top_at[np.repeat(filled, sizes[filled])[at]] = V.indices[first + at]
+        return cls(V, V.T.tocsr(), np.asarray(V.sum(axis=1)).ravel(), top, top_at)
 
 
 def products(points: Postings, witnesses: Lifted, error: FloatArray) -> Iterator[tuple[IntArray, Any]]:
@@ -144,31 +145,38 @@ def _multiplied_at_once(points: Postings, F: Sparse) -> Sparse:
 
 def _lower(points: Postings, some: Lifted, found: Sparse, limit: FloatArray) -> None:
     """Lower the entries of ``found``, products with F, by the lift times what each point has off the pattern, or a part that suffices."""
-    V, row, bound, point = points.V, _rows(found), found.data, found.indices
+    V, bound, point = points.V, found.data, found.indices
     outside = _Outside(V, some.shapes)
 
-    def lower(left: IntArray, product: FloatArray, mass: FloatArray) -> IntArray:
-        """Lower the entries ``left``, where F has this ``product``, by the lift times ``mass``; those that are not low enough."""
-        bound[left] = product - some.lift[row[left]] * mass
-        return np.flatnonzero(~(bound[left] <= limit[row[left]]))
+    def lower(left: Any, row: AnyArray, mass: FloatArray) -> IntArray:
+        """Lower the entries ``left`` by the lift times ``mass`` where that is low enough; the places among them where it is not."""
+        lowered = bound[left] - some.lift[row] * mass
+        is_low = lowered <= limit[row]
+        bound[left] = np.where(is_low, lowered, bound[left])
+        return np.flatnonzero(~is_low)
 
-    left = np.flatnonzero(~(bound <= limit[row]) & (point != some.own[row]))
-    product = bound[left]
-    high = lower(left, product, outside.of(row[left], points.top[point[left]]))
-    left, product = left[high], product[high]
-    first, last = V.indptr[point[left]], V.indptr[point[left] + 1]
-    sums = outside.totals(row[left], first, np.minimum(first + FIRST_TERMS, last))
-    high = lower(left, product, sums)
-    left, product = left[high], product[high]
-    first, last = V.indptr[point[left]], V.indptr[point[left] + 1]
-    if LOOKUP_COST * int((last - first).sum(dtype=np.int64)) <= V.nnz * len(np.unique(row[left])):
-        lower(left, product, outside.totals(row[left], first, last, exact=True))
+    rows, high = _rows(found), [np.zeros(0, np.int64)]
+    for a in range(0, len(bound), FEW_PAIRS):
+        part = slice(a, a + FEW_PAIRS)
+        at = point[part]
+        high.append(a + lower(part, rows[part], np.where(outside.is_on(rows[part], points.top_at[at]), 0.0, points.top[at])))
+    left = np.concatenate(high)
+    left = left[point[left] != some.own[rows[left]]]
+    row, first, last, mass = rows[left], V.indptr[point[left]], V.indptr[point[left] + 1], np.zeros(len(left))
+    del rows
+    for term in range(FIRST_TERMS):
+        at = np.minimum(first + term, last - 1)
+        mass += np.where(first + term < last, outside.of(row, at), 0.0)
+        still = lower(left, row, mass)
+        left, row, first, last, mass = left[still], row[still], first[still], last[still], mass[still]
+    if LOOKUP_COST * int((last - first).sum(dtype=np.int64)) <= V.nnz * len(np.unique(row)):
+        bound[left] -= some.lift[row] * outside.totals(row, first, last)
         return
-    for rows in dense_pieces(np.unique(row[left]), V):
-        here = np.flatnonzero(np.isin(row[left], rows))
+    for rows in dense_pieces(np.unique(row), V):
+        here = np.flatnonzero(np.isin(row, rows))
         inside = V @ _columns(some.shapes[rows], 1.0)
         at = point[left[here]]
-        lower(left[here], product[here], points.mass[at] - inside[at, np.searchsorted(rows, row[left[here]])])
+        bound[left[here]] -= some.lift[row[here]] * (points.mass[at] - inside[at, np.searchsorted(rows, row[here])])
 
 
 class _Outside:
@@ -179,21 +187,23 @@ class _Outside:
         # columns share a place where they are many: what is on the pattern by the table may be off it, so that less is off it than is
         self.width = min(WIDTH, 1 << (V.shape[1] - 1).bit_length())
         self.table = np.zeros(pattern.shape[0] * self.width, np.bool_)
-        self.table[_rows(pattern) * self.width + (pattern.indices & (self.width - 1))] = True
+        self.table[_rows(pattern).astype(np.int64) * self.width + (pattern.indices & (self.width - 1))] = True
         self.is_exact = V.shape[1] <= self.width
 
-    def of(self, row: IntArray, at: IntArray) -> FloatArray:
-        """The entry ``at`` this place in V where it is off the pattern of the row, or 0."""
-        place = row * self.width
-        place += self.V.indices[at] & (self.width - 1)
-        values = self.V.data[at]
-        values[self.table[place]] = 0.0
-        return values
+    def is_on(self, row: AnyArray, columns: AnyArray) -> BoolArray:
+        """Whether each of the ``columns`` is on the pattern of its row, by the table."""
+        place = row.astype(np.int64) * self.width
+        place += columns & (self.width - 1)
+        return np.asarray(self.table[place])
 
-    def totals(self, row: IntArray, first: IntArray, last: IntArray, *, exact: bool = False) -> FloatArray:
-        """The sum over entries from ``first`` to ``last`` for each row; all that is off the pattern if it is to be exact."""
+    def of(self, row: AnyArray, at: IntArray) -> FloatArray:
+        """The entry ``at`` this place in V where it is off the pattern of the row, or 0."""
+        return np.where(self.is_on(row, self.V.indices[at]), 0.0, self.V.data[at])
+
+    def totals(self, row: AnyArray, first: IntArray, last: IntArray) -> FloatArray:
+        """The sum over all entries from ``first`` to ``last`` that are off the pattern of each row, without the table's errors."""
         counts, out = (last - first).astype(np.int64), np.empty(len(row))
-        terms = self._exactly if exact and not self.is_exact else self.of
+        terms = self.of if self.is_exact else self._exactly
         for some in pieces_of(counts, pairs_at_once(self.V) // 2):
             which = np.repeat(np.arange(len(some)), counts[some])
             at = np.arange(len(which))
@@ -201,8 +211,8 @@ class _Outside:
             out[some] = np.bincount(which, terms(row[some][which], at), minlength=len(some))
         return out
 
-    def _exactly(self, row: IntArray, at: IntArray) -> FloatArray:
-        keys, wanted = _places(self.pattern), row * self.V.shape[1] + self.V.indices[at]
+    def _exactly(self, row: AnyArray, at: IntArray) -> FloatArray:
+        keys, wanted = _places(self.pattern), row.astype(np.int64) * self.V.shape[1] + self.V.indices[at]
         found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[found] == wanted, 0.0, self.V.data[at])
 
@@ -212,9 +222,9 @@ def pieces_of(work: IntArray, most: int) -> list[IntArray]:
     return np.split(np.arange(len(work)), np.flatnonzero(np.diff(np.cumsum(work, dtype=np.int64) // most)) + 1) if len(work) else []
 
 
-def _rows(M: Sparse) -> IntArray:
+def _rows(M: Sparse) -> AnyArray:
     """The row of each entry of a CSR array."""
-    return np.repeat(np.arange(M.shape[0]), np.diff(M.indptr))
+    return np.repeat(np.arange(M.shape[0], dtype=M.indices.dtype), np.diff(M.indptr))
 
 
 def _columns(M: Sparse, values: Any) -> FloatArray:
@@ -226,7 +236,7 @@ def _columns(M: Sparse, values: Any) -> FloatArray:
 
 def _places(M: Sparse) -> IntArray:
     """The place of each entry of a CSR array in a flat dense one."""
-    return _rows(M) * M.shape[1] + M.indices
+    return _rows(M).astype(np.int64) * M.shape[1] + M.indices
 
 
 def pattern_of(F: Sparse, dtype: type = np.float64) -> Sparse:

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from conecollapse._memory import give_back
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
-from conecollapse.certificates.meeting import Lifted, Postings, dense_pieces, pairs_at_once, pattern_of, pieces, pieces_of, products
+from conecollapse.certificates.meeting import Lifted, Postings, dense_pieces, pairs_at_once, pieces, pieces_of, products
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -46,10 +46,9 @@ class Values:
         """One product of each witness."""
         if not sp.issparse(self.products):
             return np.asarray(self.products[np.arange(len(columns)), columns])
-        row = self._rows()
-        here = np.flatnonzero(self.products.indices == columns[row])
+        here = self._entries(columns)
         found = np.zeros(len(columns))
-        found[row[here]] = self.products.data[here]
+        found[np.searchsorted(self.products.indptr, here, side="right") - 1] = self.products.data[here]
         return found
 
     def largest(self, leave_out: IntArray, counted: BoolArray) -> FloatArray:
@@ -60,7 +59,7 @@ class Values:
         starts = self.products.indptr
         highest, filled = np.full(len(leave_out), -np.inf), np.flatnonzero(np.diff(starts))
         if len(filled):
-            highest[filled] = np.fmax.reduceat(np.where(np.isnan(value), np.inf, value), starts[filled])
+            highest[filled] = np.maximum.reduceat(value, starts[filled])  # what is no number stays so
         return highest
 
     def where_largest(self, a: int, leave_out: IntArray, counted: BoolArray) -> int:
@@ -74,16 +73,21 @@ class Values:
     def _of_others(self, leave_out: IntArray, counted: BoolArray) -> FloatArray:
         """The products, with minus infinity where they do not count."""
         if sp.issparse(self.products):
-            columns = self.products.indices
-            return np.where(counted[columns] & (columns != leave_out[self._rows()]), self.products.data, -np.inf)
+            value = self.products.data.copy()
+            value[self._entries(leave_out)] = -np.inf
+            if not counted.all():
+                value[~counted[self.products.indices]] = -np.inf
+            return np.asarray(value)
         products = self.products
         products[np.arange(len(products)), leave_out] = -np.inf
         if not counted.all():
             products[:, ~counted] = -np.inf
         return np.asarray(products)
 
-    def _rows(self) -> IntArray:
-        return np.repeat(np.arange(self.products.shape[0]), np.diff(self.products.indptr))
+    def _entries(self, columns: IntArray) -> IntArray:
+        """Where the sparse products have the entry of each witness in its column, in order, if there is one."""
+        places = self.products.indices
+        return np.flatnonzero(places == np.repeat(columns.astype(places.dtype), np.diff(self.products.indptr)))
 
 
 class _Explicit:
@@ -223,11 +227,18 @@ class Support:
 
     def stray(self, U: Sparse, rays: IntArray) -> IntArray:
         """Witnesses with values off the support of their ray: these are not of this form."""
-        sizes, shared = np.diff(self.F.indptr), np.zeros(len(self.of))
-        for some in pieces_of(np.diff(U.indptr)[rays], pairs_at_once(U)):
-            both = pattern_of(self.F[some]).multiply(pattern_of(U[rays[some]]))
-            shared[some] = np.asarray(both.sum(axis=1)).ravel()
-        return np.flatnonzero(shared < sizes)
+        sizes, stray = np.diff(self.F.indptr), np.zeros(len(self.of), bool)
+        for some in pieces_of(sizes, pairs_at_once(U)):
+            of = np.repeat(some, sizes[some])
+            wanted = self.F.indices[self.F.indptr[some[0]] : self.F.indptr[some[-1] + 1]]
+            low, end = U.indptr[rays[of]], U.indptr[rays[of] + 1]
+            high = end
+            while (low < high).any():  # bisection, for all entries at once
+                middle = low + (high - low) // 2
+                is_below = (low < high) & (U.indices[np.minimum(middle, U.nnz - 1)] < wanted)
+                low, high = np.where(is_below, middle + 1, low), np.where(is_below, high, middle)
+            stray[of[(low == end) | (U.indices[np.minimum(low, U.nnz - 1)] != wanted)]] = True
+        return np.flatnonzero(stray)
 
     def take(self, which: IntArray) -> Support:
         return Support(self.of[which], sp.csr_array(self.F[which]), self.lift[which])

@@ -57,7 +57,7 @@ def _proven(U: Sparse, first: int, tol: float) -> tuple[IntArray, Sparse, dict[i
     for family in proof.witnesses:
         points = proof.rays[family.of]
         mine = np.flatnonzero((points >= first) & ~proof.rays_only[family.of])
-        if isinstance(family, Support | SparseVectors):  # of a private coordinate and its penalties only the first is on the support
+        if isinstance(family, Support | SparseVectors):  # of sparse vectors only what is positive
             kept.append(points[mine])
             rows.append(sp.csr_array(family.F[mine] if isinstance(family, Support) else family.G[mine].maximum(0.0)))
     return np.concatenate(kept), sp.csr_array(sp.vstack(rows)), _combinations(U, first, proof.combination)

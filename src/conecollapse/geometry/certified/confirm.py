@@ -26,7 +26,7 @@ CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the ch
 GRID = 2.0**-22  # unit functionals and shifts of at most 1 in steps of this have differences that float32 holds exactly
 MANY = 64  # functionals for which it is worth while to round all points to float32
 
-Leads = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
+Leads = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray, FloatArray | float]]
 
 
 def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float, grid: float = GRID) -> tuple[FloatArray, BoolArray]:
@@ -47,18 +47,19 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     in_single = partial(_leads_single, _single_slice(U, sums), sums) if grid and len(A) >= MANY and not sp.issparse(U) else None
 
     def attempt(which: IntArray, leads: Leads, grid: float) -> IntArray:
-        """Shift the functionals ``which``; those that then prove too little."""
+        """Shift the functionals ``which``; those that then prove too little, but might prove more in more digits."""
         F = np.round(A[which] / grid) * grid if grid else A[which]
-        G[which], proven[which] = _shift(F, leads(F, own[which]), sums, sums[own[which]], needed, grid)
-        return which[~proven[which]]
+        lead, second, error = leads(F, own[which])
+        G[which], proven[which] = _shift(F, (lead - error, second + error), sums, sums[own[which]], needed, grid)
+        return which[~proven[which] & (lead - second > -2 * error - grid)]  # values on the slice change by half a step of the grid at most
 
     def work(first: int, last: int) -> None:
         helps = True
         for a in range(first, last, step):
             left = np.arange(a, min(a + step, last))
             if in_single is not None and helps:
-                n_asked, left = len(left), attempt(left, in_single, grid)
-                helps = len(left) <= n_asked / 2
+                asked, left = left, attempt(left, in_single, grid)
+                helps = proven[asked].mean() >= 0.5
             if grid and len(left):
                 left = attempt(left, in_double, grid)
             if len(left):
@@ -69,14 +70,17 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     return G, proven
 
 
-def _leads(U: Points, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The value of each functional (row of A) at its own point of the slice, and its largest value at another point."""
+def _leads(U: Points, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray, float]:
+    """The value of each functional (row of A) at its own point of the slice, its largest value at another point, and their error.
+
+    The rounding of float64 counts as none here: `_shift` leaves room for it.
+    """
     values = np.asarray((U @ A.T).T) if sp.issparse(U) else A @ U.T
     values /= sums
     here = np.arange(len(values))
     lead = values[here, own]
     values[here, own] = -np.inf
-    return lead, values.max(axis=1)
+    return lead, values.max(axis=1), 0.0
 
 
 def _single_slice(U: FloatArray, sums: FloatArray) -> AnyArray:
@@ -88,15 +92,15 @@ def _single_slice(U: FloatArray, sums: FloatArray) -> AnyArray:
     return Q
 
 
-def _leads_single(Q: AnyArray, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds for `_leads` from a product in float32, which holds ``A`` exactly: from below and from above."""
+def _leads_single(Q: AnyArray, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """As `_leads`, from a product in float32, which holds ``A`` exactly."""
     values = A.astype(np.float32) @ Q.T
     here = np.arange(len(values))
     lead = values[here, own].astype(np.float64)
     values[here, own] = -np.inf
     # n roundoffs of |a| |q| for the sum (see `products`), one for q in float32, and room for products of these errors; |q| is 1 / sum u
     error = (Q.shape[1] + 4) * UNIT_ROUNDOFF_32 * row_norms(A) / sums.min()
-    return lead - error, values.max(axis=1) + error
+    return lead, values.max(axis=1).astype(np.float64), error
 
 
 def _shift(

@@ -98,14 +98,12 @@ def stored_columns(rows, points, support, weight, room):  # type: ignore[no-unty
     first, last = rows.ptr[at], rows.ptr[at + 1]
     share, gain = np.empty(len(points)), np.empty(len(points))
     for q in range(len(points)):
-        total = 0.0
+        total, squares = 0.0, 0.0
         for t in range(first[q], last[q]):
-            total += rows.val[t] * weight[rows.idx[t]]
-        squares = 0.0
-        for t in range(first[q], last[q]):
-            value = rows.val[t] * weight[rows.idx[t]] / total
+            value = rows.val[t] * weight[rows.idx[t]]
+            total += value
             squares += value * value
-        share[q], gain[q] = 1.0 / total, 1.0 / (total * squares)
+        share[q], gain[q] = 1.0 / total, total / squares
     return Stored(rows.idx, rows.val, first, last, support, weight, share, gain, room)
 
 

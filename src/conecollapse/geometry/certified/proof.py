@@ -75,7 +75,7 @@ class Proof:
         rays = np.flatnonzero(settled.alive)
         separated = np.arange(len(settled.alive))
         separated[list(settled.weak)] = list(settled.weak.values())
-        families = families if known is None else (*families, *known.families)
+        families = _joined(families if known is None else (*families, *known.families))
         placed = tuple(replace(family, of=np.searchsorted(rays, family.of)) for family in families if len(family.of))
         without = settled.alive.copy()
         without[settled.open] = False
@@ -124,6 +124,16 @@ class Proof:
             witnesses=tuple(replace(f, F=narrow(f.F)) if isinstance(f, Support) else f for f in self.witnesses),
             open=_mask(len(leaders), self.open)[self.rays],
         )
+
+
+def _joined(families: tuple[Witnesses, ...]) -> tuple[Witnesses, ...]:
+    """All witnesses that are values on supports as one family, which a checker multiplies with the points at once."""
+    supports = [family for family in families if isinstance(family, Support)]
+    if len(supports) < 2:
+        return families
+    F = sp.csr_array(sp.vstack([family.F for family in supports]))
+    both = Support(np.concatenate([family.of for family in supports]), F, np.concatenate([family.lift for family in supports]))
+    return (*(family for family in families if not isinstance(family, Support)), both)
 
 
 def _mask(n: int, places: IntArray | list[int]) -> BoolArray:

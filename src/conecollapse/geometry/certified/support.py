@@ -83,7 +83,7 @@ def _by_supports(U: Sparse, lists: Lists, tol: float, budget: Budget) -> Known:
     axis[lists.idx[lists.ptr[single]]] = single
     inside = np.flatnonzero((U @ (axis < 0).astype(np.float64) == 0) & ~private.is_proven)
     rows = ((int(i), slice(lists.ptr[i], lists.ptr[i + 1])) for i in inside)
-    return Known(private.is_proven, {i: (axis[lists.idx[row]], lists.val[row]) for i, row in rows}, private.witnesses(U.shape[1]))
+    return Known(private.is_proven, {i: (axis[lists.idx[row]], lists.val[row]) for i, row in rows}, (private.witnesses(U.shape[1]),))
 
 
 def _supports_say_little(lists: Lists, undecided: BoolArray) -> bool:
