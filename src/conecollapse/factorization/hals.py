@@ -117,9 +117,9 @@ def _balanced(W: AnyArray, Ht: AnyArray) -> tuple[AnyArray, AnyArray]:
     return np.ldexp(W, power), np.ldexp(Ht, -power)
 
 
-def sweep(W: AnyArray, equations: Equations, sweeps: int, held: Held | None = None) -> AnyArray:
+def sweep(W: AnyArray, equations: Equations, sweeps: int) -> AnyArray:
     """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries."""
-    return _sweep(W, equations, sweeps, W, 0.0, held)[0]
+    return _sweep(W, equations, sweeps, W, 0.0)[0]
 
 
 def _sweep(

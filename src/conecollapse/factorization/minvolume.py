@@ -33,6 +33,7 @@ from conecollapse._types import FloatArray
 from conecollapse.factorization.compressed import Compressed
 from conecollapse.factorization.data import ROUNDING, Factorization
 from conecollapse.factorization.hals import BETA, BETA_MOST, GROW, GROW_MOST, SHRINK, sweep
+from conecollapse.factorization.small_sweeps import is_small, sweep_small
 from conecollapse.tables import Equations
 
 DELTA = 0.01  # of the mean squared length of the first components: volumes below that are not told apart
@@ -72,18 +73,21 @@ def minvolume(
     def of_rows(H: FloatArray) -> Equations:
         return Equations(H @ H.T, X.Z @ (X.Vt @ H.T))
 
+    def swept(W: FloatArray, rows: Equations, sweeps: int) -> FloatArray:
+        return sweep_small(W, rows.G, rows.C, sweeps) if is_small(W) else sweep(W, rows, sweeps)
+
     def volume(G: FloatArray) -> float:
         return float(np.linalg.slogdet(eye + G / delta)[1])
 
     def attempt(s: _State, H: FloatArray, beta: float) -> _State:
-        W = sweep(s.W, of_rows(H), INNER)
+        rows = of_rows(H)
+        W = swept(s.W, rows, INNER)
         if beta:
             W = np.maximum(W + beta * (W - s.W), 0.0)
         WtW, WtX = W.T @ W, (W.T @ X.Z) @ X.Vt
-        Q = WtW + lam * np.linalg.inv(H @ H.T + delta * eye)
-        new = descend(Q, WtX, H, float(np.linalg.eigvalsh(Q)[-1]), INNER, n_held)
+        new = descend(WtW + lam * np.linalg.inv(rows.G + delta * eye), WtX, H, n_held)
         G = new @ new.T
-        error = max(X.norm2 - 2 * float((WtX * new).sum()) + float((WtW * G).sum()), 0.0)
+        error = max(X.norm2 - 2 * float(np.vdot(WtX, new)) + float(np.vdot(WtW, G)), 0.0)
         objective = error + lam * volume(G)
         still = s.still + 1 if s.objective - objective <= tol * s.objective else 0
         return _State(W, new, new + beta * (new - s.H), s.beta, s.beta_most, error, objective, still)
@@ -99,7 +103,7 @@ def minvolume(
         return replace(plain, beta=s.beta / SHRINK, beta_most=s.beta)
 
     if W is None:
-        W = sweep(np.full((len(X.Z), len(H)), 1e-3 * np.sqrt(X.norm2 / len(X.Z))), of_rows(H), FIRST_SWEEPS)
+        W = swept(np.full((len(X.Z), len(H)), 1e-3 * np.sqrt(X.norm2 / len(X.Z))), of_rows(H), FIRST_SWEEPS)
     error = of_rows(H).error(X.norm2, W)
     start = _State(W, H, H, BETA, BETA_MOST, error, error + lam * volume(H @ H.T), 0)
     rounding = ROUNDING * float(np.finfo(np.float64).eps) * X.norm2
@@ -113,54 +117,34 @@ def volume_scale(H: FloatArray) -> float:
     return DELTA * float(np.square(H / H.sum(axis=1, keepdims=True)).sum(axis=1).mean())
 
 
-@kernel
-def descend(Q, C, H, largest, steps, n_held):  # type: ignore[no-untyped-def]
-    """``steps`` of FISTA on ``tr(H' Q H) / 2 - <C, H>`` over rows of H in the unit simplex; the first ``n_held`` rows stay."""
-    r, m = H.shape
-    x = H.copy()
-    y = H.copy()
-    new = H.copy()
-    t = 1.0
-    for _ in range(steps):
-        for k in range(n_held, r):
-            for j in range(m):
-                new[k, j] = y[k, j] + C[k, j] / largest
-            for i in range(r):
-                q = Q[k, i] / largest
-                for j in range(m):
-                    new[k, j] -= q * y[i, j]
-            _onto_simplex(new[k])
-        u = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
-        beta = (t - 1.0) / u
-        t = u
-        for k in range(n_held, r):
-            for j in range(m):
-                y[k, j] = new[k, j] + beta * (new[k, j] - x[k, j])
-                x[k, j] = new[k, j]
-    return x
+def descend(Q: FloatArray, C: FloatArray, H: FloatArray, n_held: int) -> FloatArray:
+    """`INNER` steps of FISTA on ``tr(H' Q H) / 2 - <C, H>`` over rows of H in the unit simplex; the first ``n_held`` rows stay."""
+    largest = float(np.linalg.eigvalsh(Q)[-1])
+    kept = np.eye(len(H))[n_held:] - Q[n_held:] / largest
+    added = C[n_held:] / largest
+    x, y, t = H[n_held:], H.copy(), 1.0
+    for _ in range(INNER):
+        new = kept @ y + added
+        _onto_simplex(new)
+        u = 0.5 * (1.0 + (1.0 + 4.0 * t * t) ** 0.5)
+        y[n_held:] = new + (t - 1.0) / u * (new - x)
+        x, t = new, u
+    return np.concatenate([H[:n_held], x]) if n_held else x
 
 
-@kernel
-def _onto_simplex(v):  # type: ignore[no-untyped-def]
-    """The nearest vector that is not negative and sums to one, in place: Michelot's rounds of raising the threshold."""
-    m = len(v)
-    total = 0.0
-    for j in range(m):
-        total += v[j]
-    threshold = (total - 1.0) / m
-    count = m
-    while True:
-        total = 0.0
-        above = 0
-        for j in range(m):
-            if v[j] > threshold:
-                total += v[j]
-                above += 1
-        if above == 0:
-            break
-        threshold = (total - 1.0) / above
-        if above == count:
-            break
-        count = above
-    for j in range(m):
-        v[j] = max(v[j] - threshold, 0.0)
+@kernel(error_model="numpy")
+def _onto_simplex(V):  # type: ignore[no-untyped-def]
+    """The nearest vectors to the rows that are not negative and sum to one, in place: Michelot's rounds of raising the threshold."""
+    for v in V:
+        threshold, count = -np.inf, 0
+        while True:
+            total, above = -1.0, 0
+            for x in v:
+                if x > threshold:
+                    total += x
+                    above += 1
+            if above == count or above == 0:
+                break
+            threshold, count = total / above, above
+        for j in range(len(v)):
+            v[j] = v[j] - threshold if v[j] > threshold else 0.0
