@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
 from conecollapse._nnls import active_set as active_set_module
-from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, twofold
+from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, subsets, twofold
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import OPTIMAL, solve_triangle
+from conecollapse._nnls.proof import least_residual, least_residuals
 from conecollapse._nnls.slots import price
 
 METHODS = ["auto", "bpp", "active-set"]
@@ -506,6 +507,53 @@ def test_columns_whose_squares_are_lost_are_left_open():
     assert (normal.solve_narrow(A, B, 100)[-1] != OPTIMAL).all()
     A, B, _ = problem("square", np.random.default_rng(20))
     assert (normal.solve_narrow(A, B * 1e-170, 100)[-1] != OPTIMAL).all()
+
+
+@pytest.mark.parametrize("name", ["overdetermined", "square", "underdetermined", "one column", "rank deficient", "zero columns", "copies"])
+def test_all_sets_of_few_columns_hold_the_solution(name, monkeypatch):
+    rng = np.random.default_rng(40)
+    shape = {"square": (5, 5), "underdetermined": (4, 6), "one column": (7, 1)}.get(name, (12, 5))
+    A = rng.standard_normal(shape)
+    if name == "rank deficient":
+        A = (rng.integers(-9, 10, (12, 2)) @ rng.integers(-9, 10, (2, 5))).astype(float)
+    elif name == "zero columns":
+        A[:, [1, 3]] = 0.0
+    elif name == "copies":
+        A[:, 3] = 2 * A[:, 0]
+    B = rng.standard_normal((len(A), 150))
+    B[:, 0], B[:, 1:40] = 0.0, A @ rng.random((A.shape[1], 39))
+    assert subsets.is_for_subsets(*A.shape, B.shape[1])
+    found = subsets.solve_by_subsets(A, B)
+    X, is_shown = found[:-2], found[-1] == OPTIMAL
+    assert is_shown.all() or name in ("rank deficient", "copies")  # where columns depend on each other, a zero gradient is a doubt
+    best = np.array([scipy.optimize.nnls(A, b)[1] for b in B.T])
+    assert (X >= 0).all()
+    np.testing.assert_allclose(found[-2], best, atol=1e-13)
+    np.testing.assert_allclose(np.linalg.norm(A @ X - B, axis=0), best, atol=1e-13)
+    with monkeypatch.context() as patch:
+        patch.setattr(quick, "solve_narrow", lambda *_: pytest.fail("it is solved by a kernel"))
+        if is_shown.all():
+            np.testing.assert_array_equal(nnls(A, B)[0], X)
+    np.testing.assert_allclose(nnls(A, B)[1], best, atol=1e-13)
+    small = nnls(A, np.array(B * 1e-170, order="F"))[1]  # squares are lost
+    np.testing.assert_allclose(small, best * 1e-170, atol=1e-183)
+    with pytest.raises(ValueError, match="b has NaN at row 2, column 7"):
+        nnls(A, np.where((np.arange(len(A)) == 2)[:, None] & (np.arange(150) == 7), np.nan, B))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_bound_of_many_rows_is_that_of_each(seed):
+    rng = np.random.default_rng(seed)
+    k, n = 6, int(rng.integers(1, 7))
+    H = np.where(rng.random((k, n)) < 0.5, rng.random((k, n)), 0.0)
+    G = 10.0 ** rng.uniform(-18, 0) * rng.standard_normal((k, n))
+    sigma, b_norm = np.where(rng.random(k) < 0.2, 0.0, 10.0 ** rng.uniform(-6, 0, k)), rng.random(k)
+    r_norm = np.where(rng.random(k) < 0.2, 0.0, b_norm * rng.random(k))
+    for hold_all in (False, True):
+        for reach in (3.0, np.inf):
+            many = least_residuals(G, H, hold_all, sigma, reach, 30, b_norm, r_norm)
+            each = [least_residual(G[i], H[i], hold_all, sigma[i], reach, 30, b_norm[i], r_norm[i]) for i in range(k)]
+            np.testing.assert_allclose(np.array(many), np.array(each).T, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["independent", "dependent"])

@@ -93,8 +93,9 @@ class Problem:
         violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
         rnorm, size = row_norms(R), row_norms(Bt)
         optimal = np.zeros(len(H), bool)
+        prices = np.where(self.inverse > 0, gradient, -np.inf)  # a column of zeros adds nothing to the cone
         for reach in (np.inf, self.reach) if not hold_all else (np.inf,):
-            least, rounding = least_residuals(gradient, H, hold_all, sigma, reach, self.A.shape[0], size, rnorm)
+            least, rounding = least_residuals(prices, H, hold_all, sigma, reach, self.A.shape[0], size, rnorm)
             optimal = is_optimal(rnorm + rounding, least, size)
             if optimal.all():
                 break

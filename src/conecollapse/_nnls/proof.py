@@ -74,10 +74,26 @@ def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: 
     return least if least > 0.0 else 0.0, rounding
 
 
-@kernel
-def least_residuals(gradients, H, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: ignore[no-untyped-def]
-    """`least_residual` for each row of gradients and coefficients."""
-    least, rounding = np.empty(len(H)), np.empty(len(H))
-    for i in range(len(H)):
-        least[i], rounding[i] = least_residual(gradients[i], H[i], hold_all, sigma[i], reach, dim, b_norm[i], r_norm[i])
-    return least, rounding
+def least_residuals(
+    gradients: FloatArray,
+    H: FloatArray,
+    hold_all: bool,
+    sigma: FloatArray,
+    reach: float,
+    dim: int,
+    b_norm: FloatArray,
+    r_norm: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """`least_residual` for each row of gradients and coefficients, without a kernel."""
+    in_use = H > 0
+    held = in_use | hold_all
+    rounding = EPS * (4.0 + np.sqrt(in_use.sum(axis=1))) * (b_norm + np.where(in_use, H, 0.0).sum(axis=1))
+    noise = rounding + EPS * (4.0 + np.sqrt(dim)) * r_norm
+    off = np.where(in_use, np.abs(gradients), gradients)
+    wrong = np.where(held, np.maximum(off + noise[:, None], 0.0), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lean = np.where(wrong.any(axis=1), SAFETY * np.sqrt(np.einsum("ij,ij->i", wrong, wrong)) / sigma, 0.0)
+        worst = np.where(held, -np.inf, off).max(axis=1, initial=-np.inf) + noise + lean
+        square = r_norm * r_norm - lean * lean - np.where((worst > 0.0) & (r_norm > 0.0), 2.0 * worst * reach * b_norm, 0.0)
+    least = np.sqrt(np.where(square > 0.0, square, 0.0)) - rounding
+    return np.maximum(least, 0.0), rounding

@@ -1,6 +1,7 @@
 """The quick way: float64 arrays and ``x >= 0`` alone, solved by the kernel that fits their shape.
 
-Small problems are solved in less time than the general way takes to look at its arguments. Each answer comes with a proof that it is
+Small problems are solved in less time than the general way takes to look at its arguments, and with very few columns many right-hand
+sides need no compiled kernel at all (`subsets`): what is used depends on the size alone. Each answer comes with a proof that it is
 optimal (`proof`); those without are left to the caller. Where b lies in the cone of A, the proof is the residual of x itself. The bound
 for its rounding error is far too large if x has hundreds of large entries, so it is computed with 32 digits (`twofold`). Where columns
 depend on each other, their prices are computed with 32 digits too (`refine`).
@@ -21,6 +22,7 @@ from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning
 from conecollapse._nnls.problem import Problem
 from conecollapse._nnls.proof import ZERO_RESIDUAL
 from conecollapse._nnls.refine import least_by_refinement
+from conecollapse._nnls.subsets import is_for_subsets, solve_by_subsets
 from conecollapse._nnls.twofold import residual_norm
 from conecollapse._threads import BLAS_THREADS_PAY, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
@@ -49,7 +51,7 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     B = b[:, None] if is_one else b
     if is_narrow(m, n):
         A = np.ascontiguousarray(A)
-        found = solve_narrow(A, B, maxiter or 3 * n)
+        found = _solve_by_subsets_first(A, B) if is_for_subsets(m, n, B.shape[1]) and not maxiter else solve_narrow(A, B, maxiter or 3 * n)
         if is_one and found.item(n + 1) == OPTIMAL:
             return found[:n, 0], found.item(n), None
         X, rnorm, endings = found[:n], found[n], found[n + 1]
@@ -70,6 +72,16 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     if is_one:
         return X[:, 0], float(rnorm[0]), None
     return X, rnorm.copy(), left if len(left) else None
+
+
+def _solve_by_subsets_first(A: FloatArray, B: FloatArray) -> FloatArray:
+    """`solve_by_subsets`, and `solve_narrow` for what that leaves open."""
+    n = A.shape[1]
+    found = solve_by_subsets(A, B)
+    left = np.flatnonzero(found[n + 1] != OPTIMAL)
+    if len(left):
+        found[:, left] = solve_narrow(A, B[:, left], 3 * n)
+    return found
 
 
 def _is_solution(A: FloatArray, x: FloatArray, b: FloatArray, rnorm: float) -> bool:
