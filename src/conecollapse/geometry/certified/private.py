@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,6 +48,14 @@ class Private:
         return Support(rays, F, self.lift[rays])
 
 
+class Marks(NamedTuple):
+    """Scratch of one thread. It is made outside the kernel, because an array that a kernel makes takes long to compile."""
+
+    stamp: IntArray  # (n,): for which point a coordinate was last marked
+    heap: IntArray  # the entries of one point: how many points have the coordinate, times the size of the support, plus their place
+    covered: BoolArray  # whether a contained point has the coordinate
+
+
 def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
     """The points that a private coordinate proves to be more than ``tol`` away from the cone of the others.
 
@@ -54,15 +63,15 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
     """
     m, n = lists.shape
     coordinate, lift = np.full(m, -1, np.int64), np.zeros(m)
-    lock = Lock()
+    lock, longest = Lock(), int(np.diff(lists.ptr).max(initial=0))
     share = budget.left / m
 
     def work(start: int, stop: int) -> None:
-        stamp, room = np.full(n, -1, np.int64), 0.0
+        marks, room = Marks(np.full(n, -1, np.int64), np.empty(longest, np.int64), np.empty(longest, bool)), 0.0
         for a in range(start, stop, AT_ONCE):
             points = np.arange(a, min(a + AT_ONCE, stop))
             room += share * len(points)
-            visits = _prove_each(lists, points, CLEAR * tol, stamp, coordinate, lift, room)
+            visits = _prove_each(lists, points, CLEAR * tol, marks, coordinate, lift, room)
             room -= visits
             with lock:
                 budget.spend(float(visits))
@@ -72,24 +81,29 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
 
 
 @kernel
-def _prove_each(lists, points, needed_distance, stamp, coordinate, lift, room):  # type: ignore[no-untyped-def]
+def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room):  # type: ignore[no-untyped-def]
     """Fill ``coordinate`` and ``lift`` of ``points``; how many entries were visited.
 
-    ``stamp`` says for which point a coordinate was last marked. Once more than ``room`` entries have been visited, the rest is left out.
+    Coordinates that few points have come first. Once more than ``room`` entries have been visited, the rest is left out.
     """
     ptr, idx, post_ptr = lists.ptr, lists.idx, lists.post_ptr
+    stamp, heap, covered = marks.stamp, marks.heap, marks.covered
     visits = np.int64(0)
     for i in points:
         if visits > room:
             break
         a, size = ptr[i], ptr[i + 1] - ptr[i]
-        held = np.empty(size, np.int64)
         for t in range(size):
             stamp[idx[a + t]] = i
-            held[t] = post_ptr[idx[a + t] + 1] - post_ptr[idx[a + t]]
+            heap[t] = (post_ptr[idx[a + t] + 1] - post_ptr[idx[a + t]]) * size + t
+            covered[t] = False
         visits += size
-        covered = np.zeros(size, np.bool_)
-        for t in np.argsort(held):
+        for t in range(size // 2 - 1, -1, -1):
+            _sift(heap, t, size)
+        for left in range(size - 1, -1, -1):
+            t = heap[0] % size
+            heap[0] = heap[left]
+            _sift(heap, np.int64(0), left)
             if covered[t]:
                 continue
             contained, looked = _contained_holder(lists, i, idx[a + t], stamp)
@@ -107,6 +121,19 @@ def _prove_each(lists, points, needed_distance, stamp, coordinate, lift, room): 
             if visits > room:
                 break
     return visits
+
+
+@kernel
+def _sift(heap, at, size):  # type: ignore[no-untyped-def]
+    """Let the entry ``at`` of a heap of ``size`` numbers sink until neither of the two below it is smaller."""
+    while 2 * at + 1 < size:
+        below = 2 * at + 1
+        if below + 1 < size and heap[below + 1] < heap[below]:
+            below += 1
+        if heap[at] <= heap[below]:
+            break
+        heap[at], heap[below] = heap[below], heap[at]
+        at = below
 
 
 @kernel
