@@ -36,7 +36,7 @@ def novelty(
     from conecollapse._errors import InvalidInputError
     from conecollapse.runs.novelty import HEADING_LINE, judge, save_judgement
     from conecollapse.runs.places import PAGE_MARK, check_place
-    from conecollapse.runs.saving import wrote_page
+    from conecollapse.runs.writing import wrote_page
 
     place = options.out_folder(out, new, "novelty.csv")
     share = options.share(contamination, "--contamination", "a number above 0 and at most 0.5")

@@ -53,13 +53,16 @@ def unmix(
 
     check_folder(folder, force=force)
     from conecollapse.io.cube import read_spectra, read_wavelengths
-    from conecollapse.runs.unmixing import save_unmixing, unmix_results
-    from conecollapse.runs.unmixing import unmix as run_unmix
+    from conecollapse.runs.asked import check_components
 
     with working(f"reading {file.name}") as progress:
         reading: dict[str, Any] = {"features_in": features_in, "header": header, "names": names, "layer": layer, "variable": variable}
         spectra = read_spectra(file, shape=size, bands=bands, clip=clip, **reading)
         lengths = None if wavelengths is None else read_wavelengths(wavelengths, spectra.table.n_features)
+        check_components(k, spectra.table)
+        from conecollapse.runs.unmixing import save_unmixing, unmix_results  # after the file is read: an error in it does not wait for them
+        from conecollapse.runs.unmixing import unmix as run_unmix
+
         run = run_unmix(spectra, k, method=method, sum_to_one=sum_to_one, outliers=share, wavelengths=lengths, progress=progress)
         if progress is not None:
             progress("report", 0, 1)

@@ -22,10 +22,13 @@ def verify(
 
     Exit code 1 if a value, a name, a label or a claim of the certificate does not hold; the message names the feature or the sample.
     """
-    from conecollapse.runs import verify as check
     from conecollapse.runs.folder import settle
+    from conecollapse.runs.reading import run_facts
 
     settle(folder)
+    run_facts(folder)  # what is no run is refused before the checker is imported
+    from conecollapse.runs import verify as check
+
     with working("checking"):
         found = check(folder, data, tol)
     say_json({"verified": True, **asdict(found)}) if as_json else say(str(found))

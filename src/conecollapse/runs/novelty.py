@@ -17,7 +17,7 @@ from conecollapse.io import TableFile, read_table
 from conecollapse.io.reading import read_more
 from conecollapse.runs.places import check_place
 from conecollapse.runs.preparing import NORMALIZATIONS
-from conecollapse.runs.saving import write_csv
+from conecollapse.runs.writing import write_csv
 
 if TYPE_CHECKING:
     from conecollapse.estimators import ConeNovelty

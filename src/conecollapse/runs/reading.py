@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from conecollapse._arrays import load_npz
 from conecollapse._errors import InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.geometry.cone import Cone
 from conecollapse.io.formulas import original
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT
-from conecollapse.runs.unmixing import is_unmixing
+
+if TYPE_CHECKING:
+    from conecollapse.geometry.cone import Cone
 
 
 def run_facts(path: Path) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def run_facts(path: Path) -> dict[str, Any]:
     try:
         wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(facts["data"]["sha256"], str)
         wanted = wanted and isinstance(facts["preparation"], dict) and facts["kind"] in ("cluster", "rays", "unmix")
-        wanted = wanted and (is_unmixing if facts["kind"] == "unmix" else _is_preparation)(facts["preparation"])
+        wanted = wanted and (_is_unmixing if facts["kind"] == "unmix" else _is_preparation)(facts["preparation"])
         wanted = wanted and all(isinstance(facts["data"][size], int) for size in ("n_samples", "n_features"))
     except (KeyError, TypeError):
         wanted = False
@@ -48,6 +49,16 @@ def _is_preparation(said: dict[str, Any]) -> bool:
     steps = said.get("normalize")
     steps = steps if isinstance(steps, list) else [steps or ""]
     return set(said) == {"normalize", "tfidf"} and isinstance(said["tfidf"], bool) and all(isinstance(step, str) for step in steps)
+
+
+def _is_unmixing(said: dict[str, Any]) -> bool:
+    """Whether run.json says how the data of an unmixing was read."""
+    from conecollapse.io.cube import BANDS
+
+    shape = said.get("shape")
+    is_shape = shape is None or (isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape))
+    is_known = set(said) == {"clip", "shape", "bands", "variable"} and isinstance(said["variable"], str | None)
+    return is_known and isinstance(said["clip"], bool) and said["bands"] in BANDS and is_shape
 
 
 def run_arrays(path: Path) -> dict[str, AnyArray]:
@@ -65,6 +76,8 @@ def run_cone(path: Path) -> Cone:
     """The cone of certificate.npz; its claims are not checked."""
     if not (path / CERTIFICATE).is_file():
         raise RunFolderError(f"{str(path)!r} has no {CERTIFICATE}; it is incomplete.")
+    from conecollapse.geometry.cone import Cone  # here, so that what is no run is refused without it
+
     return Cone.load(path / CERTIFICATE)
 
 

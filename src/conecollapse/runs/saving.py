@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,11 @@ from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.ccnmf import mass
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
-from conecollapse.io.formulas import harmless
 from conecollapse.runs.facts import facts
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS, RAYS, REPORT, check_folder, staged
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted, RaysRun, Run
+from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
 
 RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open"]  # of rays.csv, which `verify` checks; mass follows
@@ -72,27 +70,6 @@ def save(
     if interrupted:
         raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
     return path
-
-
-def wrote_page(path: Path, run: Any, write_report: Callable[[Path, Any], None] | None) -> bool:
-    """Write the report; False if Ctrl-C came. A report that fails must not lose the results, so there is a warning instead."""
-    if write_report is None:
-        return True
-    try:
-        write_report(path, run)
-    except KeyboardInterrupt:
-        path.unlink(missing_ok=True)
-        return False
-    except OSError:
-        raise
-    except Exception as error:
-        path.unlink(missing_ok=True)
-        warnings.warn(
-            f"the report could not be made ({type(error).__name__}: {error}); the other results were written.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return True
 
 
 def factors(run: Run | RaysRun) -> dict[str, Any]:
@@ -160,13 +137,3 @@ def _write_rays(path: Path, run: Run | RaysRun) -> None:
     masses = ray_masses(run.table, run)
     rows = ((*row, repr(float(mass))) for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True))
     write_csv(path, [*RAY_COLUMNS, "mass"], rows)
-
-
-def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Text that a spreadsheet would run is written as text; a row with a carriage return in it needs quotes, which Python leaves out."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        plain, quoted = (csv.writer(file, lineterminator="\n", quoting=kind) for kind in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
-        plain.writerow(heading)
-        for row in rows:
-            cells = [harmless(cell) if isinstance(cell, str) else cell for cell in row]
-            (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)

@@ -18,7 +18,7 @@ from conecollapse._errors import CertificateError, InvalidInputError, RunFolderE
 from conecollapse._types import AnyArray, FloatArray, Points, Progress
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
-from conecollapse.io.cube import BANDS, Spectra
+from conecollapse.io.cube import Spectra
 from conecollapse.io.envi import files_of_envi, write_envi
 from conecollapse.io.plain import plain
 from conecollapse.runs.asked import check_components
@@ -39,7 +39,7 @@ from conecollapse.runs.folder import (
 )
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted
-from conecollapse.runs.saving import write_csv, wrote_page
+from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
 
 METHODS = ("min-volume", "samples")
@@ -231,14 +231,6 @@ def _factors(run: UnmixRun) -> dict[str, Any]:
         "outliers": np.asarray(run.model.outliers_),
         **({} if run.wavelengths is None else {"wavelengths": run.wavelengths}),
     }
-
-
-def is_unmixing(said: dict[str, Any]) -> bool:
-    """Whether run.json says how the data of an unmixing was read."""
-    shape = said.get("shape")
-    is_shape = shape is None or (isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape))
-    is_known = set(said) == {"clip", "shape", "bands", "variable"} and isinstance(said["variable"], str | None)
-    return is_known and isinstance(said["clip"], bool) and said["bands"] in BANDS and is_shape
 
 
 def check_unmixing(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:
