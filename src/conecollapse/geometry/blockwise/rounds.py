@@ -1,9 +1,10 @@
 """A sparse target that goes round the blocks, because too many points have their supports inside its own.
 
-At each block the coefficients of that block's contained points are improved by a few sweeps of coordinate descent, as in
-`conecollapse.geometry.certified.sweeps`, and the residual travels on. No points leave their block. After some rounds all blocks are asked
-about the residual ``r`` as it then is: if no contained point has as large a product with it as the target, it is a functional that proves
-the target a ray; if it is small enough, the coefficients left at the blocks are a combination.
+At each block the coefficients of that block's contained points are improved by a sweep of coordinate descent, as in
+`conecollapse.geometry.certified.sweeps`, and the residual travels on; more sweeps before it does would hardly improve it. No points leave
+their block. After some rounds a copy of the residual goes round once more, and coefficients are only *raised*, until no contained point
+has a positive product with the copy, as in ``sweeps``: if enough of it is left, it is a functional that proves the target a ray. If the
+residual itself is small enough, the coefficients left at the blocks are a combination.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ from conecollapse.tables.blocked import Held
 if TYPE_CHECKING:
     from conecollapse.geometry.blockwise.sparse import Rows, Rules
 
-SWEEPS = 4  # at each block before the residual travels on
-ROUNDS = 2  # between two looks
+ROUNDS = 4  # between two looks
 MAX_LOOKS = 30
 POLISHED = 2**22  # entries of a dense matrix over which coefficients are found exactly
 CLOSE = 0.1  # share of tol up to which the residual of these is accepted
@@ -44,7 +44,15 @@ class Traveller:
     r: FloatArray
     h: dict[int, FloatArray] = field(default_factory=dict)  # of all points of a block
     decided: Decided = field(default_factory=Decided)
-    f: FloatArray | None = None  # the functional, once there is one
+    f: FloatArray | None = None  # the copy of what is left whose coefficients are raised
+
+    def is_inside(self, tol: float) -> bool:
+        """Whether so little is left that the coefficients are a combination."""
+        return float(np.linalg.norm(self.r)) <= ZERO_SWEPT * tol * float(np.linalg.norm(self.x))
+
+    def is_ray(self, tol: float) -> bool:
+        """Whether enough of the copy is left, when it has been at all blocks."""
+        return self.f is not None and not self.is_inside(tol) and float(self.f @ self.x) > LEAD * float(self.r @ self.r)
 
 
 def travel(rows: Held, targets: list[tuple[int, Sparse]], rules: Rules) -> tuple[list[Traveller], Decided]:
@@ -58,7 +66,8 @@ def travel(rows: Held, targets: list[tuple[int, Sparse]], rules: Rules) -> tuple
         if not groups:
             break
         moved = rows.chain(groups, _visit, ROUNDS, rules, stage="rounds")
-        seen = rows.collect(rows.cross(moved, _look, _judge, rules, stage="look"), stage="look")[0]
+        raised = rows.chain(moved, _raised, 1, rules, stage="rounds")
+        seen = rows.collect(rows.cross(raised, _look, _judge, rules, stage="look"), stage="look")[0]
         for one in seen:
             decided.add(one.decided)
         found += [one for one in seen if one.f is not None]
@@ -86,10 +95,15 @@ def _visit(one: Traveller, rows: Rows, k: int, rules: Rules) -> Traveller:
     return replace(one, r=r, h={**one.h, k: h})
 
 
-class Seen(NamedTuple):
-    """A block's answer: the largest product of the residual with a contained point, and the points that have coefficients."""
+def _raised(one: Traveller, rows: Rows, _: int, rules: Rules) -> Traveller:
+    f = one.r.copy() if one.f is None else one.f.copy()
+    _raise(rows, _place(one, rules.dim), _own(one, rows), f)
+    return replace(one, f=f)
 
-    highest: float
+
+class Seen(NamedTuple):
+    """A block's answer about a target that is not proven a ray: the points that have coefficients."""
+
     number: int  # of the block
     used: IntArray  # their places in it
     ids: IntArray
@@ -97,23 +111,23 @@ class Seen(NamedTuple):
     U: Sparse | None  # these points, if they are few
 
 
-def _look(one: Traveller, rows: Rows, rules: Rules) -> Seen:
+def _look(one: Traveller, rows: Rows, rules: Rules) -> Seen | None:
+    if one.is_ray(rules.tol):
+        return None
     used = np.flatnonzero(one.h.get(rows.number, np.zeros(0)))
     sums = np.add.reduceat(rows.val, rows.ptr[:-1]) if len(rows.ids) else np.zeros(0)
-    highest = _highest(rows, _place(one, rules.dim), _own(one, rows), one.r)
     U = sp.csr_array(rows.matrix()[used]) if len(used) * len(one.x) <= POLISHED else None
-    return Seen(highest, rows.number, used, rows.ids[used], sums[used], U)
+    return Seen(rows.number, used, rows.ids[used], sums[used], U)
 
 
 def _judge(one: Traveller, answers: list[Seen], rules: Rules) -> Traveller:
-    norm = float(np.linalg.norm(one.r))
+    if one.f is not None and one.is_ray(rules.tol):
+        return replace(one, f=one.f / np.linalg.norm(one.f), h={})
+    one = replace(one, f=None)
     ids, sums = np.concatenate([answer.ids for answer in answers]), np.concatenate([answer.sums for answer in answers])
-    if norm <= ZERO_SWEPT * rules.tol * np.linalg.norm(one.x):
+    if one.is_inside(rules.tol):
         h = np.concatenate([one.h[answer.number][answer.used] for answer in answers])
-        return _combined(one, ids, h * one.total / sums, norm * one.total)
-    highest = max(answer.highest for answer in answers)
-    if float(one.r @ one.x) - highest > LEAD * norm**2:
-        return replace(one, f=(one.r - max(highest, 0.0)) / norm, h={})
+        return _combined(one, ids, h * one.total / sums, float(np.linalg.norm(one.r)) * one.total)
     if not 0 < len(ids) * len(one.x) <= POLISHED:
         return one
     # sweeps find which points a combination uses long before they find its coefficients: an active set over these does
@@ -152,43 +166,10 @@ def functionals(found: list[Traveller], dim: int) -> tuple[IntArray, Any, Any]:
 
 @kernel
 def _sweep(rows, place, own, r, h):  # type: ignore[no-untyped-def]
-    """`SWEEPS` sweeps of coordinate descent over the points of a block whose supports lie inside the target's."""
+    """Give each point of a block whose support lies inside the target's its best coefficient, one after the other."""
     ptr, idx, val = rows.ptr, rows.idx, rows.val
-    contained, totals = np.empty(len(h), np.int64), np.empty(len(h))
-    n = 0
     for j in range(len(h)):
-        inside, total = j != own, 0.0
-        for t in range(ptr[j], ptr[j + 1]):
-            if place[idx[t]] < 0:
-                inside = False
-                break
-            total += val[t]
-        if inside:
-            contained[n], totals[n] = j, total
-            n += 1
-    for _ in range(SWEEPS):
-        for q in range(n):
-            j = contained[q]
-            g = 0.0
-            for t in range(ptr[j], ptr[j + 1]):
-                g += r[place[idx[t]]] * val[t]
-            # q_j = u_j / total has length 1 / total, and |u_j| = 1
-            step = max(0.0, h[j] + g * totals[q]) - h[j]
-            if step != 0.0:
-                h[j] += step
-                share = step / totals[q]
-                for t in range(ptr[j], ptr[j + 1]):
-                    r[place[idx[t]]] -= share * val[t]
-
-
-@kernel
-def _highest(rows, place, own, r):  # type: ignore[no-untyped-def]
-    """The largest product of ``r`` with a contained point in slice coordinates; minus infinity if there is none."""
-    ptr, idx, val = rows.ptr, rows.idx, rows.val
-    highest = -np.inf
-    for j in range(len(rows.ids)):
-        inside = j != own
-        g, total = 0.0, 0.0
+        inside, g, total = j != own, 0.0, 0.0
         for t in range(ptr[j], ptr[j + 1]):
             p = place[idx[t]]
             if p < 0:
@@ -196,6 +177,29 @@ def _highest(rows, place, own, r):  # type: ignore[no-untyped-def]
                 break
             g += r[p] * val[t]
             total += val[t]
-        if inside:
-            highest = max(highest, g / total)
-    return highest
+        # q_j = u_j / total has length 1 / total, and |u_j| = 1
+        step = max(0.0, h[j] + g * total) - h[j] if inside else 0.0
+        if step != 0.0:
+            h[j] += step
+            for t in range(ptr[j], ptr[j + 1]):
+                r[place[idx[t]]] -= step / total * val[t]
+
+
+@kernel
+def _raise(rows, place, own, f):  # type: ignore[no-untyped-def]
+    """Raise the coefficients of the contained points of a block until ``f`` has no positive product with any of them.
+
+    Entries are not negative, so that no product grows when another coefficient is raised.
+    """
+    ptr, idx, val = rows.ptr, rows.idx, rows.val
+    for j in range(len(rows.ids)):
+        inside, g = j != own, 0.0
+        for t in range(ptr[j], ptr[j + 1]):
+            p = place[idx[t]]
+            if p < 0:
+                inside = False
+                break
+            g += f[p] * val[t]
+        if inside and g > 0.0:
+            for t in range(ptr[j], ptr[j + 1]):  # of the unit point, so that its product becomes 0
+                f[place[idx[t]]] -= g * val[t]
