@@ -30,6 +30,7 @@ from sparse_scale import zipf_corpus
 
 FASTER, MORE_WORK, MORE_BLOCKS = 1.6, 1.5, 3.0  # what is asked for
 FLOOR = 96  # MiB of a worker that do not grow with its blocks: freed memory that is kept while a task runs (64), slices of points, results
+WARM = 0.06  # share of a problem for each worker that is enough work for all of them
 PROBLEMS = {
     "all rays": "8000 points in dimension 40, all rays",
     "few rays": "16000 points in dimension 30, 100 rays",
@@ -210,7 +211,7 @@ def memory(name: str, n_blocks: int, mib: float) -> None:
     sizes = [(block.data.nbytes + block.indices.nbytes if sp.issparse(block) else block.nbytes) / 2**20 for block in blocks]
     with LocalCluster(n_workers=n_blocks, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         client.run(install)
-        Cone.from_points(placed(client, in_parts(problem(name, 0.05), n_blocks)))  # workers load their kernels
+        Cone.from_points(placed(client, in_parts(problem(name, WARM * n_blocks), n_blocks)))  # every worker loads its kernels
         D = placed(client, blocks)
         own = client.run(restart)
         start = time.perf_counter()

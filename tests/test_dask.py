@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -378,11 +379,12 @@ except ImportError as error:
 @pytest.mark.parametrize("own", ["65536", ""])
 def test_freed_memory_is_kept_while_any_task_runs_and_then_given_back_as_the_worker_was_told(own, monkeypatch):
     calls = []
-    monkeypatch.setattr(dask_memory, "_mallopt", lambda: lambda *args: calls.append(args))
+    library = SimpleNamespace(mallopt=lambda *args: calls.append(args), malloc_trim=lambda kept: calls.append(("trim", kept)))
+    monkeypatch.setattr(dask_memory, "_library", lambda: library)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", own)
     kept = [(dask_memory.M_TRIM_THRESHOLD, dask_memory.KEPT), (dask_memory.M_MMAP_THRESHOLD, dask_memory.MAPPED)] if own else []
     with dask_memory.freed_memory_is_kept():
         with dask_memory.freed_memory_is_kept():  # a second task, in another thread
             pass
         assert calls == kept
-    assert calls[len(kept) :] == ([(-1, 65536), (-3, 2**17)] if own else [])
+    assert calls[len(kept) :] == ([(-1, 65536), (-3, 2**17), ("trim", 65536)] if own else [])

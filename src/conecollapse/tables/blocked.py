@@ -150,10 +150,13 @@ class BlockedTable(Table):
         """``work(block, None, shared)`` of every block, neighbours combined in pairs until one result is left."""
 
     @abstractmethod
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> Held:
+    def hold(
+        self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False, last: bool = False
+    ) -> Held:
         """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them.
 
-        What is ``cheap`` to make is made again where it is needed, and a cluster need not hold it.
+        What is ``cheap`` to make is made again where it is needed, and a cluster need not hold it. With ``last`` the blocks are not needed
+        any more afterwards; if they are all the same, they are made again.
         """
 
     def look(self, work: Work, shared: Any = None, *, stage: str) -> Looked:
@@ -328,8 +331,10 @@ class FilledRows(BlockedTable):
     def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
         return reduce(combine, self.visit(work, None, shared, stage=stage))
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> Held:
-        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage, cheap=cheap)
+    def hold(
+        self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False, last: bool = False
+    ) -> Held:
+        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage, cheap=cheap, last=last)
 
     def blocks(self) -> Iterator[Points]:
         return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))

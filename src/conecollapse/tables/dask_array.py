@@ -70,6 +70,7 @@ class DaskTable(BlockedTable):
         shape = (sum(chunks[0]), sum(chunks[1]))
         super().__init__(shape, dtype, axis, _bounds(chunks, axis), is_sparse=is_sparse)
         self._strips: list[Delayed] | None = None
+        self._lines: list[tuple[Any, ...]] | None = None  # where strips are cut from others: arguments of `_lines`
         self._flip = False  # whether the strips are still to be transposed
         self._cuts: list[list[tuple[int, int, int]]] | None = None  # where blocks are not strips: strips, first and last lines of each
 
@@ -120,11 +121,16 @@ class DaskTable(BlockedTable):
         common = _common(shared)
         return [(None if pieces is None else pieces[k], common, self.dtype, self.unit, self._flip, self.axis) for k in which]
 
-    def hold(self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False) -> DaskHeld:
+    def hold(
+        self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False, last: bool = False
+    ) -> DaskHeld:
         every = range(self.n_blocks)
         if cheap:
             return DaskHeld(self, self._sources, [(make, recipe) for recipe in self._recipes(every, shared, pieces)])
-        return DaskHeld(self, persist(self._tasks(stage, make, every, shared, pieces)))
+        held = persist(self._tasks(stage, make, every, shared, pieces))
+        if last and self._lines is not None:  # the cluster forgets strips that were only cut for this
+            self._strips = None
+        return DaskHeld(self, held)
 
     def blocks(self) -> Iterator[Points]:
         for source, recipe in zip(self._sources, self._recipes(range(self.n_blocks), None, None), strict=True):
@@ -169,7 +175,7 @@ class DaskTable(BlockedTable):
         if self._is_large:  # what is cut from a strip travels, and not the whole strip
             along = 1 - self.axis if self._flip else self.axis
             lines = [(k, a, b) for cut in other._cuts for k, a, b in cut]
-            other._strips = persist(named("blocks", _lines, [(self.strips[k], along, a, b) for k, a, b in lines]))
+            other._strips, other._lines = None, [(self.strips[k], along, a, b) for k, a, b in lines]
             ends = np.cumsum([len(cut) for cut in other._cuts])
             parts = [(i, 0, b - a) for i, (_, a, b) in enumerate(lines)]
             other._cuts = [parts[last - len(cut) : last] for cut, last in zip(other._cuts, ends.tolist(), strict=True)]
@@ -206,6 +212,8 @@ class DaskTable(BlockedTable):
         return self._cuts is None and self.grid.size == self.n_blocks and self.grid.shape[self.axis] == self.n_blocks
 
     def _cut(self) -> list[Delayed]:
+        if self._lines is not None:
+            return named("blocks", _lines, self._lines)
         if self._is_aligned:
             self._flip = self.flip
             chunks = list(self.grid.ravel())

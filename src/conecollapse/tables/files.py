@@ -83,6 +83,7 @@ class FileTable(BlockedTable):
         *,
         stage: str,  # noqa: ARG002
         cheap: bool = False,  # noqa: ARG002
+        last: bool = False,  # noqa: ARG002
     ) -> FileHeld:
         return FileHeld(self, lambda k: make(self.block(k), None if pieces is None else pieces[k], shared))
 

@@ -95,13 +95,26 @@ def in_slices(block: Points, *, as_sparse: bool) -> Iterator[tuple[int, Any, Flo
         yield a, *unit_points(block[:, a : a + step], as_sparse=False)
 
 
-def unit_points_sparse(block: Points) -> Sparse:
-    """`unit_points` of sparse points; coordinates are those of the block itself where it has them in order."""
+def unit_points_sparse(block: Points, rows: IntArray) -> Sparse:
+    """These columns of a block, increasing, as sparse unit rows; if they are all, coordinates are those of the block where it can be.
+
+    They are made some at a time, so that nothing as large as the block is held beside it and the result.
+    """
     points = _points_of(block, as_sparse=True)
-    data = np.empty(points.nnz)
+    chosen = np.zeros(points.shape[0], bool)
+    chosen[rows] = True
+    counts = np.diff(points.indptr)[rows]
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    are_all = len(rows) == points.shape[0]
+    data, indices = np.empty(int(ptr[-1])), points.indices if are_all else np.empty(int(ptr[-1]), points.indices.dtype)
+    end = 0
     for a, b in slices_of(points.indptr):
-        data[points.indptr[a] : points.indptr[b]] = unit_rows(rows_of(points, a, b))[0].data
-    return sp.csr_array((data, points.indices, points.indptr), shape=points.shape)
+        U = unit_rows(take_rows(rows_of(points, a, b), np.flatnonzero(chosen[a:b])))[0]
+        begin, end = end, end + U.nnz
+        data[begin:end] = U.data
+        if not are_all:
+            indices[begin:end] = U.indices
+    return sp.csr_array((data, indices, ptr.astype(points.indptr.dtype)), shape=(len(rows), points.shape[1]))
 
 
 def key_block(block: Points, _: Any, as_sparse: bool) -> tuple[FloatArray, BoolArray, int]:

@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
-from conecollapse._linalg import take_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import Support
 from conecollapse.geometry.blockwise.contained import solve_over_contained
@@ -90,7 +89,7 @@ def decide_sparse(
     is_leader = leader == np.arange(len(leader))
     places = [np.flatnonzero(is_leader[a:b]) for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)]
     pieces = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
-    rows = table.hold(made_rows, pieces, measured.holders, stage="points")
+    rows = table.hold(made_rows, pieces, measured.holders, stage="points", last=True)
     rarest, which = _by_rarest(rows, [len(some) for some in places], rules)
     fetch = partial(_fetch, rows, table)
     left = np.array([i for k, some in which for i in table.bounds[k] + places[k][some]], np.int64)
@@ -157,7 +156,7 @@ def joined(parts: list[Support]) -> Support:
 
 def made_rows(block: Any, piece: tuple[int, int, IntArray], holders: IntArray) -> Rows:
     number, first, rows = piece
-    U = take_rows(unit_points_sparse(block), rows)
+    U = unit_points_sparse(block, rows)
     ptr, idx = U.indptr.astype(np.int64), U.indices.astype(np.int32, copy=False)
     rarest = np.empty(len(rows), np.int64)
     _find_rarest(ptr, idx, holders, rarest)
