@@ -38,10 +38,13 @@ def rays(
     Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays. Writes a folder: rays.csv, factors.npz,
     certificate.npz and run.json.
     """
+    from conecollapse._checks import check_positive
     from conecollapse.io import read_table
     from conecollapse.runs import check_folder, prepare
     from conecollapse.runs.asked import check_image_shape
 
+    if max_residual is not None:
+        check_positive(max_residual, "max_residual", below=1.0)
     shape = options.image_shape(image_shape)
     folder = options.out_folder(out, file, "rays")
     check_folder(folder, force=force)
