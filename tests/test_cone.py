@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from conecollapse import Cone, collapse
 from conecollapse.certificates import Vectors
 from conecollapse.geometry.certified import inside, products
-from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.budget import Budget, again_time
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.inside import inside_known
 from conecollapse.geometry.certified.near import NearPoints
@@ -432,10 +432,10 @@ def test_leads_that_float32_does_not_resolve_are_taken_in_float64():
     largest, error = leading_products(Z, Z.astype(np.float32), np.ones(2000), Budget.endless())
     np.testing.assert_allclose(largest, brute.max(axis=1), rtol=0, atol=1e-14)
     assert (error < 1e-14).all()
-    budget = Budget(2.5 * Z.size)  # room for two of them
+    budget = Budget(2.5 * again_time(*Z.shape))  # room for two of them
     _, error = leading_products(Z, Z.astype(np.float32), np.ones(2000), budget)
     assert np.flatnonzero(error < 1e-14).tolist() == [0, 1]
-    assert budget.spent == 2 * Z.size
+    assert budget.spent == 2 * again_time(*Z.shape)
 
 
 def test_what_a_quick_cone_has_proven_is_not_asked_again():

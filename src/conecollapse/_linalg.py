@@ -17,7 +17,6 @@ FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of s
 TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
 BLOCK_ROWS = 8192  # of a sparse matrix that are multiplied at once
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
-NARROW = 16  # columns up to which NumPy takes longer to begin each row than to walk through it
 PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE = 16, 2**14, 2**20  # entries of a piece: one for so many of sparse points, within these bounds
 LEAST_DENSE = 2**16  # of dense rows, which take less room for each entry
 LARGE_PRODUCT = 2**22  # multiplications of a dense product from which on it is worth our threads: a third of a millisecond
@@ -27,7 +26,7 @@ LEAST_ROWS, MOST_PIECES = 64, 16  # of a dense product: fewer rows at once, or m
 def unit_rows(P: Points) -> tuple[Points, FloatArray]:
     """Rows scaled to unit length in float64, and their lengths; zero rows stay zero.
 
-    Each row is divided by its largest entry first, so that neither 1e-200 nor 1e200 is lost in the squares.
+    Rows whose squares leave the range of floating point are divided by their largest entry first, so that neither 1e-200 nor 1e200 is lost.
     """
     if sp.issparse(P):
         return _unit_rows_sparse(P)
@@ -36,40 +35,51 @@ def unit_rows(P: Points) -> tuple[Points, FloatArray]:
 
     def work(start: int, stop: int) -> None:  # a piece of rows at a time, so that all passes over it find it in cache
         for a in range(start, stop, step):
-            rows = U[a : min(a + step, stop)]
-            rows[:] = P[a : min(a + step, stop)]
-            peak = _row_peaks(np.abs(rows))
-            rows /= (peak if peak.all() else np.where(peak > 0, peak, 1.0))[:, None]
-            norms = row_norms(rows)
-            rows /= (norms if norms.all() else np.where(norms > 0, norms, 1.0))[:, None]
-            lengths[a : a + len(rows)] = norms * peak
+            rows = slice(a, min(a + step, stop))
+            squares = np.einsum("ij,ij->i", P[rows], P[rows], dtype=np.float64)
+            norms = np.sqrt(squares)
+            lost = _lost(squares)
+            norms[lost] = 1.0
+            np.divide(P[rows], norms[:, None], out=U[rows])
+            lengths[rows] = norms
+            if len(lost):
+                U[a + lost], lengths[a + lost] = _scaled_twice(P[a + lost])
 
     step = max(1, CACHED // U.shape[1])
     for_ranges(work, len(U), smallest=step)
     return U, lengths
 
 
-def _row_peaks(R: FloatArray) -> FloatArray:
-    """The largest entry of each row."""
-    if R.shape[1] > NARROW:
-        return np.asarray(R.max(axis=1))
-    peak = R[:, 0].copy()
-    for column in R.T[1:]:
-        np.maximum(peak, column, out=peak)
-    return peak
+def _lost(squares: FloatArray) -> IntArray:
+    """Sums of squares that are out of range, or have lost digits there."""
+    if squares.min(initial=1.0) >= FAINT and squares.max(initial=1.0) < np.inf:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(~((squares >= FAINT) & (squares < np.inf)))
+
+
+def _scaled_twice(P: AnyArray) -> tuple[FloatArray, FloatArray]:
+    """`unit_rows` of dense rows of any scale."""
+    peak = np.abs(P).max(axis=1).astype(np.float64)
+    U = P / np.where(peak > 0, peak, 1.0)[:, None]
+    norms = row_norms(U)
+    return U / np.where(norms > 0, norms, 1.0)[:, None], norms * peak
 
 
 def _unit_rows_sparse(P: Sparse) -> tuple[Sparse, FloatArray]:
     counts, norms = np.diff(P.indptr), np.zeros(P.shape[0])
-    U = narrow(sp.csr_array((P.data.astype(np.float64), P.indices, P.indptr), shape=P.shape))
+    U = csr_rows(P.data.astype(np.float64), P.indices, P.indptr, P.shape[1])
     for rows in row_pieces(counts, CACHED):
         filled = rows[counts[rows] > 0]
         if len(filled):
             first = U.indptr[filled[0]]
             data, starts = U.data[first : U.indptr[filled[-1] + 1]], U.indptr[filled] - first
-            peak = np.maximum.reduceat(np.abs(data), starts)
-            data /= np.repeat(peak, counts[filled])
-            length = np.sqrt(np.add.reduceat(data * data, starts))
+            squares = np.add.reduceat(data * data, starts)
+            peak, lost = np.ones(len(filled)), _lost(squares)
+            if len(lost):
+                peak[lost] = np.maximum.reduceat(np.abs(data), starts)[lost]
+                data /= np.repeat(peak, counts[filled])
+                squares[lost] = np.add.reduceat(data * data, starts)[lost]
+            length = np.sqrt(squares)
             data /= np.repeat(length, counts[filled])
             norms[filled] = length * peak
     return U, norms
@@ -95,6 +105,8 @@ def _index_type(*sizes: int) -> type[np.int32] | type[np.int64]:
 def row_pieces(work: IntArray | FloatArray, most: int) -> list[IntArray]:
     """The places of ``work`` in pieces of about ``most`` in total."""
     total = np.cumsum(work, dtype=np.int64)
+    if len(work) and total[-1] < most:
+        return [np.arange(len(work))]
     return np.split(np.arange(len(work)), np.flatnonzero(np.diff(total // most)) + 1) if len(work) else []
 
 
@@ -158,8 +170,9 @@ def near_along(n: int, tol: float, which: int = 0) -> float:
     return float(tol * np.linalg.norm(w) + _ROUNDING * np.abs(w).max(initial=0.0) * np.sqrt(n))
 
 
-def merge_colinear(U: Points, tol: float) -> IntArray:
-    """For each unit row the index of its group's leader: the smallest index among rows within ``tol`` of that leader.
+def merge_colinear(U: Points, tol: float) -> tuple[IntArray, float]:
+    """For each unit row the index of its group's leader, the smallest index among rows within ``tol`` of that leader; and how far a row is
+    from its leader at most.
 
     Rows are sorted along one fixed random direction w; rows within ``tol`` of each other are within ``tol |w|`` there, hence
     in one *run* of small gaps. In every round each run's first row becomes a leader, takes the rows within ``tol`` of it, and
@@ -168,19 +181,23 @@ def merge_colinear(U: Points, tol: float) -> IntArray:
     m, n = U.shape
     key = U @ projection(n)
     gap = near_along(n, tol)
-    leader = np.arange(m)
+    leader, apart = np.arange(m), 0.0
+    if not (np.diff(np.sort(key)) <= gap).any():
+        return leader, apart
     left = np.argsort(key, kind="stable")
     while True:
         close = np.diff(key[left]) <= gap
         if not close.any():
-            return leader
+            return leader, apart
         crowded = np.concatenate([close, [False]])
         crowded[1:] |= close
         begins = np.concatenate([[True], ~close])[crowded]
         left = left[crowded]
         first = np.minimum.reduceat(left, np.flatnonzero(begins))[np.cumsum(begins) - 1]
-        near = pair_distances(U, left, first) <= tol
+        distance = pair_distances(U, left, first)
+        near = distance <= tol
         leader[left[near]] = first[near]
+        apart = max(apart, float(distance[near].max(initial=0.0)))
         left = left[~near]
 
 
@@ -190,7 +207,25 @@ def pair_distances(U: Points, a: IntArray, b: IntArray) -> FloatArray:
         return row_norms(U[a] - U[b])
     out, sizes = np.empty(len(a)), row_sizes(U)
     for piece in row_pieces(sizes[a] + sizes[b], piece_entries(U)):
-        out[piece] = row_norms(U[a[piece]] - U[b[piece]])
+        out[piece] = _sparse_distances(U, a[piece], b[piece]) if sp.issparse(U) else row_norms(U[a[piece]] - U[b[piece]])
+    return out
+
+
+def _sparse_distances(U: Sparse, a: IntArray, b: IntArray) -> FloatArray:
+    """Rows with entries at the same places, as those of one direction are, are subtracted entry by entry; the others as sparse arrays."""
+    out, sizes = np.zeros(len(a)), np.diff(U.indptr)
+    others = np.flatnonzero(a != b)
+    alike = sizes[a[others]] == sizes[b[others]]
+    pairs = others[alike]
+    size = sizes[a[pairs]]
+    pair = np.repeat(np.arange(len(pairs)), size)
+    step = np.arange(len(pair)) - (np.cumsum(size) - size)[pair]
+    at_a, at_b = U.indptr[a[pairs]][pair] + step, U.indptr[b[pairs]][pair] + step
+    out[pairs] = np.sqrt(np.bincount(pair, np.square(U.data[at_a] - U.data[at_b]), len(pairs)))
+    is_off = np.bincount(pair, U.indices[at_a] != U.indices[at_b], len(pairs)) > 0
+    rest = np.concatenate([others[~alike], pairs[is_off]])
+    if len(rest):
+        out[rest] = row_norms(U[a[rest]] - U[b[rest]])
     return out
 
 

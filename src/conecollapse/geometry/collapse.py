@@ -103,7 +103,8 @@ def collapse(
     check_callable(callback, "callback")
     points = as_points(P)
     U, lengths = unit_rows(points)
-    _, leaders = group(U, lengths, tol)
+    leader, _ = group(U, lengths, tol)
+    leaders = np.flatnonzero(leader == np.arange(len(leader)))
     X = dense_rows(U, leaders)
     mean = np.asarray(U.T @ (lengths / lengths.max())).ravel()  # the direction of the mean, whatever the scale of the points
     mean /= np.linalg.norm(mean)

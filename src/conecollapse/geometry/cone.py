@@ -100,8 +100,9 @@ class Cone:
             each within ``tol`` of the other's cone); such rays are kept one by one and claim less, see
             `conecollapse.certificates`. Points that were rounded to float32 need about 1e-6; a warning says so.
         effort : {"exact", "quick"}
-            "quick" spends about two products of the points with their transpose. What is not decided by then stays *open*: kept among the
-            rays, so that the cone is the same, without proof that it is needed (`open_points`). `prove` goes on from there.
+            "quick" spends at most two products of the points with their transpose. What is not decided by then stays *open*: kept among
+            the rays, so that the cone is the same, without proof that it is needed (`open_points`). `prove` goes on from there. Of small
+            tables all points stay open.
         n_jobs : int, optional
             Threads to use; all available ones by default.
         progress : callable, optional

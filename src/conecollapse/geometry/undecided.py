@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import pair_distances, take_rows, unit_rows
+from conecollapse._linalg import take_rows, unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.blockwise import HELD_RAYS
@@ -61,9 +61,7 @@ def _of_features(table: BlockedTable, tol: float) -> Cone:
 def _grouped(P: Points, tol: float) -> tuple[Points, IntArray, float]:
     """Points as unit rows, the leader of each group of one direction, and the largest distance of a point from its leader."""
     U, lengths = unit_rows(P)
-    leader, _ = group(U, lengths, tol)
-    members = np.flatnonzero((leader >= 0) & (leader != np.arange(len(leader))))
-    return U, leader, float(pair_distances(U, members, leader[members]).max(initial=0.0))
+    return U, *group(U, lengths, tol)
 
 
 def _all_open(leader: IntArray, dim: int, tol: float, apart: float) -> Certificate:

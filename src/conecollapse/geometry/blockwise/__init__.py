@@ -16,13 +16,13 @@ from conecollapse.geometry.blockwise.measure import SMALLEST_SHARE, Measured, le
 from conecollapse.geometry.blockwise.pieces import evened, is_worth_copies
 from conecollapse.geometry.blockwise.sparse import decide_sparse
 from conecollapse.geometry.blockwise.sparse_together import decide_sparse_together
-from conecollapse.geometry.certified import SMALL_WORK
 from conecollapse.geometry.certified.support import MOSTLY_FILLED
 from conecollapse.geometry.parts import Part
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Looked
 
 HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
+SMALL_WORK = 2**16  # points times entries up to which deciding everything takes no longer than another round of tasks
 HIGHEST_DIMENSION = 4096  # of dense points for which a covariance is made
 
 __all__ = ["HELD_RAYS", "part_blockwise"]

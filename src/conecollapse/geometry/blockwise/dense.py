@@ -42,7 +42,6 @@ WORTH_A_TASK, PIECES = 128, 3  # targets that are worth a task of their own, and
 TARGETS_IN_SHARE = 32  # a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
 MAX_EXCHANGES = 24
 PRICES = 2**20  # entries of a block of prices
-WORKSPACE = 2**25  # bytes of factorizations that a task holds at once
 CLOSE = 0.1  # share of tol up to which the residual of a combination found in round coordinates is believed
 
 
@@ -359,7 +358,7 @@ def _searched(group: Targets, rules: Rules) -> Targets:
         every = _joined([_some(pool, np.flatnonzero(~np.isin(pool.ids, targets.ids)), None), targets])
     frame = (rules.frame or rules.round.frame(every.U, every.sums)).for_search()
     is_target = np.isin(every.ids, targets.ids)
-    found = search(frame, np.where(is_target, UNDECIDED, RAY), workspace=WORKSPACE)
+    found = search(frame, np.where(is_target, UNDECIDED, RAY))
     inside = np.flatnonzero(found.status == REDUNDANT)
     parts = []
     for i in inside:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, columns_as_points, merge_colinear, near_along, pair_distances, projection, take_rows, unit_rows
+from conecollapse._linalg import as_dense, columns_as_points, merge_colinear, near_along, projection, take_rows, unit_rows
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.survey import SLICE, rows_of, slices_of
@@ -182,9 +182,9 @@ def leaders(
     worst = 0.0
     for some in _pieces(runs, most):
         U = fetched(some)
-        found = merge_colinear(U, tol)
+        found, apart = merge_colinear(U, tol)
         leader[some] = some[found]
-        worst = max(worst, float(pair_distances(U, np.arange(len(some)), found).max()))
+        worst = max(worst, apart)
     return leader, worst
 
 

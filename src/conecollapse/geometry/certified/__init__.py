@@ -8,38 +8,39 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, unit_rows
+from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, take_rows, unit_rows
 from conecollapse._memory import give_back
 from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
+from conecollapse.geometry.certified.budget import Budget
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
 from conecollapse.geometry.certified.given import prove_given
-from conecollapse.geometry.certified.proof import Known, Proof, single_ray
+from conecollapse.geometry.certified.proof import Known, Proof, all_open, single_ray
 from conecollapse.geometry.certified.support import prove_sparse
 
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
 COARSEST = 1e-3
-SMALL_WORK = 2**16  # multiplications of one product up to which the exact cone of sparse points takes hardly longer than a quick one
+FEW_PRODUCTS = 2**24  # multiplications of a product of dense points up to which nobody has to be told that it takes long
 
 __all__ = ["certify", "certify_points", "group"]
 
 
-def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, IntArray]:
-    """Leader of each unit row (-1 for zero rows), and the leaders themselves."""
+def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, float]:
+    """Leader of each unit row (-1 for zero rows), and how far a row is from its leader at most."""
     if not lengths.any():
         raise InvalidInputError(f"all {U.shape[0]} points are zero; a cone needs at least one point that is not.")
-    leader = np.asarray(merge_colinear(U, tol), np.int64)
+    leader, apart = merge_colinear(U, tol)
     leader[lengths == 0] = -1  # no unit row is within tol of a zero row
-    return leader, np.flatnonzero(leader == np.arange(U.shape[0]))
+    return leader, apart
 
 
 def certify(
@@ -57,8 +58,9 @@ def certify(
     With ``rays`` the claim to prove is given: these points, leaders of their groups, are the rays. Otherwise they are found. Where
     rounding spoils the proof of a ray near ``tol``, the cone is certified at a larger tolerance, with a warning.
 
-    With ``effort="quick"`` at most about two products are spent, and what is not decided then is left open; sparse points so few that they
-    cost next to nothing are decided all the same. A certificate that is ``known`` about the same points at ``tol`` is gone on from.
+    With ``effort="quick"`` at most two products are spent, and what is not decided then is left open: all points where they are so few that
+    their product takes no longer than scaling and merging them. A certificate that is ``known`` about the same points at ``tol`` is gone on
+    from.
     """
     return _certify(lambda: (U, lengths), tol, rays, progress, effort, known)[1]
 
@@ -87,11 +89,12 @@ def _certify(
     wanted = tol
     while True:
         V, leaders, leader, apart = _leading(unit_points, tol, known)
-        with serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext():
-            if rays is not None and len(leaders) > 1:
+        if rays is not None and len(leaders) > 1:
+            with _blas_for(V):
                 proof = prove_given(V, np.intersect1d(leaders, rays, return_indices=True)[1], tol)
-            else:
-                proof = _prove(V, tol, progress, effort, None if known is None else Known.from_certificate(known, leaders))
+        else:
+            budget = Budget.quick(V, len(leader)) if effort == "quick" else Budget.endless()
+            proof = _prove(V, tol, progress, budget, None if known is None else Known.from_certificate(known, leaders))
         if proof.is_proven:
             break
         known = None  # its claims are at the smaller tolerance
@@ -103,7 +106,7 @@ def _certify(
             f"rounding hides distances near {wanted:.0e} between these points; the cone is certified at tol = {tol:.0e} instead.",
             stacklevel=4,
         )
-    return V[proof.rays], proof.certificate(V, leaders, leader, apart, tol)
+    return take_rows(V, proof.rays), proof.certificate(V, leaders, leader, apart, tol)
 
 
 def _leading(
@@ -111,30 +114,36 @@ def _leading(
 ) -> tuple[Points, IntArray, IntArray, float]:
     """The leaders of groups as unit rows, their numbers, the leader of each point, and how far a point may be from its leader."""
     U, lengths = unit_points()
-    leader, leaders = group(U, lengths, tol) if known is None else (known.leader, known_leaders(known))
-    if len(leaders) == len(leader):
-        return U, leaders, leader, 0.0
-    members = np.flatnonzero((leader >= 0) & (leader != np.arange(len(leader))))
-    return U[leaders], leaders, leader, float(pair_distances(U, members, leader[members]).max(initial=0.0))
+    if known is None:
+        leader, apart = group(U, lengths, tol)
+    else:
+        leader = known.leader
+        members = np.flatnonzero((leader >= 0) & (leader != np.arange(len(leader))))
+        apart = float(pair_distances(U, members, leader[members]).max(initial=0.0))
+    leaders = np.flatnonzero(leader == np.arange(len(leader)))
+    return take_rows(U, leaders), leaders, leader, apart
 
 
-def known_leaders(c: Certificate) -> IntArray:
-    """The leaders that a certificate names."""
-    return np.flatnonzero(c.leader == np.arange(c.n_points))
-
-
-def _prove(V: Points, tol: float, progress: Progress, effort: Effort, known: Known | None) -> Proof:
-    if V.shape[0] == 1:
+def _prove(V: Points, tol: float, progress: Progress, budget: Budget, known: Known | None) -> Proof:
+    m, n = V.shape
+    if m == 1:
         return single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
-    warn_if_long(
-        product_seconds(V),
-        f"the product of {V.shape[0]} points in dimension {V.shape[1]} with their transpose",
-        "max_rays=... asks for an epsilon-cone of few rays, which takes less (Cone.approximate)",
-    )
-    if sp.issparse(V) and V.shape[0] * V.nnz <= SMALL_WORK:
-        effort = "exact"
+    if budget.left <= 0:
+        return all_open(m, n)
+    if m * float(m) * n > FEW_PRODUCTS:
+        warn_if_long(
+            product_seconds(V),
+            f"the product of {m} points in dimension {n} with their transpose",
+            "max_rays=... asks for an epsilon-cone of few rays, which takes less (Cone.approximate)",
+        )
     if known is not None and not known.sure.any():
         known = None
-    if not sp.issparse(V):
-        return prove_dense(V, tol, progress, effort=effort, known=known, multiply=known is None)
-    return prove_sparse(V, tol, progress, effort=effort, known=known)
+    with _blas_for(V):
+        if not sp.issparse(V):
+            return prove_dense(V, tol, progress, budget=budget, known=known, multiply=known is None)
+        return prove_sparse(V, tol, progress, budget=budget, known=known)
+
+
+def _blas_for(V: Points) -> AbstractContextManager[None]:
+    """BLAS on one thread where the points are few."""
+    return serial_blas() if V.shape[0] * V.shape[1] < FEW_ENTRIES else nullcontext()

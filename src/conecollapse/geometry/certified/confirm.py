@@ -29,14 +29,16 @@ MANY = 64  # functionals for which it is worth while to round all points to floa
 Leads = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray, FloatArray | float]]
 
 
-def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float, grid: float = GRID) -> tuple[FloatArray, BoolArray]:
+def confirm(
+    A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float, grid: float = GRID, *, once: bool = False
+) -> tuple[FloatArray, BoolArray]:
     """Shift each functional (row of A, about point ``own``) below zero on all other points; True where it then proves > tol.
 
     On the slice ``q = u / sums`` a shift by ``t`` is ``a - t``: with t between the second largest value and the point's own,
     ``g = a - t`` has the signs a witness needs. Half-way is safest against rounding; where that is too short for ``tol``, t is
     taken just above the second largest. Where 22 binary digits of a are enough, g has no more than float32 holds, so that a certificate
     can store it in half the room; with ``grid=0`` that is not tried. Such functionals are multiplied in float32 first, as long as that
-    proves most of them.
+    proves most of them. What is not proven then is tried in more digits, unless each functional may be multiplied ``once`` only.
     """
     A = A / np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
     needed = CLEAR * tol + 4 * (U.shape[1] + 2) * EPS
@@ -44,7 +46,7 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
     proven = np.zeros(len(A), bool)
     step = max(1, dense_entries(U) // U.shape[0])  # every thread has a block of products
     in_double = partial(_leads, U, sums)
-    in_single = partial(_leads_single, _single_slice(U, sums), sums) if grid and len(A) >= MANY and not sp.issparse(U) else None
+    in_single = partial(_leads_single, _single_slice(U, sums), sums) if grid and (once or len(A) >= MANY) and not sp.issparse(U) else None
 
     def attempt(which: IntArray, leads: Leads, grid: float) -> IntArray:
         """Shift the functionals ``which``; those that then prove too little, but might prove more in more digits."""
@@ -57,9 +59,11 @@ def confirm(A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: floa
         helps = True
         for a in range(first, last, step):
             left = np.arange(a, min(a + step, last))
-            if in_single is not None and helps:
+            if in_single is not None and (once or helps):
                 asked, left = left, attempt(left, in_single, grid)
                 helps = proven[asked].mean() >= 0.5
+                if once:
+                    continue
             if grid and len(left):
                 left = attempt(left, in_double, grid)
             if len(left):

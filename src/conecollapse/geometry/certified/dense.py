@@ -10,34 +10,39 @@ import numpy as np
 
 from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges
-from conecollapse._types import BoolArray, Effort, FloatArray, Progress
+from conecollapse._types import BoolArray, FloatArray, Progress
 from conecollapse.certificates import Metric
-from conecollapse.geometry.certified.budget import FIXED, SYMMETRIC_SINGLE, Budget, frame_work, product_work
+from conecollapse.geometry.certified.budget import VARIANCE, VARIANCE_ENTRY, Budget, lead_time, variance_time
 from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
 from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.products import leading_products
-from conecollapse.geometry.certified.proof import Known, Proof
+from conecollapse.geometry.certified.proof import Known, Proof, all_open
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
 from conecollapse.geometry.certified.settle import settle
 from conecollapse.geometry.certified.variance import led_by_variance
 
 
 def prove_dense(
-    U: FloatArray, tol: float, progress: Progress = None, *, effort: Effort = "exact", known: Known | None = None, multiply: bool = True
+    U: FloatArray,
+    tol: float,
+    progress: Progress = None,
+    *,
+    budget: Budget | None = None,
+    known: Known | None = None,
+    multiply: bool = True,
 ) -> Proof:
     """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations.
 
-    With ``effort="quick"`` what the product does not prove is left open, and so is what is not reached within the `Budget`. What is
-    ``known`` is not proven again; without ``multiply`` the product, which made it known, is left out.
+    Where there is a limit to the ``budget``, what the product does not prove within it is left open. What is ``known`` is not proven again;
+    without ``multiply`` the product, which made it known, is left out.
     """
     m, n = U.shape
     known = known or Known(np.zeros(m, bool), {}, ())
     undecided = known.undecided
-    budget = Budget.quick(U) if effort == "quick" else Budget.endless()
-    if not budget.take(frame_work(m, n) + SYMMETRIC_SINGLE * product_work(U)):
+    budget = budget or Budget.endless()
+    if not budget.take(lead_time(m, n)):
         return _by_variance(U, tol, known, budget)
-    budget.spend(FIXED)
     frame = Frame.of(U)
     families: tuple[Metric, ...] = ()
     lead, by_product = known.sure.copy(), known.sure.copy()
@@ -47,8 +52,8 @@ def prove_dense(
         families = (Metric(led, frame.T.astype(np.float32), frame.centre, offset[led]),)
         lead |= leads & undecided
         by_product[led] = True
-    if effort == "quick":
-        settled = settle(U, frame.sums, tol, by_product, known.combination, progress, effort)
+    if not budget.is_endless:
+        settled = settle(U, frame.sums, tol, by_product, known.combination, progress, "quick")
         return Proof.of_settled(settled, {}, n, *families, known=known)
     status = np.where(lead, RAY, np.where(undecided, UNDECIDED, REDUNDANT))
     warn_of_rest(status == UNDECIDED, U)
@@ -73,11 +78,14 @@ def prove_dense(
 def _by_variance(U: FloatArray, tol: float, known: Known, budget: Budget) -> Proof:
     """A quick cone where round coordinates cost too much: points that lead in their own direction in the metric ``diag(1 / variance)``."""
     m, n = U.shape
+    each = variance_time(m, n)
+    n_asked = int((budget.left - VARIANCE - VARIANCE_ENTRY * m * n) / each)
+    if n_asked <= 0:
+        return all_open(m, n)
     sums = U.sum(axis=1)
-    sure, undecided = known.sure.copy(), np.flatnonzero(known.undecided)
-    asked = undecided[: int(budget.left // (float(m) * n))]
-    budget.spend(float(m) * n * len(asked))
-    led = led_by_variance(U, sums, asked, tol)
+    sure, asked = known.sure.copy(), np.flatnonzero(known.undecided)[:n_asked]
+    budget.spend(VARIANCE + VARIANCE_ENTRY * m * n + each * len(asked))
+    led = led_by_variance(U, sums, asked, tol, once=True)
     sure[list(led)] = True
     return Proof.of_settled(settle(U, sums, tol, sure, known.combination, None, "quick"), led, n, known=known)
 

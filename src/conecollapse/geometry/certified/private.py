@@ -23,7 +23,7 @@ from conecollapse._linalg import csr_rows
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 from conecollapse.certificates import Support
-from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.budget import VISIT, Budget
 from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.lists import Lists
 
@@ -64,7 +64,7 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
     m, n = lists.shape
     coordinate, lift = np.full(m, -1, np.int64), np.zeros(m)
     lock, longest = Lock(), int(np.diff(lists.ptr).max(initial=0))
-    share = budget.left / m
+    share = budget.left / VISIT / m
 
     def work(start: int, stop: int) -> None:
         marks, room = Marks(np.full(n, -1, np.int64), np.empty(longest, np.int64), np.empty(longest, bool)), 0.0
@@ -74,7 +74,7 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
             visits = _prove_each(lists, points, CLEAR * tol, marks, coordinate, lift, room)
             room -= visits
             with lock:
-                budget.spend(float(visits))
+                budget.spend(VISIT * float(visits))
 
     for_ranges(work, m, smallest=AT_ONCE)
     return Private(coordinate >= 0, coordinate, lift)

@@ -10,7 +10,7 @@ import numpy as np
 
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, Progress
-from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.budget import Budget, again_time
 
 TILE_ROWS, TILE_COLUMNS = 256, 2048  # a float32 block of 2 MiB: it stays in cache between the product and its maxima
 DOUBLE_TILE = 256  # rows and columns of a float64 block
@@ -28,10 +28,11 @@ def leading_products(
     norms = np.sqrt(own)
     largest, error = largest_products(Zf, norms, progress)
     unresolved = np.flatnonzero(np.abs(own - (largest - error)) <= 2 * error)
-    unresolved = unresolved[: int(min(len(unresolved), max(budget.left, 0.0) // Z.size))]
+    each = again_time(*Z.shape)
+    unresolved = unresolved[: int(min(len(unresolved), max(budget.left, 0.0) / each))]
     if not len(unresolved):
         return largest, error
-    budget.spend(float(Z.size) * len(unresolved))
+    budget.spend(each * len(unresolved))
 
     def work(start: int, stop: int) -> None:
         room = np.empty(DOUBLE_TILE**2)

@@ -12,6 +12,7 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 from conecollapse.certificates import Certificate, SparseVectors, Support, Vectors, Witnesses
 from conecollapse.geometry.certified.in_turn import Settled
 
+SAMPLE = 32  # entries of a vector that are asked first whether most are the same number
 SPARSE_SHARE = 2  # a sparse entry takes this many times the room of a dense one, in float32 with 32 bits for its place
 
 
@@ -102,7 +103,7 @@ class Proof:
         n_points = len(leader)
         place = np.full(len(leaders), -1)
         place[self.rays] = np.arange(len(self.rays))
-        coefficients, residual = csr_rows(np.zeros(0), np.zeros(0, np.int64), np.zeros(n_points + 1, np.int64), len(self.rays)), apart
+        coefficients, residual = sp.csr_array((n_points, len(self.rays))), apart
         if self.combination:
             rows = np.sort(np.fromiter(self.combination, np.int64, len(self.combination)))
             H = combination_rows([self.combination[int(i)] for i in rows], len(leaders))
@@ -147,11 +148,14 @@ def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:
     """Witnesses as vectors: sparse where most of their entries are the same number, else in float32 where that holds them exactly."""
     single = G.astype(np.float32)
     fits = (single == G).all(axis=1)
-    usual = np.median(G, axis=1)  # of a shifted sparse functional: minus the shift, a number of the same few digits
-    above = (G - usual[:, None]).astype(np.float32)
-    is_sparse = fits & (above + usual[:, None] == G).all(axis=1) & (SPARSE_SHARE * (above != 0).sum(axis=1) < G.shape[1])
+    sample = G[:, :: max(1, G.shape[1] // SAMPLE)]
+    usual = np.median(sample, axis=1)  # of a shifted sparse functional: minus the shift, a number of the same few digits
+    maybe = np.flatnonzero(fits & (SPARSE_SHARE * (sample == usual[:, None]).sum(axis=1) >= sample.shape[1] / 2))
+    above = (G[maybe] - usual[maybe, None]).astype(np.float32)
+    holds = (above + usual[maybe, None] == G[maybe]).all(axis=1) & (SPARSE_SHARE * (above != 0).sum(axis=1) < G.shape[1])
+    is_sparse = _mask(len(G), maybe[holds])
     rest, wide = fits & ~is_sparse, ~fits
-    sparse = SparseVectors(of[is_sparse], narrow(sp.csr_array(above[is_sparse])), -usual[is_sparse])
+    sparse = SparseVectors(of[is_sparse], narrow(sp.csr_array(above[holds])), -usual[is_sparse])
     families = (sparse, Vectors(of[rest], single[rest]), Vectors(of[wide], G[wide]))
     return tuple(family for family in families if len(family.of))
 
@@ -159,3 +163,9 @@ def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:
 def single_ray(u: FloatArray) -> Proof:
     """The cone of one ray: it is its own witness, for there is nothing to separate it from."""
     return Proof.of_settled(Settled(np.ones(1, bool), {}, {}, {}), {0: u}, len(u))
+
+
+def all_open(m: int, n: int) -> Proof:
+    """Nothing is known about any of m points in n dimensions."""
+    every = np.arange(m)
+    return Proof(every, np.zeros(m, bool), every, (), {}, n, is_proven=True, open=every)

@@ -42,7 +42,7 @@ FEW_DIMENSIONS, MANY_POINTS, N_NEAR = 8, 1000, 32  # in few dimensions a search 
 MAX_STEPS = 10**9
 SAMPLE_ROUNDS = 4  # for which a sample of points is searched first
 MANY_WAITING = 4096  # points among which a free slot looks for one that is near its last
-SEARCH_WORKSPACE = 200 * 2**20  # bytes of factorizations held at once
+WORKSPACE = 2**25  # bytes of factorizations held at once; more of them do not fit into a cache, and are slower
 
 UNDECIDED, RAY, REDUNDANT = 0, 1, -1
 
@@ -67,25 +67,25 @@ class Pricing(NamedTuple):
     known: ShortLists  # candidates among the known rays, and the highest price of a known ray
 
 
-def search(frame: Frame, status: IntArray, progress: Progress = None, workspace: int = SEARCH_WORKSPACE) -> Findings:
+def search(frame: Frame, status: IntArray, progress: Progress = None) -> Findings:
     """Decide the undecided points of ``status``, as far as float32 prices and whitened coordinates can.
 
     Where most points are inside the cone of the rays that are known already, these are found first (`inside`); a few rounds over a sample
     tell. In high dimension nearly all other active sets stay small. Small workspaces let many points share a product, so points are
-    tried with one first, and only those that outgrow it get the full size. ``workspace`` is in bytes.
+    tried with one first, and only those that outgrow it get the full size.
     """
     full = frame.unpadded.shape[1]
     found = Findings(status)
     if is_small(frame.unpadded, int((status == UNDECIDED).sum())):
         _search_small(frame, found)
         return found
-    small = Search(frame, found, min(full, SMALL_CAPACITY), workspace)
+    small = Search(frame, found, min(full, SMALL_CAPACITY))
     if not small.finds_rays():
         found.combination |= inside_known(frame.lifted, np.flatnonzero(status == RAY), np.flatnonzero(status == UNDECIDED))
         status[list(found.combination)] = REDUNDANT
     small.run(progress)
     if full > SMALL_CAPACITY and (status == UNDECIDED).any():
-        Search(frame, found, full, workspace).run(progress)
+        Search(frame, found, full).run(progress)
     return found
 
 
@@ -105,7 +105,7 @@ def _search_small(frame: Frame, found: Findings) -> None:
 class Search:
     """One run over the undecided points, adding to ``found``."""
 
-    def __init__(self, frame: Frame, found: Findings, capacity: int, workspace: int) -> None:
+    def __init__(self, frame: Frame, found: Findings, capacity: int) -> None:
         self.Z = frame.lifted
         self.Zf = frame.single
         self.found = found
@@ -121,7 +121,7 @@ class Search:
         self.known_f[: self.n_known] = self.Zf[known]
         self.known = np.empty(m, np.int64)
         self.known[: self.n_known] = known
-        n_slots = int(np.clip(workspace // (8 * capacity * (d + capacity)), 2, 512))
+        n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
         self.slots = Slots.over(self.Z, min(n_slots, max(len(self.queue), 1)), min(capacity, FIRST_CAPACITY))
         self.capacity = capacity
         self.point = np.full(len(self.slots.k), -1, np.int64)

@@ -15,14 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._linalg import combination_rows
-from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Progress, Sparse
+from conecollapse._types import BoolArray, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import Support
-from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.budget import COMBINATION, SUPPORTS, SUPPORTS_ENTRY, SUPPORTS_POINT, Budget
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import private_coordinates
-from conecollapse.geometry.certified.proof import Known, Proof
+from conecollapse.geometry.certified.proof import Known, Proof, all_open
 from conecollapse.geometry.certified.settle import settle
 from conecollapse.geometry.certified.small import Decisions, contained_entries, rows_for, small_problems
 from conecollapse.geometry.certified.variance import wide_led_by_variance
@@ -39,23 +39,27 @@ def prove_sparse(
     tol: float,
     progress: Progress = None,
     *,
-    effort: Effort = "exact",
+    budget: Budget | None = None,
     known: Known | None = None,
     most_dense: int = DENSE_POINTS,
 ) -> Proof:
     """Rays of the sparse unit rows ``U`` (sorted indices, no stored zeros, no two rows colinear), with witnesses and combinations.
 
-    With ``effort="quick"`` what supports alone do not decide is left open. What is ``known`` is not proven again. Where points are mostly
-    filled, at most ``most_dense`` entries large, and contain most of the others, the rest is decided as for dense points.
+    Where there is a limit to the ``budget``, what supports alone do not decide within it is left open. What is ``known`` is not proven
+    again. Where points are mostly filled, at most ``most_dense`` entries large, and contain most of the others, the rest is decided as for
+    dense points.
     """
     m, n = U.shape
+    budget = budget or Budget.endless()
+    if not budget.take(SUPPORTS + SUPPORTS_ENTRY * U.nnz + SUPPORTS_POINT * m):
+        return all_open(m, n)
     lists = Lists.of(U)
-    known = known or _by_supports(U, lists, tol, Budget.quick(U) if effort == "quick" else Budget.endless())
+    known = known or _by_supports(U, lists, tol, budget)
     sure = known.sure.copy()
     if progress is not None:
         progress("supports", int(sure.sum()), m)
     small, led = Decisions(), {}
-    if effort == "exact" and known.undecided.any():
+    if budget.is_endless and known.undecided.any():
         led = wide_led_by_variance(U, lists.sums, np.flatnonzero(known.undecided), tol)
         sure[list(led)] = True
         if U.nnz > MOSTLY_FILLED * m * n and m * n <= most_dense and _supports_say_little(lists, known.undecided & ~sure):
@@ -64,7 +68,7 @@ def prove_sparse(
         warn_of_rest(undecided, U)
         small = from_small_to_large(lists, sure, undecided, tol, progress)
         sure[list(small.functional)] = True
-    settled = settle(U, lists.sums, tol, sure, known.combination | small.combination, progress, effort)
+    settled = settle(U, lists.sums, tol, sure, known.combination | small.combination, progress, "exact" if budget.is_endless else "quick")
     if progress is not None:
         progress("supports", m, m)
     rays = np.array(sorted(small.functional), np.int64)
@@ -82,6 +86,8 @@ def _by_supports(U: Sparse, lists: Lists, tol: float, budget: Budget) -> Known:
     single = np.flatnonzero((counts == 1) & private.is_proven)
     axis[lists.idx[lists.ptr[single]]] = single
     inside = np.flatnonzero((U @ (axis < 0).astype(np.float64) == 0) & ~private.is_proven)
+    inside = inside[: int(min(len(inside), max(budget.left, 0.0) / COMBINATION))]
+    budget.spend(COMBINATION * len(inside))
     rows = ((int(i), slice(lists.ptr[i], lists.ptr[i + 1])) for i in inside)
     return Known(private.is_proven, {i: (axis[lists.idx[row]], lists.val[row]) for i, row in rows}, (private.witnesses(U.shape[1]),))
 

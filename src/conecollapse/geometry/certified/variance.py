@@ -19,8 +19,8 @@ SAMPLE = 16  # points that are tried first
 WORTHWHILE = 0.5  # share of these that must be proven
 
 
-def led_by_variance(U: Points, sums: FloatArray, points: IntArray, tol: float) -> dict[int, FloatArray]:
-    """Witnesses of those of ``points`` that lead in their own direction by more than ``tol``."""
+def led_by_variance(U: Points, sums: FloatArray, points: IntArray, tol: float, *, once: bool = False) -> dict[int, FloatArray]:
+    """Witnesses of those of ``points`` that lead in their own direction by more than ``tol``; ``once`` is as in `confirm`."""
     m, n = U.shape
     centre, squares = (1 / sums) @ U / m, np.zeros(n)
     for rows in row_pieces(row_sizes(U), piece_entries(U)):
@@ -32,7 +32,7 @@ def led_by_variance(U: Points, sums: FloatArray, points: IntArray, tol: float) -
     step = max(1, dense_entries(U) // n)
     for a in range(0, len(points), step):
         some = points[a : a + step]
-        G, proven = confirm((dense_rows(U, some) / sums[some, None] - centre) * weight, some, U, sums, tol)
+        G, proven = confirm((dense_rows(U, some) / sums[some, None] - centre) * weight, some, U, sums, tol, once=once)
         found.update(zip(some[proven].tolist(), G[proven], strict=True))
     return found
 
