@@ -392,17 +392,6 @@ def test_labels_left_out_decide_between_named_and_guided_clusters(finds):
     assert (labels == truth).mean() > 0.9
 
 
-def test_clusters_that_miss_several_labels_are_named_if_they_find_most():
-    clusters = np.repeat([0, 1], 30)
-    X = as_table(np.eye(2)[clusters] @ [[1.0, 0.9], [0.9, 1.0]] + 0.02 * np.random.default_rng(0).random((60, 2)))
-    known = np.full(60, -1)
-    known[np.r_[0:8, 52:60]] = np.r_[np.zeros(6), 1, 1, np.ones(6), 0, 0]  # four of sixteen are outside
-    for said, are_named in ((np.tile([0, 1], 30), True), (np.where(known < 0, clusters, known), False)):
-        run = ClampedClusters(X, constrained(known), pooled([Said(np.full((60, 2), 0.2) + 0.6 * np.eye(2)[said])], Seeds.of(known)))
-        run.best_of([1 - clusters], 2)
-        assert (run.trust == NAMED) is are_named
-
-
 @each
 def test_clusters_that_are_clear_are_only_named(model):
     """Labels of untypical samples do not move the others: clusters are those of a fit without labels."""

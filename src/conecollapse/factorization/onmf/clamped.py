@@ -24,8 +24,8 @@ name them; where they are not, guided clusters are better.
 Named clusters are taken unless the labels speak against them. In each trial of the evidence, labels are left out and looked for in three
 ways: by named clusters, by guided clusters with c = 8, and by the evidence alone. Named clusters are *clear* if they miss one label at
 most, or one in ten, and less than half: one label may be of an untypical sample, several say that classes are not these clusters. Guided
-clusters are taken if named clusters are not clear and do not find more labels than both other ways. Then c is the geometric mean of 8 and
-1/4, with weights exp(labels found by guided clusters) and exp(labels found by the evidence): 1.4 if they find the same number.
+clusters are taken if named clusters are not clear. Then c is the geometric mean of 8 and 1/4, with weights exp(labels found by guided
+clusters) and exp(labels found by the evidence): 1.4 if they find the same number.
 
 If less than one label for each class can be left out, the labels themselves are counted that are not in the cluster with their name. Then
 one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than one sample in ten, and the weights in c
@@ -135,9 +135,7 @@ class ClampedClusters:
         hits = [self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials]
         found = np.concatenate(hits, axis=1) if hits else np.zeros((3, 0), bool)
         if found.shape[1] >= self.constraints.n_classes:
-            named, guided, evidence = found
-            are_named = are_clear(named) or named.sum() > max(guided.sum(), evidence.sum())
-            trust = learned_trust(guided, evidence)
+            are_named, trust = are_clear(found[0]), learned_trust(found[1], found[2])
         else:
             are_named, trust = self._agree(self._named(plain, r))
         return self._held(plain, r) if are_named else self._guided(plain, r, trust)
