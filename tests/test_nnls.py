@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+from hard_nnls import judge, right_hand_side
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, nnls
 from conecollapse._nnls import active_set as active_set_module
 from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, subsets, twofold
+from conecollapse._nnls import tall as tall_and_few
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import OPTIMAL, solve_triangle
 from conecollapse._nnls.proof import least_residual, least_residuals
@@ -539,6 +541,58 @@ def test_all_sets_of_few_columns_hold_the_solution(name, monkeypatch):
     np.testing.assert_allclose(small, best * 1e-170, atol=1e-183)
     with pytest.raises(ValueError, match="b has NaN at row 2, column 7"):
         nnls(A, np.where((np.arange(len(A)) == 2)[:, None] & (np.arange(150) == 7), np.nan, B))
+
+
+def tall(kind, rng):
+    """A tall matrix of few columns."""
+    n = int(rng.integers(1, 6))
+    A = (rng.random if rng.random() < 0.4 else rng.standard_normal)((int(rng.integers(80, 100)), n))
+    if kind == "rows":
+        A *= 10.0 ** rng.uniform(-8, 8, (len(A), 1))
+    elif kind == "columns":
+        A *= 10.0 ** rng.uniform(-8, 8, n)
+    elif kind == "nearly dependent":
+        A[:, -1] = A[:, 0] + 10.0 ** rng.uniform(-16, -2) * A[:, -1]
+    elif kind == "copies":
+        A[:, -1] = A[:, 0]
+    return np.ascontiguousarray(A)
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "rows", "columns", "nearly dependent", "copies"])
+def test_tall_matrices_are_solved_in_one_walk(kind):
+    rng = np.random.default_rng(41)
+    for _ in range(12):
+        A = tall(kind, rng)
+        b = right_hand_side(A, rng) + 1e-9 * A[:, 0]  # never zero
+        assert tall_and_few.is_tall_and_few(*A.shape)
+        x, rnorm, ending = tall_and_few.solve_tall_and_few(A, b, 3 * A.shape[1])
+        assert ending == OPTIMAL or kind in ("nearly dependent", "copies")
+        if ending == OPTIMAL:
+            residual, _, optimum, _ = judge(A, b, x, None)
+            assert (x >= 0).all()
+            assert residual <= 1.001 * optimum + 1e-12 * np.linalg.norm(b)
+            assert rnorm == pytest.approx(residual, rel=1e-4, abs=1e-12 * np.linalg.norm(b))
+
+
+def test_tall_matrices_take_any_layout_and_keep_the_limit_on_steps(monkeypatch):
+    rng = np.random.default_rng(42)
+    A, b = rng.random((203, 3)), rng.random(203)  # not a multiple of four rows
+    x = scipy.optimize.nnls(A, b)[0]
+    with monkeypatch.context() as patch:
+        patch.setattr(quick, "solve_narrow", lambda *_: pytest.fail("it is solved in another way"))
+        for B in (A, np.asfortranarray(A), np.repeat(A, 2, axis=0)[::2]):
+            np.testing.assert_allclose(nnls(B, np.repeat(b, 2)[::2])[0], x, rtol=1e-12)
+        np.testing.assert_allclose(nnls(A, A @ [1.0, 2.0, 0.0])[0], [1, 2, 0], atol=1e-13)
+        assert nnls(A, -b) == (pytest.approx(np.zeros(3)), pytest.approx(np.linalg.norm(b)))
+        np.testing.assert_allclose(nnls(A[:, :1], b)[0], scipy.optimize.nnls(A[:, :1], b)[0], rtol=1e-12)
+        with pytest.raises(ConvergenceError):
+            nnls(A, b, maxiter=1)
+    np.testing.assert_allclose(nnls(A * 1e-170, b)[0], x * 1e170, rtol=1e-9)  # squares are lost
+    np.testing.assert_allclose(nnls(A * [1, 0, 1], b)[0], scipy.optimize.nnls(A * [1, 0, 1], b)[0], rtol=1e-9)
+    assert nnls(A, 0 * b) == (pytest.approx(np.zeros(3)), 0.0)
+    A[7, 1] = np.inf
+    with pytest.raises(ValueError, match="A has an infinite entry at row 7, column 1"):
+        nnls(A, b)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -23,6 +23,7 @@ from conecollapse._nnls.problem import Problem
 from conecollapse._nnls.proof import ZERO_RESIDUAL
 from conecollapse._nnls.refine import least_by_refinement
 from conecollapse._nnls.subsets import is_for_subsets, solve_by_subsets
+from conecollapse._nnls.tall import is_tall_and_few, solve_tall_and_few
 from conecollapse._nnls.twofold import residual_norm
 from conecollapse._threads import BLAS_THREADS_PAY, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
@@ -49,6 +50,13 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     m, n = A.shape
     is_one = b.ndim == 1
     B = b[:, None] if is_one else b
+    if is_one and is_tall_and_few(m, n):
+        A, b = np.ascontiguousarray(A), np.ascontiguousarray(b)
+        x, size, ending = solve_tall_and_few(A, b, maxiter or 3 * n)
+        if ending == STEP_LIMIT:
+            raise ConvergenceError(LIMIT_TEXT)
+        if ending == OPTIMAL:
+            return x, size, None
     if is_narrow(m, n):
         A = np.ascontiguousarray(A)
         found = _solve_by_subsets_first(A, B) if is_for_subsets(m, n, B.shape[1]) and not maxiter else solve_narrow(A, B, maxiter or 3 * n)
