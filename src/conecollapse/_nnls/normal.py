@@ -28,6 +28,7 @@ GRADIENT_ZERO = 1e-14  # gradients of unit columns up to this share of |b| are r
 DEPENDENT = 1e-10  # a smaller squared part of a unit column outside the passive span cannot be told from zero
 
 MOST_COLUMNS, FEW_COLUMNS = 256, 32  # columns up to which this is the best method; where they are more than rows, few of them
+FEW_ROWS = 2  # or, for one right-hand side, few rows
 ONE_CALL = 2**17  # entries of A times right-hand sides up to which one call of a kernel does it all,
 LARGE, TALL = 2**15, 8  # except for an A with more entries, so many times longer than wide: its products are better left to BLAS
 BLOCK, RHS_ENTRIES = 512, 2**18  # right-hand sides, and entries of them, that a thread treats at once
@@ -70,9 +71,9 @@ class Sides(NamedTuple):
     sigma: float  # estimates the smallest singular value of all unit columns of a well-conditioned A; 0 for other A
 
 
-def is_narrow(m: int, n: int) -> bool:
-    """Whether `solve_narrow` is the method for matrices of this shape."""
-    return n <= FEW_COLUMNS or (n <= MOST_COLUMNS and n <= m)
+def is_narrow(m: int, n: int, k: int) -> bool:
+    """Whether `solve_narrow` is the method for matrices of this shape with k right-hand sides."""
+    return n <= FEW_COLUMNS or (n <= MOST_COLUMNS and (n <= m or (k == 1 and m <= FEW_ROWS)))
 
 
 def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:

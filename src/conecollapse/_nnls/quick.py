@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._errors import ConvergenceError
+from conecollapse._nnls.confirm import UNPROVEN
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.local import INVALID, LEAST_LENGTH, MOST_LENGTH, solve_small
 from conecollapse._nnls.normal import is_narrow, solve_narrow
@@ -30,6 +31,7 @@ from conecollapse._types import FloatArray, IntArray
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
 FEW, SMALL_ENTRIES = 16, 2**21  # or so few right-hand sides of a matrix that a cache nearly holds: they take turns, a thread each
+LONG = 600  # rows from which a walk over a matrix of few columns takes longer than to call a kernel for each right-hand side
 MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
@@ -57,9 +59,9 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
             raise ConvergenceError(LIMIT_TEXT)
         if ending == OPTIMAL:
             return x, size, None
-    if is_narrow(m, n):
+    if is_narrow(m, n, B.shape[1]):
         A = np.ascontiguousarray(A)
-        found = _solve_by_subsets_first(A, B) if is_for_subsets(m, n, B.shape[1]) and not maxiter else solve_narrow(A, B, maxiter or 3 * n)
+        found = _solve_few_columns(A, B, maxiter)
         if is_one and found.item(n + 1) == OPTIMAL:
             return found[:n, 0], found.item(n), None
         X, rnorm, endings = found[:n], found[n], found[n + 1]
@@ -82,13 +84,21 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     return X, rnorm.copy(), left if len(left) else None
 
 
-def _solve_by_subsets_first(A: FloatArray, B: FloatArray) -> FloatArray:
-    """`solve_by_subsets`, and `solve_narrow` for what that leaves open."""
-    n = A.shape[1]
-    found = solve_by_subsets(A, B)
-    left = np.flatnonzero(found[n + 1] != OPTIMAL)
+def _solve_few_columns(A: FloatArray, B: FloatArray, maxiter: int | None) -> FloatArray:
+    """An array with x, the residual norm and the ending in its columns. What the method for the size leaves open is for `solve_narrow`."""
+    (m, n), k = A.shape, B.shape[1]
+    max_steps = maxiter or 3 * n
+    if is_for_subsets(m, n, k) and not maxiter:
+        found = solve_by_subsets(A, B)
+    elif 1 < k <= FEW and m >= LONG and is_tall_and_few(m, n):
+        found = np.empty((n + 2, k))
+        for i, b in enumerate(np.ascontiguousarray(B.T)):
+            found[:n, i], found[n, i], found[n + 1, i] = solve_tall_and_few(A, b, max_steps)
+    else:
+        return solve_narrow(A, B, max_steps)
+    left = np.flatnonzero(found[n + 1] == UNPROVEN)
     if len(left):
-        found[:, left] = solve_narrow(A, B[:, left], 3 * n)
+        found[:, left] = solve_narrow(A, B[:, left], max_steps)
     return found
 
 

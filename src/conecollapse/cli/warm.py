@@ -44,7 +44,7 @@ def _least_squares() -> None:
     from conecollapse import nnls
 
     rng = np.random.default_rng(0)
-    for shape, n_sides in (((8, 3), 1), ((40, 12), 300), ((12, 40), 3), ((30, 300), 3)):
+    for shape, n_sides in (((8, 3), 1), ((80, 3), 1), ((40, 12), 300), ((12, 40), 3), ((30, 300), 3)):
         A, B = rng.random(shape), rng.random((shape[0], n_sides))
         nnls(A, B)
         nnls(A, B[:, 0])
