@@ -19,7 +19,7 @@ from conecollapse._memory import give_back
 from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
-from conecollapse.geometry.certified.budget import Budget
+from conecollapse.geometry.certified.budget import LEAST, Budget
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
 from conecollapse.geometry.certified.given import prove_given
@@ -128,7 +128,7 @@ def _prove(V: Points, tol: float, progress: Progress, budget: Budget, known: Kno
     m, n = V.shape
     if m == 1:
         return single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
-    if budget.left <= 0:
+    if budget.left < LEAST:
         return all_open(m, n)
     if m * float(m) * n > FEW_PRODUCTS:
         warn_if_long(

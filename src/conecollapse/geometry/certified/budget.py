@@ -17,13 +17,15 @@ import scipy.sparse as sp
 from conecollapse._linalg import column_counts
 from conecollapse._types import Points
 
-PRODUCTS = 2.0  # that a quick cone may take in all
+PRODUCTS = 2.0  # that a quick cone may take in all,
+PLANNED = 0.75  # and the part of them that is planned for: our own work suffers more than a product from others on the machine
 
 MULTIPLY, WRITE = 0.02, 0.4  # a dense product: each multiplication, and each entry of the result
 MULTIPLY_SPARSE, WRITE_SPARSE, CALL_SPARSE = 2.5, 4.0, 1e5  # a sparse one: the same, and the whole
 
 ALWAYS, ALWAYS_ENTRY, ALWAYS_POINT = 1.6e5, 3.0, 100.0  # what is done in any case: the whole, each entry, each point
 ALWAYS_SPARSE, ALWAYS_SPARSE_ENTRY = 5e5, 20.0  # and of sparse points
+MERGED, MERGED_POINT = 2e5, 300.0  # where points are merged: the whole, each of them
 
 EIGEN_SQUARE, EIGEN_CUBE = 90.0, 0.06  # eigenvectors of a k x k matrix: each of k^2, each of k^3
 FRAME, FRAME_ENTRY, FRAME_MULTIPLY = 1.2e5, 12.0, 0.045  # round coordinates: the whole, each entry, each multiplication
@@ -34,6 +36,8 @@ VARIANCE, VARIANCE_ENTRY, VARIANCE_MAXIMUM = 1.2e6, 30.0, 3.0  # leads in the me
 SUPPORTS, SUPPORTS_ENTRY, SUPPORTS_POINT = 6e5, 30.0, 1.5e3  # posting lists and private coordinates: the whole, each entry, each point
 VISIT = 20.0  # an entry that is visited for a private coordinate
 COMBINATION = 1e4  # a point that is the sum of axes
+
+LEAST = min(FRAME + LEAD, SUPPORTS)  # with less nothing can be begun
 
 
 @dataclass
@@ -50,7 +54,9 @@ class Budget:
             product, always = product_time(V), ALWAYS_SPARSE + ALWAYS_SPARSE_ENTRY * V.nnz
         else:
             product, always = _dense_product(n_points, V.shape[1]), ALWAYS + ALWAYS_ENTRY * n_points * V.shape[1]
-        return cls(PRODUCTS * product - always - ALWAYS_POINT * n_points)
+        n_merged = n_points - V.shape[0]
+        always += ALWAYS_POINT * n_points + MERGED * (n_merged > 0) + MERGED_POINT * n_merged
+        return cls(PLANNED * PRODUCTS * product - always)
 
     @classmethod
     def endless(cls) -> Budget:
