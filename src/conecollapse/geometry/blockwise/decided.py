@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._types import FloatArray, IntArray, Sparse
+from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import Certificate, Vectors, Witnesses
 
 ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a residual that is measured in another order
@@ -29,11 +29,14 @@ class Combinations(NamedTuple):
     @classmethod
     def of_parts(cls, of: Sequence[int] | IntArray, parts: Sequence[tuple[IntArray, FloatArray]], off: Any) -> Combinations:
         """``parts`` has points and coefficients for each of ``of``."""
+        points: tuple[Any, ...]
+        values: tuple[Any, ...]
+        points, values = zip(*parts, strict=True) if len(parts) else ((), ())
         return cls(
             np.asarray(of, np.int64),
-            np.cumsum([len(points) for points, _ in parts], dtype=np.int64),
-            np.concatenate([np.zeros(0, np.int64), *(points for points, _ in parts)]),
-            np.concatenate([np.zeros(0), *(values for _, values in parts)]),
+            np.cumsum(np.fromiter(map(len, points), np.int64, len(points))),
+            np.concatenate([np.zeros(0, np.int64), *points]),
+            np.concatenate([np.zeros(0), *values]),
             np.asarray(off, np.float64),
         )
 
@@ -45,6 +48,20 @@ class Combinations(NamedTuple):
         before = np.cumsum([0, *(len(part.points) for part in parts[:-1])])
         of, _, points, values, off = (np.concatenate(some) for some in zip(*parts, strict=True))
         return cls(of, np.concatenate([part.ends + first for part, first in zip(parts, before, strict=True)]), points, values, off)
+
+    @property
+    def lengths(self) -> IntArray:
+        """How many points each one has."""
+        return np.diff(self.ends, prepend=0)
+
+    def chosen(self, which: BoolArray) -> Combinations:
+        """Some of them."""
+        lengths, entries = self.lengths, np.repeat(which, self.lengths)
+        return Combinations(self.of[which], np.cumsum(lengths[which]), self.points[entries], self.values[entries], self.off[which])
+
+    def renumbered(self, number: IntArray) -> Combinations:
+        """The same with ``number[i]`` for point i."""
+        return self._replace(of=number[self.of], points=number[self.points])
 
     def rows(self, n_points: int) -> Sparse:
         """Coefficients over all points, a row for each."""
@@ -68,7 +85,7 @@ class Decided:
     def renumbered(self, number: IntArray) -> Decided:
         """The same with ``number[i]`` for point i."""
         witness = dict(zip(number[np.fromiter(self.witness, np.int64, len(self.witness))].tolist(), self.witness.values(), strict=True))
-        combinations = [some._replace(of=number[some.of], points=number[some.points]) for some in self.combinations]
+        combinations = [some.renumbered(number) for some in self.combinations]
         return Decided(witness, combinations, number[np.array(self.doubtful, np.int64)].tolist())
 
     def __reduce__(self) -> tuple[Any, ...]:

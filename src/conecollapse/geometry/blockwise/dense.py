@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conecollapse._linalg import combination_rows, row_norms, take_rows
+from conecollapse._linalg import row_norms, take_rows
 from conecollapse._nnls.slots import price
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray
@@ -360,15 +360,13 @@ def _searched(group: Targets, rules: Rules) -> Targets:
     is_target = np.isin(every.ids, targets.ids)
     found = search(frame, np.where(is_target, UNDECIDED, RAY))
     inside = np.flatnonzero(found.status == REDUNDANT)
-    parts = []
-    for i in inside:
-        S, h = found.combination[int(i)]
-        parts.append((S, h * every.sums[i] / every.sums[S]))
-    residual = row_norms(every.U[inside] - combination_rows(parts, len(every.U)) @ every.U)
+    combined = Combinations.of_parts(inside, [found.combination[i] for i in inside.tolist()], np.zeros(len(inside)))
+    values = combined.values * np.repeat(every.sums[inside], combined.lengths) / every.sums[combined.points]
+    combined = combined._replace(values=values)  # of unit points
+    residual = row_norms(every.U[inside] - combined.rows(len(every.U)) @ every.U)
     good = residual <= CLOSE * rules.tol
     if good.any():
-        some = [(every.ids[parts[a][0]], parts[a][1]) for a in np.flatnonzero(good)]
-        decided.combinations = [*decided.combinations, Combinations.of_parts(every.ids[inside[good]], some, residual[good])]
+        decided.combinations = [*decided.combinations, combined._replace(off=residual).chosen(good).renumbered(every.ids)]
     outside = np.array(sorted(found.functional), np.int64)
     stuck = np.setdiff1d(np.flatnonzero(is_target), np.concatenate([inside[good], outside]))
     decided.doubtful = [*decided.doubtful, *every.ids[stuck].tolist()]
