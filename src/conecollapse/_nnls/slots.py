@@ -202,8 +202,9 @@ def _bucket_maxima(prices, ids, least, n_buckets, lists, first):  # type: ignore
     for p in range(len(prices)):
         row = prices[p]
         i = first + p
-        top[:] = row[:n_buckets]
-        turn[:] = 0
+        for q in range(n_buckets):  # an assignment of slices takes seconds to compile: numba builds the text of its error message
+            top[q] = row[q]
+            turn[q] = 0
         for t0 in range(n_buckets, len(row), n_buckets):
             _take_higher(row[t0 : t0 + n_buckets], np.int32(t0 // n_buckets), top, turn)
         count = 0
