@@ -14,7 +14,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._files import sha256_of
 from conecollapse._room import check_file
 from conecollapse._types import AnyArray
-from conecollapse.io.envi import files_of_envi, read_envi
+from conecollapse.io.envi import BANDS, files_of_envi, read_envi
 from conecollapse.io.folders import digest
 from conecollapse.io.matlab import read_cube
 from conecollapse.io.matrix import Matrix
@@ -22,8 +22,6 @@ from conecollapse.io.numbers import as_numbers, clipped
 from conecollapse.io.opening import suffix
 from conecollapse.io.reading import read_matrix
 from conecollapse.io.table_file import TableFile
-
-BANDS = ("last", "first")
 
 
 @dataclass(frozen=True)

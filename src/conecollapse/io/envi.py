@@ -15,6 +15,7 @@ HEADER = ".hdr"
 DATA = ("", ".img", ".dat", ".raw", ".bsq", ".bil", ".bip", ".bin")  # endings of the file of numbers
 TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 ORDERS = {"bsq": (1, 2, 0), "bil": (0, 2, 1), "bip": (0, 1, 2)}  # from the order in the file to rows, columns, bands
+BANDS = ("last", "first")  # where the bands of a cube may be
 LONGEST_HEADER = 2**24  # bytes
 
 

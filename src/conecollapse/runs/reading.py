@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from conecollapse._arrays import load_npz
 from conecollapse._errors import InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
+from conecollapse.io.envi import BANDS
 from conecollapse.io.formulas import original
-from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, FORMAT
-
-if TYPE_CHECKING:
-    from conecollapse.geometry.cone import Cone
+from conecollapse.runs.folder import FACTORS, FACTS, FORMAT
 
 
 def run_facts(path: Path) -> dict[str, Any]:
@@ -53,8 +51,6 @@ def _is_preparation(said: dict[str, Any]) -> bool:
 
 def _is_unmixing(said: dict[str, Any]) -> bool:
     """Whether run.json says how the data of an unmixing was read."""
-    from conecollapse.io.cube import BANDS
-
     shape = said.get("shape")
     is_shape = shape is None or (isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape))
     is_known = set(said) == {"clip", "shape", "bands", "variable"} and isinstance(said["variable"], str | None)
@@ -70,15 +66,6 @@ def run_arrays(path: Path) -> dict[str, AnyArray]:
         return load_npz(file)
     except InvalidInputError as error:
         raise RunFolderError(f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
-
-
-def run_cone(path: Path) -> Cone:
-    """The cone of certificate.npz; its claims are not checked."""
-    if not (path / CERTIFICATE).is_file():
-        raise RunFolderError(f"{str(path)!r} has no {CERTIFICATE}; it is incomplete.")
-    from conecollapse.geometry.cone import Cone  # here, so that what is no run is refused without it
-
-    return Cone.load(path / CERTIFICATE)
 
 
 def csv_rows(path: Path, heading: list[str]) -> list[list[str]]:

@@ -21,7 +21,7 @@ from conecollapse.io.reading import same_layout
 from conecollapse.runs.folder import CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import points, prepare
-from conecollapse.runs.reading import csv_rows, labels_of, run_arrays, run_cone, run_facts
+from conecollapse.runs.reading import csv_rows, labels_of, run_arrays, run_facts
 from conecollapse.runs.saving import RAY_COLUMNS, ray_rows
 from conecollapse.runs.unmixing import check_unmixing, unmixed_points
 
@@ -79,7 +79,7 @@ def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None =
     path = Path(folder)
     facts = run_facts(path)
     arrays = run_arrays(path)
-    cone = run_cone(path)
+    cone = _cone_of(path)
     if facts["kind"] == "unmix":
         return _verify_unmixing(path, facts, arrays, cone, data, tol)
     _check_folder(path, facts, arrays, cone)
@@ -97,6 +97,13 @@ def verify(folder: str | os.PathLike[str], data: Any = None, tol: float | None =
     except CertificateError as error:
         raise CertificateError(_named(str(error), read.features)) from error
     return Verification(str(folder), read.source, read.n_samples, read.n_features, verdict, same_bytes, tuple(notes), facts["kind"])
+
+
+def _cone_of(path: Path) -> Cone:
+    """The cone of certificate.npz; its claims are not checked."""
+    if not (path / CERTIFICATE).is_file():
+        raise RunFolderError(f"{str(path)!r} has no {CERTIFICATE}; it is incomplete.")
+    return Cone.load(path / CERTIFICATE)
 
 
 def _verify_unmixing(
