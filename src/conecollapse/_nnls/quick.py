@@ -31,7 +31,7 @@ from conecollapse._types import FloatArray, IntArray
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
 FEW, SMALL_ENTRIES = 16, 2**21  # or so few right-hand sides of a matrix that a cache nearly holds: they take turns, a thread each
-LONG = 600  # rows from which a walk over a matrix of few columns takes longer than to call a kernel for each right-hand side
+LONG, FEW_PAIRS = 1000, 12  # rows from which, and columns times right-hand sides up to which, each side has a walk over A of its own
 MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
@@ -90,7 +90,7 @@ def _solve_few_columns(A: FloatArray, B: FloatArray, maxiter: int | None) -> Flo
     max_steps = maxiter or 3 * n
     if is_for_subsets(m, n, k) and not maxiter:
         found = solve_by_subsets(A, B)
-    elif 1 < k <= FEW and m >= LONG and is_tall_and_few(m, n):
+    elif k > 1 and n * k <= FEW_PAIRS and m >= LONG and is_tall_and_few(m, n):
         found = np.empty((n + 2, k))
         for i, b in enumerate(np.ascontiguousarray(B.T)):
             found[:n, i], found[n, i], found[n + 1, i] = solve_tall_and_few(A, b, max_steps)
