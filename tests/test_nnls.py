@@ -574,6 +574,17 @@ def test_tall_matrices_are_solved_in_one_walk(kind):
             assert rnorm == pytest.approx(residual, rel=1e-4, abs=1e-12 * np.linalg.norm(b))
 
 
+def test_few_right_hand_sides_of_a_long_matrix_are_solved_one_by_one(monkeypatch):
+    rng = np.random.default_rng(43)
+    A, B = rng.random((1001, 3)), rng.random((1001, 4))
+    monkeypatch.setattr(quick, "solve_narrow", lambda *_: pytest.fail("it is solved in another way"))
+    X, rnorm = nnls(A, np.asfortranarray(B))
+    for i, b in enumerate(B.T):
+        x, r = scipy.optimize.nnls(A, b)
+        np.testing.assert_allclose(X[:, i], x, rtol=1e-10)
+        assert rnorm[i] == pytest.approx(r, rel=1e-12)
+
+
 def test_tall_matrices_take_any_layout_and_keep_the_limit_on_steps(monkeypatch):
     rng = np.random.default_rng(42)
     A, b = rng.random((203, 3)), rng.random(203)  # not a multiple of four rows
