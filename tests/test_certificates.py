@@ -710,6 +710,8 @@ def test_witnesses_about_rays_only_are_checked(case):
         {"SPARSE_COST": 0, "MANY_PAIRS": 8, "LOOKUP_COST": 0},
         {"SPARSE_COST": 0, "WIDTH": 4, "LOOKUP_COST": 0, "FIRST_TERMS": 1},  # coordinates share places in the table of patterns
         {"SPARSE_COST": 0, "WIDTH": 4, "LOOKUP_COST": 10**6},
+        {"SPARSE_COST": 1000, "FEW_POSTINGS": 40, "POSTINGS_SHARE": 100},  # a few points at a time
+        {"SPARSE_COST": 0, "FEW_POSTINGS": 40, "POSTINGS_SHARE": 100},
     ],
     ids=str,
 )
@@ -727,10 +729,10 @@ def test_a_product_that_is_not_proven_to_be_negative_is_computed_in_full(kind, l
     F.data = np.where(rng.random(F.nnz) < 0.3, 1.0, -1.0) * rng.random(F.nnz) * (rng.random(F.nnz) < 0.5)
     lifts, of = lift * rng.random(len(rays)), np.arange(len(rays))
     G = F.toarray() - (lifts[:, None] if kind is SparseVectors else lifts[:, None] * (U[rays].toarray() == 0))
-    n_seen, scale = 0, np.maximum(np.abs(F.toarray()).max(axis=1), lifts)
+    seen, scale = np.zeros((len(rays), U.shape[0]), int), np.maximum(np.abs(F.toarray()).max(axis=1), lifts)
     for block in kind(of, F, lifts).values(U, rays, np.arange(U.shape[0])):
         is_stored = as_dense(meeting.pattern_of(block.products)) > 0 if sp.issparse(block.products) else block.products > -np.inf
-        found, true = as_dense(block.products), (G @ U.T)[block.which] / scale[block.which, None]
+        found, true = as_dense(block.products), (G @ U.T)[block.which, block.places] / scale[block.which, None]
         is_stored &= found > -np.inf
         assert (true[~is_stored] <= 0).all()
         assert (found[is_stored] >= true[is_stored] - 1e-14).all()
@@ -738,8 +740,30 @@ def test_a_product_that_is_not_proven_to_be_negative_is_computed_in_full(kind, l
         np.testing.assert_allclose(found[full], true[full], atol=1e-14)
         assert (found > 0).any(axis=1).sum() == (true > 1e-14).any(axis=1).sum()
         np.testing.assert_allclose(block.lengths, np.linalg.norm(G[block.which], axis=1) / scale[block.which])
-        n_seen += len(block.which)
-    assert n_seen == len(rays)
+        seen[block.which, block.places] += 1
+    assert (seen == 1).all()
+
+
+def test_sparse_witnesses_are_judged_in_the_same_way_when_a_few_points_are_taken_at_a_time(monkeypatch):
+    """The same verdict, and a witness that is too weak, or positive on one point only, is refused wherever that point is."""
+    P = sparse_points()
+    cone = Cone.from_points(P)
+    whole = cone.verify(P)
+    monkeypatch.setattr(meeting, "FEW_POSTINGS", 5)
+    monkeypatch.setattr(meeting, "POSTINGS_SHARE", 10**6)
+    in_pieces = cone.verify(P)
+    assert in_pieces.largest_residual == whole.largest_residual
+    assert in_pieces.smallest_distance == pytest.approx(whole.smallest_distance, rel=1e-12)
+    found = family(cone, Support)[1]
+    for k in range(len(found.of)):
+        F, lift, row = found.F.copy(), found.lift.copy(), slice(*found.F.indptr[k : k + 2])
+        F.data[row] *= -1
+        with pytest.raises(CertificateError, match=rf"ray {found.of[k]} \(point \d+\): its witness"):
+            forge_witness(cone, Support, F=F, lift=lift).verify(P)
+        F.data[row], lift[k] = 1.0, 0.0  # positive on every point that has one of its coordinates
+        if (P[:, F.indices[row]].sum(axis=1) > 0).sum() > 1:
+            with pytest.raises(CertificateError, match=rf"ray {found.of[k]} \(point \d+\): its witness gives .* on point \d+"):
+                forge_witness(cone, Support, F=F, lift=lift).verify(P)
 
 
 @pytest.mark.parametrize("has_zero_sums", [False, True])

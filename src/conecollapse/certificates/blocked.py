@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from conecollapse._errors import CertificateError
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import form
-from conecollapse.certificates.checker import check_structure, coverage, far_off, judge, separate, verdict
+from conecollapse.certificates.checker import check_structure, coverage, far_off, judge, separate, smallest_of, verdict
 from conecollapse.certificates.claims import Certificate, Verdict, plain
 from conecollapse.certificates.witnesses import EPS, Combination, Values, unit_peak
 
@@ -110,5 +110,6 @@ class _Sums:
             which = np.flatnonzero(c.rays_only[self.of] == rays_only)
             if len(which):
                 values = Values(which, self.products[which], lengths[which], rounding * lengths[which])
-                smallest = min(smallest, separate(values, self.of[which], everyone, np.isin(everyone, others), c, tol))
+                distance = separate(values, self.of[which], everyone, np.isin(everyone, others), c, tol)
+                smallest = min(smallest, smallest_of(distance, self.of[which], c))
         return verdict(c, tol, worst, smallest)

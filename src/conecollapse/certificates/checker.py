@@ -254,20 +254,26 @@ def _check_family(U: Points, points: IntArray, c: Certificate, family: Witnesses
         some = family if len(which) == len(family.of) else family.take(which)
         columns = np.union1d(others, c.separated[some.of]) if rays_only else points
         counted = np.isin(columns, others)
+        distance = np.full(len(some.of), np.nan)
         for values in some.values(U, place[some.of], np.searchsorted(points, columns)):
-            smallest = min(smallest, separate(values, some.of[values.which], columns, counted, c, tol))
+            which = values.which
+            distance[which] = np.fmax(distance[which], separate(values, some.of[which], columns, counted, c, tol))
             del values  # before the next ones are made
+        smallest = min(smallest, smallest_of(distance, some.of, c))
     return smallest
 
 
-def separate(values: Values, rays: IntArray, columns: IntArray, counted: BoolArray, c: Certificate, tol: float) -> float:
-    """Witnesses of ``rays`` are below 0 on the other points and prove more than tol on theirs; the smallest distance that they prove.
+def separate(values: Values, rays: IntArray, columns: IntArray, counted: BoolArray, c: Certificate, tol: float) -> FloatArray:
+    """Witnesses of ``rays`` are below 0 on the other points and prove more than tol on theirs; the distances that they prove.
 
-    Products are with the points ``columns``, of which those that are ``counted`` are the others.
+    Products are with points in ``columns``, of which those that are ``counted`` are the others. Where they are not with all of these, they
+    prove no distance for a ray whose point is not among them: NaN.
     """
-    own = values.at(np.searchsorted(columns, c.separated[rays]))
+    point = np.searchsorted(columns, c.separated[rays]) - values.start
     # a ray is not one of the others, whether or not it is the point separated
-    the_ray = np.searchsorted(columns, c.rays[rays])
+    the_ray = np.searchsorted(columns, c.rays[rays]) - values.start
+    columns, counted = columns[values.places], counted[values.places]
+    own = values.at(point)
     highest = values.largest(the_ray, counted)
     for a in np.flatnonzero(~(highest + values.error <= 0))[:1]:
         k, worst = rays[a], columns[values.where_largest(int(a), the_ray, counted)]
@@ -276,13 +282,21 @@ def separate(values: Values, rays: IntArray, columns: IntArray, counted: BoolArr
             f"where it must be at most 0 by more than the rounding error {values.error[a]:.1g}."
         )
     distance = (own - values.error) / np.where(values.lengths > 0, values.lengths, np.inf)
+    is_here = (point >= 0) & (point < len(columns))
     is_own = c.separated[rays] == c.rays[rays]
     # another point must be too far to be generated without the ray, by the rule that coverage is judged by
     needed = np.where(is_own, tol * (1 - ROOM), tol * (1 + TOL_PRECISION))
-    for a in np.flatnonzero(~(distance > needed))[:1]:
+    for a in np.flatnonzero(is_here & ~(distance > needed))[:1]:
         k = rays[a]
         about = "" if is_own[a] else f" (about point {c.separated[k]})"
         raise CertificateError(
             f"ray {k} (point {c.rays[k]}): its witness{about} proves a distance of {distance[a]:.3g} only, not more than tol = {tol:.3g}."
         )
-    return float(distance[is_own].min(initial=np.inf))
+    return np.where(is_here, distance, np.nan)
+
+
+def smallest_of(distance: FloatArray, rays: IntArray, c: Certificate) -> float:
+    """The smallest of the distances of ``rays`` that are separated themselves. Every ray must have one."""
+    for k in rays[np.isnan(distance)][:1]:
+        raise CertificateError(f"ray {k} (point {c.rays[k]}): its witness proves no distance.")
+    return float(distance[c.separated[rays] == c.rays[rays]].min(initial=np.inf))

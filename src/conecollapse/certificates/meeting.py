@@ -33,6 +33,8 @@ FIRST_TERMS = 8  # terms of a sum that are looked up one by one before all of th
 BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLAS is fastest on tall blocks
 BLOCK_SHARE = 4  # where the points are sparse, it has one entry for so many of theirs,
 FEW_ENTRIES = 2**16  # but half a MiB in any case
+POSTINGS_SHARE = 4  # the points that have each coordinate are listed for this part of all points at a time,
+FEW_POSTINGS = 2**19  # or for points with so many entries: 6 MiB
 
 
 @dataclass(frozen=True)
@@ -258,3 +260,16 @@ def dense_pieces(rows: IntArray, V: Sparse) -> list[IntArray]:
 def pairs_at_once(V: Sparse) -> int:
     """How many pairs of a witness and a point, or entries of V, are looked at side by side: they take less room than the points."""
     return int(np.clip(V.nnz // PAIR_ROOM, FEW_PAIRS, MANY_PAIRS))
+
+
+def postings_at_once(V: Sparse) -> int:
+    """Entries of the points for which `Postings` are made at once, so that these take less room than the points."""
+    return max(V.nnz // POSTINGS_SHARE + 1, FEW_POSTINGS)
+
+
+def rows_between(V: Sparse, first: int, end: int) -> Sparse:
+    """These rows of a CSR array, without a copy of their entries."""
+    if (first, end) == (0, V.shape[0]):
+        return V
+    a, b = V.indptr[first], V.indptr[end]
+    return sp.csr_array((V.data[a:b], V.indices[a:b], V.indptr[first : end + 1] - a), shape=(end - first, V.shape[1]))

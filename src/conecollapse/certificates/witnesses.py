@@ -19,7 +19,7 @@ the vector that comes out is the witness; only its products with the points need
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,27 +28,45 @@ import scipy.sparse as sp
 from conecollapse._memory import give_back
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
-from conecollapse.certificates.meeting import Lifted, Postings, dense_pieces, pairs_at_once, pieces, pieces_of, products
+from conecollapse.certificates.meeting import (
+    Lifted,
+    Postings,
+    dense_pieces,
+    pairs_at_once,
+    pieces,
+    pieces_of,
+    postings_at_once,
+    products,
+    rows_between,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Values:
-    """Products of some witnesses (rows) with some points (columns)."""
+    """Products of some witnesses (rows) with some points (columns), which follow each other in the list of all points."""
 
     which: IntArray  # the witnesses, as places in their family
     products: Any  # dense, or CSR: what is missing is at most 0, and what is below -error may be a bound
     lengths: FloatArray  # of the witnesses
     error: FloatArray  # that rounding may have put into a product, for each witness
+    start: int = 0  # the place of the first point in the list
+
+    @property
+    def places(self) -> slice:
+        """Of the points in the list."""
+        return slice(self.start, self.start + self.products.shape[1])
 
     def at(self, columns: IntArray) -> FloatArray:
-        """One product of each witness."""
-        if not sp.issparse(self.products):
-            return np.asarray(self.products[np.arange(len(columns)), columns])
-        here = self._entries(columns)
+        """One product of each witness, 0 for a column that is not one of these."""
         found = np.zeros(len(columns))
-        found[np.searchsorted(self.products.indptr, here, side="right") - 1] = self.products.data[here]
+        if sp.issparse(self.products):
+            here = self._entries(columns)
+            found[np.searchsorted(self.products.indptr, here, side="right") - 1] = self.products.data[here]
+            return found
+        rows = self._with(columns)
+        found[rows] = self.products[rows, columns[rows]]
         return found
 
     def largest(self, leave_out: IntArray, counted: BoolArray) -> FloatArray:
@@ -78,11 +96,15 @@ class Values:
             if not counted.all():
                 value[~counted[self.products.indices]] = -np.inf
             return np.asarray(value)
-        products = self.products
-        products[np.arange(len(products)), leave_out] = -np.inf
+        products, rows = self.products, self._with(leave_out)
+        products[rows, leave_out[rows]] = -np.inf
         if not counted.all():
             products[:, ~counted] = -np.inf
         return np.asarray(products)
+
+    def _with(self, columns: IntArray) -> IntArray:
+        """The witnesses whose column is one of these."""
+        return np.flatnonzero((columns >= 0) & (columns < self.products.shape[1]))
 
     def _entries(self, columns: IntArray) -> IntArray:
         """Where the sparse products have the entry of each witness in its column, in order, if there is one."""
@@ -280,16 +302,18 @@ def _divided(F: Sparse, divisors: FloatArray) -> Sparse:
 
 
 def _met(V: Sparse, witnesses: Lifted) -> Iterator[Values]:
-    """Products of the points ``V`` with the witnesses that they meet."""
+    """Products of the points ``V`` with the witnesses that they meet, for some of the points at a time."""
     give_back(V.nnz)
-    points = Postings.of(V)
     lengths_F = row_lengths(witnesses.F)
     off_pattern = V.shape[1] - witnesses.pattern_sizes
     lengths = np.sqrt(lengths_F**2 + witnesses.lift**2 * off_pattern)
-    error = (np.diff(V.indptr).max(initial=0) + 2) * EPS * (lengths_F + witnesses.lift * points.mass.max(initial=0.0))
-    for which, found in products(points, witnesses, error):
-        yield Values(which, found, lengths[which], error[which])
-        del found  # before the next ones are made
+    for some in pieces_of(np.diff(V.indptr), postings_at_once(V)):
+        points, start = Postings.of(rows_between(V, some[0], some[-1] + 1)), int(some[0])
+        error = (np.diff(points.V.indptr).max(initial=0) + 2) * EPS * (lengths_F + witnesses.lift * points.mass.max(initial=0.0))
+        for which, found in products(points, replace(witnesses, own=witnesses.own - start), error):
+            yield Values(which, found, lengths[which], error[which], start)
+            del found  # before the next ones are made
+        del points
 
 
 def unit_peak(G: AnyArray) -> FloatArray:
