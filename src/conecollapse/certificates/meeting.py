@@ -34,7 +34,7 @@ BLOCK_ENTRIES = 2**24  # entries of a block of products: 128 MiB in float64; BLA
 BLOCK_SHARE = 4  # where the points are sparse, it has one entry for so many of theirs,
 FEW_ENTRIES = 2**16  # but half a MiB in any case
 POSTINGS_SHARE = 4  # the points that have each coordinate are listed for this part of all points at a time,
-FEW_POSTINGS = 2**19  # or for points with so many entries: 6 MiB
+FEW_POSTINGS = 2**18  # or for points with so many entries: 3 MiB
 
 
 @dataclass(frozen=True)
