@@ -25,7 +25,7 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Spars
 SPARSE_COST = 4  # an entry of a sparse product takes as long as this many of a product with a dense matrix
 LOOKUP_COST = 50  # and a term that is looked up by itself as long as this many
 PAIR_ROOM = 8  # a pair of a witness and a point takes less room than this many entries of the points
-FEW_PAIRS, MANY_PAIRS = 2**13, 2**17  # pairs that are looked at side by side: between about 1/2 and 8 MiB
+FEW_PAIRS, MANY_PAIRS = 2**14, 2**17  # pairs that are looked at side by side: between about 1 and 8 MiB
 WIDTH, PAIR_PLACES = 2**13, 32  # columns of a table of patterns, and how many of its places, a byte each, there may be for each pair
 TINY = np.float32(2.0**-60)  # next to 1
 ROWS_AT_ONCE = 512  # of a block of products that are changed at once
