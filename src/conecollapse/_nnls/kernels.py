@@ -326,7 +326,8 @@ def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ign
     x_norm = np.sqrt(dot(x, x))
     norm = np.sqrt(dot(r, r))
     lowest = norm
-    candidates.dead[:] = True
+    for q in range(len(candidates.dead)):
+        candidates.dead[q] = True
     revive(candidates, S, k)
     for step in range(max_steps):
         if norm <= stopping.residual * x_norm:

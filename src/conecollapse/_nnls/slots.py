@@ -95,7 +95,8 @@ class Slots(NamedTuple):
         """
 
         def work(start: int, end: int) -> None:
-            _advance(self, slots[start:end], lists[start:end], lengths[start:end], stopping, max_steps)
+            ls, dead = np.empty(self.S.shape[1]), np.empty(lists.shape[1], bool)  # not in the kernel, which would take longer to compile
+            _advance(self, slots[start:end], lists[start:end], lengths[start:end], stopping, max_steps, ls, dead)
 
         for_ranges(work, len(slots), smallest=4)
 
@@ -119,11 +120,9 @@ def _independence(R, k, sigma):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _advance(every, slots, lists, lengths, stopping, max_steps):  # type: ignore[no-untyped-def]
-    """`Slots.advance` in one thread; ``every`` are all the slots."""
+def _advance(every, slots, lists, lengths, stopping, max_steps, ls, dead):  # type: ignore[no-untyped-def]
+    """`Slots.advance` in one thread; ``every`` are all the slots, ``ls`` and ``dead`` scratch."""
     k, steps = every.k, every.steps
-    ls = np.empty(every.S.shape[1])
-    dead = np.empty(lists.shape[1], np.bool_)
     for i in range(len(slots)):
         s = slots[i]
         state = State(every.S[s], every.h[s], every.Q[s], every.R[s], every.qx[s], every.r[s], ls)
@@ -134,7 +133,7 @@ def _advance(every, slots, lists, lengths, stopping, max_steps):  # type: ignore
         steps[s] += n
 
 
-@kernel
+@kernel(error_model="numpy", counting=False)
 def _begin_again(columns, x, state, k):  # type: ignore[no-untyped-def]
     """The least-squares coefficients of ``x`` over the passive columns, without those that turn negative; how many are left."""
     for a in range(k):
