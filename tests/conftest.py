@@ -22,9 +22,21 @@ SLOW = {"browser", "cluster", "site"}  # fixtures that start other programs: the
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    seen = set()
     for item in items:
         if SLOW.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+        if "CONECOLLAPSE_OLDEST" in os.environ and is_repetition(item, seen):
+            item.add_marker(pytest.mark.own)
+
+
+def is_repetition(item, seen):
+    """Whether a test differs from one before it in its random seed alone: it makes the same calls of dependencies."""
+    parameters = getattr(item, "callspec", None) and item.callspec.params
+    if not parameters or "seed" not in parameters:
+        return False
+    others = (item.nodeid.partition("[")[0], repr({name: value for name, value in parameters.items() if name != "seed"}))
+    return others in seen or seen.add(others)
 
 
 def each(models):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.own
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 MODULES = ("cone", "nmf", "nnls")
 

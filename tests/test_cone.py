@@ -64,7 +64,7 @@ def oracle(P):
     U = unit(P[nonzero])
     leaders: list[int] = []
     for i in range(len(U)):
-        if not any(np.linalg.norm(U[i] - U[j]) <= 1e-8 for j in leaders):
+        if not (np.linalg.norm(U[leaders] - U[i], axis=1) <= 1e-8).any():
             leaders.append(i)
     return nonzero[np.array(leaders)[brute_force(U[leaders])]] if len(leaders) > 1 else nonzero[leaders]
 

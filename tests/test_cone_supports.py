@@ -18,6 +18,8 @@ from conecollapse.geometry.certified.polish import polish
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
 from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps
 
+pytestmark = pytest.mark.own
+
 
 @pytest.fixture
 def settled(monkeypatch):

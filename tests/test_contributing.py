@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.own
+
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "contributing"
 MOST_FILES = {"add-a-method": 4, "add-a-table-kind": 2, "add-a-file-format": 2}  # of src, for each recipe; a section of the last is one

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import setup_browser
 
+pytestmark = pytest.mark.own
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import json
 from collections import defaultdict
+from functools import cache
 
 import pytest
 from mutant_changes import AREAS, Finder, all_mutants, drawn, is_whole
 from mutant_runs import TIERS, change
 from mutant_tests import TESTS, Records, Uses, affordable, checks_of, statement_lines
 from mutants import ROOT
+
+pytestmark = pytest.mark.own
 
 
 def changes(source):
@@ -91,10 +94,15 @@ def uses():
     return Uses(ROOT)
 
 
+@cache
+def mutants_of(file):
+    return Finder(file, (ROOT / "src" / "conecollapse" / file).read_bytes()).mutants()
+
+
 def mutant(text, file):
     """The first one of the line that has this text."""
     line = (ROOT / "src" / "conecollapse" / file).read_text(encoding="utf-8").splitlines().index(text) + 1
-    return next(m for m in all_mutants(ROOT) if (m.file, m.line) == (file, line))
+    return next(m for m in mutants_of(file) if m.line == line)
 
 
 def test_kernels_are_tried_with_what_calls_them_and_constants_with_what_reads_them(uses):
@@ -104,14 +112,15 @@ def test_kernels_are_tried_with_what_calls_them_and_constants_with_what_reads_th
     assert any(file == "_nnls/slots.py" for file, _ in uses.lines(m))
     assert not any(file == "_nnls/kernels.py" for file, _ in uses.lines(m))
     assert any(test.startswith("tests/test_nnls_factors.py::") for test in uses.named(m))
-    constant = next(m for m in all_mutants(ROOT) if m.file == "geometry/subspace.py" and uses.is_import(m))
+    constant = next(m for m in mutants_of("geometry/subspace.py") if uses.is_import(m))
     assert uses.kernels(constant) == []
     assert "geometry/subspace.py" in {file for file, _ in uses.lines(constant)}
 
 
 def test_records_say_which_tests_a_mutant_is_tried_with(tmp_path, uses):
-    m = next(m for m in all_mutants(ROOT) if m.file == "geometry/merging.py" and not uses.is_import(m))
+    m = next(m for m in mutants_of("geometry/merging.py") if not uses.is_import(m))
     records = Records(ROOT, tmp_path)
+    records.uses = uses
     files = checks_of(ROOT, m.file)
     wanted = {"tests/test_exact.py::test_x[a]": 0.5, "tests/test_merge_and_files.py::test_y": 0.01}
     for file in files:

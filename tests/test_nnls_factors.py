@@ -12,6 +12,8 @@ from conecollapse._nnls import careful, cholesky, kernels, passive, quadratic
 from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.complement import pivot_complement
 
+pytestmark = pytest.mark.own
+
 CAPACITY, DIM, UNTOUCHED = 6, 8, 7.0
 moves = st.lists(st.integers(0, 2 * CAPACITY), min_size=1, max_size=14)  # below CAPACITY: the column at this place leaves; else one enters
 

