@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from conecollapse import NotOptimalWarning, nnls
 from conecollapse._nnls import careful, twofold
+from conecollapse._nnls.doubt import without_doubt
 from conecollapse._nnls.kernels import smallest_singular_value
 from conecollapse._nnls.local import columns_to_unit_rows
 from conecollapse._nnls.problem import Problem
@@ -308,3 +309,45 @@ def test_columns_become_unit_rows_and_those_whose_squares_are_lost_are_refused(s
     np.testing.assert_allclose(norms / size, [3**0.5, 0, 1], rtol=1e-12)
     for wrong in (np.inf, -np.inf, np.nan, 1e-300, 1.7e308):
         assert np.isnan(columns_to_unit_rows(np.array([[1.0, wrong, 1.0]] * 3), Z, norms)).all()
+
+
+DOUBTFUL = {
+    "copied": lambda A: np.column_stack([A, A[:, :2]]),
+    "zero": lambda A: np.column_stack([A, np.zeros((len(A), 2))]),
+    "negated": lambda A: np.column_stack([A - 0.5, 0.5 - A[:, :2]]),
+}
+
+
+@pytest.mark.parametrize("kind", DOUBTFUL)
+@pytest.mark.parametrize("shape", [(400, 4), (60, 20), (30, 30)])
+def test_columns_in_doubt_need_no_solve_with_32_digits(kind, shape, monkeypatch):
+    """Copies of passive columns, their negatives and columns of zeros: the residual is that of SciPy's solution."""
+    monkeypatch.setattr("conecollapse._nnls.plain.solve_carefully", lambda *_: pytest.fail("32 digits"))
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        A = DOUBTFUL[kind](rng.random(shape))
+        b = A @ np.maximum(rng.standard_normal(A.shape[1]), 0) + 0.1 * rng.standard_normal(len(A))
+        x, rnorm = nnls(A, b)
+        assert (x >= 0).all()
+        assert rnorm == pytest.approx(np.linalg.norm(A @ x - b), rel=1e-9)
+        assert rnorm <= scipy.optimize.nnls(A, b)[1] * (1 + 1e-9)
+
+
+def test_no_bound_of_columns_in_doubt_is_above_the_smallest_residual():
+    """For any x >= 0, optimal or not: what `without_doubt` shows is at most the residual of the best one."""
+    shown = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        m, n = rng.integers(3, 12), rng.integers(2, 8)
+        A = rng.standard_normal((m, n)) if seed % 2 else rng.random((m, n))
+        A = np.column_stack([A, A[:, 0], -A[:, -1], np.zeros(m)])
+        b = rng.standard_normal(m)
+        best, smallest = scipy.optimize.nnls(A, b)
+        for x in (best, np.where(rng.random(len(best)) < 0.7, best, 0.0), np.where(np.arange(len(best)) < 2, 1.0, 0.0)):
+            corrected, rnorm, least = without_doubt(A, x, b)
+            assert least <= smallest * (1 + 1e-9)
+            if least > 0:
+                shown += 1
+                assert (corrected >= 0).all()
+                assert rnorm == pytest.approx(smallest, rel=1e-6)
+    assert shown > 100

@@ -1,10 +1,10 @@
 r"""Whether the end of an active set on the normal equations is the solution.
 
 G squares the condition of A, so no answer is judged by it alone. The residual ``r = b - A x`` and the gradient ``A' r`` are computed with
-A itself, x is refined with them, and it is an answer only if `proof` shows that no residual is smaller. If G is well conditioned and the
-residual is not near zero, the products suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see
-`Problem.measure_by_gram`). What is not shown to be optimal is left to the caller, who solves it by a QR factorization (`local`), and if
-need be with 32 digits (`careful`).
+A itself, x is refined with them, and it is an answer only if `proof` shows that no residual is smaller. If the residual is not near zero,
+the products may suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see `Problem.measure_by_gram`). What is not shown to be
+optimal is left to the caller, who looks at columns in doubt (`doubt`), solves it by a QR factorization (`local`), and if need be with 32
+digits (`careful`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from conecollapse._nnls.proof import EPS, NEAR_ZERO, OPTIMAL_WITHIN, ZERO_RESIDU
 UNPROVEN = -2  # a solution is not shown to be optimal, or something is not finite, or too small or large to square
 REFINED = 1e-13  # corrections up to this share of x are rounding
 REFINEMENTS = 3  # if so many do not bring it there, G is too badly conditioned
-ROUGH = 1e-13  # a gradient of passive unit columns above this share of |b| is measured with A itself
 LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
 IN_DOUBT = 1e-10  # gradients of unit columns up to this share of |b| may be zero but for rounding
 RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
@@ -42,61 +41,56 @@ def products(A, v, g):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
-def confirm_by_products(matrix, sigma, b_norm, room, k):  # type: ignore[no-untyped-def]
-    """Whether the end of a descent is proven by products alone, and its residual norm."""
+def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
+    """Whether the end of a descent is proven to be optimal, and its residual norm: by products, else it is refined with A itself.
+
+    The trace of the inverse of the Gram matrix of unit columns is at least the inverse of their smallest eigenvalue.
+    """
     norms, S, h, g, c = matrix.norms, room.S, room.h, room.g, room.c
-    square, rough = b_norm * b_norm, 0.0
+    m, n = matrix.A.shape
+    square, trace = b_norm * b_norm, 0.0
     for a in range(k):
         square -= h[a] * (c[S[a]] + g[S[a]])
-        off = abs(g[S[a]]) / norms[S[a]]
-        rough = off if off > rough else rough
-    if sigma <= 0.0 or rough > ROUGH * b_norm or not square > LARGE_RESIDUAL * b_norm * b_norm:
-        return UNPROVEN, 0.0
+        trace += room.inverse[a, a] * norms[S[a]] * norms[S[a]]
+    is_ready, sigma = square > LARGE_RESIDUAL * b_norm * b_norm, 1.0 / ((1.0 + np.sqrt(m)) * np.sqrt(trace))
     rnorm = np.sqrt(square)
-    to_unit_columns(norms, room, k)
-    dim = len(room.b)
-    return verdict(g, room.x, True, sigma / (1.0 + np.sqrt(dim)), np.inf, dim, b_norm, rnorm), rnorm
+    for turn in range(REFINEMENTS + 2):
+        if turn > 0:
+            rnorm = measure(matrix.A, room, k)
+            is_ready, sigma = not moved(norms, room, k, rnorm, b_norm), 1.0 / np.sqrt(trace)
+        for a in range(k):
+            is_ready = is_ready and h[a] > 0.0
+        if is_ready:
+            to_unit_columns(norms, room, k, n)
+            if turn > 0:
+                set_aside(matrix.A, S[:k], room.x, g, b_norm)
+            for far in range(1 + min(turn, 1)):
+                bound = reach(matrix.A) if far else np.inf
+                if verdict(g[:n], room.x[:n], False, sigma, bound, m, b_norm, rnorm) == OPTIMAL:
+                    return OPTIMAL, rnorm if rnorm > RESIDUAL_STOP * b_norm else 0.0
+            if turn > 0:
+                break
+    return UNPROVEN, rnorm
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
-def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
-    """Refine the end of a descent with A itself. Whether it is proven to be optimal, and its residual norm."""
-    A, norms, S, h, x, g, r = matrix.A, matrix.norms, room.S, room.h, room.x, room.g, room.r
+def measure(A, room, k):  # type: ignore[no-untyped-def]
+    """Write the residual and the gradient, by A itself; the residual norm."""
+    x, r = room.x, room.r
     m, n = A.shape
-    rnorm, is_refined = 0.0, False
-    for _ in range(REFINEMENTS + 1):
+    for j in range(n):
+        x[j] = 0.0
+    for a in range(k):
+        x[room.S[a]] = room.h[a]
+    square = 0.0
+    for t in range(m):
+        s = 0.0
         for j in range(n):
-            x[j] = 0.0
-        for a in range(k):
-            x[S[a]] = h[a]
-        rnorm = 0.0
-        for t in range(m):
-            s = 0.0
-            for j in range(n):
-                s += A[t, j] * x[j]
-            r[t] = room.b[t] - s
-            rnorm += r[t] * r[t]
-        rnorm = np.sqrt(rnorm)
-        products(A, r, g)
-        is_refined = not moved(norms, room, k, rnorm, b_norm)
-        if is_refined:
-            break
-    for a in range(k):
-        is_refined = is_refined and h[a] > 0.0
-    if not is_refined:
-        return UNPROVEN, rnorm
-    to_unit_columns(norms, room, k)
-    set_aside(A, S[:k], x, g, b_norm)
-    square = 0.0  # the trace of the inverse of the Gram matrix of unit columns is at least the inverse of their smallest eigenvalue
-    for a in range(k):
-        square += room.inverse[a, a] * norms[S[a]] * norms[S[a]]
-    sigma, far = 1.0 / np.sqrt(square), np.inf
-    for turn in range(2):
-        if turn == 1:
-            far = reach(A)
-        if verdict(g, x, False, sigma, far, m, b_norm, rnorm) == OPTIMAL:
-            return OPTIMAL, rnorm if rnorm > RESIDUAL_STOP * b_norm else 0.0
-    return UNPROVEN, rnorm
+            s += A[t, j] * x[j]
+        r[t] = room.b[t] - s
+        square += r[t] * r[t]
+    products(A, r, room.g)
+    return np.sqrt(square)
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
@@ -122,35 +116,36 @@ def moved(norms, room, k, rnorm, b_norm):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
-def to_unit_columns(norms, room, k):  # type: ignore[no-untyped-def]
-    """Write the coefficients and gradients of unit columns."""
+def to_unit_columns(norms, room, k, n):  # type: ignore[no-untyped-def]
+    """Write the coefficients and gradients of unit columns; a column of zeros adds nothing to the cone, and its gradient is no doubt."""
     S, h, x, g = room.S, room.h, room.x, room.g
-    for j in range(len(x)):
+    for j in range(n):
         x[j] = 0.0
-        g[j] = g[j] / norms[j] if norms[j] > 0.0 else 0.0
+        g[j] = g[j] / norms[j] if norms[j] > 0.0 else -np.inf
     for a in range(k):
         x[S[a]] = h[a] * norms[S[a]]
 
 
 @kernel(error_model="numpy", counting=False)
 def set_aside(A, passive, x, g, b_norm):  # type: ignore[no-untyped-def]
-    """Give columns that add nothing to the cone, zeros and copies of passive ones, a gradient of minus infinity: so they are no doubt.
+    """Give zeros, copies of passive columns and their negatives a gradient of minus infinity: none of them is in doubt (`doubt`).
 
     Those with a gradient near zero are looked at, which are few as a rule.
     """
-    for j in range(len(x)):
+    m = len(A)
+    for j in range(A.shape[1]):
         if x[j] != 0.0 or abs(g[j]) > IN_DOUBT * b_norm:
             continue
         t = 0
-        while t < len(A) and A[t, j] == 0.0:
+        while t < m and A[t, j] == 0.0:
             t += 1
-        for s in passive:
-            if t == len(A):
+        for a in range(2 * len(passive)):
+            if t == m:
                 break
-            t = 0
-            while t < len(A) and A[t, j] == A[t, s]:
+            sign, s, t = 1.0 - 2.0 * (a % 2), passive[a // 2], 0
+            while t < m and A[t, j] == sign * A[t, s]:
                 t += 1
-        if t == len(A):
+        if t == m:
             g[j] = -np.inf
 
 

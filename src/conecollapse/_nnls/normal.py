@@ -15,11 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.complement import WELL_ENOUGH
-from conecollapse._nnls.confirm import FAST, UNPROVEN, confirm, confirm_by_products, products
+from conecollapse._nnls.confirm import FAST, UNPROVEN, confirm, products
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.passive import walk
-from conecollapse._nnls.plain import conditioning
 from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
@@ -31,6 +29,7 @@ MOST_COLUMNS, FEW_COLUMNS = 256, 32  # columns up to which this is the best meth
 FEW_ROWS = 2  # or, for one right-hand side, few rows
 ONE_CALL = 2**17  # entries of A times right-hand sides up to which one call of a kernel does it all,
 LARGE, TALL = 2**15, 8  # except for an A with more entries, so many times longer than wide: its products are better left to BLAS
+VECTORS = 11  # rows of scratch for vectors
 BLOCK, RHS_ENTRIES = 512, 2**18  # right-hand sides, and entries of them, that a thread treats at once
 
 
@@ -38,13 +37,16 @@ class Matrix(NamedTuple):
     """``A``, of n columns, and what is known of its products."""
 
     A: FloatArray  # (m, n)
-    G: FloatArray  # (n, n): A'A, in the rows that are known
+    G: FloatArray  # (n, n) or more: A'A, in the rows that are known
     known: IntArray  # (n,)
-    norms: FloatArray  # (n,): lengths of the columns
+    norms: FloatArray  # (n,) or more: lengths of the columns
 
 
 class Room(NamedTuple):
-    """The active set of one right-hand side, and scratch; with k passive columns, the first k entries of the first six count."""
+    """The active set of one right-hand side, and scratch; with k passive columns, the first k entries of the first six count.
+
+    Arrays may be longer than is said here.
+    """
 
     S: IntArray  # (capacity,): the passive columns
     inverse: FloatArray  # (capacity, capacity): of G_SS
@@ -68,7 +70,6 @@ class Sides(NamedTuple):
     at: int  # the column of B that is the first of the block
     C: FloatArray  # (block, n): A'b in rows
     sizes: FloatArray  # (block,): |b|
-    sigma: float  # estimates the smallest singular value of all unit columns of a well-conditioned A; 0 for other A
 
 
 def is_narrow(m: int, n: int, k: int) -> bool:
@@ -85,8 +86,8 @@ def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
     out = np.zeros((n + 2, k))
     step = max(1, min(BLOCK, RHS_ENTRIES // m, -(-k // (2 * current_threads()))))
     with serial_blas() if k > step or A.size < BLAS_THREADS_PAY else nullcontext():
-        matrix, sigma = _known(A)
-        if sigma < 0:
+        matrix = _known(A)
+        if matrix is None:
             out[n + 1] = UNPROVEN
             return out
 
@@ -96,41 +97,34 @@ def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
                 squares = np.einsum("ij,ij->j", some, some) if some.shape[1] > 1 else some[:, 0] @ some
                 sizes = np.sqrt(squares)
                 held, at = (B, first) if B.flags.c_contiguous else (np.ascontiguousarray(some), 0)
-                _solve_block(matrix, Sides(held, at, some.T @ A, sizes, sigma), max_steps, out, first)
+                _solve_block(matrix, Sides(held, at, some.T @ A, sizes), max_steps, out, first)
 
         with np.errstate(over="ignore", invalid="ignore"):
             for_ranges(work, -(-k // step))
     return out
 
 
-def _known(A: FloatArray) -> tuple[Matrix, float]:
-    """The products of A, and an estimate of the smallest singular value of its unit columns: 0 if it is small, -1 if squares are lost."""
-    n = A.shape[1]
+def _known(A: FloatArray) -> Matrix | None:
+    """A with all its products; None if squares are lost."""
     with np.errstate(over="ignore", invalid="ignore"):
         G = A.T @ A
         norms = np.sqrt(np.diag(G))
-    matrix = Matrix(A, G, np.ones(n, np.int64), norms)
     is_zero = norms == 0
     if not ((norms > LEAST_LENGTH) & (norms < MOST_LENGTH) | is_zero).all() or A[:, is_zero].any():
-        return matrix, -1.0
-    units = norms + is_zero
-    rcond, sigma = conditioning(G / (units * units[:, None]) + np.diag(is_zero)) if A.shape[0] >= n else (0.0, 0.0)
-    return matrix, sigma if rcond > WELL_ENOUGH else 0.0
+        return None
+    return Matrix(A, G, np.ones(A.shape[1], np.int64), norms)
 
 
 @kernel(error_model="numpy")
 def solve_few(A, B, max_steps):  # type: ignore[no-untyped-def]
     """``min |A x - b|, x >= 0`` for each column b of ``B``, in one thread.
 
-    Returns an array with a column for each: x, the residual norm, and how it ended. It is one array, and scratch is of two kinds only,
-    because each kind of array that a kernel makes takes a fifth of a second to compile.
+    Returns an array with a column for each: x, the residual norm, and how it ended.
     """
-    n = A.shape[1]
-    out, scratch, flags = np.empty((n + 2, B.shape[1])), np.empty((1, n)), np.empty((1, n), np.int64)
-    matrix, room = Matrix(A, np.empty((n, n)), flags[0], scratch[0]), new_room(A.shape[0], n)
-    for j in range(n):
-        matrix.known[j] = 0
-    is_fine = column_lengths(A, matrix.norms)
+    m, n = A.shape
+    W, flags, out = np.empty(room_shape(m, n)), np.empty((3, n), np.int64), np.empty((n + 2, B.shape[1]))
+    matrix, room = Matrix(A, W, flags[2], W[len(W) - 1]), arrange(W, flags, m, n)
+    is_fine = column_lengths(matrix)
     for i in range(B.shape[1]):
         for j in range(n + 1):
             out[j, i] = 0.0
@@ -150,21 +144,20 @@ def solve_few(A, B, max_steps):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def _solve_block(matrix, sides, max_steps, out, first):  # type: ignore[no-untyped-def]
     """The same for a block of right-hand sides, with all products known, into columns of ``out`` from ``first`` on, which hold zeros."""
-    n = len(matrix.norms)
-    room = new_room(len(sides.B), n)
+    m, n = matrix.A.shape
+    W, flags = np.empty(room_shape(m, n)), np.empty((3, n), np.int64)
+    room = arrange(W, flags, m, n)
     for p in range(len(sides.sizes)):
         i, b_norm = first + p, sides.sizes[p]
+        size = load(sides.B, sides.at + p, room.b)
         if not LEAST_LENGTH < b_norm < MOST_LENGTH:
-            out[n + 1, i] = OPTIMAL if load(sides.B, sides.at + p, room.b) == 0.0 else UNPROVEN
+            out[n + 1, i] = OPTIMAL if size == 0.0 else UNPROVEN
             continue
         for j in range(n):
             room.c[j] = sides.C[p, j]
         k, ending = descend(matrix, b_norm, room, max_steps)
         if ending == OPTIMAL:
-            ending, out[n, i] = confirm_by_products(matrix, sides.sigma, b_norm, room, k)
-            if ending == UNPROVEN:
-                load(sides.B, sides.at + p, room.b)
-                ending, out[n, i] = confirm(matrix, b_norm, room, k)
+            ending, out[n, i] = confirm(matrix, b_norm, room, k)
         out[n + 1, i] = ending
         for a in range(k):
             out[room.S[a], i] = room.h[a]
@@ -177,8 +170,8 @@ def solve_by_products(G, C, zero, X, is_left, start, stop):  # type: ignore[no-u
     The solutions go to ``X``. Those with a gradient above the share ``zero`` of the largest entry of c are marked in ``is_left``.
     """
     n = len(G)
-    room, ones = new_room(n, n), np.empty((1, n))
-    matrix = Matrix(G, G, np.empty((1, n), np.int64)[0], ones[0])  # with all products known, A itself is not used
+    W, flags = np.empty(room_shape(n, n)), np.empty((3, n), np.int64)
+    matrix, room = Matrix(G, G, flags[2], W[len(W) - 1]), arrange(W, flags, n, n)  # with all products known, A itself is not used
     for j in range(n):
         matrix.known[j] = 1
         matrix.norms[j] = 1.0
@@ -199,18 +192,28 @@ def solve_by_products(G, C, zero, X, is_left, start, stop):  # type: ignore[no-u
 
 
 @kernel
-def new_room(m, n):  # type: ignore[no-untyped-def]
-    most = m if m < n else n
-    f, i, t = np.empty((7, n)), np.empty((2, n), np.int64), np.empty((3, m))
-    return Room(i[0][:most], np.empty((most, most)), f[0], f[1], f[2], f[3], f[4], f[5], f[6], i[1], t[0], t[1], t[2])
+def room_shape(m, n):  # type: ignore[no-untyped-def]
+    """Rows and columns of an array for a Gram matrix, a `Room` and the lengths of columns: each kind of array takes long to compile."""
+    return n + min(m, n) + VECTORS, max(m, n)
+
+
+@kernel
+def arrange(W, flags, m, n):  # type: ignore[no-untyped-def]
+    """A `Room` in arrays; the first n rows and the last one of ``W``, and the last one of ``flags``, are left for a `Matrix`."""
+    t = n + min(m, n)
+    return Room(
+        flags[0, : t - n], W[n:t], W[t], W[t + 1], W[t + 2], W[t + 3], W[t + 4], W[t + 5], W[t + 6], flags[1], W[t + 7], W[t + 8], W[t + 9]
+    )
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
-def column_lengths(A, norms):  # type: ignore[no-untyped-def]
-    """Write the lengths of the columns; False if one is not finite, or so short or long that squares are lost."""
+def column_lengths(matrix):  # type: ignore[no-untyped-def]
+    """Write the lengths of the columns; False if one is not finite, or so short or long that squares are lost. No product is known yet."""
+    A, norms = matrix.A, matrix.norms
     m, n = A.shape
     for j in range(n):
         norms[j] = 0.0
+        matrix.known[j] = 0
     for t in range(m):
         for j in range(n):
             norms[j] += A[t, j] * A[t, j]
@@ -227,7 +230,7 @@ def column_lengths(A, norms):  # type: ignore[no-untyped-def]
 def load(B, i, b):  # type: ignore[no-untyped-def]
     """Copy column ``i`` of ``B`` to ``b``; its length, NaN if squares are lost."""
     square, is_zero = 0.0, True
-    for t in range(len(b)):
+    for t in range(len(B)):
         b[t] = B[t, i]
         square += b[t] * b[t]
         is_zero = is_zero and b[t] == 0.0
@@ -242,18 +245,19 @@ def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
     is finite.
     """
     G, norms, S, h, dead, g, c = matrix.G, matrix.norms, room.S, room.h, room.dead, room.g, room.c
-    n, k, steps, explained = len(c), np.int64(0), np.int64(0), 0.0
+    n, k, steps, explained = matrix.A.shape[1], np.int64(0), np.int64(0), 0.0
     for j in range(n):
         dead[j] = 0
     while True:
         for j in range(n):
             g[j] = c[j]
-        for a in range(0, k - 1, 2):
-            p, q, y, z = S[a], S[a + 1], h[a], h[a + 1]
+        for a in range(0, k - 3, 4):
+            d, e, p, q = S[a], S[a + 1], S[a + 2], S[a + 3]
+            u, v, y, z = h[a], h[a + 1], h[a + 2], h[a + 3]
             for j in range(n):
-                g[j] -= y * G[p, j] + z * G[q, j]
-        if k % 2 == 1:
-            p, y = S[k - 1], h[k - 1]
+                g[j] -= (u * G[d, j] + v * G[e, j]) + (y * G[p, j] + z * G[q, j])
+        for a in range(k // 4 * 4, k):
+            p, y = S[a], h[a]
             for j in range(n):
                 g[j] -= y * G[p, j]
         while True:
@@ -321,29 +325,30 @@ def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
 def know_two(matrix, at, room):  # type: ignore[no-untyped-def]
     """Compute row ``at`` of G, and in the same walk over A that of the column with the next highest gradient, which is likely to follow."""
     A, known, g, p, q = matrix.A, matrix.known, room.g, room.r, room.other
+    m, n = A.shape
     second, best = at, 0.0
     known[at] = 1
-    for j in range(len(g)):
+    for j in range(n):
         if g[j] > best and known[j] == 0:
             second, best = j, g[j]
     known[second] = 1
     first_row = matrix.G[at]
     second_row = matrix.G[second] if second != at else room.x
-    for t in range(len(p)):
+    for t in range(m):
         p[t] = A[t, at]
         q[t] = A[t, second]
-    for j in range(len(g)):
+    for j in range(n):
         first_row[j] = 0.0
         second_row[j] = 0.0
-    for t in range(0, len(p) - 1, 2):
-        a, b, c, d = p[t], p[t + 1], q[t], q[t + 1]
-        for j in range(len(g)):
-            y, z = A[t, j], A[t + 1, j]
-            first_row[j] += a * y + b * z
-            second_row[j] += c * y + d * z
-    if len(p) % 2 == 1:
-        t = len(p) - 1
-        for j in range(len(g)):
+    for t in range(0, m - 3, 4):
+        a, b, c, d = p[t], p[t + 1], p[t + 2], p[t + 3]
+        e, f, h, i = q[t], q[t + 1], q[t + 2], q[t + 3]
+        for j in range(n):
+            w, x, y, z = A[t, j], A[t + 1, j], A[t + 2, j], A[t + 3, j]
+            first_row[j] += (a * w + b * x) + (c * y + d * z)
+            second_row[j] += (e * w + f * x) + (h * y + i * z)
+    for t in range(m // 4 * 4, m):
+        for j in range(n):
             first_row[j] += p[t] * A[t, j]
             second_row[j] += q[t] * A[t, j]
 

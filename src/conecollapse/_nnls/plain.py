@@ -16,6 +16,7 @@ from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.bpp import BppResult, block_pivoting, grouped_correction
 from conecollapse._nnls.careful import solve_carefully
 from conecollapse._nnls.complement import WELL_ENOUGH, pivot_complement
+from conecollapse._nnls.doubt import without_doubt
 from conecollapse._nnls.local import local_active_set
 from conecollapse._nnls.problem import Answers, Measured, Problem
 from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal, is_rough_zero
@@ -55,8 +56,8 @@ def solve_one(A: FloatArray, b: FloatArray) -> tuple[FloatArray, float, int]:
 
 
 def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | None) -> tuple[FloatArray, Answers]:
-    """Coefficients of the columns of A. Where float64 does not show that they are optimal, their residual with 32 digits may; else it
-    takes a solve with 32 digits.
+    """Coefficients of the columns of A. Where float64 does not show that they are optimal, a look at columns in doubt
+    or their residual with 32 digits may; else it takes a solve with 32 digits.
     """
     H, n_iter, finished, (rnorm, kkt, least, optimal, _) = outcome
     X, n = H * problem.inverse, H.shape[1]
@@ -67,7 +68,9 @@ def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | No
     if len(rows):
         A = problem.A.toarray() if sp.issparse(problem.A) else np.ascontiguousarray(problem.A)
         for i in rows:
-            exact, bound = least_by_refinement(A, X[i], Bt[i])
+            X[i], exact, bound = without_doubt(A, X[i], Bt[i])
+            if bound == 0:
+                exact, bound = least_by_refinement(A, X[i], Bt[i])
             if bound > 0:
                 rnorm[i], least[i], optimal[i] = exact, bound, True
         rows = rows[~optimal[rows]]

@@ -16,6 +16,7 @@ import numpy as np
 
 from conecollapse._errors import ConvergenceError
 from conecollapse._nnls.confirm import UNPROVEN
+from conecollapse._nnls.doubt import without_doubt
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.local import INVALID, LEAST_LENGTH, MOST_LENGTH, solve_small
 from conecollapse._nnls.normal import is_narrow, solve_narrow
@@ -57,7 +58,10 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
         x, size, ending = solve_tall_and_few(A, b, maxiter or 3 * n)
         if ending == STEP_LIMIT:
             raise ConvergenceError(LIMIT_TEXT)
-        if ending == OPTIMAL:
+        least = 1.0
+        if ending == UNPROVEN:
+            x, size, least = without_doubt(A, x, b)
+        if least > 0:
             return x, size, None
     if is_narrow(m, n, B.shape[1]):
         A = np.ascontiguousarray(A)
@@ -76,7 +80,13 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     if len(left):
         if (endings == STEP_LIMIT).any():
             raise ConvergenceError(LIMIT_TEXT)
-        left = left[[endings[i] == INVALID or not _is_solution(A, X[:, i], B[:, i], rnorm[i]) for i in left]]
+        for i in left[endings[left] != INVALID]:
+            x, size, least = without_doubt(A, X[:, i], np.ascontiguousarray(B[:, i]))
+            if least > 0:
+                X[:, i], rnorm[i] = x, size
+            if least > 0 or _is_solution(A, X[:, i], B[:, i], rnorm[i]):
+                endings[i] = OPTIMAL
+        left = left[endings[left] != OPTIMAL]
         if len(left) == len(endings) or not np.isfinite(B[:, left]).all():
             return None
     if is_one:

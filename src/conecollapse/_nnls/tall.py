@@ -58,7 +58,10 @@ def _solve(A, b, T, V, max_steps):  # type: ignore[no-untyped-def]
     multiply(A, b, T)
     for j in range(n + 1):
         if not LEAST_SQUARE < T[j, j] < MOST_SQUARE:
-            return UNPROVEN
+            for t in range(m):
+                if j == n or A[t, j] != 0.0:
+                    return UNPROVEN
+            T[j, j] = np.inf  # so a column of zeros stays one, and has no price
         V[LENGTH, j] = np.sqrt(T[j, j])
         V[PASSIVE, j] = 0.0
     size = V[LENGTH, n]
@@ -75,7 +78,7 @@ def _solve(A, b, T, V, max_steps):  # type: ignore[no-untyped-def]
         if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_shown(T, V, square, float(m), walk > 0):
             break
         walk += 1
-        if walk > WALKS:
+        if walk > WALKS or (walk > 1 and square > LARGE_RESIDUAL * size * size):  # errors of x add only their squares to such a residual
             ending = UNPROVEN
         elif walk > 1:
             correct(T, V)
@@ -261,7 +264,7 @@ def is_shown(T, V, square, m, is_measured):  # type: ignore[no-untyped-def]
     for j in range(n):
         if V[PASSIVE, j] > 0.0:
             wrong += (abs(V[GRADIENT, j]) + noise) ** 2
-        elif V[GRADIENT, j] > worst:
+        elif V[GRADIENT, j] > worst and V[LENGTH, j] < np.inf:
             worst = V[GRADIENT, j]
     lean = SAFETY * np.sqrt(wrong * trace)
     least = np.sqrt(square - lean * lean) - rounding if worst + noise + lean <= 0.0 and lean < rnorm else 0.0
