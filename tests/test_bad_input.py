@@ -17,8 +17,8 @@ BAD = [
     ([[1.0, 1.0], [np.inf, 0.0]], "P has an infinite entry at row 1, column 0"),
     ([[1.0, 2.0], [-0.2, 1.0]], r"P has 1 negative entry, the first at row 1, column 0 \(-0.2\); a cone needs points >= 0"),
     ([[-1, 2], [3, -4]], r"P has 2 negative entries, the first at row 0, column 0 \(-1\)"),
-    (np.zeros((0, 3)), r"P has no points \(shape \(0, 3\)\)"),
-    (np.zeros((3, 0)), "P has points of dimension 0"),
+    (np.zeros((0, 3)), r"P has no rows \(shape \(0, 3\)\)"),
+    (np.zeros((3, 0)), "P has no columns"),
     (np.ones(3), r"P has shape \(3,\); expected two dimensions.* P.reshape\(1, -1\)"),
     (np.ones((2, 2, 2)), "expected two dimensions"),
     (np.array([["a", "b"]]), "P holds text, not numbers"),
@@ -85,7 +85,7 @@ def test_bad_n_jobs(n_jobs):
 
 
 def test_masked_points_are_refused():
-    with pytest.raises(InvalidInputError, match="P is a masked array with 1 masked entries"):
+    with pytest.raises(InvalidInputError, match="P is a masked array with 1 masked entry"):
         Cone.from_points(np.ma.masked_array([[1.0, 2.0]], [[True, False]]))
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.decomposition import NMF
 
 from conecollapse import (
     GraphCCNMF,
@@ -15,6 +18,7 @@ from conecollapse import (
     MinVolumeNMF,
     MultiplicativeNMF,
     OrthogonalNMF,
+    SparseNMF,
     bootstrap,
     plots,
 )
@@ -188,6 +192,45 @@ def test_a_fit_in_which_entries_count_differently_is_refused(how, what):
     with pytest.raises(InvalidInputError, match=f"this HierarchicalNMF was fitted with {what}, which bootstrap cannot draw"):
         bootstrap(model, how.get("X", X0))
     assert bootstrap(model.fit(X0), X0, n_runs=2).n_runs == 2
+
+
+@pytest.mark.parametrize("model", [HierarchicalNMF(), MultiplicativeNMF(), SparseNMF(alpha=0.001)], ids=lambda model: type(model).__name__)
+def test_entries_that_are_held_at_zero_have_no_interval(model):
+    X = np.kron(np.eye(3), np.ones((20, 4))) + 0.1 * np.random.default_rng(0).random((60, 12))
+    zeros = np.arange(36).reshape(3, 12) < 2
+    found = bootstrap(clone(model).set_params(n_components=3, fixed_entries=zeros, random_state=0).fit(X), X, n_runs=10)
+    assert not found.components_high[zeros].any()
+    assert (found.components_high[0, 2:] > 0).any()
+
+
+def test_held_components_are_those_of_every_draw():
+    X = np.kron(np.eye(3), np.ones((20, 4))) + 0.1 * np.random.default_rng(0).random((60, 12))
+    found = bootstrap(HierarchicalNMF(3, fixed_components=X[:1], random_state=0).fit(X), X, n_runs=10)
+    np.testing.assert_allclose(found.components_low[0], X[0])
+    np.testing.assert_allclose(found.components_high[0], X[0])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_multiples_of_counts_are_no_counts(form):
+    X = form(100.0 * np.random.default_rng(0).poisson(3.0, (12, 5)))
+    model = MultiplicativeNMF(2, loss="kullback-leibler", tol=1e-3).fit(X)
+    with pytest.raises(InvalidInputError, match=r"all entries of X are multiples of 100, .* divide X by 100 before the fit"):
+        bootstrap(model, X)
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.float32, sp.csr_array, pd.DataFrame, lambda X: X * 1e200])
+@pytest.mark.parametrize("model", [HierarchicalNMF(2), SparseNMF(2), MinVolumeNMF(2)], ids=lambda model: type(model).__name__)
+def test_another_table_is_refused(form, model):
+    X, other = form(X0), form(np.random.default_rng(1).random((12, 5)))
+    model = clone(model).fit(X)
+    assert bootstrap(model, X, n_runs=2).n_runs == 2
+    with pytest.raises(InvalidInputError, match=r"it is another table; pass the same one, or call `fit` again"):
+        bootstrap(model, other, n_runs=2)
+
+
+def test_models_of_other_packages_are_refused():
+    with pytest.raises(InvalidInputError, match="this NMF of sklearn is none of conecollapse's factorizations"):
+        bootstrap(NMF(2, tol=1.0).fit(X0), X0)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1 / 7, 1e19])

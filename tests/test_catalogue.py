@@ -164,7 +164,7 @@ GIVEN = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
         ([[1.0, -1.0]], r"components has 1 negative entry, the first at row 0, column 1 \(-1\); components must be >= 0"),
         ([[1.0, np.nan]], "components has NaN at row 0, column 1"),
         ([[1.0, 2.0], [0.0, 0.0]], "component 1 is zero everywhere; drop it"),
-        (np.zeros((0, 3)), "components has no points"),
+        (np.zeros((0, 3)), "components has no rows"),
         ([1.0, 2.0], "components has shape"),
     ],
 )
@@ -221,6 +221,14 @@ def test_few_components_of_samples_and_components_of_very_different_scales():
     plain = HierarchicalNMF.from_components(H).transform(X, at_most=3)
     scaled = HierarchicalNMF.from_components(H * components[:, None]).transform(X * samples[:, None], at_most=3)
     np.testing.assert_allclose(scaled * components / samples[:, None], plain, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize(("of_components", "of_samples"), [(1.0, 1e-150), (1.0, 1e-300), (1e150, 1.0), (1e290, 1e290), (1e-300, 1e-20)])
+def test_the_divergence_has_the_same_encodings_at_every_scale(of_components, of_samples):
+    H, X = problem(0)
+    wanted = MultiplicativeNMF.from_components(H, loss="kullback-leibler").transform(X)
+    found = MultiplicativeNMF.from_components(H * of_components, loss="kullback-leibler").transform(X * of_samples)
+    np.testing.assert_allclose(found / of_samples * of_components, wanted, rtol=1e-6, atol=1e-9)
 
 
 def test_bad_catalogues_and_encodings_are_refused():

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 import conecollapse.datasets
 from conecollapse import Cone, GraphCCNMF, RankSelection
 from conecollapse.cli import main
+from conecollapse.cli.doctor import diagnosis
 from conecollapse.datasets import load
 
 ROOT = Path(__file__).parents[1]
@@ -334,6 +335,13 @@ class TestOthers:
         code, _, err = run("doctor")
         assert code == 1
         assert f"2 found: numpy {np.__version__} is older than 99, the oldest that is tested; nothing-of-the-kind is missing." in err
+
+    def test_the_doctor_counts_the_kernels_of_all_folders(self, tmp_path, monkeypatch):
+        (tmp_path / "tables" / "__pycache__").mkdir(parents=True)
+        (tmp_path / "tables" / "__pycache__" / "one.nbc").touch()
+        monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+        monkeypatch.setattr("conecollapse.cli.doctor.__file__", str(tmp_path / "cli" / "doctor.py"))
+        assert diagnosis()["kernels"]["compiled"] == 1
 
     def test_progress_shows_on_a_terminal_that_waits(self, monkeypatch, capsys):
         from conecollapse.cli import terminal

@@ -117,6 +117,7 @@ def test_more_clusters_than_classes(model):
 
 def test_names_of_further_clusters_are_new():
     assert Names.of(np.array(["cluster 3", "cluster 4"]), 4).clusters.tolist() == ["cluster 3", "cluster 4", "cluster 5", "cluster 6"]
+    assert Names.of(np.array([-3, -2]), 4).clusters.tolist() == [-3, -2, 0, 1]  # -1 means no cluster
     assert Names.of(np.array([2, 7]), 4).clusters.tolist() == [2, 7, 8, 9]
     assert Names.of(np.array([0, 2**63 - 2]), 4).clusters.tolist() == [0, 2**63 - 2, 1, 2]  # there is no room after the largest
     assert Names.of(np.array([1.0, 1e300]), 4).clusters.tolist() == [1.0, 1e300, 0.0, 2.0]
@@ -202,6 +203,7 @@ def test_a_labelled_sample_of_zeros_keeps_its_label_and_others_have_no_cluster(m
         (pd.array([True, None, False], "boolean"), [1, -1, 0], [0, 1]),
         (pd.Series([7, None, 5], dtype="Int64"), [1, -1, 0], [5, 7]),
         ([7, None, 5], [1, -1, 0], [5, 7]),
+        (["b", float("nan"), "a"], [1, -1, 0], ["a", "b"]),
         (pd.array(["b", None, "-1"], "string"), [0, -1, -1], ["b"]),
         (np.array([3, 2**63 - 1], np.uint64), [0, 1], [3, 2**63 - 1]),
     ],

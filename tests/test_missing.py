@@ -25,13 +25,13 @@ from conecollapse import (
     SparseNMF,
     select_rank,
 )
-from conecollapse.factorization import anls, hals, mu
+from conecollapse.factorization import anls, hals, initialize, mu
 from conecollapse.factorization.held import Held
 from conecollapse.factorization.heldout import _mixed_error
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.robust import robust
 from conecollapse.factorization.rows import solve
-from conecollapse.factorization.shrinkage import hold_out
+from conecollapse.factorization.shrinkage import _zero_or_best, hold_out
 from conecollapse.tables import DenseTable, MaskedTable, as_table
 
 METHODS = {
@@ -223,6 +223,43 @@ def test_tables_of_low_rank_are_not_shrunk(planted):
     assert HierarchicalNMF(3, random_state=0).fit(X).shrinkage_ == 0
 
 
+@quiet
+@pytest.mark.parametrize(("seed", "shape", "known"), [(4, (60, 30), 0.5), (10, (60, 30), 0.5), (11, (60, 30), 0.5), (3, (25, 40), 0.6)])
+def test_nearly_exact_tables_are_not_shrunk_whatever_marks_missing_entries(seed, shape, known):
+    rng = np.random.default_rng(seed)
+    X = rng.random((shape[0], 3)) @ rng.random((3, shape[1])) + 0.01 * rng.random(shape)
+    is_known = rng.random(shape) < known
+    model = MultiplicativeNMF(3, loss="kullback-leibler", random_state=0, max_iter=20)
+    dense, sparse = (
+        fresh(model).fit(np.where(is_known, X, np.nan)),
+        fresh(model, missing="unstored").fit(sp.csr_array(np.where(is_known, X, 0))),
+    )
+    assert dense.shrinkage_ == sparse.shrinkage_ == 0
+
+
+def test_held_out_entries_are_missing_in_any_storage():
+    rng = np.random.default_rng(0)
+    X, known = rng.random((20, 8)) + 0.1, rng.random((20, 8)) < 0.6
+    S = sp.csr_array(np.where(known, X, 0))
+    dense, sparse = (
+        MaskedTable.of(np.where(known, X, 0), known * 1.0),
+        MaskedTable.of(S, sp.csr_array((np.ones(S.nnz), S.indices, S.indptr))),
+    )
+    parts = [hold_out(table, 0) for table in (dense, sparse)]
+    np.testing.assert_array_equal(parts[0].rest.weights.array, parts[1].rest.weights.array.toarray())
+    starts = [initialize(part.rest, 3, "nndsvda", np.random.default_rng(0)) for part in parts]
+    np.testing.assert_allclose(starts[0][0], starts[1][0], rtol=1e-9)
+    np.testing.assert_allclose(starts[0][1], starts[1][1], rtol=1e-9)
+
+
+def test_one_fold_that_went_wrong_does_not_decide_on_the_shrinkage():
+    errors = np.array([[5.0, 5.0, 5.0, 5.0, 5.0], [1.0, 1.0, 1.0, 1.0, 9.0]])  # shares by folds; the last share is zero
+    assert _zero_or_best(errors) == 1
+    assert _zero_or_best(errors[::-1]) == 0
+    assert _zero_or_best(np.array([[1.0, 1.1], [2.0, 2.2]])) == 0
+    assert _zero_or_best(np.array([[1.0], [2.0]])) == 0
+
+
 def test_held_out_entries_are_known_ones_and_leave_one_in_each_row_and_column():
     rng = np.random.default_rng(0)
     known = rng.random((30, 12)) < 0.15
@@ -400,6 +437,8 @@ BAD = {
     "there are 3 fixed_components, but n_components = 2": ({"fixed_components": np.ones((3, 6))}, {}),
     "fixed_components has 1 negative entry": ({"fixed_components": -np.eye(6)[:1]}, {}),
     "row 0 of fixed_components is zero everywhere": ({"fixed_components": np.zeros((1, 6))}, {}),
+    "fixed_entries has 0.5 at row 1, column 0; use True": ({"fixed_entries": _with(np.zeros((2, 6)), 0.5)}, {}),
+    "fixed_entries has nan at row 1, column 0; use True": ({"fixed_entries": _with(np.zeros((2, 6)), np.nan)}, {}),
     r"fixed_entries has shape \(1, 6\)": ({"fixed_entries": np.zeros((1, 6), bool)}, {}),
     "fixed_entries leaves nothing of component 1": ({"fixed_entries": np.arange(2)[:, None] * np.ones((2, 6)) > 0}, {}),
     "fixed_entries leaves no component for feature 2": ({"fixed_entries": np.arange(6) == np.full((2, 1), 2)}, {}),
@@ -572,6 +611,62 @@ def test_names_of_frames_beside_x_are_compared():
         with pytest.raises(InvalidInputError, match=message.format(name)):
             HierarchicalNMF(2, **{name: value}).fit(X)
     model.fit(X, weights=pd.DataFrame(X.to_numpy()))  # columns without names
+
+
+@quiet
+@pytest.mark.parametrize("size", [1e-100, 1e10, 1e30, 1e100])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.1])
+def test_equal_weights_of_any_size_give_the_divergence_of_no_weights(size, shrinkage):
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 3)) @ rng.random((3, 12)) + 0.1 * rng.random((30, 12))
+    weights = np.full(X.shape, size)
+    plain = MultiplicativeNMF(3, loss="kullback-leibler", shrinkage=shrinkage, max_iter=50, random_state=0).fit(X, weights=np.ones(X.shape))
+    model = fresh(plain, shrinkage=shrinkage * size).fit(X, weights=weights)  # penalties are not weighted
+    assert model.relative_err_ == pytest.approx(plain.relative_err_, rel=1e-6)
+    np.testing.assert_allclose(model.transform(X, weights=weights), plain.transform(X, weights=np.ones(X.shape)), rtol=1e-6)
+    assert np.allclose(model.transform(X, weights=weights), model.embedding_, atol=0.1)  # after few iterations
+
+
+@quiet
+@every_model
+def test_weights_may_differ_by_any_factor(model):
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 3)) @ rng.random((3, 12)) + 0.1 * rng.random((30, 12))
+    assert fresh(model).fit(X, weights=10 ** rng.uniform(-40, 40, X.shape)).relative_err_ < 0.3
+
+
+@quiet
+@every_model
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_equal_weights_of_samples_of_any_size_change_nothing(model, size):
+    rng = np.random.default_rng(0)
+    X = rng.random((20, 3)) @ rng.random((3, 8)) + 0.1 * rng.random((20, 8))
+    plain, weighted = (
+        fresh(model, max_iter=50, **({"eta": s} if isinstance(model, SparseNMF) else {})).fit(X, sample_weight=np.full(20, s))
+        for s in (1.0, size)
+    )
+    assert weighted.relative_err_ == pytest.approx(plain.relative_err_, rel=1e-4)
+    assert weighted.reconstruction_err_ == pytest.approx(plain.reconstruction_err_ * np.sqrt(size), rel=1e-4)
+
+
+@quiet
+@every_model
+def test_the_scale_of_samples_of_weight_zero_does_not_matter(model):
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 3)) @ rng.random((3, 12)) + 0.1 * rng.random((30, 12))
+    counts = np.arange(30) >= 3
+    errors = [fresh(model).fit(np.where(counts[:, None], X, z * X), sample_weight=counts).relative_err_ for z in (1.0, 100.0)]
+    assert errors[1] == pytest.approx(errors[0], rel=1e-6)
+
+
+@quiet
+@every_model
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e200])
+def test_guesses_do_not_depend_on_the_scale_of_the_table(model, size, planted):
+    X, missing, _ = planted
+    Y = np.where(missing, np.nan, X)
+    guesses = [fresh(model).fit(Y * z).impute(Y * z) / z for z in (1.0, size)]
+    np.testing.assert_allclose(guesses[1], guesses[0], rtol=1e-6, atol=1e-9)
 
 
 def test_weights_of_another_shape_or_size():

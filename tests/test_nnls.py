@@ -12,7 +12,7 @@ from hard_nnls import judge, right_hand_side
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conecollapse import ConvergenceError, nnls
+from conecollapse import ConvergenceError, InvalidInputError, nnls
 from conecollapse._nnls import active_set as active_set_module
 from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, subsets, twofold
 from conecollapse._nnls import tall as tall_and_few
@@ -251,7 +251,7 @@ def test_zero_right_hand_side():
         (np.ones((2, 2)), np.array([1.0, np.inf]), "b has an infinite entry at row 1, column 0"),
         (np.ones((2, 2)) * 1j, np.ones(2), "A holds complex numbers"),
         (np.array([["a", "b"]]), np.ones(1), "A holds text, not numbers"),
-        (np.ones((2, 0)), np.ones(2), "dimension 0"),
+        (np.ones((2, 0)), np.ones(2), "no columns"),
         (np.ones((2, 2)), np.array([object(), 1]), "b holds objects, not numbers"),
         ([[1, 2], [3]], [1, 2], "A is not a rectangular table of numbers"),
     ],
@@ -631,3 +631,20 @@ def test_active_sets_on_products_find_what_block_pivoting_finds(kind):
     X = gram.solve_gram_few(A.T @ A, np.ascontiguousarray(B.T @ A))
     np.testing.assert_allclose(np.linalg.norm(A @ X.T - B, axis=0), nnls(A, B)[1], rtol=1e-9)
     assert (X >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["A", "b", "weights"])
+def test_masked_entries_are_refused(name):
+    given = {"A": np.eye(3), "b": np.ones(3), "weights": np.ones(3)}
+    given[name] = np.ma.masked_array(given[name], mask=given[name] == 1)
+    with pytest.raises(InvalidInputError, match=f"{name} is a masked array with 3 masked entries; fill or drop them first"):
+        nnls(**given)
+
+
+def test_a_limit_is_named_with_what_did_not_keep_it():
+    rng = np.random.default_rng(0)
+    A, B = rng.random((20, 10)), rng.random((20, 4))
+    with pytest.raises(RuntimeError, match=r"maxiter = 1 exchanges were not enough for \d of 4 right-hand sides; raise maxiter"):
+        nnls(A, B, maxiter=1)
+    with pytest.raises(RuntimeError, match="maxiter = 1 exchanges were not enough for the right-hand side; raise maxiter"):
+        nnls(A, B[:, 0], maxiter=1)

@@ -108,7 +108,7 @@ def test_bad_blocks_are_named():
         Cone.from_blocks(np.array_split(spoiled, 4))
     with pytest.raises(ValueError, match=r"block 2: X has NaN at row 13, column 2"):
         Cone.from_samples(np.array_split(spoiled, 4))
-    with pytest.raises(ValueError, match=r"block 1: P has no points \(shape \(0, 4\)\)"):
+    with pytest.raises(ValueError, match=r"block 1: P has no rows \(shape \(0, 4\)\)"):
         Cone.from_blocks([P, P[:0]])
     with pytest.raises(ValueError, match=r"block 1 has points of dimension 3, the ones before had 4"):
         Cone.from_blocks([P, P[:, :3]])

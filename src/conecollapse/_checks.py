@@ -38,10 +38,6 @@ def as_matrix(P: Any, name: str) -> Points:
         _check_dtype(P.dtype, name)
         _check_shape(P.shape, name)
         return _canonical(P)
-    if np.ma.isMaskedArray(P) and np.ma.is_masked(P):
-        raise InvalidInputError(
-            f"{name} is a masked array with {int(np.ma.getmaskarray(P).sum())} masked entries; fill or drop them first."
-        )
     array = _frame_values(P, name) if hasattr(P, "iloc") and hasattr(P, "dtypes") else as_array(P, name)
     _check_shape(array.shape, name)
     return _float64(array) if array.dtype.kind == "b" or array.dtype.itemsize > 8 else array
@@ -49,6 +45,11 @@ def as_matrix(P: Any, name: str) -> Points:
 
 def as_array(P: Any, name: str) -> AnyArray:
     """``P`` as a real numeric array of any shape."""
+    if np.ma.isMaskedArray(P) and np.ma.is_masked(P):
+        count = int(np.ma.getmaskarray(P).sum())
+        raise InvalidInputError(
+            f"{name} is a masked array with {count} masked {'entry' if count == 1 else 'entries'}; fill or drop them first."
+        )
     try:
         array = np.asarray(P)
     except ValueError as error:
@@ -174,9 +175,9 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
         hint = f" A single row is {name}.reshape(1, -1)." if len(shape) == 1 and shape[0] else ""
         raise InvalidInputError(f"{name} has shape {shape}; expected two dimensions, rows and columns.{hint}")
     if shape[0] == 0:
-        raise InvalidInputError(f"{name} has no points (shape {shape}); at least one row is needed.")
+        raise InvalidInputError(f"{name} has no rows (shape {shape}); at least one is needed.")
     if shape[1] == 0:
-        raise InvalidInputError(f"{name} has points of dimension 0 (shape {shape}); at least one column is needed.")
+        raise InvalidInputError(f"{name} has no columns (shape {shape}); at least one is needed.")
 
 
 def _canonical(P: Any) -> Sparse:

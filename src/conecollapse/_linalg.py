@@ -263,6 +263,12 @@ def columns_as_points(X: Points) -> Points:
     return sp.csr_array(X.T) if sp.issparse(X) else np.ascontiguousarray(X.T)
 
 
+def power_of_two(size: float | FloatArray) -> AnyArray:
+    """The largest power of two up to each size, so that it and its inverse are in range; 1 for zero. To divide by it is exact."""
+    exponent = np.clip(np.frexp(size)[1] - 1, -1020, 1020)
+    return np.asarray(np.where(np.asarray(size) > 0, np.ldexp(1.0, exponent), 1.0))
+
+
 def ratio(numerator: AnyArray, denominator: AnyArray) -> AnyArray:
     """Quotient of non-negative arrays in which a zero denominator counts as tiny."""
     return numerator / np.where(denominator > 0, denominator, denominator.dtype.type(TINY))

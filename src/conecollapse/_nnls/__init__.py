@@ -18,7 +18,7 @@ from conecollapse._nnls.constraints import Constraints
 from conecollapse._nnls.nearest import is_for_lists, solve_lists
 from conecollapse._nnls.plain import prepare, settle
 from conecollapse._nnls.problem import Answers, Problem, safe_units
-from conecollapse._nnls.quick import LIMIT_TEXT, is_plain, solve_quickly
+from conecollapse._nnls.quick import is_plain, limit_text, solve_quickly
 from conecollapse._nnls.scaled import Scaled, Shared, block_length
 from conecollapse._threads import current_threads, for_ranges, limit_threads, serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
@@ -66,7 +66,9 @@ def nnls(
 
     .. math:: \min_x \frac{1}{2} \sum_i w_i (A x - b)_i^2 + \frac{1}{2} ridge \|x\|^2 + l_1 \sum_j x_j
               \quad\text{subject to}\quad 0 \le x \le upper,\; x_j = 0 \text{ where not allowed},\;
-              \sum_j x_j = 1 \text{ if } simplex.
+              \sum_j x_j = 1 \text{ if } simplex,
+
+    where the sum of one and :math:`l_1` exclude each other: with the sum the penalty would be a constant.
 
     Parameters
     ----------
@@ -223,7 +225,7 @@ def _nnls_checked(
         for_ranges(work, len(blocks))
     answers = Answers(*(np.concatenate(field) for field in zip(*parts, strict=True)))
     if not full_output:
-        _complain(answers, numbers)
+        _complain(answers, numbers, maxiter)
     x = X[:, 0] if flat else X
     norm = dtype(answers.rnorm[0]).item() if flat else answers.rnorm.astype(dtype)
     info = NnlsInfo(answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least)
@@ -277,9 +279,9 @@ def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
     return peak * float(np.linalg.norm(r / peak)) if 0 < peak < np.inf else peak
 
 
-def _complain(answers: Answers, numbers: IntArray | None) -> None:
+def _complain(answers: Answers, numbers: IntArray | None, maxiter: int | None) -> None:
     if not answers.finished.all():
-        raise ConvergenceError(LIMIT_TEXT)
+        raise ConvergenceError(limit_text(maxiter, int((~answers.finished).sum()), len(answers.finished)))
     open_ones = np.flatnonzero(~answers.optimal)
     if len(open_ones):
         j, many = open_ones[0], len(answers.optimal) > 1 or numbers is not None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_array, check_finite
+from conecollapse._checks import as_array
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray
 
@@ -60,7 +60,7 @@ def _upper(value: Any, n: int, k: int) -> FloatArray:
     array = as_array(value, "upper").astype(np.float64)
     bounds = np.full((n, 1), array) if array.ndim == 0 else _shaped(array, "upper", (n, k), f"a number, ({n},) or ({n}, {k})")
     for row, column in np.argwhere(~(bounds >= 0))[:1]:
-        raise InvalidInputError(f"upper has {bounds[row, column]:g} at row {row}, column {column}; bounds must be numbers of at least 0.")
+        raise InvalidInputError(f"upper has {bounds[row, column]:g}{_at(array, row, column)}; bounds must be numbers of at least 0.")
     return bounds
 
 
@@ -68,7 +68,7 @@ def _allowed(value: Any, n: int, k: int) -> BoolArray:
     array = value.toarray() if sp.issparse(value) else as_array(value, "allowed")
     if array.dtype != np.bool_:
         for at in np.argwhere((array != 0) & (array != 1))[:1]:
-            raise InvalidInputError(f"allowed has {array[tuple(at)]:g} at {tuple(map(int, at))}; a mask holds True and False, or 1 and 0.")
+            raise InvalidInputError(f"allowed has {array[tuple(at)]:g}{_at(array, *at)}; a mask holds True and False, or 1 and 0.")
         array = array.astype(bool)
     return _shaped(array, "allowed", (n, k), f"({n},) or ({n}, {k})")
 
@@ -76,10 +76,18 @@ def _allowed(value: Any, n: int, k: int) -> BoolArray:
 def _weights(value: Any, m: int, k: int) -> FloatArray:
     array = value.toarray() if sp.issparse(value) else as_array(value, "weights")
     weights = _shaped(array.astype(np.float64), "weights", (m, k), f"({m},) or ({m}, {k})")
-    check_finite(weights, "weights")
-    for row, column in np.argwhere(weights < 0)[:1]:
-        raise InvalidInputError(f"weights has {weights[row, column]:g} at row {row}, column {column}; weights must be at least 0.")
+    for row, column in np.argwhere(~(np.isfinite(weights) & (weights >= 0)))[:1]:
+        value = weights[row, column]
+        what = "NaN" if np.isnan(value) else f"{value:g}"
+        raise InvalidInputError(f"weights has {what}{_at(array, row, column)}; weights must be finite and at least 0.")
     return weights
+
+
+def _at(array: AnyArray, *at: int) -> str:
+    """Where an entry of an argument is, in words that fit its shape."""
+    if array.ndim == 0:
+        return ""
+    return f" at entry {at[0]}" if array.ndim == 1 else f" at row {at[0]}, column {at[1]}"
 
 
 def _shaped(array: AnyArray, name: str, shape: tuple[int, int], expected: str) -> AnyArray:
@@ -97,6 +105,6 @@ def _check_room(upper: FloatArray | None, allowed: BoolArray | None, n: int, k: 
     for j in np.flatnonzero(room < 1 - SUM_ROOM)[:1]:
         which = f" of column {j} of b" if len(room) == k > 1 else ""
         raise InvalidInputError(
-            f"the coefficients{which} cannot sum to one: the upper bounds of its allowed columns sum to {room[j]:g}; "
+            f"the coefficients{which} cannot sum to one: the upper bounds of those that are allowed sum to {room[j]:g}; "
             "raise upper, allow more columns, or pass simplex=False."
         )

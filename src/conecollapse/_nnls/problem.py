@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import row_norms
+from conecollapse._linalg import power_of_two, row_norms
 from conecollapse._nnls.local import RESIDUAL_STOP
 from conecollapse._nnls.proof import is_optimal, least_residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
@@ -128,12 +128,6 @@ def safe_units(Bt: FloatArray) -> FloatArray:
         units[risky] = power_of_two(np.abs(Bt[risky]).max(axis=1))
         Bt[risky] /= units[risky, None]
     return units
-
-
-def power_of_two(size: FloatArray) -> FloatArray:
-    """A power of two near each entry, with a finite inverse; 1 for zero. Dividing by it changes no digit."""
-    exponent = np.clip(np.frexp(size)[1] - 1, -1020, 1020)
-    return np.asarray(np.where(size > 0, np.ldexp(1.0, exponent), 1.0))
 
 
 def _column_norms(A: Points) -> FloatArray:

@@ -35,10 +35,16 @@ FEW, SMALL_ENTRIES = 16, 2**21  # or so few right-hand sides of a matrix that a 
 LONG, FEW_PAIRS = 1000, 12  # rows from which, and columns times right-hand sides up to which, each side has a walk over A of its own
 MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
-LIMIT_TEXT = "Maximum number of iterations reached; raise maxiter, or leave it out."
 FLOAT64 = np.dtype(np.float64)
 
 Quick = tuple[FloatArray, Any, "IntArray | None"]  # solutions in the form of b, residual norms, the numbers of those without a proof
+
+
+def limit_text(maxiter: int | None, left: int, count: int) -> str:
+    """What is said when ``left`` of ``count`` right-hand sides reach the limit."""
+    limit = "" if maxiter is None else f"maxiter = {maxiter} exchanges were not enough for "
+    which = f"{left} of {count} right-hand sides" if count > 1 else "the right-hand side"
+    return f"Maximum number of iterations reached: {limit or 'too many exchanges for '}{which}; raise maxiter, or leave it out."
 
 
 def is_plain(A: Any, b: Any) -> bool:
@@ -57,7 +63,7 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
         A, b = np.ascontiguousarray(A), np.ascontiguousarray(b)
         x, size, ending = solve_tall_and_few(A, b, maxiter or 3 * n)
         if ending == STEP_LIMIT:
-            raise ConvergenceError(LIMIT_TEXT)
+            raise ConvergenceError(limit_text(maxiter, 1, 1))
         least = 1.0
         if ending == UNPROVEN:
             x, size, least = without_doubt(A, x, b)
@@ -79,7 +85,7 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     left = np.flatnonzero(endings != OPTIMAL)
     if len(left):
         if (endings == STEP_LIMIT).any():
-            raise ConvergenceError(LIMIT_TEXT)
+            raise ConvergenceError(limit_text(maxiter, int((endings == STEP_LIMIT).sum()), len(endings)))
         for i in left[endings[left] != INVALID]:
             x, size, least = without_doubt(A, X[:, i], np.ascontiguousarray(B[:, i]))
             if least > 0:
@@ -169,5 +175,5 @@ def _solve_tall(A: FloatArray, b: FloatArray, maxiter: int | None) -> Quick | No
         problem = Problem(A, norms, 1 / norms, np.ones(len(norms)))
         outcome = pivoting(problem, G, sigma)(b[None, :], None, maxiter)
     if not outcome.finished[0]:
-        raise ConvergenceError(LIMIT_TEXT)
+        raise ConvergenceError(limit_text(maxiter, 1, 1))
     return (outcome.H[0] * problem.inverse, float(outcome.measured.rnorm[0]), None) if outcome.measured.optimal[0] else None

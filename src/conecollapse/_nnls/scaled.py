@@ -15,10 +15,10 @@ import scipy.sparse as sp
 
 from conecollapse._checks import check_size
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import row_norms
+from conecollapse._linalg import power_of_two, row_norms
 from conecollapse._nnls.complement import WELL_ENOUGH
 from conecollapse._nnls.constraints import Constraints
-from conecollapse._nnls.problem import Problem, power_of_two, safe_units
+from conecollapse._nnls.problem import Problem, safe_units
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 GRAM_LIMIT = 16_384  # columns whose Gram matrix takes 2 GiB

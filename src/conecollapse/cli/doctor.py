@@ -93,9 +93,11 @@ def _threads() -> dict[str, Any]:
 def _kernels() -> dict[str, Any]:
     """Where compiled kernels are kept, as numba looks for a place."""
     named = os.environ.get("NUMBA_CACHE_DIR")
-    beside = Path(__file__).parents[1] / "__pycache__"
+    package = Path(__file__).parents[1]
+    beside = package / "__pycache__"
     folder = Path(named) if named else beside if _writable(beside) else Path.home() / ".cache" / "numba"
-    compiled = sum(1 for _ in (folder if named else Path(__file__).parents[1]).rglob("*.nbc")) if folder.exists() else 0
+    place = package if folder == beside else folder  # each folder of the package keeps its own kernels, in its own __pycache__
+    compiled = sum(1 for _ in place.rglob("*.nbc")) if place.exists() else 0
     return {"folder": str(folder), "can be written": _writable(folder), "compiled": compiled}
 
 

@@ -14,15 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_callable, check_count, first_no_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, row_lengths
+from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._progress import showing
 from conecollapse._threads import limit_threads, serial_blas
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
+from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._catalogue import CatalogueNMF
 from conecollapse.estimators._input import check_table, generator
+from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.estimators.consensus import ConsensusNMF
+from conecollapse.factorization.data import squared_error
 from conecollapse.factorization.hals import hals
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.many_runs import many_runs, reporter
@@ -32,6 +35,8 @@ from conecollapse.tables import Table
 
 TOL, MAX_ITER = 1e-8, 1000  # a run that ends early stays too near to where it began, and the intervals would be too short
 NOISES = ("auto", "residuals", "poisson")
+LEAST_COUNTS = 20  # positive entries from which on a common divisor is no accident: two counts share a 2 in one of four cases
+SAME = 1e-3  # of the length of the table: factors in float32 and errors from sums of products differ by less
 MOST_ENTRIES = 5 * 10**8  # of all encodings and components that are drawn: 4 GB
 
 
@@ -135,11 +140,12 @@ def bootstrap(
     shows = None if verbose is None else False  # `reporter` prints
     with showing("bootstrap", shows), limit_threads(n_jobs), serial_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of drawn tables: empty features, limits of iterations
-        centre, refit = _plain(model, table) if _is_plain(model) else _anew(model)
+        kinds = _kinds(model)
+        centre, refit = _plain(model, table, kinds) if isinstance(model, (CatalogueNMF, ConsensusNMF)) else _anew(model)
         drawn: Noise = Poisson(centre.W, centre.H, table.is_sparse) if kind == "poisson" else Residuals(_entries(table), centre.W, centre.H)
 
         def one(i: int) -> _Factors:
-            return _like(refit(drawn.table(np.random.default_rng([seed, i]))), centre.H)
+            return _like(refit(drawn.table(np.random.default_rng([seed, i]))), centre.H, kinds)
 
         draws = list(many_runs(one, n_runs, None, reporter("bootstrap", "draws", n_runs, verbose, callback)).values())
     return _result(centre, draws, level, kind)
@@ -162,24 +168,30 @@ def _labels(found: _Factors) -> IntArray:
     return labels
 
 
-def _like(found: _Factors, H: FloatArray) -> _Factors:
-    """The factors with their components in the order of ``H``, and with its sums."""
-    order, _ = matched(found.H, H)
+def _kinds(model: Any) -> IntArray:
+    """A number for each component; only components of the same number may change places: those about which the same is known."""
+    known = getattr(model, "_held", lambda: None)()
+    if known is None:
+        return np.zeros(len(model.components_), np.int64)
+    return np.asarray(np.unique(np.where(known.known, known.values, -1.0), axis=0, return_inverse=True)[1]).ravel()
+
+
+def _like(found: _Factors, H: FloatArray, kinds: IntArray) -> _Factors:
+    """The factors with their components in the order of ``H``, among those of one kind, and with its sums."""
+    order = np.arange(len(H))
+    for kind in np.unique(kinds):
+        same = np.flatnonzero(kinds == kind)
+        order[same] = same[matched(found.H[same], H[same])[0]]
     sums, wanted = found.H[order].sum(axis=1), H.sum(axis=1)
     scale = np.where((sums > 0) & (wanted > 0), wanted / np.where(sums > 0, sums, 1.0), 1.0)
     return _Factors(found.W[:, order] / np.where(scale > 0, scale, 1.0), found.H[order] * scale[:, None], found.objective)
 
 
-def _is_plain(model: Any) -> bool:
-    """Whether its result is a minimum of the loss and nothing else."""
-    held = any(getattr(model, name, None) is not None for name in ("fixed_components", "fixed_entries"))
-    return isinstance(model, (CatalogueNMF, ConsensusNMF)) and not held
-
-
-def _plain(model: Any, table: Table) -> tuple[_Factors, Callable[[Table], _Factors]]:
+def _plain(model: Any, table: Table, kinds: IntArray) -> tuple[_Factors, Callable[[Table], _Factors]]:
     """The solution, fitted to convergence, and how a drawn table is factorized from there."""
     unit = model._unit
-    method = partial(kl if getattr(model, "loss", "") == "kullback-leibler" else hals, tol=TOL, max_iter=MAX_ITER)
+    held = getattr(model, "_held", lambda: None)()
+    method = partial(kl if getattr(model, "loss", "") == "kullback-leibler" else hals, held=held, tol=TOL, max_iter=MAX_ITER)
 
     def fitted(X: Table, W: FloatArray, H: FloatArray) -> _Factors:
         found = method(X.divided(unit), W, H / unit)
@@ -187,7 +199,7 @@ def _plain(model: Any, table: Table) -> tuple[_Factors, Callable[[Table], _Facto
         return _Factors(np.asarray(found.W, np.float64), np.asarray(found.H, np.float64) * unit, share)
 
     H = np.asarray(model.components_, np.float64)
-    centre = _like(fitted(table, np.asarray(model.embedding_, np.float64), H), H)
+    centre = _like(fitted(table, np.asarray(model.embedding_, np.float64), H), H, kinds)
     return centre, lambda X: fitted(X, centre.W, centre.H)
 
 
@@ -215,12 +227,39 @@ def _check_counts(table: Table) -> None:
             f"noise='poisson' draws counts, and X has {value:.6g} at row {row}, column {column}, which is none; fit the counts themselves, "
             "or use noise='residuals'."
         )
+    data = np.asarray(table.entries if hasattr(table, "entries") else table.array)
+    shared = int(np.gcd.reduce(data[data > 0].astype(np.int64))) if data.any() else 1
+    if shared > 1 and np.count_nonzero(data) >= LEAST_COUNTS:
+        raise InvalidInputError(
+            f"noise='poisson' draws counts, and all entries of X are multiples of {shared}, as if counts had been multiplied; divide X by "
+            f"{shared} before the fit, or use noise='residuals'."
+        )
+
+
+def _check_same_table(model: Any, table: Table) -> None:
+    """Refuse a table whose distance from the fit is not the one that `fit` found."""
+    W, H = (np.asarray(part, np.float64) for part in (model.embedding_, model.components_))
+    unit, of_codes = float(power_of_two(table.peak)), power_of_two(W.max())
+    working = table.divided(unit)
+    norm = float(np.sqrt(working.squared_norm))
+    with np.errstate(over="ignore", invalid="ignore"):  # of a table in quite another unit
+        found, fitted = np.sqrt(squared_error(working, W / of_codes, H / unit * of_codes)), model.reconstruction_err_ / unit
+    if not abs(found - fitted) <= SAME * norm:
+        raise InvalidInputError(
+            f"X is {found / norm:.4g} of its length away from the fit of this {type(model).__name__}, and the table that it was fitted to "
+            f"{fitted / norm:.4g}: it is another table; pass the same one, or call `fit` again."
+        )
 
 
 def _checked(model: Any, X: Any, n_runs: int) -> Table:
     """``X`` as a table that ``model`` was fitted to, as far as can be seen."""
     this = f"this {type(model).__name__}"
     check_is_fitted(model)
+    if not isinstance(model, (BaseNMF, MixtureNMF)):
+        raise InvalidInputError(
+            f"{this} of {type(model).__module__.partition('.')[0]} is none of conecollapse's factorizations; fit one of them, such as "
+            "HierarchicalNMF."
+        )
     if getattr(model, "affinity", None) is not None or getattr(model, "_joins_neighbours", False) or not hasattr(model, "components_"):
         raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
     if not hasattr(model, "embedding_"):
@@ -239,6 +278,7 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
         raise InvalidInputError(f"X has {table.shape[0]} samples, but {this} was fitted to {len(W)}; pass the same table.")
     if H.shape[1] != table.shape[1]:
         raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
+    _check_same_table(model, table)
     most = MOST_ENTRIES // (W.size + H.size)
     if n_runs > most:
         raise InvalidInputError(

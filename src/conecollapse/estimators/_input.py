@@ -234,8 +234,13 @@ def _is_told(estimator: Any, of: str) -> bool:
 
 def safe_unit(X: Table) -> float:
     """A power of two by which to divide X so that no square or product of squares is lost; 1 for ordinary data."""
+    return safe_power(X.peak)
+
+
+def safe_power(peak: float) -> float:
+    """A power of two near the largest of some numbers; 1 where that is ordinary, or zero."""
     low, high = SAFE
-    return 1.0 if low <= X.peak <= high or X.peak == 0 else float(2.0 ** np.floor(np.log2(X.peak)))
+    return 1.0 if low <= peak <= high or peak == 0 else float(2.0 ** np.floor(np.log2(peak)))
 
 
 def _listed(which: IntArray, what: str, names: AnyArray | None = None) -> str:

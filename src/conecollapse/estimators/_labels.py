@@ -29,7 +29,7 @@ class Names:
     @classmethod
     def of(cls, classes: AnyArray, r: int) -> Names:
         """Further clusters are called by the whole numbers after the largest class, or "cluster 4", "cluster 5", ... beside strings; names
-        of classes are left out.
+        of classes, and -1, which means no cluster, are left out.
         """
         count, taken = r - len(classes), set(classes.tolist())
         if classes.dtype.kind in "if":
@@ -38,7 +38,7 @@ class Names:
             candidates: Iterator[Any] = itertools.count(last + 1 if last + count <= limit else 0)
         else:
             candidates = (f"cluster {number}" for number in itertools.count(len(classes) + 1))
-        extra = list(itertools.islice((name for name in candidates if name not in taken), count))
+        extra = list(itertools.islice((name for name in candidates if name not in taken and name != NO_CLUSTER), count))
         more = np.array(extra, classes.dtype if classes.dtype.kind in "ifO" else np.str_)
         return cls(classes, np.concatenate([classes, more]) if count else classes)
 
@@ -112,7 +112,8 @@ def read_labels(y: Any, n: int) -> tuple[IntArray, AnyArray] | None:
     if y is None:
         return None
     is_nullable = hasattr(getattr(y, "dtype", None), "na_value")  # of pandas, which turns whole numbers into floats
-    values = np.asarray(y, object) if is_nullable else np.asarray(y)
+    is_list = isinstance(y, (list, tuple))  # of which NumPy would make strings, "nan" for NaN, if one of them is
+    values = np.asarray(y, object) if is_nullable or (is_list and any(isinstance(value, str) for value in y)) else np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:

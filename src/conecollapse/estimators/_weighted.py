@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix, as_points, check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, row_lengths
+from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators._input import check_input, check_same_features, in_dtype, non_negative, taken
+from conecollapse.estimators._input import check_input, check_same_features, in_dtype, non_negative, safe_power, taken
 from conecollapse.estimators._running import running
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.held import Held
@@ -51,6 +52,7 @@ class WeightedNMF(BaseNMF):
     _sample_power: ClassVar[float] = 0.5  # samples times this power of their weights: for a squared error the root
     _seed: int = field(default=0, init=False)  # of the entries that are held out
     _unseen: tuple[AnyArray, ...] = field(default=(), init=False)  # components that have not seen them, for each fold
+    _sample_unit: float = field(default=1.0, init=False)  # what the weights of samples are divided by in `fit`
     _counted: str = field(default="", init=False)  # what made entries count differently in `fit`
 
     @running
@@ -82,9 +84,11 @@ class WeightedNMF(BaseNMF):
             The layer of an AnnData object to use instead of X.
         """
         table = self._table(taken(self, X, feature_names, layer), weights, reset=True)
-        self._row_scale: FloatArray | None = (
-            None if sample_weight is None else check_sample_weight(sample_weight, table.shape[0]) ** self._sample_power
-        )
+        self._row_scale: FloatArray | None = None
+        if sample_weight is not None:
+            s = check_sample_weight(sample_weight, table.shape[0])
+            self._sample_unit = safe_power(float(s.max()))
+            self._row_scale = (s / self._sample_unit) ** self._sample_power
         if sample_weight is not None and self.affinity is not None:
             raise InvalidInputError(NOT_ON_GRAPHS)
         kinds = (weights is not None, "weights"), (sample_weight is not None, "sample_weight"), (not table.is_complete, "missing entries")
@@ -92,7 +96,7 @@ class WeightedNMF(BaseNMF):
         try:
             return self._fit(table)
         finally:
-            self._row_scale = None
+            self._row_scale, self._sample_unit = None, 1.0
 
     def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
         """Factorize ``X`` and return the encodings of its samples. ``how`` are arguments of `fit`."""
@@ -145,7 +149,13 @@ class WeightedNMF(BaseNMF):
         others = [copy(self) for _ in self._unseen]
         for other, H in zip(others, self._unseen, strict=True):
             other._H = H
-        return stacked_guesses(cast(MaskedTable, table), self._model, [other._model for other in others], self._seed)
+        unit = float(power_of_two(table.peak))  # guesses from neighbours square entries
+
+        def in_unit(of: WeightedNMF) -> Callable[[MaskedTable], FloatArray]:
+            return lambda part: of._model(part.divided(1 / unit)) / unit
+
+        working = cast(MaskedTable, table).divided(unit)
+        return stacked_guesses(working, in_unit(self), [in_unit(other) for other in others], self._seed) * unit
 
     def _model(self, table: Table) -> FloatArray:
         """All entries of the table by the model."""
@@ -182,6 +192,12 @@ class WeightedNMF(BaseNMF):
             n_trials = TRIALS if not scaled.is_complete and held is None and isinstance(start, str) and start == "random" else 1
             return best_of_starts(method, scaled, self.n_components, start, self.n_init, rng, n_trials=n_trials)
         return self._around_known(run, scaled, held, rng)
+
+    def _counted_rows(self, table: Table) -> Table:
+        """The samples whose weight is above zero."""
+        if self._row_scale is None or self._row_scale.all():
+            return table
+        return table.rows(np.flatnonzero(self._row_scale))
 
     def _shrunk(self, table: Table, run: Any, held: Held | None, rng: np.random.Generator) -> Table:
         """The table with the penalty on contributions to missing entries."""
@@ -248,8 +264,8 @@ class WeightedNMF(BaseNMF):
             return replace(result, W=W, error=table.row_equations(result.H).error(table.squared_norm, W))
         scale = self._row_scale ** (0.5 / self._sample_power)
         scaled = table.row_scaled(scale)
-        norm2 = scaled.squared_norm
-        return replace(result, W=W, error=scaled.row_equations(result.H).error(norm2, W * scale[:, None]), norm2=norm2)
+        norm2, unit = scaled.squared_norm, self._sample_unit
+        return replace(result, W=W, error=scaled.row_equations(result.H).error(norm2, W * scale[:, None]) * unit, norm2=norm2 * unit)
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
         if self.shrinkage_:
@@ -320,7 +336,13 @@ class WeightedNMF(BaseNMF):
 
     def _zeros(self, shape: tuple[int, int], values: FloatArray) -> AnyArray:
         check_same_features(self, self.fixed_entries, "fixed_entries")
-        zeros = as_dense(as_matrix(self.fixed_entries, "fixed_entries")).astype(bool)
+        given = as_dense(as_matrix(self.fixed_entries, "fixed_entries"))
+        for row, column in np.argwhere((given != 0) & (given != 1))[:1]:
+            raise InvalidInputError(
+                f"fixed_entries has {given[row, column]:.6g} at row {row}, column {column}; use True for entries that must be zero, and "
+                "False for others."
+            )
+        zeros = given.astype(bool)
         if zeros.shape != shape:
             raise InvalidInputError(f"fixed_entries has shape {zeros.shape}; it must be that of components_, {shape}.")
         full = np.flatnonzero(zeros.all(axis=1))

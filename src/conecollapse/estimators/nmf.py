@@ -161,8 +161,8 @@ class SparseNMF(WeightedNMF):
     alpha : float
         Weight of the squared L1 norm of each encoding; the same for data of any scale.
     eta : float, optional
-        Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it. One huge outlier then decides on it:
-        give a number where X may have some.
+        Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it, among the samples and entries whose
+        weight is above zero. One huge outlier then decides on it: give a number where X may have some.
     missing, robust, shrinkage, fixed_components, fixed_entries
         Missing entries, uncertainties and known components, as in `HierarchicalNMF`.
     n_components, affinity, ...
@@ -195,13 +195,13 @@ class SparseNMF(WeightedNMF):
         """``alpha`` and ``eta`` in the unit of the table."""
         alpha = 0.0 if self.alpha == 0 else check_positive(self.alpha, "alpha")
         if self.eta is None:
-            eta = table.peak**2 if alpha else 0.0
+            eta = self._counted_rows(table).peak ** 2 if alpha else 0.0
         else:
             eta = 0.0 if self.eta == 0 else check_positive(self.eta, "eta")
         if eta and not alpha:
             raise InvalidInputError("eta without alpha has no minimum: H would shrink and W grow for ever. Set alpha > 0 or eta=0.")
         if alpha and eta:  # the unit of the table is that of W, so eta is in squares of it
-            eta = eta if self.eta is None else eta / self._unit / self._unit
+            eta = (eta if self.eta is None else eta / self._unit / self._unit) / self._sample_unit
         return alpha, eta
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:

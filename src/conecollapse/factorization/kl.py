@@ -18,7 +18,7 @@ from typing import Unpack
 import numpy as np
 
 from conecollapse._iterate import Stopping, iterate
-from conecollapse._linalg import TINY
+from conecollapse._linalg import power_of_two
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
 from conecollapse.factorization.hals import hals
@@ -47,7 +47,7 @@ def kl(X: Table, W: AnyArray, H: AnyArray, *, held: Held | None = None, **stoppi
     columns = rows.transposed()
 
     def divergence(logs: float, W: AnyArray, H: AnyArray) -> float:
-        return max(logs - rows.total + rows.model_sum(W, H), 0.0)
+        return max(logs - rows.total + rows.model_sum(W, H), 0.0) * rows.unit
 
     def step(s: _State) -> _State:
         W, _ = rows.improved(s.W, s.H, UNSEEN)
@@ -56,10 +56,11 @@ def kl(X: Table, W: AnyArray, H: AnyArray, *, held: Held | None = None, **stoppi
         return _State(W, Ht.T, divergence(logs, W, Ht.T))
 
     start = _State(W, H, divergence(rows.right(W, H)[1], W, H))
-    trace = iterate(step, start, rounding=rounding_of(X, rows.total), stage="KL", **stopping)
+    total = rows.total * rows.unit
+    trace = iterate(step, start, rounding=rounding_of(X, total), stage="KL", **stopping)
     state = trace.state
     H = np.ascontiguousarray(state.H)
-    return Factorization.of(state.W, H, state.objective, trace, rows.total, squared_error(X, state.W, H))
+    return Factorization.of(state.W, H, state.objective, trace, total, squared_error(X, state.W, H))
 
 
 def kl_by_squares(X: Table, W: AnyArray, H: AnyArray, **stopping: Unpack[Stopping]) -> Factorization:
@@ -72,11 +73,16 @@ def kl_by_squares(X: Table, W: AnyArray, H: AnyArray, **stopping: Unpack[Stoppin
 def encode_divergence(X: Table, H: AnyArray, penalties: AnyArray | float = 0.0) -> AnyArray:
     """Rows w >= 0 that minimise the divergence of each row of X from ``w H``, plus ``penalties`` times the sums of ``w_k h_k``.
 
-    Each row ends by its own rule, so that its result does not depend on the other rows of the batch.
+    Each row ends by its own rule, so that its result does not depend on the other rows of the batch. Rows of X and of H may have any scale:
+    each is solved in a unit of its own. The rows of the start have the weighted sums of those of X.
     """
     X = as_table(X)
-    mass = X @ np.ones((X.shape[1], 1), X.dtype)
-    start = mass / max(float(H.sum(dtype=np.float64)), TINY) * np.ones((1, len(H)), X.dtype)
+    units, unit = X.row_units, power_of_two(H.max(axis=1).astype(np.float64))
+    X, H = X.row_scaled(1 / units), H / unit[:, None]
     quotients = X.quotients()
-    totals = quotients.totals(H) + penalties * H.sum(axis=1, dtype=np.float64)
-    return quotients.improved(np.asarray(start, X.dtype), H, OPTIMUM, totals)[0]
+    totals = quotients.totals(H) + penalties / quotients.unit * H.sum(axis=1, dtype=np.float64)
+    mass = np.asarray(X @ np.ones((X.shape[1], 1), X.dtype), np.float64) / quotients.unit
+    start = mass / np.maximum(totals.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny) * np.ones((1, len(H)))
+    codes = quotients.improved(start.astype(X.dtype), H, OPTIMUM, totals)[0]
+    with np.errstate(over="ignore"):  # what leaves the range is refused where it is asked for
+        return np.asarray(codes * units[:, None] / unit, X.dtype)

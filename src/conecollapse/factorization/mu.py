@@ -89,7 +89,7 @@ def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> 
     columns = quotients.transposed()
 
     def divergence(logs: float, W: AnyArray, H: AnyArray) -> float:
-        return max(logs - quotients.total + quotients.model_sum(W, H), 0.0)
+        return max(logs - quotients.total + quotients.model_sum(W, H), 0.0) * quotients.unit
 
     def step(s: _State) -> _State:
         W = s.W * ratio(s.of_rows, quotients.totals(s.H).astype(s.W.dtype))
@@ -100,7 +100,8 @@ def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> 
 
     QHt, logs = quotients.right(W, H)
     start = _State(W, H, QHt, divergence(logs, W, H))
-    return step, start, rounding_of(X, quotients.total), quotients.total
+    total = quotients.total * quotients.unit
+    return step, start, rounding_of(X, total), total
 
 
 _LOSSES: dict[str, Callable[[Table, AnyArray, AnyArray, Held | None], _Prepared]] = {

@@ -7,7 +7,9 @@ coefficient, and the model of the missing ones is far off. The penalty of `conec
 
 keeps contributions small that the known entries do not ask for. A tenth of the known entries is held out, the others are factorized at
 falling :math:`\lambda`, each from where the last ended. This is done for up to five tenths, and the :math:`\lambda` with the smallest
-squared error on the held-out entries is chosen. For data that a factorization describes exactly that is zero.
+squared error on the held-out entries is chosen, or zero where its error is larger by no more than one standard error of the differences
+between the tenths: a factorization that went wrong in one of them does not decide. For data that a factorization describes exactly zero is
+chosen. The errors may rise and fall again as :math:`\lambda` falls, so all shares are tried.
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 HELD_OUT, ENOUGH = 0.1, 200_000  # share of the known entries that is held out, and how many are enough
 MOST_FOLDS = 5  # that are held out in turn, fewer where they have enough entries: squared errors have long tails
 TOL, MOST = 1e-4, 15  # of each factorization
-RISES = 3  # errors in a row, each larger than the last, after which smaller shares are not tried
 ALIVE = 1e-3  # entries of a start are not below this share of the mean: a component that was shrunk to zero may come back
 BLOCK = 2**16  # entries that are predicted at once
 
@@ -64,25 +65,32 @@ def hold_out(table: MaskedTable, seed: int, fold: int = 0) -> HeldOut:
 
 
 def choose_shrinkage(run: Callable[..., Factorization], table: MaskedTable, r: int, seed: int) -> Choice:
-    """The share with the smallest error on held-out entries; ``run(X, W, H, tol=, max_iter=, callback=)`` is the method."""
+    """Zero, or the share with the smallest error on held-out entries; ``run(X, W, H, tol=, max_iter=, callback=)`` is the method."""
     size = max(1, int(HELD_OUT * np.count_nonzero(table.weights.entries)))
     parts = [hold_out(table, seed, fold) for fold in range(min(MOST_FOLDS, -(-ENOUGH // size)))]
     init = "nndsvda" if r <= min(table.shape) else "random"
     factors = [initialize(part.rest, r, init, np.random.default_rng(seed)) for part in parts]
-    best, errors = Choice(0.0, [H for _, H in factors]), [np.inf]
-    for share in SHARES if len(parts[0].values) else ():
+    if not len(parts[0].values):
+        return Choice(0.0, [H for _, H in factors])
+    errors, components = [], []
+    for share in SHARES:
         found = [
             run(part.rest.shrunk(share), _alive(W), _alive(H), tol=TOL, max_iter=MOST, callback=None)
             for part, (W, H) in zip(parts, factors, strict=True)
         ]
         factors = [(one.W, one.H) for one in found]
-        error = sum(_error(part, *pair) for part, pair in zip(parts, factors, strict=True))
-        if error < min(errors):
-            best = Choice(share, [H for _, H in factors])
-        errors.append(error)
-        if errors[-RISES:] == sorted(errors[-RISES:]) and error > min(errors):
-            break
-    return best
+        errors.append([_error(part, *pair) for part, pair in zip(parts, factors, strict=True)])
+        components.append([H for _, H in factors])
+    chosen = _zero_or_best(np.array(errors))
+    return Choice(SHARES[chosen], components[chosen])
+
+
+def _zero_or_best(errors: FloatArray) -> int:
+    """The index of the smallest sum of the errors (shares, folds), or the last one, zero, if that is within one standard error of it."""
+    best = int(errors.sum(axis=1).argmin())
+    more = errors[-1] - errors[best]
+    spread = float(more.std(ddof=1)) / np.sqrt(len(more)) if len(more) > 1 else 0.0
+    return len(errors) - 1 if float(more.mean()) <= spread else best
 
 
 def _error(part: HeldOut, W: AnyArray, H: AnyArray) -> float:

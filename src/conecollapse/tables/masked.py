@@ -40,14 +40,14 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._kernels import kernel
-from conecollapse._linalg import as_dense, row_lengths
+from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.tables.csr import CsrTable, sampled_product
 from conecollapse.tables.dense import DenseTable
 from conecollapse.tables.divergence import Effort
 from conecollapse.tables.guessed import GuessedTable, rank_one_guess
-from conecollapse.tables.in_memory import BLOCK, InMemoryTable
+from conecollapse.tables.in_memory import BLOCK, InMemoryTable, scaled_entries
 from conecollapse.tables.protocol import Equations, Part, Quotients, Table
 
 GRAMS = 2**21  # entries of normal equations that are formed at once: 16 MiB
@@ -187,6 +187,17 @@ class MaskedTable(Table):
         weights = self.weights.array.astype(np.float64, copy=False)
         return MaskedTable.of(self.values.divided(unit).array, weights, self.has_uncertainties)
 
+    def with_weights_over(self, unit: float) -> MaskedTable:
+        """The table with weights and penalties divided by a power of two: the same problem, in another unit of its objective."""
+        if unit == 1:
+            return self
+        table = MaskedTable(self.values, self._like(scaled_entries(self.weights.entries, unit)), self.has_uncertainties)
+        return table.shrunk(self.shrinkage / unit)
+
+    @property
+    def row_units(self) -> FloatArray:
+        return self.values.row_units
+
     def row_scaled(self, scale: FloatArray) -> MaskedTable:
         return MaskedTable.of(self.values.row_scaled(scale).array, self.weights.array, self.has_uncertainties)
 
@@ -242,9 +253,18 @@ class MaskedTable(Table):
 
     def without(self, entries: IntArray) -> MaskedTable:
         """The table in which these entries are missing, too."""
-        values, weights = np.array(self.values.entries), np.array(self.weights.entries)
-        values[entries] = weights[entries] = 0
-        return MaskedTable(self._like(values), self._like(weights), self.has_uncertainties)
+        if self.is_sparse:  # every stored entry is known, so these are not stored
+            kept = np.ones(len(self.values.entries), bool)
+            kept[entries] = False
+            array = self.values.array
+            indptr = np.append(0, np.cumsum(kept))[array.indptr]
+            values, weights = (
+                sp.csr_array((one[kept], array.indices[kept], indptr), shape=self.shape) for one in (array.data, self.weights.entries)
+            )
+            return MaskedTable.of(values, weights, self.has_uncertainties)
+        kept_values, kept_weights = np.array(self.values.entries), np.array(self.weights.entries)
+        kept_values[entries] = kept_weights[entries] = 0
+        return MaskedTable(self._like(kept_values), self._like(kept_weights), self.has_uncertainties)
 
     def _pieces(self, W: AnyArray, H: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
         """Places among the entries, and there x, weights and ``W H``, a block of rows at a time; of a sparse table only known ones."""
@@ -338,6 +358,8 @@ class WeightedQuotients(Quotients):
     """The quotients of ``q x`` in place of x, with sums of the model that count each entry by its weight."""
 
     def __init__(self, table: MaskedTable) -> None:
+        self.unit = float(power_of_two(table.weights.peak))  # so that q x is never far above the model, whose least value is a share of it
+        table = table.with_weights_over(self.unit)
         self.table = table
         self.plain = table.positive().quotients()
         self.total = self.plain.total

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, gram_of
+from conecollapse._linalg import as_dense, gram_of, power_of_two
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables.divergence import Effort
 
@@ -140,6 +140,11 @@ class Table(ABC):
     def row_scaled(self, scale: FloatArray) -> Table:
         """Each sample multiplied by its number in ``scale``."""
         raise InvalidInputError(f"sample_weight needs the whole table in memory, and X is {self.kind}.")
+
+    @property
+    def row_units(self) -> FloatArray:
+        """For each sample a power of two near its length, whatever the weights of its entries."""
+        return power_of_two(self.row_lengths)
 
     def excess(self, W: AnyArray, H: AnyArray) -> Table:
         """``max(X - W H, 0)``: what components that are known leave to explain."""
@@ -286,6 +291,7 @@ class Quotients(ABC):
     """Products with ``Q = X / (W H)``, which is needed only where X > 0."""
 
     total: float  # sum of X
+    unit: float = 1.0  # what weights, and so all sums and penalties, are divided by
 
     @abstractmethod
     def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:
