@@ -258,10 +258,10 @@ class MaskedTable(Table):
             kept[entries] = False
             array = self.values.array
             indptr = np.append(0, np.cumsum(kept))[array.indptr]
-            stored = (
+            values, weights = (
                 sp.csr_array((one[kept], array.indices[kept], indptr), shape=self.shape) for one in (array.data, self.weights.entries)
             )
-            return MaskedTable.of(*stored, self.has_uncertainties)
+            return MaskedTable.of(values, weights, self.has_uncertainties)
         values, weights = np.array(self.values.entries), np.array(self.weights.entries)
         values[entries] = weights[entries] = 0
         return MaskedTable(self._like(values), self._like(weights), self.has_uncertainties)
