@@ -231,6 +231,21 @@ def test_the_divergence_has_the_same_encodings_at_every_scale(of_components, of_
     np.testing.assert_allclose(found / of_samples * of_components, wanted, rtol=1e-6, atol=1e-9)
 
 
+def test_what_needs_every_entry_says_which_is_missing():
+    H, X = problem(0)
+    model = HierarchicalNMF.from_components(H)
+    X[3, 4] = np.nan
+    for call, what in (
+        (lambda: model.transform(X, at_most=3), "transform with l1, at_most or least_gain"),
+        (lambda: model.score_samples(X), "the distance of a sample from the components"),
+        (lambda: model.explain(X), "the distance of a sample from the components"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"{what} needs every entry of X, and that at row 3, column 4 is missing"):
+            call()
+    with pytest.raises(InvalidInputError, match="n_components = 4, but there are 9 components; leave it out"):
+        HierarchicalNMF.from_components(H, n_components=4)
+
+
 def test_bad_catalogues_and_encodings_are_refused():
     H, _ = problem(0)
     with pytest.raises(InvalidInputError, match="loss must be one of frobenius, kullback-leibler; got 'x'"):

@@ -118,7 +118,7 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path, counts):
     with pytest.raises(CheckpointError, match=r"run-00001.npz' does not hold a run of this table; remove it"):
         clone(model).fit(X)
     (tmp_path / "runs" / "run-00001.npz").write_bytes(b"PK damaged")
-    with pytest.raises(InvalidInputError, match=r"not a whole \.npz archive"):
+    with pytest.raises(CheckpointError, match=r"not a whole \.npz archive"):
         clone(model).fit(X)
     for text in ("{", json.dumps([1])):
         (tmp_path / "runs" / "runs.json").write_text(text)
@@ -176,7 +176,7 @@ def test_starts_and_folders_that_cannot_be_used(tmp_path):
     model = ConsensusNMF(2, n_runs=2, checkpoint=tmp_path).fit(X)
     (damaged,) = tmp_path.glob("run-00001.npz")
     damaged.write_bytes(damaged.read_bytes()[:100])
-    with pytest.raises(InvalidInputError, match=r"run-00001.npz' cannot be read .*; remove it, and this run is made again"):
+    with pytest.raises(CheckpointError, match=r"run-00001.npz' cannot be read .*; remove it, and this run is made again"):
         model.fit(X)
     damaged.unlink()
     model.fit(X)

@@ -234,7 +234,7 @@ def test_rank_selection_takes_any_estimator():
     [
         ({"candidates": []}, "candidates is empty"),
         ({"candidates": [0]}, "each candidate must be an integer of at least 1; got 0"),
-        ({"candidates": [50]}, "candidate 50 exceeds the 48 samples that stability works with"),
+        ({"candidates": [50]}, "candidate 50 exceeds the number of samples that stability works with, 48"),
         ({"candidates": [1, 2]}, "rank 1 puts all samples together"),
         ({"candidates": 3}, "candidates must be several ranks"),
         ({"method": "elbow"}, "method must be one of stability, eigengap, heldout, consensus, residual, mixture; got 'elbow'"),

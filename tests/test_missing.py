@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from scipy.special import kl_div
+from sklearn.cluster import KMeans
 
 from conecollapse import (
     CCNMF,
@@ -471,6 +472,31 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(message):
             model.transform(**{"X": TABLE, **given})
 
 
+@pytest.mark.parametrize("model", [HierarchicalNMF(2), CCNMF(2), OrthogonalNMF(2)], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_infinite_entries_are_named(model, form):
+    with pytest.raises(InvalidInputError, match="X has an infinite entry at row 1, column 0"):
+        model.fit(form(_with(TABLE, np.inf)))
+
+
+def test_keywords_of_other_estimators_are_refused_by_name():
+    with pytest.raises(TypeError, match=r"HierarchicalNMF\.fit\(\) got an unexpected keyword argument 'must_link'; OrthogonalNMF, CCNMF"):
+        HierarchicalNMF(2).fit(TABLE, must_link=[(0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "method", "n_runs", "message"),
+    [
+        (KMeans(), "residual", 2, "residual compares the errors of factorizations, and KMeans is none; use stability"),
+        (object(), "stability", 2, "estimator must be an estimator such as HierarchicalNMF"),
+        (None, "consensus", 1, "consensus compares runs; n_runs must be at least 2"),
+    ],
+)
+def test_ranks_need_a_suitable_estimator_and_several_runs(estimator, method, n_runs, message):
+    with pytest.raises(InvalidInputError, match=message):
+        select_rank(TABLE, [2, 3], method, estimator=estimator, n_runs=n_runs)
+
+
 def test_what_else_is_refused():
     X = TABLE
     model = HierarchicalNMF(2, random_state=0).fit(X)
@@ -675,5 +701,5 @@ def test_weights_of_another_shape_or_size():
         HierarchicalNMF(2).fit(X, weights=np.ones(12))
     with pytest.raises(InvalidInputError, match=r"weights has shape \(12, 1\), but X has \(12, 3\); give one for each entry\.$"):
         HierarchicalNMF(2).fit(X).transform(X, weights=np.ones((12, 1)))
-    with pytest.raises(InvalidInputError, match=r"must be from 1e-100 to 1e\+100; divide all by it, or, where `robust`"):
+    with pytest.raises(InvalidInputError, match=r"must be from 1e-100 to 1e\+100; divide all weights by the largest. With `robust`"):
         HierarchicalNMF(2).fit(X, weights=1e120 * X)

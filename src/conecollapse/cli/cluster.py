@@ -118,7 +118,7 @@ def _say_clusters(found: dict[str, Any]) -> None:
     scores = f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}" if "purity" in found else ""
     if found["rank_curve"]:
         _say_curve(found["rank_curve"], found["n_clusters"])
-    say(f"{found['n_clusters']} clusters of {sizes} samples{chosen}{scores}.")
+    say(f"{found['n_clusters']} cluster{'s' if found['n_clusters'] != 1 else ''} of {sizes} samples{chosen}{scores}.")
 
 
 def _say_curve(curve: dict[str, Any], chosen: int) -> None:

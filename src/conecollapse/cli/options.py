@@ -38,7 +38,10 @@ ImageShape = Annotated[str | None, typer.Option(help="Height x width of a sample
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, which are kept.")]
 Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is no earlier result.")]
-Prove = Annotated[bool, typer.Option("--prove", help="Decide every ray, however long it takes; else only if that is a matter of seconds.")]
+Prove = Annotated[
+    bool,
+    typer.Option("--prove", help="Decide every ray, however long it takes. By default rays are decided only if that takes a few seconds."),
+]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
 

@@ -39,10 +39,15 @@ def rays(
     certificate.npz and run.json.
     """
     from conecollapse._checks import check_positive
+    from conecollapse._errors import InvalidInputError
     from conecollapse.io import read_table
     from conecollapse.runs import check_folder, prepare
     from conecollapse.runs.asked import check_image_shape
 
+    if mass and max_rays is None:
+        raise InvalidInputError(
+            "--mass changes which rays are the nearest few, and all rays are asked for; add --max-rays, or leave it out."
+        )
     if max_residual is not None:
         check_positive(max_residual, "max_residual", below=1.0)
     shape = options.image_shape(image_shape)

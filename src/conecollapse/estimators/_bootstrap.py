@@ -126,7 +126,8 @@ def bootstrap(
     >>> bool((found.components_low <= found.components).all() and (found.components <= found.components_high).all())
     True
     """
-    check_count(n_runs, "n_runs")
+    if check_count(n_runs, "n_runs") == 1:
+        raise InvalidInputError("intervals need several draws; n_runs must be at least 2.")
     check_callable(callback, "callback")
     if isinstance(level, bool) or not isinstance(level, (float, np.floating)) or not 0 < level < 1:
         raise InvalidInputError(f"level must be a number above 0 and below 1; got {level!r}.")
@@ -256,10 +257,8 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
     this = f"this {type(model).__name__}"
     check_is_fitted(model)
     if not isinstance(model, (BaseNMF, MixtureNMF)):
-        raise InvalidInputError(
-            f"{this} of {type(model).__module__.partition('.')[0]} is none of conecollapse's factorizations; fit one of them, such as "
-            "HierarchicalNMF."
-        )
+        package = type(model).__module__.partition(".")[0]
+        raise InvalidInputError(f"{this} of {package} is none of conecollapse's factorizations; fit one of them, such as HierarchicalNMF.")
     if getattr(model, "affinity", None) is not None or getattr(model, "_joins_neighbours", False) or not hasattr(model, "components_"):
         raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
     if not hasattr(model, "embedding_"):

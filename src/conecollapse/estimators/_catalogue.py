@@ -69,6 +69,8 @@ class CatalogueNMF(WeightedNMF):
         H = np.array(as_dense(H))
         H = H if H.dtype.kind == "f" else H.astype(np.float64)
         table = as_table(H)
+        if parameters.get("n_components", len(H)) != len(H):
+            raise InvalidInputError(f"n_components = {parameters['n_components']!r}, but there are {len(H)} components; leave it out.")
         model.n_components = len(H)
         model._unit, model._dtype, model._source = safe_unit(table), H.dtype, Source(None)
         model._joins_neighbours, model._on_graph, model.shrinkage_ = False, None, 0.0
@@ -124,7 +126,7 @@ class CatalogueNMF(WeightedNMF):
         if not l1 and most is None and not least_gain:
             return super().transform(X, weights=weights)
         self._check_squares("l1, at_most and least_gain are")
-        table = self._complete_table(X, weights)
+        table = self._complete_table(X, "transform with l1, at_most or least_gain", weights)
         working = self._working(table)[0]
         if working is None:
             return np.zeros((table.shape[0], len(self._H)), table.dtype)
@@ -212,15 +214,22 @@ class CatalogueNMF(WeightedNMF):
         check_is_fitted(self)
         if self._source.is_graph:
             raise InvalidInputError(NO_DISTANCE)
-        table = self._complete_table(X)
+        table = self._complete_table(X, "the distance of a sample from the components")
         warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self)
         Y, lengths = unit_rows(table.array)
         return unit_rows(self._H)[0], Y, lengths
 
-    def _complete_table(self, X: Any, weights: Any = None) -> Table:
-        table = self._table(X, weights, reset=False)
+    def _complete_table(self, X: Any, what: str, weights: Any = None) -> Table:
+        """``X`` for work that needs all of it; ``what`` names that in a message."""
+        if weights is not None:
+            raise InvalidInputError(f"{what} takes no weights; leave them out.")
+        table = self._table(X, None, reset=False)
         if not table.is_complete:
-            raise InvalidInputError("this needs every entry of X, without weights; call `impute` first, or drop samples and features.")
+            row, column = np.argwhere(~table.known_entries()[1])[0]
+            raise InvalidInputError(
+                f"{what} needs every entry of X, and that at row {row}, column {column} is missing; call `impute` first, or drop "
+                "the sample or the feature."
+            )
         return table
 
     def _check_loss(self) -> None:

@@ -95,7 +95,7 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
     _check_unique_columns(X)
     X = unmasked(X)
     with without_question_of_names(estimator, X, reset=reset):
-        X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, ensure_all_finite="allow-nan")
+        X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
     _check_names(estimator, names, reset)
     return X
 
@@ -119,7 +119,8 @@ def refuse_weights(estimator: Any, given: dict[str, Any]) -> None:
     """Refuse keywords of `fit` that only some factorizations have."""
     for name, value in given.items():
         if name not in ("weights", "sample_weight"):
-            raise TypeError(f"{type(estimator).__name__}.fit() got an unexpected keyword argument {name!r}")
+            hint = "; OrthogonalNMF, CCNMF and GraphCCNMF take it" if name in ("must_link", "cannot_link") else ""
+            raise TypeError(f"{type(estimator).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
         if value is not None:
             raise InvalidInputError(f"{type(estimator).__name__} does not take {name}; {WITH_WEIGHTS} do.")
 

@@ -16,7 +16,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators._input import check_input, check_same_features, in_dtype, non_negative, safe_power, taken
+from conecollapse.estimators._input import check_input, check_same_features, in_dtype, non_negative, refuse_weights, safe_power, taken
 from conecollapse.estimators._running import running
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.held import Held
@@ -65,6 +65,7 @@ class WeightedNMF(BaseNMF):
         sample_weight: Any = None,
         feature_names: Any = None,
         layer: str | None = None,
+        **others: Any,
     ) -> Any:
         """Factorize ``X`` (n_samples, n_features).
 
@@ -83,6 +84,7 @@ class WeightedNMF(BaseNMF):
         layer : str, optional
             The layer of an AnnData object to use instead of X.
         """
+        refuse_weights(self, others)
         table = self._table(taken(self, X, feature_names, layer), weights, reset=True)
         self._row_scale: FloatArray | None = None
         if sample_weight is not None:
@@ -339,8 +341,8 @@ class WeightedNMF(BaseNMF):
         given = as_dense(as_matrix(self.fixed_entries, "fixed_entries"))
         for row, column in np.argwhere((given != 0) & (given != 1))[:1]:
             raise InvalidInputError(
-                f"fixed_entries has {given[row, column]:.6g} at row {row}, column {column}; use True for entries that must be zero, and "
-                "False for others."
+                f"fixed_entries has {given[row, column]:.6g} at row {row}, column {column}; use True where an entry must be zero, and "
+                "False elsewhere."
             )
         zeros = given.astype(bool)
         if zeros.shape != shape:

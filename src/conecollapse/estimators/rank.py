@@ -16,6 +16,7 @@ from conecollapse._errors import EmptyDataWarning, InvalidInputError
 from conecollapse._progress import showing
 from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
+from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._input import generator, named, safe_unit, unmasked, warn_of_empty
 from conecollapse.estimators._rank_clusters import SHARE, consensus, eigengap, stability
 from conecollapse.estimators._rank_components import heldout, mixture, residual
@@ -106,8 +107,8 @@ def select_rank(
         raise InvalidInputError("candidates is empty; name at least one rank.")
     if ranks[0] == 1 and method in ("stability", "consensus"):
         raise InvalidInputError(f"rank 1 puts all samples together, so {method} says nothing of it; start at 2.")
-    if check_count(n_runs, "n_runs") == 1 and method == "heldout":
-        raise InvalidInputError("heldout compares folds; n_runs must be at least 2.")
+    if check_count(n_runs, "n_runs") == 1 and method in ("heldout", "consensus"):
+        raise InvalidInputError(f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at least 2.")
     if method == "heldout" and estimator is not None:
         raise InvalidInputError("heldout factorizes by itself and takes no estimator; leave it out, or use stability.")
     if method == "eigengap" and not isinstance(estimator, (GraphCCNMF, type(None))):
@@ -115,10 +116,14 @@ def select_rank(
     check_callable(callback, "callback")
     rng = generator(random_state)
     base = estimator if estimator is not None else _default(method)
+    if not hasattr(base, "get_params"):
+        raise InvalidInputError(f"estimator must be an estimator such as HierarchicalNMF(); got {base!r:.60}.")
+    if method == "residual" and not isinstance(base, BaseNMF):
+        raise InvalidInputError(f"residual compares the errors of factorizations, and {type(base).__name__} is none; use stability.")
     table = _table(X, method)
     smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
     if ranks[-1] > smallest:
-        raise InvalidInputError(f"candidate {ranks[-1]} exceeds the {smallest} samples that {method} works with; lower it.")
+        raise InvalidInputError(f"candidate {ranks[-1]} exceeds the number of samples that {method} works with, {smallest}; lower it.")
     if method == "residual" and get_tags(base).input_tags.pairwise:
         raise InvalidInputError("residual shuffles features, and a graph has none; use stability or consensus.")
     warn_of_empty(table, "kept in place", None)

@@ -145,7 +145,9 @@ class Checkpoint:
         try:
             arrays = load_npz(file)
         except (InvalidInputError, OSError) as error:
-            raise InvalidInputError(f"{str(file)!r} cannot be read ({error}); remove it, and this run is made again.") from error
+            raise CheckpointError(
+                f"{str(file)!r} cannot be read ({str(error).rstrip('.')}); remove it, and this run is made again."
+            ) from error
         H, labels, objective = (arrays.get(name, np.zeros(0)) for name in ("H", "labels", "objective"))
         if not _is_whole(H, labels, objective, self.shapes):
             raise CheckpointError(f"{str(file)!r} does not hold a run of this table; remove it, and this run is made again.")

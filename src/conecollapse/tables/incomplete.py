@@ -77,8 +77,8 @@ def check_weights(weights: Any, shape: tuple[int, int], otherwise: str = "") -> 
     peak = float(data.max(initial=0.0))
     if peak and not WEIGHTS[0] <= peak <= WEIGHTS[1]:
         raise InvalidInputError(
-            f"the largest of weights is {peak:.3g}, and must be from {WEIGHTS[0]:g} to {WEIGHTS[1]:g}; divide all by it, or, where `robust`"
-            " or a penalty is compared with them, use another unit for X and its uncertainties."
+            f"the largest of weights is {peak:.3g}, and must be from {WEIGHTS[0]:g} to {WEIGHTS[1]:g}; divide all weights by the largest. "
+            "With `robust` or penalties, which depend on the size of the weights, give X and its uncertainties in another unit instead."
         )
     return Q.astype(np.float64, copy=False)
 

@@ -262,9 +262,9 @@ class MaskedTable(Table):
                 sp.csr_array((one[kept], array.indices[kept], indptr), shape=self.shape) for one in (array.data, self.weights.entries)
             )
             return MaskedTable.of(values, weights, self.has_uncertainties)
-        kept_values, kept_weights = np.array(self.values.entries), np.array(self.weights.entries)
-        kept_values[entries] = kept_weights[entries] = 0
-        return MaskedTable(self._like(kept_values), self._like(kept_weights), self.has_uncertainties)
+        values, weights = np.array(self.values.entries), np.array(self.weights.entries)
+        values[entries] = weights[entries] = 0
+        return MaskedTable(self._like(values), self._like(weights), self.has_uncertainties)
 
     def _pieces(self, W: AnyArray, H: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
         """Places among the entries, and there x, weights and ``W H``, a block of rows at a time; of a sparse table only known ones."""
