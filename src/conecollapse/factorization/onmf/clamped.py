@@ -21,15 +21,20 @@ over all classes k and their clusters j is largest (a linear assignment). No oth
 of the sum above begins with the class of largest :math:`q_{ik}` for each sample. Where classes are clear clusters nothing is better than to
 name them; where they are not, guided clusters are better.
 
-Named clusters are taken unless the labels speak against them. In each trial of the evidence, labels are left out and looked for in three
-ways: by named clusters, by guided clusters with c = 8, and by the evidence alone. Named clusters are *clear* if they miss one label at
-most, or one in ten, and less than half: one label may be of an untypical sample, several say that classes are not these clusters. Guided
-clusters are taken if named clusters are not clear. Then c is the geometric mean of 8 and 1/4, with weights exp(labels found by guided
-clusters) and exp(labels found by the evidence): 1.4 if they find the same number.
+Named clusters are taken unless the labels speak against them. Labels that are not in the cluster with their name are *missed*. Named
+clusters are *clear* if they miss two labels at most, or one in ten, and less than half: a few labels may be of untypical samples, more say
+that classes share a cluster or are split, which guided clusters repair. With two clusters there is nothing of this kind to repair. So
+they are clear unless the labels refute that each sample is in the cluster of its class with probability 0.9 or more: unless so many misses
+would have a probability of at most 0.05 (binomial distribution), or half of the labels are missed.
 
-If less than one label for each class can be left out, the labels themselves are counted that are not in the cluster with their name. Then
-one is enough if the class of largest :math:`q_{ik}` is not the name of the cluster for more than one sample in ten, and the weights in c
-are the numbers of labels that are in the cluster with their name, and that are not.
+If less than one label for each class can be left out, clear clusters are taken only if they miss no label, or the class of largest
+:math:`q_{ik}` is the name of the cluster for all but one sample in ten.
+
+**The trust in guided clusters.** In each trial of the evidence, labels are left out and looked for by guided clusters with c = 8, and by
+the evidence alone. c is the geometric mean of 8 and 1/4, with weights exp(labels found by guided clusters) and exp(labels found by the
+evidence): 1.4 if they find the same number. If less than one label for each class can be left out, the weight of 8 is the share of the
+labels that are not missed, (share - 1/r) / (1 - 1/r), because one label in r is found in any clusters. If the share is 1/r or less, c is
+1/4 always: the clusters have nothing to do with the classes.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ from typing import Unpack
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.special import bdtrc
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping, Trace, iterate
@@ -57,6 +63,8 @@ GUIDED = 8.0  # trust in guided clusters, relative to one source of evidence, wh
 DOUBTED = 0.25  # and where the evidence alone finds more of the labels left out
 NAMED = 64.0  # in named clusters: the evidence decides only where they do not
 UNTYPICAL = 10  # one label in so many may be outside the cluster of its class, and the evidence of one sample in so many
+FEW_MISSED = 2  # labels that may be outside in any case, if they are less than half
+REFUTED = 0.05  # probability of the misses below which two clusters are not the classes
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -132,20 +140,24 @@ class ClampedClusters:
 
     def _with_labels(self, plain: IntArray, r: int) -> Trace[_State]:
         """Named clusters, or guided ones where the labels speak against them."""
-        hits = [self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials]
-        found = np.concatenate(hits, axis=1) if hits else np.zeros((3, 0), bool)
-        if found.shape[1] >= self.constraints.n_classes:
-            are_named, trust = are_clear(found[0]), learned_trust(found[1], found[2])
-        else:
-            are_named, trust = self._agree(self._named(plain, r))
-        return self._held(plain, r) if are_named else self._guided(plain, r, trust)
-
-    def _agree(self, named: IntArray) -> tuple[bool, float]:
-        """Whether named clusters agree with the labels themselves, and with the evidence where they miss one; the trust if they do not."""
-        known = np.flatnonzero(self.constraints.labels != UNKNOWN)
+        known, named = np.flatnonzero(self.constraints.labels != UNKNOWN), self._named(plain, r)
         found = named[known] == self.constraints.labels[known]
         agrees = named == self._evidence.probabilities.argmax(axis=1)
-        return bool(found.all()) or (are_clear(found) and are_clear(agrees)), between(float(found.mean()))
+        if are_clear(found, r) and (self._has_trials or found.all() or are_clear(agrees, r)):
+            return self._held(plain, r)
+        return self._guided(plain, r, self._learned_trust(found, plain, r))
+
+    @property
+    def _has_trials(self) -> bool:
+        """Whether at least one label for each class can be left out."""
+        return sum(len(trial.left) for trial in self._evidence.trials) >= self.constraints.n_classes
+
+    def _learned_trust(self, found: BoolArray, plain: IntArray, r: int) -> float:
+        """The trust in guided clusters, from labels left out or, where there are too few, from those that named clusters find."""
+        share = (float(found.mean()) - 1 / r) / (1 - 1 / r)  # beyond chance
+        if share <= 0 or not self._has_trials:
+            return between(max(share, 0.0))
+        return learned_trust(*np.concatenate([self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials], axis=1))
 
     @property
     def _evidence(self) -> Evidence:
@@ -158,10 +170,9 @@ class ClampedClusters:
         return run
 
     def _found(self, trial: Trial, plain: IntArray, r: int) -> BoolArray:
-        """Which of the labels left out are found by named clusters, by guided clusters and by the evidence alone."""
-        named, guided = self._named(plain, r), self._guided(plain, r, GUIDED).state.labels
-        said = np.stack([named[trial.left], guided[trial.left], trial.probabilities[trial.left].argmax(axis=1)])
-        return np.asarray(said == trial.classes)
+        """Which of the labels left out are found by guided clusters and by the evidence alone."""
+        said = self._guided(plain, r, GUIDED).state.labels[trial.left], trial.probabilities[trial.left].argmax(axis=1)
+        return np.asarray(np.stack(said) == trial.classes)
 
     def _named(self, plain: IntArray, r: int) -> IntArray:
         """The clusters renumbered by the classes that labels and evidence give them."""
@@ -308,16 +319,22 @@ def for_clusters(q: AnyArray, r: int) -> FloatArray:
     return np.hstack([q * (n_classes / r), np.full((n, r - n_classes), 1 / r)])
 
 
-def are_clear(found: BoolArray) -> bool:
-    """Whether clusters miss no more of some labels than untypical samples explain, and less than half of them.
+def are_clear(found: BoolArray, r: int) -> bool:
+    """Whether r clusters miss no more of some labels than untypical samples explain, and less than half of them.
 
     Examples
     --------
-    >>> [are_clear(np.array(found, bool)) for found in ([1, 0, 1], [1, 0], [1, 0, 1, 0])]
-    [True, False, False]
+    >>> [are_clear(np.arange(10) >= missed, r) for missed, r in ((2, 3), (3, 3), (3, 2), (4, 2))]
+    [True, False, True, False]
+    >>> are_clear(np.array([True, False]), 2)
+    False
     """
-    missed = int((~found).sum())
-    return missed <= max(1, len(found) // UNTYPICAL) and 2 * missed < len(found)
+    n, missed = len(found), int((~found).sum())
+    if 2 * missed >= n:
+        return False
+    if r == 2:
+        return bool(bdtrc(missed - 1, n, 1 / UNTYPICAL) > REFUTED)
+    return missed <= max(FEW_MISSED, n // UNTYPICAL)
 
 
 def learned_trust(guided: BoolArray, evidence: BoolArray) -> float:
