@@ -336,6 +336,13 @@ class TestOthers:
         assert code == 1
         assert f"2 found: numpy {np.__version__} is older than 99, the oldest that is tested; nothing-of-the-kind is missing." in err
 
+    def test_mass_is_for_few_rays(self, run, tmp_path):
+        file = tmp_path / "t.csv"
+        np.savetxt(file, np.random.default_rng(0).random((6, 4)) + 0.1, delimiter=",")
+        assert "--mass is for few rays, and all are asked for; add --max-rays or --max-residual" in fails(run, "rays", file, "--mass")
+        for few in (("--max-rays", "2"), ("--max-residual", "0.3")):
+            assert run("rays", file, "--mass", *few, "--out", tmp_path / few[0])[0] == 0
+
     def test_the_doctor_counts_the_kernels_of_all_folders(self, tmp_path, monkeypatch):
         (tmp_path / "tables" / "__pycache__").mkdir(parents=True)
         (tmp_path / "tables" / "__pycache__" / "one.nbc").touch()

@@ -44,10 +44,8 @@ def rays(
     from conecollapse.runs import check_folder, prepare
     from conecollapse.runs.asked import check_image_shape
 
-    if mass and max_rays is None:
-        raise InvalidInputError(
-            "--mass changes which rays are the nearest few, and all rays are asked for; add --max-rays, or leave it out."
-        )
+    if mass and max_rays is None and max_residual is None:
+        raise InvalidInputError("--mass is for few rays, and all are asked for; add --max-rays or --max-residual, or leave it out.")
     if max_residual is not None:
         check_positive(max_residual, "max_residual", below=1.0)
     shape = options.image_shape(image_shape)
