@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cones import planted
+from cones import planted, unit
 from conftest import seeds
 
 from conecollapse import Cone
@@ -398,3 +398,17 @@ def test_few_targets_are_divided_by_their_entries():
     parts = sparse.divided(which, np.array([3, 90, 50, 45, 30]), 2)
     assert [[(k, some.tolist()) for k, some in part] for part in parts] == [[(0, [7]), (3, [5])], [(0, [4]), (2, [1]), (3, [0])]]
     assert len(sparse.divided(which, np.array([3, 90, 50, 5, 30]), 8)) == 5
+
+
+def test_a_point_that_the_search_leaves_is_projected_where_all_points_are_at_hand(monkeypatch):
+    """Whatever the search leaves is decided: a single doubtful point would send the whole table to the merge."""
+    monkeypatch.setattr(dense, "_exchange", lambda _held, groups, *_, **__: (Decided(doubtful=groups[0].points.ids.tolist()), None))
+    monkeypatch.setattr(dense, "_searched", lambda group, _: group)
+    P = planted(np.random.default_rng(3), 6, 20, 40)
+    U = unit(P)
+    around = leading.Round.of(measure.measure_block(U.T, None, False).moments)
+    points = dense.Points(np.arange(len(U)), U, U.sum(axis=1))
+    frame = around.frame(U, points.sums)
+    decided = dense.decide_here(points, frame, np.zeros(len(U), bool), points.ids, dense.Rules(around, 1e-8, 64))
+    assert decided.doubtful == []
+    np.testing.assert_array_equal(sorted(decided.witness), Cone.from_points(P).ray_indices)

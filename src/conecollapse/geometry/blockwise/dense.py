@@ -132,17 +132,21 @@ def _decide_rest(
 
 
 def decide_here(points: Points, frame: Frame, by_product: AnyArray, left: IntArray, rules: Rules) -> Decided:
-    """Decide some of the leaders that the product does not prove, where all leaders are at hand; ``points`` are numbered from 0."""
+    """Decide some of the leaders that the product does not prove, where all leaders are at hand; ``points`` are numbered from 0.
+
+    What the search leaves is projected: a single doubtful point would send the whole table to the merge.
+    """
     led = np.flatnonzero(by_product)
     if len(points.ids) <= 2 * len(led):
-        rules = rules._replace(known=points, are_all=True, frame=frame)
-        group = _start_among_all(left, rules)
-        rest = np.array([*group.decided.doubtful, *group.points.ids.tolist()], np.int64)
-        decided = replace(group.decided, doubtful=[])
-        decided.add(_projected(points, rest, rules.tol))
-        return decided
-    rules = rules._replace(known=_some(points, led, None))
-    return _exchange(InPlace([points]), [_start(points, left, rules)], rules, len(left), searched=True)[0]
+        group = _start_among_all(left, rules._replace(known=points, are_all=True, frame=frame))
+        decided, rest = group.decided, [*group.decided.doubtful, *group.points.ids.tolist()]
+    else:
+        rules = rules._replace(known=_some(points, led, None))
+        decided = _exchange(InPlace([points]), [_start(points, left, rules)], rules, len(left), searched=True)[0]
+        rest = decided.doubtful
+    decided = replace(decided, doubtful=[])
+    decided.add(_projected(points, np.array(rest, np.int64), rules.tol))
+    return decided
 
 
 def _projected(points: Points, rows: IntArray, tol: float) -> Decided:
