@@ -28,11 +28,11 @@ import numpy as np
 from conecollapse._kernels import kernel
 from conecollapse._nnls.confirm import FAST, set_aside
 from conecollapse._nnls.kernels import axpy, dot, smallest_singular_value
+from conecollapse._nnls.local import LEAST_LENGTH, MOST_LENGTH
 from conecollapse._nnls.proof import EPS, SAFETY, ZERO_RESIDUAL
 from conecollapse._types import FloatArray
 
 DEPENDENT = 1e-12  # a unit column with a smaller part outside the span of others is not orthogonalized
-LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
 CORRECTIONS = 1  # of x
 WITHIN = 1e-8  # a residual that may be further above the smallest one, by this share, is left to others, who do better
 
