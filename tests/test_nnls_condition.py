@@ -315,13 +315,14 @@ DOUBTFUL = {
     "copied": lambda A: np.column_stack([A, A[:, :2]]),
     "zero": lambda A: np.column_stack([A, np.zeros((len(A), 2))]),
     "negated": lambda A: np.column_stack([A - 0.5, 0.5 - A[:, :2]]),
+    "dependent": lambda A: np.column_stack([A - 0.5, A[:, 0] + A[:, 1] - 1, A[:, 1] - A[:, 2]]),
 }
 
 
 @pytest.mark.parametrize("kind", DOUBTFUL)
 @pytest.mark.parametrize("shape", [(400, 4), (60, 20), (30, 30)])
 def test_columns_in_doubt_need_no_solve_with_32_digits(kind, shape, monkeypatch):
-    """Copies of passive columns, their negatives and columns of zeros: the residual is that of SciPy's solution."""
+    """Copies of passive columns, their negatives, their sums, and columns of zeros: the residual is that of SciPy's solution."""
     monkeypatch.setattr("conecollapse._nnls.plain.solve_carefully", lambda *_: pytest.fail("32 digits"))
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -340,7 +341,7 @@ def test_no_bound_of_columns_in_doubt_is_above_the_smallest_residual():
         rng = np.random.default_rng(seed)
         m, n = rng.integers(3, 12), rng.integers(2, 8)
         A = rng.standard_normal((m, n)) if seed % 2 else rng.random((m, n))
-        A = np.column_stack([A, A[:, 0], -A[:, -1], np.zeros(m)])
+        A = np.column_stack([A, A[:, 0], A[:, 0] + A[:, 1], *([] if seed % 3 else [-A[:, -1]]), np.zeros(m)])
         b = rng.standard_normal(m)
         best, smallest = scipy.optimize.nnls(A, b)
         for x in (best, np.where(rng.random(len(best)) < 0.7, best, 0.0), np.where(np.arange(len(best)) < 2, 1.0, 0.0)):

@@ -17,6 +17,7 @@ import numpy as np
 from conecollapse._errors import ConvergenceError
 from conecollapse._nnls.confirm import UNPROVEN
 from conecollapse._nnls.doubt import without_doubt
+from conecollapse._nnls.few import LARGE, solve_with_few_columns
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.local import INVALID, LEAST_LENGTH, MOST_LENGTH, solve_small
 from conecollapse._nnls.normal import is_narrow, solve_narrow
@@ -59,6 +60,10 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     m, n = A.shape
     is_one = b.ndim == 1
     B = b[:, None] if is_one else b
+    if is_one and A.size >= LARGE and m >= n and not maxiter:
+        few = solve_with_few_columns(A, b)
+        if few is not None:
+            return *few, None
     if is_one and is_tall_and_few(m, n):
         A, b = np.ascontiguousarray(A), np.ascontiguousarray(b)
         x, size, ending = solve_tall_and_few(A, b, maxiter or 3 * n)

@@ -23,7 +23,8 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.confirm import LARGE_RESIDUAL, RESIDUAL_STOP, UNPROVEN
+from conecollapse._nnls.confirm import LARGE_RESIDUAL, RESIDUAL_STOP, UNPROVEN, set_aside
+from conecollapse._nnls.doubt import WITHIN, cost_of_doubt
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.proof import EPS, OPTIMAL_WITHIN, SAFETY, ZERO_RESIDUAL
 from conecollapse._types import FloatArray
@@ -32,9 +33,10 @@ FEW, ROWS_FOR_EACH, FEWEST_ROWS = 12, 16, 64  # columns at most, rows for each o
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # squares of lengths that are not lost
 GRADIENT_ZERO = 1e-14  # gradients up to this share of |b| are rounding
 DEPENDENT = 1e-10  # a smaller squared part of a column outside the passive span cannot be told from zero
+SLAB = 64  # rows of A at a time
 WALKS = 3  # over A at most, after the first: for a residual near zero, and after one or two corrections
 
-PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, COUNT = range(7)  # rows of a table with a column for each column of A
+PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, DOUBT, COUNT = *range(7), 9  # rows of a table with a column for each column of A
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order; nothing is assumed to be finite
 
 
@@ -47,15 +49,18 @@ def solve_tall_and_few(A: FloatArray, b: FloatArray, max_steps: int) -> tuple[Fl
     """The solution, its residual norm, and how the solve ended."""
     n = A.shape[1]
     V = np.empty((COUNT, n + 1))
-    ending = _solve(A, b, np.empty((n + 1, n + 1)), V, max_steps)
+    ending = _solve(A, b, np.empty((n + 1, n + 1)), V, np.empty(n, np.int64), np.empty((2, n, n)), np.empty((n + 1, SLAB)), max_steps)
     return V[COEFFICIENT, :n], V.item(COEFFICIENT, n), ending
 
 
 @kernel(error_model="numpy")
-def _solve(A, b, T, V, max_steps):  # type: ignore[no-untyped-def]
-    """Write the solution and its residual norm to the coefficients in ``V``, of one more column than A; ``T`` is for the tableau."""
+def _solve(A, b, T, V, S, C, slab, max_steps):  # type: ignore[no-untyped-def]
+    """Write the solution and its residual norm to the coefficients in ``V``, of one more column than A.
+
+    ``T`` is for the tableau, ``S`` for the numbers of passive columns, ``C`` for what columns in doubt need, ``slab`` for rows of A.
+    """
     m, n = A.shape
-    multiply(A, b, T)
+    multiply(A, b, T, slab)
     for j in range(n + 1):
         if not LEAST_SQUARE < T[j, j] < MOST_SQUARE:
             for t in range(m):
@@ -75,7 +80,9 @@ def _solve(A, b, T, V, max_steps):  # type: ignore[no-untyped-def]
     square, walk = 0.0, 0
     while ending == OPTIMAL:
         square = by_products(T, V) if walk == 0 else by_matrix(A, b, V)
-        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_shown(T, V, square, float(m), walk > 0):
+        k = list_passive(V, S)
+        set_aside(A, S[:k], V[COEFFICIENT], V[GRADIENT], size)
+        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_shown(T, V, S[:k], C, square, float(m), walk > 0):
             break
         walk += 1
         if walk > WALKS or (walk > 1 and square > LARGE_RESIDUAL * size * size):  # errors of x add only their squares to such a residual
@@ -89,35 +96,27 @@ def _solve(A, b, T, V, max_steps):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
-def multiply(A, b, T):  # type: ignore[no-untyped-def]
-    """Write the products of the columns of A and b to the lower triangle of ``T``, in one walk, four rows at a time."""
+def multiply(A, b, T, slab):  # type: ignore[no-untyped-def]
+    """Write the products of the columns of A and b to the lower triangle of ``T``, in one walk.
+
+    A ``slab`` of some rows at a time has the columns as rows, whose products are sums without gaps.
+    """
     m, n = A.shape
-    square, along, own = 0.0, 0.0, 0.0
-    if n == 1:  # a column without gaps
-        for t in range(m):
-            square += b[t] * b[t]
-            along += A[t, 0] * b[t]
-            own += A[t, 0] * A[t, 0]
-        T[0, 0], T[1, 0], T[1, 1] = own, along, square
-        return
     for i in range(n + 1):
         for j in range(i + 1):
             T[i, j] = 0.0
-    for t in range(0, m - 3, 4):
-        p, q, r, s = b[t], b[t + 1], b[t + 2], b[t + 3]
-        square += (p * p + q * q) + (r * r + s * s)
-        for i in range(n):
-            w, x, y, z = A[t, i], A[t + 1, i], A[t + 2, i], A[t + 3, i]
-            T[n, i] += (p * w + q * x) + (r * y + s * z)
+    for start in range(0, m, SLAB):
+        size = min(SLAB, m - start)
+        for t in range(size):
+            for i in range(n):
+                slab[i, t] = A[start + t, i]
+            slab[n, t] = b[start + t]
+        for i in range(n + 1):
             for j in range(i + 1):
-                T[i, j] += (w * A[t, j] + x * A[t + 1, j]) + (y * A[t + 2, j] + z * A[t + 3, j])
-    for t in range(m // 4 * 4, m):
-        square += b[t] * b[t]
-        for i in range(n):
-            T[n, i] += b[t] * A[t, i]
-            for j in range(i + 1):
-                T[i, j] += A[t, i] * A[t, j]
-    T[n, n] = square
+                s = 0.0
+                for t in range(size):
+                    s += slab[i, t] * slab[j, t]
+                T[i, j] += s
 
 
 @kernel(error_model="numpy", counting=False)
@@ -195,6 +194,19 @@ def sweep(T, p, V):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", counting=False)
+def list_passive(V, S):  # type: ignore[no-untyped-def]
+    """Write the numbers of the passive columns to ``S``, and coefficients of zero for the others; how many are passive."""
+    k = 0
+    for j in range(len(S)):
+        if V[PASSIVE, j] > 0.0:
+            S[k] = j
+            k += 1
+        else:
+            V[COEFFICIENT, j] = 0.0
+    return k
+
+
+@kernel(error_model="numpy", counting=False)
 def by_products(T, V):  # type: ignore[no-untyped-def]
     """Write the gradient ``c - G x``; the squared residual norm, ``|b|^2 - x . (c + g)``."""
     n = len(T) - 1
@@ -242,33 +254,42 @@ def by_matrix(A, b, V):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", counting=False)
-def is_shown(T, V, square, m, is_measured):  # type: ignore[no-untyped-def]
+def is_shown(T, V, S, C, square, m, is_measured):  # type: ignore[no-untyped-def]
     """Whether a squared residual norm is shown to be the smallest one, as by `proof.least_residual` with the passive columns held.
 
     The trace of the inverse of their Gram matrix bounds that of its smallest eigenvalue. Gradients from products have errors relative to b,
-    those that are measured with A relative to the residual.
+    those that are measured with A relative to the residual. For columns in doubt see `doubt`.
     """
-    n = len(T) - 1
-    trace, total, count = 0.0, 0.0, 0.0
-    for j in range(n):
-        if V[PASSIVE, j] > 0.0:
-            if not V[COEFFICIENT, j] > 0.0:
-                return False
-            trace -= T[j, j]
-            total += V[COEFFICIENT, j]
-            count += 1.0
+    n, k = len(T) - 1, len(S)
+    h, v = V[COEFFICIENT, :n], V[SCRATCH, :n]
+    trace, total = 0.0, 0.0
+    for a in range(k):
+        if not h[S[a]] > 0.0:
+            return False
+        trace -= T[S[a], S[a]]
+        total += h[S[a]]
     size, rnorm = V[LENGTH, n], np.sqrt(square)
-    rounding = EPS * (4.0 + np.sqrt(count)) * (size + total)
+    rounding = EPS * (4.0 + np.sqrt(k)) * (size + total)
     noise = rounding + EPS * (4.0 + np.sqrt(m)) * (rnorm if is_measured else size + total)
     wrong, worst = 0.0, -np.inf
-    for j in range(n):
-        if V[PASSIVE, j] > 0.0:
-            wrong += (abs(V[GRADIENT, j]) + noise) ** 2
-        elif V[GRADIENT, j] > worst and V[LENGTH, j] < np.inf:
-            worst = V[GRADIENT, j]
+    for a in range(k):
+        wrong += (abs(V[GRADIENT, S[a]]) + noise) ** 2
     lean = SAFETY * np.sqrt(wrong * trace)
-    least = np.sqrt(square - lean * lean) - rounding if worst + noise + lean <= 0.0 and lean < rnorm else 0.0
-    return rnorm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * size
+    for j in range(n):
+        v[j] = V[GRADIENT, j] + noise + lean
+        if V[PASSIVE, j] == 0.0 and v[j] > worst:
+            worst = v[j]
+    square -= lean * lean
+    if worst > 0.0:
+        for a in range(k):
+            for j in range(n):
+                i = S[a]
+                C[1, a, j] = T[i, j] if i < j else T[j, i] if j < i else 1.0
+            for e in range(k):
+                C[0, a, e] = -(T[S[a], S[e]] if e < a else T[S[e], S[a]])
+        square -= 2.0 * size * cost_of_doubt(C[0, :k], C[1, :k], h, v, V[DOUBT:], m, worst)
+    least = np.sqrt(square) - rounding if square > 0.0 else 0.0
+    return rnorm + rounding <= (1.0 + (WITHIN if worst > 0.0 else OPTIMAL_WITHIN)) * least + ZERO_RESIDUAL * size
 
 
 @kernel(error_model="numpy", counting=False)

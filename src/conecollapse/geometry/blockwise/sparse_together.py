@@ -53,8 +53,8 @@ class Share(NamedTuple):
 
     decided: Decided
     support: list[Support]
-    ids: IntArray
-    U: Sparse
+    ids: list[IntArray]  # of each block
+    U: list[Sparse]
     known: tuple[IntArray, float] | None  # leaders of all points, the largest distance from one
 
 
@@ -69,7 +69,7 @@ def decide_sparse_together(table: BlockedTable, looked: Looked, measured: Measur
     for part in shares:
         decided.add(part.decided)
         support += part.support
-    ids, U = np.concatenate([part.ids for part in shares]), stack([part.U for part in shares])
+    ids, U = np.concatenate([some for part in shares for some in part.ids]), stack([some for part in shares for some in part.U])
     leader, apart = shares[0].known
     return Found(leader, apart, decided, joined(support), partial(rows_among, ids, U))
 
@@ -96,9 +96,10 @@ def _decide(own: Own | None, k: int, needed: list[list[FloatArray]], shared: Sha
     if own is None:
         return None
     decided, support = _decided(own.rows, k, needed, shared)
-    some = own.rows[k :: shared.n_shares]  # nearly all points are rays as a rule
+    start, stop = (len(own.rows) * i // shared.n_shares for i in (k, k + 1))
+    some = own.rows[start:stop]  # nearly all points are rays as a rule, and in this order nobody need sort them
     known = (own.grouped.leader, own.grouped.apart) if k == 0 else None
-    return Share(decided, support, np.concatenate([one.ids for one in some]), stack([one.matrix() for one in some]), known)
+    return Share(decided, support, [one.ids for one in some], [one.matrix() for one in some], known)
 
 
 def _decided(rows: list[Rows], k: int, needed: list[list[FloatArray]], shared: Shared) -> tuple[Decided, list[Support]]:
