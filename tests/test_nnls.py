@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, InvalidInputError, nnls
 from conecollapse._nnls import active_set as active_set_module
-from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, subsets, twofold
+from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, subsets
 from conecollapse._nnls import tall as tall_and_few
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.kernels import OPTIMAL, solve_triangle
 from conecollapse._nnls.proof import least_residual, least_residuals
+from conecollapse._nnls.refine import refine
 from conecollapse._nnls.slots import price
 
 METHODS = ["auto", "bpp", "active-set"]
@@ -457,12 +458,12 @@ def test_an_exact_fit_with_large_coefficients_is_shown_by_its_residual_in_32_dig
     A, b = rng.standard_normal((500, 1000))[:120, :250], rng.standard_normal(120)
     x = local.solve_small(A.copy(), b[:, None], 750)[0][:, 0]
     b = A @ x
-    assert twofold.residual_norm(A.copy(), x, b) < 1e-12 * np.linalg.norm(b)
-    assert quick._is_solution(A.copy(), x, b, 0.0)
-    assert not quick._is_solution(A.copy(), x * (1 + 1e-11), b, 0.0)
-    assert not quick._is_solution(A.copy(), -x, -b, 0.0)
+    assert refine(A.copy(), x, b).rnorm < 1e-12 * np.linalg.norm(b)
+    assert refine(A.copy(), x, b).is_optimal
+    assert not refine(A.copy(), x * (1 + 1e-11), b).is_optimal
+    assert not refine(A.copy(), -x, -b).is_optimal
     for size in (1e-170, 1e170):  # squares are lost
-        assert not quick._is_solution(A.copy(), np.zeros(250), size * b, 0.0)
+        assert not refine(A.copy(), np.zeros(250), size * b).is_optimal
     monkeypatch.setattr(quick, "solve_small", lambda *args: (*local.solve_small(*args)[:2], np.array([local.UNPROVEN])))
     monkeypatch.setattr("conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again"))
     again, rnorm = nnls(A, b)
@@ -501,7 +502,7 @@ def test_the_residual_norm_in_32_digits_is_that_of_whole_numbers():
     b = np.array([float(e) for e in exact])  # rounded: that is all of the residual
     size = np.sqrt(sum((int(v) - e) ** 2 for v, e in zip(b, exact, strict=True)))
     assert size > 0
-    assert twofold.residual_norm(A, x, b) == pytest.approx(size, rel=1e-14)
+    assert refine(A, x, b).rnorm == pytest.approx(size, rel=1e-14)
 
 
 def test_columns_whose_squares_are_lost_are_left_open():

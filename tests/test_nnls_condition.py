@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from conecollapse import NotOptimalWarning, nnls
 from conecollapse._nnls import careful, twofold
-from conecollapse._nnls.doubt import without_doubt
 from conecollapse._nnls.kernels import smallest_singular_value
 from conecollapse._nnls.local import columns_to_unit_rows
 from conecollapse._nnls.problem import Problem
 from conecollapse._nnls.proof import SAFETY, ZERO_RESIDUAL, is_rough_zero
-from conecollapse._nnls.refine import least_by_refinement
+from conecollapse._nnls.refine import refine
 
 METHODS = ["auto", "bpp", "active-set"]
 MUST = 1.01  # a residual norm may be this multiple of the best one, or a rounding error of b
@@ -138,6 +137,17 @@ def test_exactly_dependent_columns_are_decided_by_a_residual_with_32_digits(kind
     assert all(i.converged[0] and i.least[0] == pytest.approx(rnorm, rel=1e-12) for i in info)
 
 
+@pytest.mark.parametrize("size", [1e-17, 1e-20, 1e-23, 1e-26])
+def test_columns_that_differ_by_less_than_rounding_beside_another(size):
+    """Prices of 1e-26 belong to columns that lower the residual from 1 to 0."""
+    A, b = np.array([[1.0, -1.0, 0.0], [size, size, 0.0], [0.0, 0.0, 1.0]]), np.array([0.0, 1.0, 1.0])
+    x, rnorm, info = nnls(A, b, full_output=True)
+    np.testing.assert_allclose(x, [0.5 / size, 0.5 / size, 1.0], rtol=1e-15)
+    assert rnorm < 1e-15
+    assert info.converged.all()
+    assert nnls(A, b)[1] == rnorm
+
+
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_refined_residual_is_a_bound_only_where_nothing_is_smaller(seed):
     rng = np.random.default_rng(seed)
@@ -145,10 +155,10 @@ def test_a_refined_residual_is_a_bound_only_where_nothing_is_smaller(seed):
     b = rng.standard_normal(8)
     best = scipy.optimize.nnls(A, b)[0]
     for x in (best, np.where(np.arange(6) == np.argmax(best), 0.0, best), best + 1.0):
-        rnorm, least = least_by_refinement(A, x, b)
-        assert rnorm == pytest.approx(np.linalg.norm(A @ x - b), rel=1e-12)
-        assert least <= exact_optimum(A, b, best) * (1 + 1e-12)
-    assert least_by_refinement(A, best, b)[1] > 0 or not best.any()
+        refined = refine(A, x, b)
+        assert refined.rnorm == pytest.approx(np.linalg.norm(A @ refined.x - b), rel=1e-12)
+        assert refined.least <= exact_optimum(A, b, best) * (1 + 1e-12)
+    assert refine(A, best, b).least > 0 or not best.any()
 
 
 def test_a_sparse_matrix_too_large_to_fill_says_so(monkeypatch):
@@ -335,7 +345,7 @@ def test_columns_in_doubt_need_no_solve_with_32_digits(kind, shape, monkeypatch)
 
 
 def test_no_bound_of_columns_in_doubt_is_above_the_smallest_residual():
-    """For any x >= 0, optimal or not: what `without_doubt` shows is at most the residual of the best one."""
+    """For any x >= 0, optimal or not: what `refine` shows is at most the residual of the best one."""
     shown = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -345,9 +355,9 @@ def test_no_bound_of_columns_in_doubt_is_above_the_smallest_residual():
         b = rng.standard_normal(m)
         best, smallest = scipy.optimize.nnls(A, b)
         for x in (best, np.where(rng.random(len(best)) < 0.7, best, 0.0), np.where(np.arange(len(best)) < 2, 1.0, 0.0)):
-            corrected, rnorm, least = without_doubt(A, x, b)
+            corrected, rnorm, least, is_optimal = refine(A, x, b)
             assert least <= smallest * (1 + 1e-9)
-            if least > 0:
+            if is_optimal:
                 shown += 1
                 assert (corrected >= 0).all()
                 assert rnorm == pytest.approx(smallest, rel=1e-6)

@@ -30,6 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from conecollapse._fingerprint import fingerprint
 
+FAST = {"reassoc", "contract", "nsz"}  # for ``fastmath``: sums in any order; nothing is assumed to be finite
 _UNUSABLE = (OSError, EOFError, UnpicklingError)  # files that cannot be read or written, or end too early
 _said: list[bool] = []
 

@@ -11,13 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conecollapse._kernels import kernel
+from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.kernels import rotate_rows
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
 DEPENDENT_PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
-
-_FAST = {"reassoc", "contract", "nsz"}
 
 
 class Factor(NamedTuple):
@@ -47,7 +45,7 @@ def new_factor(n, room):  # type: ignore[no-untyped-def]
     )
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def factorize(G, s, k):  # type: ignore[no-untyped-def]
     """The Cholesky factor of the first ``k`` free variables; False if their columns are dependent."""
     F, R = s.F, s.R
@@ -70,7 +68,7 @@ def factorize(G, s, k):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def append(G, s, k, j):  # type: ignore[no-untyped-def]
     """Make the column of variable ``j`` the last one of the factor; its pivot, or 0 if it depends on the free ones.
 
@@ -105,7 +103,7 @@ def remove(s, k, p):  # type: ignore[no-untyped-def]
         rotate_rows(R[b, b : k - 1], R[b + 1, b : k - 1], kept / norm, removed / norm)
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def forward(R, k, z):  # type: ignore[no-untyped-def]
     """``R' z = z``."""
     for a in range(k):

@@ -3,26 +3,24 @@ r"""Whether the end of an active set on the normal equations is the solution.
 G squares the condition of A, so no answer is judged by it alone. The residual ``r = b - A x`` and the gradient ``A' r`` are computed with
 A itself, x is refined with them, and it is an answer only if `proof` shows that no residual is smaller. If the residual is not near zero,
 the products may suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see `Problem.measure_by_gram`). What is not shown to be
-optimal is left to the caller, who looks at columns in doubt (`doubt`), solves it by a QR factorization (`local`), and if need be with 32
-digits (`careful`).
+optimal, not even where columns are in doubt (`doubt`), is left to the caller, who solves it by a QR factorization (`local`), and if need be
+with 32 digits (`careful`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from conecollapse._kernels import kernel
+from conecollapse._kernels import FAST, kernel
+from conecollapse._nnls.doubt import Passive, least_in_doubt, set_aside
 from conecollapse._nnls.kernels import OPTIMAL
-from conecollapse._nnls.proof import EPS, NEAR_ZERO, OPTIMAL_WITHIN, ZERO_RESIDUAL, least_residual
+from conecollapse._nnls.proof import EPS, NEAR_ZERO, is_shown, least_residual
 
 UNPROVEN = -2  # a solution is not shown to be optimal, or something is not finite, or too small or large to square
 REFINED = 1e-13  # corrections up to this share of x are rounding
 REFINEMENTS = 3  # if so many do not bring it there, G is too badly conditioned
 LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
-IN_DOUBT = 1e-10  # gradients of unit columns up to this share of |b| may be zero but for rounding
 RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
-
-FAST = {"reassoc", "contract", "nsz"}  # sums in any order; nothing is assumed to be finite
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
@@ -59,7 +57,7 @@ def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
             rnorm = measure(matrix.A, room, k)
             is_ready, sigma = not moved(norms, room, k, rnorm, b_norm), 1.0 / np.sqrt(trace)
         for a in range(k):
-            is_ready = is_ready and h[a] > 0.0
+            is_ready = is_ready and h[a] >= 0.0
         if is_ready:
             to_unit_columns(norms, room, k, n)
             if turn > 0:
@@ -69,6 +67,10 @@ def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
                 if verdict(g[:n], room.x[:n], False, sigma, bound, m, b_norm, rnorm) == OPTIMAL:
                     return OPTIMAL, rnorm if rnorm > RESIDUAL_STOP * b_norm else 0.0
             if turn > 0:
+                passive = Passive(S[:k], room.inverse, matrix.G, S[:k], norms, room.ls, room.v, room.w)
+                least, rounding = least_in_doubt(passive, room.x[:n], g[:n], m, b_norm, rnorm, rnorm)
+                if is_shown(least, rounding, b_norm, rnorm):
+                    return OPTIMAL, rnorm
                 break
     return UNPROVEN, rnorm
 
@@ -95,7 +97,7 @@ def measure(A, room, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def moved(norms, room, k, rnorm, b_norm):  # type: ignore[no-untyped-def]
-    """Correct the coefficients by what the gradient says; False, and nothing is done, if that is rounding."""
+    """Correct the coefficients by what the gradient says, not below zero; False, and nothing is done, if that is rounding."""
     S, h, d, g = room.S, room.h, room.v, room.g
     for a in range(k):
         s = 0.0
@@ -111,7 +113,7 @@ def moved(norms, room, k, rnorm, b_norm):  # type: ignore[no-untyped-def]
     if step <= REFINED * total and not noise < rnorm <= NEAR_ZERO * b_norm:
         return False
     for a in range(k):
-        h[a] += d[a]
+        h[a] = max(h[a] + d[a], 0.0)
     return True
 
 
@@ -127,33 +129,10 @@ def to_unit_columns(norms, room, k, n):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", counting=False)
-def set_aside(A, passive, x, g, b_norm):  # type: ignore[no-untyped-def]
-    """Give zeros, copies of passive columns and their negatives a gradient of minus infinity: none of them is in doubt (`doubt`).
-
-    Those with a gradient near zero are looked at, which are few as a rule.
-    """
-    m = len(A)
-    for j in range(A.shape[1]):
-        if x[j] != 0.0 or abs(g[j]) > IN_DOUBT * b_norm:
-            continue
-        t = 0
-        while t < m and A[t, j] == 0.0:
-            t += 1
-        for a in range(2 * len(passive)):
-            if t == m:
-                break
-            sign, s, t = 1.0 - 2.0 * (a % 2), passive[a // 2], 0
-            while t < m and A[t, j] == sign * A[t, s]:
-                t += 1
-        if t == m:
-            g[j] = -np.inf
-
-
-@kernel(error_model="numpy", counting=False)
 def verdict(g, x, hold_all, sigma, reach, dim, b_norm, rnorm):  # type: ignore[no-untyped-def]
     """Whether a residual norm is shown to be the smallest one: as `proof.is_optimal`."""
     least, rounding = least_residual(g, x, hold_all, sigma, reach, dim, b_norm, rnorm)
-    return OPTIMAL if rnorm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm else UNPROVEN
+    return OPTIMAL if is_shown(least, rounding, b_norm, rnorm) else UNPROVEN
 
 
 @kernel(error_model="numpy", counting=False)

@@ -20,229 +20,154 @@ If :math:`\omega / \delta \max(-p_j, 0) \le -v_j` for all others, what these cos
 Such a vector is looked for in the span of the passive columns S. Let it have the products :math:`q > 0` with them: it is
 :math:`u = Z_S y` with :math:`y = (Z_S^T Z_S)^{-1} q`. A column in doubt whose part in the span is :math:`Z_S w_j` has
 :math:`p_j = w_j \cdot q`. So q has to be on the positive side of every :math:`w_j`, and is found as by a perceptron: it begins with ones,
-and the :math:`w_j` with the smallest product is added until none is left that is not positive. Whatever y was computed, it says what u is,
-so that errors of the inverse do no harm. If there is none, the vector of ones is tried, which suits columns without negative entries.
+and the :math:`w_j` with the smallest product is added until the cost is low enough. Whatever y was computed, it says what u is, so that
+errors of the inverse do no harm.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.confirm import FAST, set_aside
 from conecollapse._nnls.kernels import dot
-from conecollapse._nnls.local import LEAST_LENGTH, MOST_LENGTH
-from conecollapse._nnls.proof import EPS, ZERO_RESIDUAL
-from conecollapse._types import FloatArray
+from conecollapse._nnls.proof import EPS, OPTIMAL_WITHIN
+from conecollapse._types import FloatArray, IntArray
 
-DEPENDENT = 1e-10  # a unit column with a smaller squared part outside the span of others is not inverted
-CORRECTIONS = 2  # of x
-WITHIN = 1e-6  # a residual that may be further above the smallest one, by this share, is left to others, who do better
+IN_DOUBT = 1e-10  # prices of unit columns up to this share of |b| may be zero but for rounding
 TURNS = 32  # columns in doubt that are added to q
 SMALLEST = 0.01  # entry of q
-MARGIN = 1.1  # for rounding of an inverse, which `DEPENDENT` keeps below a thousandth
-
-COEFFICIENT, PRICE, LENGTH, Q, Y, P, COUNT = range(7)  # rows of a table with a column for each column of A
+MARGIN = 1.1  # for rounding of an inverse of products that are not worse conditioned than 1e10
 
 
-def without_doubt(A: FloatArray, x: FloatArray, b: FloatArray) -> tuple[FloatArray, float, float]:
-    """``x`` corrected, its residual norm, and a residual norm that no ``x >= 0`` undercuts, if that shows that x is optimal; else zero."""
-    used = x.nonzero()[0]
-    (m, n), k = A.shape, len(used)
-    if k > m:
-        return x, 0.0, 0.0
-    T = np.empty((COUNT, n))
-    rnorm, least = _prove(A, x, b, used, T, np.empty((k, n)), np.empty((k, k)), np.empty(m))
-    return (T[COEFFICIENT] / T[LENGTH], rnorm, least) if least > 0 else (x, rnorm, 0.0)
+class Passive(NamedTuple):
+    """The k passive columns of n, and scratch. Arrays may be longer than is said here."""
 
-
-@kernel(error_model="numpy")
-def _prove(A, x, b, used, T, cross, inverse, r):  # type: ignore[no-untyped-def]
-    """Write the coefficients and lengths to ``T``. The residual norm, and the lower bound or zero."""
-    (m, n), k = A.shape, len(used)
-    h, g = T[COEFFICIENT], T[PRICE]
-    size = np.sqrt(dot(b, b))
-    if not LEAST_LENGTH < size < MOST_LENGTH or not _multiply(A, x, used, T, cross) or not _invert(cross, used, inverse, T[Q]):
-        return 0.0, 0.0
-    rnorm, rounding, noise, wrong, worst = 0.0, 0.0, 0.0, np.inf, -np.inf
-    for turn in range(CORRECTIONS + 1):
-        total = 0.0
-        for a in range(k):
-            if not h[used[a]] > 0.0:
-                return 0.0, 0.0
-            total += h[used[a]]
-        for j in range(n):
-            T[Y, j] = h[j] / T[LENGTH, j]
-        rnorm = _price(A, b, r, T)
-        rounding = EPS * (4.0 + np.sqrt(k)) * (size + total)
-        noise, wrong = rounding + EPS * (4.0 + np.sqrt(m)) * rnorm, 0.0
-        for a in range(k):
-            wrong += (abs(g[used[a]]) + noise) ** 2
-        if turn == CORRECTIONS or wrong <= 4.0 * k * noise * noise:  # no worse than rounding
-            break
-        for a in range(k):
-            for e in range(k):
-                h[used[a]] += inverse[a, e] * g[used[e]]
-    set_aside(A, used, h, g, size)
-    lean = MARGIN * np.sqrt(wrong * largest_eigenvalue(inverse, k))
-    for j in range(n):
-        g[j] += noise + lean
-        if h[j] == 0.0 and g[j] > worst:
-            worst = g[j]
-    for with_ones in range(2):
-        cost = 0.0
-        if worst > 0.0:
-            cost = size * (cost_with_ones(A, T, worst) if with_ones else cost_of_doubt(inverse, cross, h, g, T[Q:], m, worst))
-        square = rnorm * rnorm - lean * lean - 2.0 * cost
-        least = np.sqrt(square) - rounding if square > 0.0 else 0.0
-        if rnorm + rounding <= (1.0 + WITHIN) * least + ZERO_RESIDUAL * size and least > 0.0:
-            return rnorm, least
-    return rnorm, 0.0
-
-
-@kernel(error_model="numpy", fastmath=FAST, counting=False)
-def _multiply(A, x, used, T, cross):  # type: ignore[no-untyped-def]
-    """Write the lengths, that of a column of zeros as one, the coefficients of unit columns, and the products of the used ones with all.
-
-    False if squares are lost.
-    """
-    m, n = A.shape
-    for j in range(n):
-        T[LENGTH, j] = 0.0
-        for a in range(len(used)):
-            cross[a, j] = 0.0
-    for t in range(m):
-        for j in range(n):
-            T[LENGTH, j] += A[t, j] * A[t, j]
-        for a in range(len(used)):
-            s = A[t, used[a]]
-            for j in range(n):
-                cross[a, j] += s * A[t, j]
-    for j in range(n):
-        if not LEAST_LENGTH * LEAST_LENGTH < T[LENGTH, j] < MOST_LENGTH * MOST_LENGTH:
-            for t in range(m):
-                if A[t, j] != 0.0:
-                    return False
-            T[LENGTH, j] = 1.0
-        T[LENGTH, j] = np.sqrt(T[LENGTH, j])
-        T[COEFFICIENT, j] = x[j] * T[LENGTH, j]
-    for a in range(len(used)):
-        for j in range(n):
-            cross[a, j] /= T[LENGTH, used[a]] * T[LENGTH, j]
-    return True
-
-
-@kernel(error_model="numpy", fastmath=FAST, counting=False)
-def _invert(cross, used, inverse, w):  # type: ignore[no-untyped-def]
-    """Write the inverse of the products of the used columns with each other, a column at a time; False if these are dependent."""
-    for c in range(len(used)):
-        left = 1.0
-        for a in range(c):
-            w[a] = 0.0
-            for e in range(c):
-                w[a] += inverse[a, e] * cross[e, used[c]]
-            left -= w[a] * cross[a, used[c]]
-        if not left > DEPENDENT:
-            return False
-        for a in range(c):
-            for e in range(c):
-                inverse[a, e] += w[a] * w[e] / left
-            inverse[a, c] = -w[a] / left
-            inverse[c, a] = -w[a] / left
-        inverse[c, c] = 1.0 / left
-    return True
-
-
-@kernel(error_model="numpy", fastmath=FAST, counting=False)
-def _price(A, b, r, T):  # type: ignore[no-untyped-def]
-    """Write the residual of the solution in row ``Y`` to ``r``, and the prices of unit columns; the residual norm."""
-    m, n = A.shape
-    square = 0.0
-    for j in range(n):
-        T[PRICE, j] = 0.0
-    for t in range(m):
-        s = b[t]
-        for j in range(n):
-            s -= A[t, j] * T[Y, j]
-        r[t] = s
-        square += s * s
-        for j in range(n):
-            T[PRICE, j] += s * A[t, j]
-    for j in range(n):
-        T[PRICE, j] /= T[LENGTH, j]
-    return np.sqrt(square)
+    S: IntArray  # (k,)
+    inverse: FloatArray  # (k, k): of their products with each other
+    G: FloatArray  # products of columns with all n,
+    rows: IntArray  # (k,): of which these rows are those of the passive ones
+    lengths: FloatArray  # (n,): of all columns
+    q: FloatArray  # (k,): scratch
+    y: FloatArray  # (k,)
+    p: FloatArray  # (n,)
 
 
 @kernel(error_model="numpy", counting=False)
-def largest_eigenvalue(inverse, k):  # type: ignore[no-untyped-def]
-    """A bound for that of a symmetric matrix: its Frobenius norm, or the largest sum of a row."""
-    squares, largest = 0.0, 0.0
+def set_aside(A, passive, x, g, b_norm):  # type: ignore[no-untyped-def]
+    """Give zeros, copies of passive columns and their negatives a price of minus infinity: none of them is in doubt.
+
+    Those with a price near zero are looked at, which are few as a rule.
+    """
+    m = len(A)
+    for j in range(A.shape[1]):
+        if x[j] != 0.0 or abs(g[j]) > IN_DOUBT * b_norm:
+            continue
+        t = 0
+        while t < m and A[t, j] == 0.0:
+            t += 1
+        for a in range(2 * len(passive)):
+            if t == m:
+                break
+            sign, s, t = 1.0 - 2.0 * (a % 2), passive[a // 2], 0
+            while t < m and A[t, j] == sign * A[t, s]:
+                t += 1
+        if t == m:
+            g[j] = -np.inf
+
+
+@kernel(error_model="numpy", counting=False)
+def least_in_doubt(passive, h, g, m, size, rnorm, scale):  # type: ignore[no-untyped-def]
+    """A residual norm that no solution undercuts, or zero, and the rounding error of ``rnorm``.
+
+    ``h`` and ``g`` belong to unit columns; prices have errors relative to ``scale``. Those of columns that are not passive become ``v``.
+    """
+    S, n = passive.S, len(h)
+    k, total, wrong, worst = len(S), 0.0, 0.0, -np.inf
     for a in range(k):
+        total += h[S[a]]
+    rounding = EPS * (4.0 + np.sqrt(k)) * (size + total)
+    noise = rounding + EPS * (4.0 + np.sqrt(m)) * scale
+    for a in range(k):
+        wrong += (abs(g[S[a]]) + noise) ** 2
+    lean = MARGIN * np.sqrt(wrong * largest_eigenvalue(passive))
+    for j in range(n):
+        if h[j] == 0.0:
+            g[j] += noise + lean
+            worst = max(worst, g[j])
+    square = rnorm * rnorm - lean * lean
+    if worst > 0.0:
+        square -= 2.0 * size * cost_of_doubt(passive, h, g, m, worst, low_cost(rnorm, size))
+    return np.sqrt(square) - rounding if square > rounding * rounding else 0.0, rounding
+
+
+@kernel(error_model="numpy", counting=False)
+def largest_eigenvalue(passive):  # type: ignore[no-untyped-def]
+    """A bound for that of the inverse, for unit columns: its Frobenius norm, or the largest sum of a row."""
+    S, inverse, lengths = passive.S, passive.inverse, passive.lengths
+    squares, largest = 0.0, 0.0
+    for a in range(len(S)):
         row = 0.0
-        for e in range(k):
-            row += abs(inverse[a, e])
-            squares += inverse[a, e] * inverse[a, e]
+        for e in range(len(S)):
+            entry = abs(inverse[a, e]) * lengths[S[a]] * lengths[S[e]]
+            row += entry
+            squares += entry * entry
         largest = max(largest, row)
     return min(largest, np.sqrt(squares))
 
 
 @kernel(error_model="numpy", counting=False)
-def cost_of_doubt(inverse, cross, h, v, table, m, worst):  # type: ignore[no-untyped-def]
-    """What columns in doubt can take from half the squared residual, for a right-hand side of unit length; infinity if no u says.
-
-    ``cross`` has the products of the passive columns, in their order, with all, and ``inverse`` belongs to those with each other. ``table``
-    has room for three rows.
-    """
-    k, n = cross.shape
-    q, y, p = table[0], table[1], table[2]
-    for a in range(k):
-        q[a] = 1.0
-    for _ in range(TURNS):
-        length = 0.0  # that u has at most
-        for a in range(k):
-            y[a] = dot(inverse[a, :k], q[:k])
-            length += abs(y[a])
-        for j in range(n):
-            p[j] = 0.0
-        for a in range(k):
-            for j in range(n):
-                p[j] += y[a] * cross[a, j]
-        lowest = np.int64(-1)
-        for j in range(n):
-            if h[j] == 0.0 and v[j] > 0.0 and (lowest < 0 or p[j] < p[lowest]):
-                lowest = np.int64(j)
-        rounding, square, at = EPS * (8.0 + np.sqrt(m) + np.sqrt(k)) * length, 0.0, 0
-        for j in range(n):
-            if h[j] > 0.0:
-                square += y[at] * p[j]
-                at += 1
-        ratio = judged(h, v, p, rounding, worst)
-        if ratio < np.inf:
-            return ratio * np.sqrt(square + rounding * length)
-        size = 0.0
-        for a in range(k):
-            y[a] = dot(inverse[a, :k], cross[:k, lowest])
-            size += y[a] * y[a]
-        if not size > 0.0:
-            return np.inf
-        for a in range(k):
-            q[a] = max(q[a] + y[a] / np.sqrt(size), SMALLEST)
-    return np.inf
+def low_cost(rnorm, size):  # type: ignore[no-untyped-def]
+    """What `cost_of_doubt` may be where a residual norm is to be shown to be optimal, with room to spare."""
+    return 0.25 * OPTIMAL_WITHIN * rnorm * rnorm / size
 
 
 @kernel(error_model="numpy", counting=False)
-def cost_with_ones(A, T, worst):  # type: ignore[no-untyped-def]
-    """The same for the vector of ones."""
-    m, n = A.shape
-    for j in range(n):
-        T[P, j] = 0.0
-    for t in range(m):
+def cost_of_doubt(passive, h, v, m, worst, enough):  # type: ignore[no-untyped-def]
+    """What columns in doubt can take from half the squared residual, for a right-hand side of unit length; infinity if no u says.
+
+    A cost up to ``enough`` is not lowered further.
+    """
+    S, inverse, G, rows, lengths, q, y, p = passive
+    k, n, lowest_cost = len(S), len(h), np.inf
+    for a in range(k):
+        q[a] = lengths[S[a]]  # that of a unit column is one
+    for _ in range(TURNS):
+        length = 0.0  # that u has at most
         for j in range(n):
-            T[P, j] += A[t, j]
-    for j in range(n):
-        T[P, j] /= T[LENGTH, j]
-    length = np.sqrt(m)
-    return judged(T[COEFFICIENT], T[PRICE], T[P], EPS * (4.0 + length) * length, worst) * length
+            p[j] = 0.0
+        for a in range(k):
+            y[a] = dot(inverse[a, :k], q[:k])
+            length += abs(y[a]) * lengths[S[a]]
+            row = G[rows[a]]
+            for j in range(n):
+                p[j] += y[a] * row[j]
+        square = 0.0
+        for a in range(k):
+            square += y[a] * p[S[a]]
+        lowest = np.int64(-1)
+        for j in range(n):
+            p[j] = p[j] / lengths[j] if lengths[j] > 0.0 else 0.0
+            if h[j] == 0.0 and v[j] > 0.0 and (lowest < 0 or p[j] < p[lowest]):
+                lowest = np.int64(j)
+        rounding = EPS * (8.0 + np.sqrt(m) + np.sqrt(k)) * length
+        cost = judged(h, v, p, rounding, worst) * np.sqrt(abs(square) + rounding * length)
+        lowest_cost = min(lowest_cost, cost)
+        if lowest_cost <= enough:
+            break
+        size = 0.0
+        for a in range(k):
+            y[a] = 0.0
+            for e in range(k):
+                y[a] += inverse[a, e] * G[rows[e], lowest]
+            y[a] *= lengths[S[a]]
+            size += y[a] * y[a]
+        if not size > 0.0:
+            break
+        for a in range(k):
+            q[a] = max(q[a] + y[a] / np.sqrt(size) * lengths[S[a]], SMALLEST * lengths[S[a]])
+    return lowest_cost
 
 
 @kernel(error_model="numpy", counting=False)

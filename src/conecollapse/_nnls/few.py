@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conecollapse._nnls.local import LEAST_LENGTH, MOST_LENGTH
-from conecollapse._nnls.proof import is_optimal, least_residuals
+from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH, is_optimal, least_residuals
 from conecollapse._types import FloatArray
 
 LARGE = 2**14  # entries of a matrix from which a walk over it is longer than looking at the result

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conecollapse._kernels import kernel
+from conecollapse._kernels import FAST, kernel
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
 DEPENDENT = 1e-11  # a unit column whose part outside the passive span is smaller adds nothing that float64 can resolve
@@ -31,8 +31,6 @@ LEAST_POWER = np.exp(-0.5)  # the infimum of ((k - 1) / k)^((k - 1) / 2)
 CLEANED_BELOW = 1e-3  # a residual below this share of |x| is made orthogonal to the passive columns once more
 
 STEP_LIMIT, OPTIMAL, WITHIN_TOL = 0, 1, 2  # how a solve ended: step limit, KKT point, residual below the tolerance
-
-_FAST = {"reassoc", "contract", "nsz"}
 
 
 class Columns(NamedTuple):
@@ -83,7 +81,7 @@ def new_state(capacity, dim):  # type: ignore[no-untyped-def]
     )
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def dot(a, b):  # type: ignore[no-untyped-def]
     s = 0.0
     for t in range(a.shape[0]):
@@ -91,20 +89,20 @@ def dot(a, b):  # type: ignore[no-untyped-def]
     return s
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def axpy(c, a, b):  # type: ignore[no-untyped-def]
     for t in range(a.shape[0]):
         b[t] += c * a[t]
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def axpy_two(c, a, d, b, v):  # type: ignore[no-untyped-def]
     """``v += c a + d b``, in one walk."""
     for t in range(v.shape[0]):
         v[t] += c * a[t] + d * b[t]
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def two_dots(p, q, v):  # type: ignore[no-untyped-def]
     """``p . v`` and ``q . v``, in one walk."""
     c, d = 0.0, 0.0
@@ -114,7 +112,7 @@ def two_dots(p, q, v):  # type: ignore[no-untyped-def]
     return c, d
 
 
-@kernel(fastmath=_FAST)
+@kernel(fastmath=FAST)
 def project_out_four(p, q, r, s, v):  # type: ignore[no-untyped-def]
     """Take the parts along the orthonormal p, q, r and s out of v, in one walk over each; the parts."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -158,7 +156,7 @@ def shift_left(a):  # type: ignore[no-untyped-def]
         a[t] = a[t + 1]
 
 
-@kernel(fastmath=_FAST, error_model="numpy", counting=False)
+@kernel(fastmath=FAST, error_model="numpy", counting=False)
 def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
     for t in range(a.shape[0]):
         u, v = a[t], b[t]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.confirm import set_aside
+from conecollapse._nnls.doubt import set_aside
 from conecollapse._nnls.kernels import (
     OPTIMAL,
     STEP_LIMIT,
@@ -20,13 +20,12 @@ from conecollapse._nnls.kernels import (
     new_state,
     smallest_singular_value,
 )
-from conecollapse._nnls.proof import OPTIMAL_WITHIN, ZERO_RESIDUAL, least_residual
+from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH, is_shown, least_residual
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
 INVALID = -1  # something is not finite, or too small or large to square: the caller must solve it another way
 UNPROVEN = -2  # a solution is not shown to be optimal
-LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
 PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
 RESIDUAL_STOP = 1e-15  # a residual below this share of |x| is rounding
 PLAIN_STOP = Stopping(price=PRICE_STOP, own_price=0.0, residual=RESIDUAL_STOP)  # ends at the optimum
@@ -199,6 +198,5 @@ def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
         set_aside(A, state.S[:k], h, g, b_norm)
         sigma = smallest_singular_value(state.R, k, state.qx, state.ls)
         least, rounding = least_residual(g, h, False, sigma, reach, m, b_norm, length)
-        is_optimal = length + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm  # as in `proof.is_optimal`
-        endings[c] = OPTIMAL if is_optimal else UNPROVEN
+        endings[c] = OPTIMAL if is_shown(least, rounding, b_norm, length) else UNPROVEN
     return solution, rnorm, endings

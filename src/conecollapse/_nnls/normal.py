@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conecollapse._kernels import kernel
-from conecollapse._nnls.confirm import FAST, UNPROVEN, confirm, products
+from conecollapse._kernels import FAST, kernel
+from conecollapse._nnls.confirm import UNPROVEN, confirm, products
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.passive import walk
+from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH
 from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
-LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
 GRADIENT_ZERO = 1e-14  # gradients of unit columns up to this share of |b| are rounding
 DEPENDENT = 1e-10  # a smaller squared part of a unit column outside the passive span cannot be told from zero
 

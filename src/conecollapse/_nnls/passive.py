@@ -13,12 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conecollapse._kernels import kernel
+from conecollapse._kernels import FAST, kernel
 from conecollapse._types import FloatArray, IntArray
 
 DEPENDENT = 1e-12  # a column whose squared part outside the passive ones is smaller adds nothing that G can resolve
-
-_FAST = {"reassoc", "contract", "nsz"}
 
 
 class Passive(NamedTuple):
@@ -38,7 +36,7 @@ class Passive(NamedTuple):
         return cls(np.empty(capacity, np.int64), h, q, np.empty((capacity, capacity)), ls, np.empty((2, capacity)))
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def append(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
     """Put column ``j`` last among the passive ones; False if it depends on them. It brings descent if ``state.q[k]`` is positive."""
     S, q, L = state.S, state.q, state.L
@@ -62,7 +60,7 @@ def append(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def solve(L, q, k, v):  # type: ignore[no-untyped-def]
     """``L' v = q`` in the first ``k`` entries."""
     for a in range(k):
@@ -75,7 +73,7 @@ def solve(L, q, k, v):  # type: ignore[no-untyped-def]
             v[b] -= x * row[b]
 
 
-@kernel(error_model="numpy", fastmath=_FAST, counting=False)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
 def remove(state, k, t):  # type: ignore[no-untyped-def]
     """Delete passive column ``t`` of ``k``: each later row moves up, turned by the rotations of the rows before it and by one more."""
     S, h, q, L, cosine, sine = state.S, state.h, state.q, state.L, state.turn[0], state.turn[1]

@@ -16,12 +16,11 @@ from conecollapse._nnls.active_set import active_set, active_set_sparse
 from conecollapse._nnls.bpp import BppResult, block_pivoting, grouped_correction
 from conecollapse._nnls.careful import solve_carefully
 from conecollapse._nnls.complement import WELL_ENOUGH, pivot_complement
-from conecollapse._nnls.doubt import without_doubt
 from conecollapse._nnls.local import local_active_set
 from conecollapse._nnls.problem import Answers, Measured, Problem
 from conecollapse._nnls.proof import OPTIMAL_WITHIN, is_optimal, is_rough_zero
 from conecollapse._nnls.quadratic import FREE
-from conecollapse._nnls.refine import least_by_refinement
+from conecollapse._nnls.refine import refine
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
 GRAM_COLUMNS = 8192  # columns up to which the Gram matrix is formed: 512 MiB
@@ -56,8 +55,9 @@ def solve_one(A: FloatArray, b: FloatArray) -> tuple[FloatArray, float, int]:
 
 
 def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | None) -> tuple[FloatArray, Answers]:
-    """Coefficients of the columns of A. Where float64 does not show that they are optimal, a look at columns in doubt
-    or their residual with 32 digits may; else it takes a solve with 32 digits.
+    """Coefficients of the columns of A.
+
+    Where float64 does not show that they are optimal, their residual with 32 digits may; else it takes a solve with 32 digits.
     """
     H, n_iter, finished, (rnorm, kkt, least, optimal, _) = outcome
     X, n = H * problem.inverse, H.shape[1]
@@ -68,11 +68,9 @@ def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | No
     if len(rows):
         A = problem.A.toarray() if sp.issparse(problem.A) else np.ascontiguousarray(problem.A)
         for i in rows:
-            X[i], exact, bound = without_doubt(A, X[i], Bt[i])
-            if bound == 0:
-                exact, bound = least_by_refinement(A, X[i], Bt[i])
-            if bound > 0:
-                rnorm[i], least[i], optimal[i] = exact, bound, True
+            refined = refine(A, X[i], Bt[i])
+            if refined.is_optimal:
+                X[i], rnorm[i], least[i], optimal[i] = refined
         rows = rows[~optimal[rows]]
     if len(rows):
         careful = solve_carefully(A, Bt[rows], X[rows], left[rows])

@@ -29,6 +29,7 @@ OPTIMAL_WITHIN = 1e-3  # a residual norm is optimal when it is at most this shar
 ZERO_RESIDUAL = 1e-12  # or at most this share of |b|, which is what rounding leaves of ordinary problems with an exact solution
 NEAR_ZERO = 1e-6  # errors of x add to a residual norm above this share of |b| only their squares, which are rounding
 SAFETY = 4.0  # how much smaller than estimated the smallest singular value is taken to be
+LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -72,6 +73,12 @@ def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: 
         square -= 2.0 * worst * reach * b_norm
     least = np.sqrt(square) - rounding if square > 0.0 else 0.0
     return least if least > 0.0 else 0.0, rounding
+
+
+@kernel(counting=False)
+def is_shown(least, rounding, b_norm, r_norm):  # type: ignore[no-untyped-def]
+    """As `is_optimal` for one residual norm, with its rounding error."""
+    return r_norm + rounding <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
 
 
 def least_residuals(

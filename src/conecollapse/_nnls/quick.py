@@ -3,8 +3,8 @@
 Small problems are solved in less time than the general way takes to look at its arguments, and with very few columns many right-hand
 sides need no compiled kernel at all (`subsets`): what is used depends on the size alone. Each answer comes with a proof that it is
 optimal (`proof`); those without are left to the caller. Where b lies in the cone of A, the proof is the residual of x itself. The bound
-for its rounding error is far too large if x has hundreds of large entries, so it is computed with 32 digits (`twofold`). Where columns
-depend on each other, their prices are computed with 32 digits too (`refine`).
+for its rounding error is far too large if x has hundreds of large entries, so it is computed with 32 digits, as are prices where columns
+depend on each other (`refine`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,15 @@ import numpy as np
 
 from conecollapse._errors import ConvergenceError
 from conecollapse._nnls.confirm import UNPROVEN
-from conecollapse._nnls.doubt import without_doubt
 from conecollapse._nnls.few import LARGE, solve_with_few_columns
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
-from conecollapse._nnls.local import INVALID, LEAST_LENGTH, MOST_LENGTH, solve_small
+from conecollapse._nnls.local import INVALID, solve_small
 from conecollapse._nnls.normal import is_narrow, solve_narrow
 from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning, pivoting
 from conecollapse._nnls.problem import Problem
-from conecollapse._nnls.proof import ZERO_RESIDUAL
-from conecollapse._nnls.refine import least_by_refinement
+from conecollapse._nnls.refine import refine
 from conecollapse._nnls.subsets import is_for_subsets, solve_by_subsets
 from conecollapse._nnls.tall import is_tall_and_few, solve_tall_and_few
-from conecollapse._nnls.twofold import residual_norm
 from conecollapse._threads import BLAS_THREADS_PAY, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
@@ -69,10 +66,10 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
         x, size, ending = solve_tall_and_few(A, b, maxiter or 3 * n)
         if ending == STEP_LIMIT:
             raise ConvergenceError(limit_text(maxiter, 1, 1))
-        least = 1.0
         if ending == UNPROVEN:
-            x, size, least = without_doubt(A, x, b)
-        if least > 0:
+            x, size, _, is_optimal = refine(A, x, b)
+            ending = OPTIMAL if is_optimal else UNPROVEN
+        if ending == OPTIMAL:
             return x, size, None
     if is_narrow(m, n, B.shape[1]):
         A = np.ascontiguousarray(A)
@@ -92,11 +89,9 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
         if (endings == STEP_LIMIT).any():
             raise ConvergenceError(limit_text(maxiter, int((endings == STEP_LIMIT).sum()), len(endings)))
         for i in left[endings[left] != INVALID]:
-            x, size, least = without_doubt(A, X[:, i], np.ascontiguousarray(B[:, i]))
-            if least > 0:
-                X[:, i], rnorm[i] = x, size
-            if least > 0 or _is_solution(A, X[:, i], B[:, i], rnorm[i]):
-                endings[i] = OPTIMAL
+            refined = refine(A, X[:, i], np.ascontiguousarray(B[:, i]))
+            if refined.is_optimal:
+                X[:, i], rnorm[i], endings[i] = refined.x, refined.rnorm, OPTIMAL
         left = left[endings[left] != OPTIMAL]
         if len(left) == len(endings) or not np.isfinite(B[:, left]).all():
             return None
@@ -121,17 +116,6 @@ def _solve_few_columns(A: FloatArray, B: FloatArray, maxiter: int | None) -> Flo
     if len(left):
         found[:, left] = solve_narrow(A, B[:, left], max_steps)
     return found
-
-
-def _is_solution(A: FloatArray, x: FloatArray, b: FloatArray, rnorm: float) -> bool:
-    """Whether ``x >= 0`` is shown by its residual with 32 digits to solve ``A x = b`` up to rounding, or to be optimal."""
-    with np.errstate(over="ignore"):
-        size = float(np.linalg.norm(b))
-    if not (LEAST_LENGTH < size < MOST_LENGTH and (x >= 0).all()):
-        return False
-    if rnorm <= ZERO_RESIDUAL * size and residual_norm(A, x, b) <= ZERO_RESIDUAL * size:
-        return True
-    return least_by_refinement(A, x, b)[1] > 0
 
 
 def _shares_work(m: int, n: int, k: int) -> bool:

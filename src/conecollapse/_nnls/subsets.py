@@ -20,8 +20,8 @@ import numpy as np
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.confirm import UNPROVEN
 from conecollapse._nnls.kernels import OPTIMAL
-from conecollapse._nnls.local import LEAST_LENGTH, MOST_LENGTH
 from conecollapse._nnls.problem import Problem
+from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH
 from conecollapse._types import BoolArray, FloatArray
 
 FEWEST_SIDES = 128  # for fewer right-hand sides SciPy may be quicker than so many calls of NumPy: they take half a millisecond

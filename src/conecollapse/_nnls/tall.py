@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from conecollapse._kernels import kernel
-from conecollapse._nnls.confirm import LARGE_RESIDUAL, RESIDUAL_STOP, UNPROVEN, set_aside
-from conecollapse._nnls.doubt import WITHIN, cost_of_doubt
+from conecollapse._kernels import FAST, kernel
+from conecollapse._nnls.confirm import LARGE_RESIDUAL, RESIDUAL_STOP, UNPROVEN
+from conecollapse._nnls.doubt import Passive, least_in_doubt, set_aside
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
-from conecollapse._nnls.proof import EPS, OPTIMAL_WITHIN, SAFETY, ZERO_RESIDUAL
+from conecollapse._nnls.proof import is_shown
 from conecollapse._types import FloatArray
 
 FEW, ROWS_FOR_EACH, FEWEST_ROWS = 12, 16, 64  # columns at most, rows for each of them at least, and rows at least
@@ -36,8 +36,7 @@ DEPENDENT = 1e-10  # a smaller squared part of a column outside the passive span
 SLAB = 64  # rows of A at a time
 WALKS = 3  # over A at most, after the first: for a residual near zero, and after one or two corrections
 
-PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, DOUBT, COUNT = *range(7), 9  # rows of a table with a column for each column of A
-FAST = {"reassoc", "contract", "nsz"}  # sums in any order; nothing is assumed to be finite
+PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, Q, Y, ONES, COUNT = range(10)  # rows of a table with a column for each column of A
 
 
 def is_tall_and_few(m: int, n: int) -> bool:
@@ -82,7 +81,7 @@ def _solve(A, b, T, V, S, C, slab, max_steps):  # type: ignore[no-untyped-def]
         square = by_products(T, V) if walk == 0 else by_matrix(A, b, V)
         k = list_passive(V, S)
         set_aside(A, S[:k], V[COEFFICIENT], V[GRADIENT], size)
-        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_shown(T, V, S[:k], C, square, float(m), walk > 0):
+        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_least(T, V, S[:k], C, square, float(m), walk > 0):
             break
         walk += 1
         if walk > WALKS or (walk > 1 and square > LARGE_RESIDUAL * size * size):  # errors of x add only their squares to such a residual
@@ -254,42 +253,27 @@ def by_matrix(A, b, V):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", counting=False)
-def is_shown(T, V, S, C, square, m, is_measured):  # type: ignore[no-untyped-def]
-    """Whether a squared residual norm is shown to be the smallest one, as by `proof.least_residual` with the passive columns held.
+def is_least(T, V, S, C, square, m, is_measured):  # type: ignore[no-untyped-def]
+    """Whether a squared residual norm is shown to be the smallest one (`doubt`).
 
-    The trace of the inverse of their Gram matrix bounds that of its smallest eigenvalue. Gradients from products have errors relative to b,
-    those that are measured with A relative to the residual. For columns in doubt see `doubt`.
+    Gradients from products have errors relative to b, those that are measured with A relative to the residual.
     """
-    n, k = len(T) - 1, len(S)
-    h, v = V[COEFFICIENT, :n], V[SCRATCH, :n]
-    trace, total = 0.0, 0.0
+    n, k, total = len(T) - 1, len(S), 0.0
     for a in range(k):
-        if not h[S[a]] > 0.0:
+        if not V[COEFFICIENT, S[a]] > 0.0:
             return False
-        trace -= T[S[a], S[a]]
-        total += h[S[a]]
+        total += V[COEFFICIENT, S[a]]
+        for e in range(k):
+            C[0, a, e] = -(T[S[a], S[e]] if e < a else T[S[e], S[a]])
+    for i in range(n):
+        V[ONES, i] = 1.0
+        for j in range(n):
+            C[1, i, j] = T[i, j] if i < j else T[j, i] if j < i else 1.0
     size, rnorm = V[LENGTH, n], np.sqrt(square)
-    rounding = EPS * (4.0 + np.sqrt(k)) * (size + total)
-    noise = rounding + EPS * (4.0 + np.sqrt(m)) * (rnorm if is_measured else size + total)
-    wrong, worst = 0.0, -np.inf
-    for a in range(k):
-        wrong += (abs(V[GRADIENT, S[a]]) + noise) ** 2
-    lean = SAFETY * np.sqrt(wrong * trace)
-    for j in range(n):
-        v[j] = V[GRADIENT, j] + noise + lean
-        if V[PASSIVE, j] == 0.0 and v[j] > worst:
-            worst = v[j]
-    square -= lean * lean
-    if worst > 0.0:
-        for a in range(k):
-            for j in range(n):
-                i = S[a]
-                C[1, a, j] = T[i, j] if i < j else T[j, i] if j < i else 1.0
-            for e in range(k):
-                C[0, a, e] = -(T[S[a], S[e]] if e < a else T[S[e], S[a]])
-        square -= 2.0 * size * cost_of_doubt(C[0, :k], C[1, :k], h, v, V[DOUBT:], m, worst)
-    least = np.sqrt(square) - rounding if square > 0.0 else 0.0
-    return rnorm + rounding <= (1.0 + (WITHIN if worst > 0.0 else OPTIMAL_WITHIN)) * least + ZERO_RESIDUAL * size
+    passive = Passive(S, C[0], C[1], S, V[ONES], V[Q], V[Y], V[SCRATCH])
+    scale = rnorm if is_measured else size + total
+    least, rounding = least_in_doubt(passive, V[COEFFICIENT, :n], V[GRADIENT, :n], m, size, rnorm, scale)
+    return is_shown(least, rounding, size, rnorm)
 
 
 @kernel(error_model="numpy", counting=False)

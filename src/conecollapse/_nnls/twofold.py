@@ -105,18 +105,3 @@ def axpy(c, dc, a, b):  # type: ignore[no-untyped-def]
     for t in range(a.shape[1]):
         p, dp = multiply(c, dc, a[0, t], a[1, t])
         b[0, t], b[1, t] = add(b[0, t], b[1, t], p, dp)
-
-
-@kernel(error_model="numpy")
-def residual_norm(A, x, b):  # type: ignore[no-untyped-def]
-    """``|b - A x|`` of numbers in float64, as accurate as if it were computed with 32 digits and then rounded."""
-    used = np.flatnonzero(x)
-    square = 0.0
-    for i in range(A.shape[0]):
-        s, e = b[i], 0.0
-        for j in used:
-            p, dp = two_product(-A[i, j], x[j])
-            s, f = two_sum(s, p)
-            e += f + dp
-        square += (s + e) * (s + e)
-    return np.sqrt(square)
