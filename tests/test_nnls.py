@@ -559,20 +559,37 @@ def tall(kind, rng):
     return np.ascontiguousarray(A)
 
 
+@pytest.mark.parametrize("for_blas", [0, 2**40])
 @pytest.mark.parametrize("kind", ["ordinary", "rows", "columns", "nearly dependent", "copies"])
-def test_tall_matrices_are_solved_in_one_walk(kind):
+def test_tall_matrices_are_solved_in_one_walk(kind, for_blas, monkeypatch):
+    monkeypatch.setattr(tall_and_few, "FOR_BLAS", for_blas)
     rng = np.random.default_rng(41)
     for _ in range(12):
         A = tall(kind, rng)
         b = right_hand_side(A, rng) + 1e-9 * A[:, 0]  # never zero
         assert tall_and_few.is_tall_and_few(*A.shape)
-        x, rnorm, ending = tall_and_few.solve_tall_and_few(A, b, 3 * A.shape[1])
+        found = tall_and_few.solve_tall_and_few(A, b[None], 3 * A.shape[1])
+        x, rnorm, ending = found[:-2, 0], found[-2, 0], found[-1, 0]
         assert ending == OPTIMAL or kind in ("nearly dependent", "copies")
         if ending == OPTIMAL:
             residual, _, optimum, _ = judge(A, b, x, None)
             assert (x >= 0).all()
             assert residual <= 1.001 * optimum + 1e-12 * np.linalg.norm(b)
             assert rnorm == pytest.approx(residual, rel=1e-4, abs=1e-12 * np.linalg.norm(b))
+
+
+def test_a_large_matrix_whose_solution_has_few_columns_is_solved_by_these(monkeypatch):
+    rng = np.random.default_rng(44)
+    monkeypatch.setattr(quick, "_solve_few_columns", lambda *_: pytest.fail("all products are computed"))
+    A = rng.random((2000, 40))
+    A[:, 7] = A[:, 3]
+    b = A[:, 3] - 0.6 * rng.random(2000)
+    assert 0 < np.count_nonzero(scipy.optimize.nnls(A, b)[0]) < 6
+    for side in (b, -b):
+        x, rnorm = nnls(A, side)
+        assert (x >= 0).all()
+        assert rnorm == pytest.approx(scipy.optimize.nnls(A, side)[1], rel=1e-12)
+        assert rnorm == pytest.approx(np.linalg.norm(A @ x - side), rel=1e-12)
 
 
 def test_few_right_hand_sides_of_a_long_matrix_are_solved_one_by_one(monkeypatch):

@@ -16,9 +16,9 @@ import numpy as np
 
 from conecollapse._errors import ConvergenceError
 from conecollapse._nnls.confirm import UNPROVEN
-from conecollapse._nnls.few import LARGE, solve_with_few_columns
+from conecollapse._nnls.few import is_for_few, solve_with_few_columns
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
-from conecollapse._nnls.local import INVALID, solve_small
+from conecollapse._nnls.local import solve_small
 from conecollapse._nnls.normal import is_narrow, solve_narrow
 from conecollapse._nnls.plain import TALL_ENOUGH, WELL_CONDITIONED, conditioning, pivoting
 from conecollapse._nnls.problem import Problem
@@ -30,7 +30,7 @@ from conecollapse._types import FloatArray, IntArray
 
 SMALL_WORK = 2**20  # entries of A times right-hand sides up to which one kernel call does it all
 FEW, SMALL_ENTRIES = 16, 2**21  # or so few right-hand sides of a matrix that a cache nearly holds: they take turns, a thread each
-LONG, FEW_PAIRS = 1000, 12  # rows from which, and columns times right-hand sides up to which, each side has a walk over A of its own
+FEW_SIDES = 64  # right-hand sides up to which a tall matrix with very few columns is best solved in one thread
 MANY, SHARED_WORK = 50, 10**5  # right-hand sides, and entries of A times these, from which a Gram matrix of a tall A pays
 TALL_RATIO, TALL_COLUMNS, TALL_SIZE = 20, 16, 20_000  # with one right-hand side, such a matrix is best reduced to its Gram matrix
 FLOAT64 = np.dtype(np.float64)
@@ -57,23 +57,18 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     m, n = A.shape
     is_one = b.ndim == 1
     B = b[:, None] if is_one else b
-    if is_one and A.size >= LARGE and m >= n and not maxiter:
+    if is_one and is_for_few(m, n) and not is_tall_and_few(m, n) and not maxiter:
         few = solve_with_few_columns(A, b)
         if few is not None:
             return *few, None
-    if is_one and is_tall_and_few(m, n):
-        A, b = np.ascontiguousarray(A), np.ascontiguousarray(b)
-        x, size, ending = solve_tall_and_few(A, b, maxiter or 3 * n)
-        if ending == STEP_LIMIT:
-            raise ConvergenceError(limit_text(maxiter, 1, 1))
-        if ending == UNPROVEN:
-            x, size, _, is_optimal = refine(A, x, b)
-            ending = OPTIMAL if is_optimal else UNPROVEN
-        if ending == OPTIMAL:
-            return x, size, None
-    if is_narrow(m, n, B.shape[1]):
+    is_by_products = is_narrow(m, n, B.shape[1])
+    if is_by_products:
         A = np.ascontiguousarray(A)
         found = _solve_few_columns(A, B, maxiter)
+        if is_one and found.item(n + 1) == UNPROVEN and not maxiter and _is_small(A.size, 1):
+            found = np.vstack(solve_small(A, np.ascontiguousarray(B), 3 * n))  # products have the errors of squares
+            if found.item(n + 1) == UNPROVEN and (refined := refine(A, found[:n, 0], b)).is_optimal:
+                return refined.x, refined.rnorm, None
         if is_one and found.item(n + 1) == OPTIMAL:
             return found[:n, 0], found.item(n), None
         X, rnorm, endings = found[:n], found[n], found[n + 1]
@@ -88,7 +83,9 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     if len(left):
         if (endings == STEP_LIMIT).any():
             raise ConvergenceError(limit_text(maxiter, int((endings == STEP_LIMIT).sum()), len(endings)))
-        for i in left[endings[left] != INVALID]:
+        if is_by_products and not is_one and not maxiter and _is_small(A.size, len(left)):
+            X[:, left], rnorm[left], endings[left] = _solve_one_by_one(A, B[:, left], maxiter or 3 * n)
+        for i in left[endings[left] == UNPROVEN]:
             refined = refine(A, X[:, i], np.ascontiguousarray(B[:, i]))
             if refined.is_optimal:
                 X[:, i], rnorm[i], endings[i] = refined.x, refined.rnorm, OPTIMAL
@@ -101,21 +98,18 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
 
 
 def _solve_few_columns(A: FloatArray, B: FloatArray, maxiter: int | None) -> FloatArray:
-    """An array with x, the residual norm and the ending in its columns. What the method for the size leaves open is for `solve_narrow`."""
+    """An array with x, the residual norm and the ending in its columns, by the method for the size."""
     (m, n), k = A.shape, B.shape[1]
     max_steps = maxiter or 3 * n
     if is_for_subsets(m, n, k) and not maxiter:
         found = solve_by_subsets(A, B)
-    elif k > 1 and n * k <= FEW_PAIRS and m >= LONG and is_tall_and_few(m, n):
-        found = np.empty((n + 2, k))
-        for i, b in enumerate(np.ascontiguousarray(B.T)):
-            found[:n, i], found[n, i], found[n + 1, i] = solve_tall_and_few(A, b, max_steps)
-    else:
-        return solve_narrow(A, B, max_steps)
-    left = np.flatnonzero(found[n + 1] == UNPROVEN)
-    if len(left):
-        found[:, left] = solve_narrow(A, B[:, left], max_steps)
-    return found
+        left = np.flatnonzero(found[n + 1] == UNPROVEN)
+        if len(left):
+            found[:, left] = solve_narrow(A, B[:, left], max_steps)
+        return found
+    if is_tall_and_few(m, n) and k <= FEW_SIDES:
+        return solve_tall_and_few(A, np.ascontiguousarray(B.T), max_steps)
+    return solve_narrow(A, B, max_steps)
 
 
 def _shares_work(m: int, n: int, k: int) -> bool:

@@ -2,7 +2,8 @@ r"""Whether a solution in float64 is optimal, by its residual with 32 digits.
 
 Where columns depend on the passive ones, their exact prices are zero. Those in float64 are rounding errors of either sign, so that no bound
 computed from them is good (`proof`, `doubt`). With 32 digits (`twofold`) zeros are seen. No factorization with so many digits is needed for
-that: a Cholesky factor in float64 refines x until the residual y is orthogonal to the passive columns.
+that: with the triangular factor R of the unit passive columns, in float64, the corrections :math:`(R^T R)^{-1} Z_S^T y` refine x until the
+residual y is orthogonal to the passive columns.
 
 If no price is above `ZERO_PRICE`, which 32 digits do not tell from zero, y has the smallest norm. Columns that depend on others only up to
 their last digit have prices above that. For these `doubt` has a bound, which is the better for errors that are not there: prices are far
@@ -14,18 +15,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg.lapack as lapack
 
-from conecollapse._kernels import kernel
+from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.doubt import Passive, cost_of_doubt, largest_eigenvalue, low_cost, set_aside
+from conecollapse._nnls.kernels import axpy, dot
 from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH, OPTIMAL_WITHIN, ZERO_RESIDUAL
 from conecollapse._nnls.twofold import two_product, two_sum
-from conecollapse._types import FloatArray, IntArray
+from conecollapse._types import FloatArray
 
-LOW_PRICE = 1e-20  # passive prices are to be at most this share of |a_j| |y|; they are made as low as these turns allow,
+LOW_PRICE = 1e-20  # passive prices are to be at most this share of |a_j| |y|; if that shows nothing, they are made as low as turns allow,
 BEST_PRICE = 1e-29  # down to this share
 ZERO_PRICE = 1e-27  # prices up to this share are zero as far as 32 digits tell, as in `careful`
-TURNS = 6  # corrections at most: a Gram matrix that needs more is too badly conditioned
+TURNS = 6  # corrections at most
+LARGE = 2**18  # multiplications from which products are left to BLAS
+DEPENDENT = 1e-14  # unit columns of which one has a smaller part outside the span of others are not solved for
 
 
 class Refined(NamedTuple):
@@ -37,6 +40,18 @@ class Refined(NamedTuple):
     is_optimal: bool
 
 
+class Room(NamedTuple):
+    """The k passive columns, of n with m entries, and scratch."""
+
+    P: FloatArray  # (k, m): the columns in rows
+    Q: FloatArray  # (k, m): an orthonormal basis of their span
+    R: FloatArray  # (k, k): its upper triangle has P' = Q' R, for unit columns
+    h: FloatArray  # (2, k): coefficients
+    r: FloatArray  # (2, m): residual
+    prices: FloatArray  # (3, n): of unit columns; errors; ``v`` of `doubt`
+    step: FloatArray  # (k,)
+
+
 def refine(A: FloatArray, x: FloatArray, b: FloatArray) -> Refined:
     """``x``, without its negative entries, corrected by its residual with 32 digits, and whether that shows that it is optimal."""
     x = np.maximum(x, 0.0)
@@ -44,107 +59,209 @@ def refine(A: FloatArray, x: FloatArray, b: FloatArray) -> Refined:
     with np.errstate(over="ignore", invalid="ignore"):
         lengths, b_norm = np.sqrt(np.einsum("ij,ij->j", A, A)), float(np.sqrt(b @ b))
     safe = (lengths > LEAST_LENGTH) & (lengths < MOST_LENGTH)
-    if not (LEAST_LENGTH < b_norm < MOST_LENGTH and (safe | ~A.any(axis=0)).all()):
+    if not LEAST_LENGTH < b_norm < MOST_LENGTH or not (safe.all() or (safe | ~A.any(axis=0)).all()):
         return Refined(x, float("nan"), 0.0, False)
     lengths[~safe] = 1.0
-    P = A.take(used, axis=1)
-    h, r = np.zeros((2, len(used))), np.empty((2, len(b)))
-    h[0] = x[used]
-    rnorm = _residual(P, h, b, r)
-    if rnorm <= ZERO_RESIDUAL * b_norm:
-        return Refined(x, rnorm, 0.0, True)
-    Z = P / lengths[used]
-    factor, info = lapack.dpotrf(Z.T @ Z, lower=1) if len(used) else (np.empty((0, 0)), 1)
-    size = _make_orthogonal(P, h, b, r, lengths[used], factor) if info == 0 else 0.0
-    if size > 0 and (h[0] > 0).all():
-        prices = np.empty(len(x))
-        is_least = _highest_price(A, r, prices, False) <= ZERO_PRICE * size
-        least = size if is_least else _least_in_doubt(A, used, prices, lengths, b_norm, size, factor)
-        h[1] = 0.0  # x is what float64 holds
-        corrected = _residual(P, h, b, r)
-        if corrected <= (1 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm:
-            x[used] = h[0]
-            return Refined(x, corrected, least, True)
-    return Refined(x, rnorm, 0.0, False)
-
-
-def _make_orthogonal(P: FloatArray, h: FloatArray, b: FloatArray, r: FloatArray, lengths: FloatArray, factor: FloatArray) -> float:
-    """Correct ``h`` until the residual ``r`` is orthogonal to the columns of ``P``; its norm, or zero if that is not reached."""
-    prices, before = np.empty(len(lengths)), np.inf
-    for turn in range(TURNS + 1):
-        size = float(np.sqrt(r[0] @ r[0]))
-        highest = _highest_price(P, r, prices, True)
-        if highest <= BEST_PRICE * size or turn == TURNS or (before <= LOW_PRICE * size and highest > 0.1 * before):
-            break
-        before = highest
-        _correct(h, lapack.dpotrs(factor, prices / lengths, lower=1)[0] / lengths)
-        _residual(P, h, b, r)
-    return size if highest <= LOW_PRICE * size else 0.0
-
-
-def _least_in_doubt(
-    A: FloatArray, used: IntArray, prices: FloatArray, lengths: FloatArray, b_norm: float, size: float, factor: FloatArray
-) -> float:
-    """A residual norm that no ``x >= 0`` undercuts where some prices are positive and no other error is left (`doubt`); or zero."""
-    k, n = len(used), len(prices)
-    lower = np.tril(lapack.dpotri(factor, lower=1)[0])
-    inverse = lower + np.tril(lower, -1).T
-    products = (A.take(used, axis=1) / lengths[used]).T @ A / lengths
-    passive = Passive(used, inverse, products, np.arange(k), np.ones(n), np.empty(k), np.empty(k), np.empty(n))
-    off = LOW_PRICE * size  # a bound for passive prices
-    lean = off * np.sqrt(k * largest_eigenvalue(passive))
-    v, h = prices / lengths + off + lean, np.zeros(n)
-    h[used] = 1.0  # only its signs are looked at
-    set_aside(A, used, h, v, b_norm)
-    worst, cost = v[h == 0].max(initial=-np.inf), 0.0
-    if worst > 0:
-        cost = b_norm * cost_of_doubt(passive, h, v, len(A), worst, low_cost(size, b_norm))
-    square = size * size - lean * lean - 2 * cost
-    return float(np.sqrt(square)) if square > 0 else 0.0
+    products = np.empty((0, 0))
+    if A.size * len(used) > LARGE and len(used) <= len(b):
+        products = (A.take(used, axis=1) / lengths[used]).T @ A / lengths
+    rnorm, least, is_optimal = _prove(A, x, b, used, lengths, b_norm, products)
+    return Refined(x, rnorm, least, is_optimal)
 
 
 @kernel(error_model="numpy")
-def _residual(P, h, b, r):  # type: ignore[no-untyped-def]
-    """Write ``b - P h`` to ``r``, both with 32 digits; its norm."""
-    square = 0.0
-    for i in range(len(b)):
-        s, e = b[i], 0.0
-        for a in range(h.shape[1]):
-            p, dp = two_product(-P[i, a], h[0, a])
-            s, f = two_sum(s, p)
-            e += f + (dp - P[i, a] * h[1, a])
-        r[0, i] = s + e
-        r[1, i] = e - (r[0, i] - s)
-        square += r[0, i] * r[0, i]
+def _prove(A, x, b, used, lengths, b_norm, products):  # type: ignore[no-untyped-def]
+    """The residual norm of ``x``, a lower bound or zero, and whether x is optimal; if so, it is corrected.
+
+    ``products`` has those of unit passive columns with all, or is empty.
+    """
+    (m, n), k = A.shape, len(used)
+    G = products if len(products) > 0 else np.empty((k, n))
+    W = np.empty((2 * k + 2, m))
+    V = np.empty((5, n + k))
+    room = Room(W[:k], W[k : 2 * k], np.empty((k, k)), np.zeros((2, k)), W[2 * k :], V[:3, :n], V[3])
+    passive = Passive(used, np.empty((k, k)), G, np.arange(k), np.ones(n), V[0, n:], V[1, n:], V[4, :n])
+    for a in range(k):
+        room.h[0, a] = x[used[a]]
+        for i in range(m):
+            room.P[a, i] = A[i, used[a]]
+    first = residual(room, b)
+    if first <= ZERO_RESIDUAL * b_norm:
+        return first, 0.0, True
+    if k == 0 or k > m or not factorize(room, lengths, used):
+        return first, 0.0, False
+    if len(products) == 0:
+        multiply(A, lengths, room, passive)
+    size, before, is_held = first, np.inf, True
+    for turn in range(TURNS + 1):
+        highest = price(A, lengths, room, used)
+        for a in range(k):
+            is_held = is_held and room.h[0, a] > 0.0
+        if not is_held:
+            break
+        if highest <= LOW_PRICE * size:
+            least = bound(A, room, passive, size, b_norm)
+            if least > 0.0:
+                for a in range(k):
+                    x[used[a]] = room.h[0, a]
+                    room.h[1, a] = 0.0  # x is what float64 holds
+                size = residual(room, b)
+                return size, least, size <= (1.0 + OPTIMAL_WITHIN) * least + ZERO_RESIDUAL * b_norm
+        if highest <= BEST_PRICE * size or highest > 0.1 * before or turn == TURNS:
+            break
+        before = highest
+        correct(room, lengths, used)
+        size = residual(room, b)
+    return first, 0.0, False
+
+
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
+def multiply(A, lengths, room, passive):  # type: ignore[no-untyped-def]
+    """Write the products of unit passive columns with all unit columns."""
+    G, (m, n) = passive.G, A.shape
+    for a in range(len(G)):
+        row, column = G[a], room.P[a]
+        for j in range(n):
+            row[j] = 0.0
+        for i in range(m):
+            for j in range(n):
+                row[j] += column[i] * A[i, j]
+        for j in range(n):
+            row[j] /= lengths[passive.S[a]] * lengths[j]
+
+
+@kernel(error_model="numpy", counting=False)
+def residual(room, b):  # type: ignore[no-untyped-def]
+    """Write ``b - P' h`` to ``r``, both with 32 digits; its norm."""
+    P, h, s, e = room.P, room.h, room.r[0], room.r[1]
+    m, square = len(b), 0.0
+    for i in range(m):
+        s[i] = b[i]
+        e[i] = 0.0
+    for a in range(len(P)):
+        row, high, low = P[a], h[0, a], h[1, a]
+        for i in range(m):
+            p, dp = two_product(-row[i], high)
+            t, f = two_sum(s[i], p)
+            s[i] = t
+            e[i] += f + (dp - row[i] * low)
+    for i in range(m):
+        t = s[i] + e[i]
+        e[i] -= t - s[i]
+        s[i] = t
+        square += t * t
     return np.sqrt(square)
 
 
-@kernel(error_model="numpy")
-def _highest_price(A, r, prices, either_sign):  # type: ignore[no-untyped-def]
-    """Write ``A' r``, rounded at the end, to ``prices``; the highest of them for columns of unit length, or their largest size."""
-    m, n = A.shape
-    errors, squares = np.zeros(n), np.zeros(n)
-    prices[:] = 0.0
-    for i in range(m):
-        for j in range(n):
-            p, dp = two_product(A[i, j], r[0, i])
-            prices[j], f = two_sum(prices[j], p)
-            errors[j] += f + (dp + A[i, j] * r[1, i])
-            squares[j] += A[i, j] * A[i, j]
-    highest = 0.0
+@kernel(error_model="numpy", counting=False)
+def price(A, lengths, room, S):  # type: ignore[no-untyped-def]
+    """Write the prices of unit columns, computed with 32 digits; the largest size of a passive one."""
+    (m, n), s, e = A.shape, room.prices[0], room.prices[1]
     for j in range(n):
-        prices[j] += errors[j]
-        price = abs(prices[j]) if either_sign else prices[j]
-        if price > highest * np.sqrt(squares[j]):
-            highest = price / np.sqrt(squares[j])
+        s[j] = 0.0
+        e[j] = 0.0
+    for i in range(m):
+        row, high, low = A[i], room.r[0, i], room.r[1, i]
+        for j in range(n):
+            p, dp = two_product(row[j], high)
+            t, f = two_sum(s[j], p)
+            s[j] = t
+            e[j] += f + (dp + row[j] * low)
+    for j in range(n):
+        s[j] = (s[j] + e[j]) / lengths[j]
+    highest = 0.0
+    for a in range(len(S)):
+        highest = max(highest, abs(s[S[a]]))
     return highest
 
 
-@kernel(error_model="numpy")
-def _correct(h, step):  # type: ignore[no-untyped-def]
-    """``h += step``, with 32 digits."""
-    for a in range(h.shape[1]):
-        s, e = two_sum(h[0, a], step[a])
-        e += h[1, a]
-        h[0, a] = s + e
-        h[1, a] = e - (h[0, a] - s)
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
+def factorize(room, lengths, S):  # type: ignore[no-untyped-def]
+    """Write the triangular factor of the unit passive columns, by Gram and Schmidt's method, twice; False if they are dependent."""
+    P, Q, R = room.P, room.Q, room.R
+    for e in range(len(P)):
+        for i in range(P.shape[1]):
+            Q[e, i] = P[e, i] / lengths[S[e]]
+        for a in range(e):
+            R[a, e] = 0.0
+        for _ in range(2):
+            for a in range(e):
+                c = dot(Q[a], Q[e])
+                axpy(-c, Q[a], Q[e])
+                R[a, e] += c
+        R[e, e] = np.sqrt(dot(Q[e], Q[e]))
+        if not R[e, e] > DEPENDENT:
+            return False
+        for i in range(P.shape[1]):
+            Q[e, i] /= R[e, e]
+    return True
+
+
+@kernel(error_model="numpy", counting=False)
+def correct(room, lengths, S):  # type: ignore[no-untyped-def]
+    """Add the solution of ``R' R d = prices`` to the coefficients, with 32 digits."""
+    R, h, d = room.R, room.h, room.step
+    k = len(R)
+    for a in range(k):
+        s = room.prices[0, S[a]]
+        for e in range(a):
+            s -= R[e, a] * d[e]
+        d[a] = s / R[a, a]
+    for a in range(k - 1, -1, -1):
+        s = d[a]
+        for e in range(a + 1, k):
+            s -= R[a, e] * d[e]
+        d[a] = s / R[a, a]
+        t, f = two_sum(h[0, a], d[a] / lengths[S[a]])
+        f += h[1, a]
+        h[0, a] = t + f
+        h[1, a] = f - (h[0, a] - t)
+
+
+@kernel(error_model="numpy", counting=False)
+def bound(A, room, passive, size, b_norm):  # type: ignore[no-untyped-def]
+    """A residual norm that no ``x >= 0`` undercuts, or zero if nothing shows that there is one near ``size``."""
+    S, k, n = passive.S, len(passive.S), A.shape[1]
+    h, v = room.prices[1], room.prices[2]  # only the signs of h are looked at
+    worst = -np.inf
+    for j in range(n):
+        h[j] = 0.0
+        v[j] = room.prices[0, j]
+    for a in range(k):
+        h[S[a]] = 1.0
+        v[S[a]] = 0.0
+    for j in range(n):
+        worst = max(worst, v[j])
+    if worst <= ZERO_PRICE * size:
+        return size
+    invert(room.R, passive.inverse)
+    lean = LOW_PRICE * size * np.sqrt(k * largest_eigenvalue(passive))
+    for j in range(n):
+        v[j] += LOW_PRICE * size + lean
+    set_aside(A, S, h, v, b_norm)
+    worst = -np.inf
+    for j in range(n):
+        if h[j] == 0.0:
+            worst = max(worst, v[j])
+    square = size * size - lean * lean
+    if worst > 0.0:
+        square -= 2.0 * b_norm * cost_of_doubt(passive, h, v, len(A), worst, low_cost(size, b_norm))
+    return np.sqrt(square) if size <= (1.0 + OPTIMAL_WITHIN) * np.sqrt(max(square, 0.0)) else 0.0
+
+
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
+def invert(R, inverse):  # type: ignore[no-untyped-def]
+    """Write the inverse of ``R' R``: its column c solves ``R' R x = e_c``."""
+    k = len(R)
+    for c in range(k):
+        x = inverse[c]
+        for a in range(k):
+            s = 1.0 if a == c else 0.0
+            for e in range(c, a):
+                s -= R[e, a] * x[e]
+            x[a] = s / R[a, a] if a >= c else 0.0
+        for a in range(k - 1, -1, -1):
+            s = x[a]
+            for e in range(a + 1, k):
+                s -= R[a, e] * x[e]
+            x[a] = s / R[a, a]

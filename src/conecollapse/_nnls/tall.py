@@ -1,4 +1,4 @@
-r"""One right-hand side of a tall matrix with very few columns: one walk over A, and an active set on a tableau of products.
+r"""A few right-hand sides of a tall matrix with very few columns: one walk over A, and an active set on a tableau of products.
 
 Of ``min |A x - b|, x >= 0`` Lawson and Hanson's method needs only the products of the columns of A, here of unit length, and of b:
 
@@ -25,7 +25,7 @@ import numpy as np
 from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.confirm import LARGE_RESIDUAL, RESIDUAL_STOP, UNPROVEN
 from conecollapse._nnls.doubt import Passive, least_in_doubt, set_aside
-from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
+from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, dot
 from conecollapse._nnls.proof import is_shown
 from conecollapse._types import FloatArray
 
@@ -34,6 +34,7 @@ LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # squares of lengths that are not los
 GRADIENT_ZERO = 1e-14  # gradients up to this share of |b| are rounding
 DEPENDENT = 1e-10  # a smaller squared part of a column outside the passive span cannot be told from zero
 SLAB = 64  # rows of A at a time
+FOR_BLAS = 2**13  # entries of A times right-hand sides from which products are left to BLAS
 WALKS = 3  # over A at most, after the first: for a residual near zero, and after one or two corrections
 
 PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, Q, Y, ONES, COUNT = range(10)  # rows of a table with a column for each column of A
@@ -44,22 +45,73 @@ def is_tall_and_few(m: int, n: int) -> bool:
     return n <= FEW and m >= ROWS_FOR_EACH * n and m >= FEWEST_ROWS
 
 
-def solve_tall_and_few(A: FloatArray, b: FloatArray, max_steps: int) -> tuple[FloatArray, float, int]:
-    """The solution, its residual norm, and how the solve ended."""
-    n = A.shape[1]
-    V = np.empty((COUNT, n + 1))
-    ending = _solve(A, b, np.empty((n + 1, n + 1)), V, np.empty(n, np.int64), np.empty((2, n, n)), np.empty((n + 1, SLAB)), max_steps)
-    return V[COEFFICIENT, :n], V.item(COEFFICIENT, n), ending
+def solve_tall_and_few(A: FloatArray, Bt: FloatArray, max_steps: int) -> FloatArray:
+    """``min |A x - b|, x >= 0`` for each row b of ``Bt``: an array with x, the residual norm and the ending in its columns."""
+    n, products = A.shape[1], np.empty((0, 0))
+    if A.size * len(Bt) >= FOR_BLAS:
+        products = np.empty((n + len(Bt), n))
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.matmul(A.T, A, out=products[:n])
+            np.matmul(Bt, A, out=products[n:])
+    found: FloatArray = _solve_each(A, Bt, products, max_steps)
+    return found
 
 
 @kernel(error_model="numpy")
-def _solve(A, b, T, V, S, C, slab, max_steps):  # type: ignore[no-untyped-def]
-    """Write the solution and its residual norm to the coefficients in ``V``, of one more column than A.
+def _solve_each(A, Bt, products, max_steps):  # type: ignore[no-untyped-def]
+    """The same, with the products of the columns of A with each other and with each b, or without them."""
+    n = A.shape[1]
+    out, T, V = np.empty((n + 2, len(Bt))), np.empty((n + 1, n + 1)), np.empty((COUNT, n + 1))
+    S, C, slab = np.empty(n, np.int64), np.empty((2, n, n)), np.empty((n + 1, SLAB))
+    for i in range(len(Bt)):
+        b = Bt[i]
+        if len(products) == 0:
+            multiply(A, b, T, slab)
+        else:
+            for j in range(n):
+                for e in range(j + 1):
+                    T[j, e] = products[j, e]
+                T[n, j] = products[n + i, j]
+            T[n, n] = dot(b, b)
+        out[n + 1, i] = _solve(A, b, T, V, S, C, max_steps)
+        for j in range(n + 1):
+            out[j, i] = V[COEFFICIENT, j]
+    return out
 
-    ``T`` is for the tableau, ``S`` for the numbers of passive columns, ``C`` for what columns in doubt need, ``slab`` for rows of A.
+
+@kernel(error_model="numpy", fastmath=FAST, counting=False)
+def multiply(A, b, T, slab):  # type: ignore[no-untyped-def]
+    """Write the products of the columns of A and b to the lower triangle of ``T``, in one walk.
+
+    A ``slab`` of some rows at a time has the columns as rows, whose products are sums without gaps.
     """
     m, n = A.shape
-    multiply(A, b, T, slab)
+    for i in range(n + 1):
+        for j in range(i + 1):
+            T[i, j] = 0.0
+    for start in range(0, m, SLAB):
+        size = min(SLAB, m - start)
+        for t in range(size):
+            for i in range(n):
+                slab[i, t] = A[start + t, i]
+            slab[n, t] = b[start + t]
+        for i in range(n + 1):
+            for j in range(i + 1):
+                s = 0.0
+                for t in range(size):
+                    s += slab[i, t] * slab[j, t]
+                T[i, j] += s
+
+
+@kernel(error_model="numpy", counting=False)
+def _solve(A, b, T, V, S, C, max_steps):  # type: ignore[no-untyped-def]
+    """Write the solution and its residual norm to the coefficients in ``V``, of one more column than A; how it ended.
+
+    ``T`` has the products and becomes the tableau; ``S`` is for the numbers of passive columns, ``C`` for what columns in doubt need.
+    """
+    m, n = A.shape
+    for j in range(n + 1):
+        V[COEFFICIENT, j] = 0.0
     for j in range(n + 1):
         if not LEAST_SQUARE < T[j, j] < MOST_SQUARE:
             for t in range(m):
@@ -92,30 +144,6 @@ def _solve(A, b, T, V, S, C, slab, max_steps):  # type: ignore[no-untyped-def]
         V[COEFFICIENT, j] = V[COEFFICIENT, j] / V[LENGTH, j] if V[PASSIVE, j] > 0.0 else 0.0
     V[COEFFICIENT, n] = np.sqrt(square) if square > (RESIDUAL_STOP * size) ** 2 else 0.0
     return ending
-
-
-@kernel(error_model="numpy", fastmath=FAST, counting=False)
-def multiply(A, b, T, slab):  # type: ignore[no-untyped-def]
-    """Write the products of the columns of A and b to the lower triangle of ``T``, in one walk.
-
-    A ``slab`` of some rows at a time has the columns as rows, whose products are sums without gaps.
-    """
-    m, n = A.shape
-    for i in range(n + 1):
-        for j in range(i + 1):
-            T[i, j] = 0.0
-    for start in range(0, m, SLAB):
-        size = min(SLAB, m - start)
-        for t in range(size):
-            for i in range(n):
-                slab[i, t] = A[start + t, i]
-            slab[n, t] = b[start + t]
-        for i in range(n + 1):
-            for j in range(i + 1):
-                s = 0.0
-                for t in range(size):
-                    s += slab[i, t] * slab[j, t]
-                T[i, j] += s
 
 
 @kernel(error_model="numpy", counting=False)
