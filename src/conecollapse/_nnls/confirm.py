@@ -3,8 +3,7 @@ r"""Whether the end of an active set on the normal equations is the solution.
 G squares the condition of A, so no answer is judged by it alone. The residual ``r = b - A x`` and the gradient ``A' r`` are computed with
 A itself, x is refined with them, and it is an answer only if `proof` shows that no residual is smaller. If the residual is not near zero,
 the products may suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see `Problem.measure_by_gram`). What is not shown to be
-optimal, not even where columns are in doubt (`doubt`), is left to the caller, who solves it by a QR factorization (`local`), and if need be
-with 32 digits (`careful`).
+optimal is left to the caller, who solves it by a QR factorization (`local`), and if need be with 32 digits (`refine`, `careful`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._kernels import FAST, kernel
-from conecollapse._nnls.doubt import Passive, least_in_doubt, set_aside
+from conecollapse._nnls.doubt import set_aside
 from conecollapse._nnls.kernels import OPTIMAL
 from conecollapse._nnls.proof import EPS, NEAR_ZERO, is_shown, least_residual
 
@@ -67,10 +66,6 @@ def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
                 if verdict(g[:n], room.x[:n], False, sigma, bound, m, b_norm, rnorm) == OPTIMAL:
                     return OPTIMAL, rnorm if rnorm > RESIDUAL_STOP * b_norm else 0.0
             if turn > 0:
-                passive = Passive(S[:k], room.inverse, matrix.G, S[:k], norms, room.ls, room.v, room.w)
-                least, rounding = least_in_doubt(passive, room.x[:n], g[:n], m, b_norm, rnorm, rnorm)
-                if is_shown(least, rounding, b_norm, rnorm):
-                    return OPTIMAL, rnorm
                 break
     return UNPROVEN, rnorm
 

@@ -38,17 +38,14 @@ from conecollapse._types import FloatArray, IntArray
 IN_DOUBT = 1e-10  # prices of unit columns up to this share of |b| may be zero but for rounding
 TURNS = 32  # columns in doubt that are added to q
 SMALLEST = 0.01  # entry of q
-MARGIN = 1.1  # for rounding of an inverse of products that are not worse conditioned than 1e10
 
 
 class Passive(NamedTuple):
-    """The k passive columns of n, and scratch. Arrays may be longer than is said here."""
+    """The k passive columns of n, and scratch."""
 
     S: IntArray  # (k,)
-    inverse: FloatArray  # (k, k): of their products with each other
-    G: FloatArray  # products of columns with all n,
-    rows: IntArray  # (k,): of which these rows are those of the passive ones
-    lengths: FloatArray  # (n,): of all columns
+    inverse: FloatArray  # (k, k): of their products with each other, all for unit columns
+    G: FloatArray  # (k, n): their products with all
     q: FloatArray  # (k,): scratch
     y: FloatArray  # (k,)
     p: FloatArray  # (n,)
@@ -78,41 +75,14 @@ def set_aside(A, passive, x, g, b_norm):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", counting=False)
-def least_in_doubt(passive, h, g, m, size, rnorm, scale):  # type: ignore[no-untyped-def]
-    """A residual norm that no solution undercuts, or zero, and the rounding error of ``rnorm``.
-
-    ``h`` and ``g`` belong to unit columns; prices have errors relative to ``scale``. Those of columns that are not passive become ``v``.
-    """
-    S, n = passive.S, len(h)
-    k, total, wrong, worst = len(S), 0.0, 0.0, -np.inf
-    for a in range(k):
-        total += h[S[a]]
-    rounding = EPS * (4.0 + np.sqrt(k)) * (size + total)
-    noise = rounding + EPS * (4.0 + np.sqrt(m)) * scale
-    for a in range(k):
-        wrong += (abs(g[S[a]]) + noise) ** 2
-    lean = MARGIN * np.sqrt(wrong * largest_eigenvalue(passive))
-    for j in range(n):
-        if h[j] == 0.0:
-            g[j] += noise + lean
-            worst = max(worst, g[j])
-    square = rnorm * rnorm - lean * lean
-    if worst > 0.0:
-        square -= 2.0 * size * cost_of_doubt(passive, h, g, m, worst, low_cost(rnorm, size))
-    return np.sqrt(square) - rounding if square > rounding * rounding else 0.0, rounding
-
-
-@kernel(error_model="numpy", counting=False)
-def largest_eigenvalue(passive):  # type: ignore[no-untyped-def]
-    """A bound for that of the inverse, for unit columns: its Frobenius norm, or the largest sum of a row."""
-    S, inverse, lengths = passive.S, passive.inverse, passive.lengths
+def largest_eigenvalue(inverse):  # type: ignore[no-untyped-def]
+    """A bound for that of a symmetric matrix: its Frobenius norm, or the largest sum of a row."""
     squares, largest = 0.0, 0.0
-    for a in range(len(S)):
+    for a in range(len(inverse)):
         row = 0.0
-        for e in range(len(S)):
-            entry = abs(inverse[a, e]) * lengths[S[a]] * lengths[S[e]]
-            row += entry
-            squares += entry * entry
+        for e in range(len(inverse)):
+            row += abs(inverse[a, e])
+            squares += inverse[a, e] * inverse[a, e]
         largest = max(largest, row)
     return min(largest, np.sqrt(squares))
 
@@ -129,26 +99,24 @@ def cost_of_doubt(passive, h, v, m, worst, enough):  # type: ignore[no-untyped-d
 
     A cost up to ``enough`` is not lowered further.
     """
-    S, inverse, G, rows, lengths, q, y, p = passive
+    S, inverse, G, q, y, p = passive
     k, n, lowest_cost = len(S), len(h), np.inf
     for a in range(k):
-        q[a] = lengths[S[a]]  # that of a unit column is one
+        q[a] = 1.0
     for _ in range(TURNS):
         length = 0.0  # that u has at most
         for j in range(n):
             p[j] = 0.0
         for a in range(k):
-            y[a] = dot(inverse[a, :k], q[:k])
-            length += abs(y[a]) * lengths[S[a]]
-            row = G[rows[a]]
+            y[a] = dot(inverse[a], q)
+            length += abs(y[a])
             for j in range(n):
-                p[j] += y[a] * row[j]
+                p[j] += y[a] * G[a, j]
         square = 0.0
         for a in range(k):
             square += y[a] * p[S[a]]
         lowest = np.int64(-1)
         for j in range(n):
-            p[j] = p[j] / lengths[j] if lengths[j] > 0.0 else 0.0
             if h[j] == 0.0 and v[j] > 0.0 and (lowest < 0 or p[j] < p[lowest]):
                 lowest = np.int64(j)
         rounding = EPS * (8.0 + np.sqrt(m) + np.sqrt(k)) * length
@@ -160,13 +128,12 @@ def cost_of_doubt(passive, h, v, m, worst, enough):  # type: ignore[no-untyped-d
         for a in range(k):
             y[a] = 0.0
             for e in range(k):
-                y[a] += inverse[a, e] * G[rows[e], lowest]
-            y[a] *= lengths[S[a]]
+                y[a] += inverse[a, e] * G[e, lowest]
             size += y[a] * y[a]
         if not size > 0.0:
             break
         for a in range(k):
-            q[a] = max(q[a] + y[a] / np.sqrt(size) * lengths[S[a]], SMALLEST * lengths[S[a]])
+            q[a] = max(q[a] + y[a] / np.sqrt(size), SMALLEST)
     return lowest_cost
 
 

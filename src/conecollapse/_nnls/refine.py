@@ -80,7 +80,7 @@ def _prove(A, x, b, used, lengths, b_norm, products):  # type: ignore[no-untyped
     W = np.empty((2 * k + 2, m))
     V = np.empty((5, n + k))
     room = Room(W[:k], W[k : 2 * k], np.empty((k, k)), np.zeros((2, k)), W[2 * k :], V[:3, :n], V[3])
-    passive = Passive(used, np.empty((k, k)), G, np.arange(k), np.ones(n), V[0, n:], V[1, n:], V[4, :n])
+    passive = Passive(used, np.empty((k, k)), G, V[0, n:], V[1, n:], V[4, :n])
     for a in range(k):
         room.h[0, a] = x[used[a]]
         for i in range(m):
@@ -235,7 +235,7 @@ def bound(A, room, passive, size, b_norm):  # type: ignore[no-untyped-def]
     if worst <= ZERO_PRICE * size:
         return size
     invert(room.R, passive.inverse)
-    lean = LOW_PRICE * size * np.sqrt(k * largest_eigenvalue(passive))
+    lean = LOW_PRICE * size * np.sqrt(k * largest_eigenvalue(passive.inverse))
     for j in range(n):
         v[j] += LOW_PRICE * size + lean
     set_aside(A, S, h, v, b_norm)

@@ -24,9 +24,9 @@ import numpy as np
 
 from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.confirm import LARGE_RESIDUAL, RESIDUAL_STOP, UNPROVEN
-from conecollapse._nnls.doubt import Passive, least_in_doubt, set_aside
+from conecollapse._nnls.doubt import set_aside
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, dot
-from conecollapse._nnls.proof import is_shown
+from conecollapse._nnls.proof import EPS, SAFETY, is_shown
 from conecollapse._types import FloatArray
 
 FEW, ROWS_FOR_EACH, FEWEST_ROWS = 12, 16, 64  # columns at most, rows for each of them at least, and rows at least
@@ -37,7 +37,7 @@ SLAB = 64  # rows of A at a time
 FOR_BLAS = 2**13  # entries of A times right-hand sides from which products are left to BLAS
 WALKS = 3  # over A at most, after the first: for a residual near zero, and after one or two corrections
 
-PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, Q, Y, ONES, COUNT = range(10)  # rows of a table with a column for each column of A
+PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, COUNT = range(7)  # rows of a table with a column for each column of A
 
 
 def is_tall_and_few(m: int, n: int) -> bool:
@@ -62,7 +62,7 @@ def _solve_each(A, Bt, products, max_steps):  # type: ignore[no-untyped-def]
     """The same, with the products of the columns of A with each other and with each b, or without them."""
     n = A.shape[1]
     out, T, V = np.empty((n + 2, len(Bt))), np.empty((n + 1, n + 1)), np.empty((COUNT, n + 1))
-    S, C, slab = np.empty(n, np.int64), np.empty((2, n, n)), np.empty((n + 1, SLAB))
+    S, slab = np.empty(n, np.int64), np.empty((n + 1, SLAB))
     for i in range(len(Bt)):
         b = Bt[i]
         if len(products) == 0:
@@ -73,7 +73,7 @@ def _solve_each(A, Bt, products, max_steps):  # type: ignore[no-untyped-def]
                     T[j, e] = products[j, e]
                 T[n, j] = products[n + i, j]
             T[n, n] = dot(b, b)
-        out[n + 1, i] = _solve(A, b, T, V, S, C, max_steps)
+        out[n + 1, i] = _solve(A, b, T, V, S, max_steps)
         for j in range(n + 1):
             out[j, i] = V[COEFFICIENT, j]
     return out
@@ -104,10 +104,10 @@ def multiply(A, b, T, slab):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", counting=False)
-def _solve(A, b, T, V, S, C, max_steps):  # type: ignore[no-untyped-def]
+def _solve(A, b, T, V, S, max_steps):  # type: ignore[no-untyped-def]
     """Write the solution and its residual norm to the coefficients in ``V``, of one more column than A; how it ended.
 
-    ``T`` has the products and becomes the tableau; ``S`` is for the numbers of passive columns, ``C`` for what columns in doubt need.
+    ``T`` has the products and becomes the tableau; ``S`` is for the numbers of passive columns.
     """
     m, n = A.shape
     for j in range(n + 1):
@@ -133,7 +133,7 @@ def _solve(A, b, T, V, S, C, max_steps):  # type: ignore[no-untyped-def]
         square = by_products(T, V) if walk == 0 else by_matrix(A, b, V)
         k = list_passive(V, S)
         set_aside(A, S[:k], V[COEFFICIENT], V[GRADIENT], size)
-        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_least(T, V, S[:k], C, square, float(m), walk > 0):
+        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_least(T, V, square, float(m), walk > 0):
             break
         walk += 1
         if walk > WALKS or (walk > 1 and square > LARGE_RESIDUAL * size * size):  # errors of x add only their squares to such a residual
@@ -281,26 +281,32 @@ def by_matrix(A, b, V):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", counting=False)
-def is_least(T, V, S, C, square, m, is_measured):  # type: ignore[no-untyped-def]
-    """Whether a squared residual norm is shown to be the smallest one (`doubt`).
+def is_least(T, V, square, m, is_measured):  # type: ignore[no-untyped-def]
+    """Whether a squared residual norm is shown to be the smallest one, as by `proof.least_residual` with the passive columns held.
 
-    Gradients from products have errors relative to b, those that are measured with A relative to the residual.
+    The trace of the inverse of their Gram matrix bounds that of its smallest eigenvalue. Gradients from products have errors relative to b,
+    those that are measured with A relative to the residual.
     """
-    n, k, total = len(T) - 1, len(S), 0.0
-    for a in range(k):
-        if not V[COEFFICIENT, S[a]] > 0.0:
-            return False
-        total += V[COEFFICIENT, S[a]]
-        for e in range(k):
-            C[0, a, e] = -(T[S[a], S[e]] if e < a else T[S[e], S[a]])
-    for i in range(n):
-        V[ONES, i] = 1.0
-        for j in range(n):
-            C[1, i, j] = T[i, j] if i < j else T[j, i] if j < i else 1.0
+    n = len(T) - 1
+    trace, total, count = 0.0, 0.0, 0.0
+    for j in range(n):
+        if V[PASSIVE, j] > 0.0:
+            if not V[COEFFICIENT, j] > 0.0:
+                return False
+            trace -= T[j, j]
+            total += V[COEFFICIENT, j]
+            count += 1.0
     size, rnorm = V[LENGTH, n], np.sqrt(square)
-    passive = Passive(S, C[0], C[1], S, V[ONES], V[Q], V[Y], V[SCRATCH])
-    scale = rnorm if is_measured else size + total
-    least, rounding = least_in_doubt(passive, V[COEFFICIENT, :n], V[GRADIENT, :n], m, size, rnorm, scale)
+    rounding = EPS * (4.0 + np.sqrt(count)) * (size + total)
+    noise = rounding + EPS * (4.0 + np.sqrt(m)) * (rnorm if is_measured else size + total)
+    wrong, worst = 0.0, -np.inf
+    for j in range(n):
+        if V[PASSIVE, j] > 0.0:
+            wrong += (abs(V[GRADIENT, j]) + noise) ** 2
+        elif V[GRADIENT, j] > worst:
+            worst = V[GRADIENT, j]
+    lean = SAFETY * np.sqrt(wrong * trace)
+    least = np.sqrt(square - lean * lean) - rounding if worst + noise + lean <= 0.0 and lean < rnorm else 0.0
     return is_shown(least, rounding, size, rnorm)
 
 
