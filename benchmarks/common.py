@@ -22,6 +22,8 @@ import conecollapse
 from conecollapse._threads import available_threads
 
 DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+if DATA.is_dir():
+    os.environ.setdefault("CONECOLLAPSE_DATA", str(DATA))  # for `conecollapse.datasets`
 
 
 def machine() -> str:

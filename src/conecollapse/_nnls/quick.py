@@ -69,6 +69,8 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
             found = np.vstack(solve_small(A, np.ascontiguousarray(B), 3 * n))  # products have the errors of squares
             if found.item(n + 1) == UNPROVEN and (refined := refine(A, found[:n, 0], b)).is_optimal:
                 return refined.x, refined.rnorm, None
+            if found.item(n + 1) != OPTIMAL:
+                return None
         if is_one and found.item(n + 1) == OPTIMAL:
             return found[:n, 0], found.item(n), None
         X, rnorm, endings = found[:n], found[n], found[n + 1]
