@@ -46,6 +46,18 @@ def families():
         A = A * rng.choice([-1.0, 1.0], n) if rng.random() < 0.5 else A
         return A, right_hand_side(A, rng)
 
+    def chain(rows):
+        """Each column undoes all but a small part of the one before, so that only all of them together reach the last direction."""
+
+        def make(rng):
+            n = int(rng.integers(2, 5))
+            D, small = rng.standard_normal((rows, n + 1)), 10.0 ** -rng.uniform(2, 9 if n == 3 else 5, n)
+            A = np.column_stack([D[:, 0], *(small[j] * D[:, j + 1] - D[:, j] for j in range(n - 1))])
+            b = D[:, n - 1] + rng.choice([0.0, 1.0]) * D[:, 0] + 10.0 ** rng.uniform(-3, 0) * D[:, n]
+            return A, b
+
+        return make
+
     return {
         "rows 1e-6..1e6, wide": scaled((8, 19), rows=6),
         "rows 1e-8..1e8, wide": scaled((8, 14), rows=8),
@@ -61,6 +73,8 @@ def families():
         "exactly dependent": dependent,
         "Vandermonde": vandermonde,
         "Hilbert": hilbert,
+        "chains of columns, few rows": chain(6),
+        "chains of columns, tall": chain(64),
     }
 
 

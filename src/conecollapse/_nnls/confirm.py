@@ -13,7 +13,7 @@ import numpy as np
 from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.doubt import set_aside
 from conecollapse._nnls.kernels import OPTIMAL
-from conecollapse._nnls.proof import EPS, NEAR_ZERO, is_shown, least_residual
+from conecollapse._nnls.proof import EPS, NEAR_ZERO, is_exact_enough, is_shown, least_residual
 
 UNPROVEN = -2  # a solution is not shown to be optimal, or something is not finite, or too small or large to square
 REFINED = 1e-13  # corrections up to this share of x are rounding
@@ -45,11 +45,13 @@ def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
     """
     norms, S, h, g, c = matrix.norms, room.S, room.h, room.g, room.c
     m, n = matrix.A.shape
-    square, trace = b_norm * b_norm, 0.0
+    square, trace, total = b_norm * b_norm, 0.0, 0.0
     for a in range(k):
         square -= h[a] * (c[S[a]] + g[S[a]])
         trace += room.inverse[a, a] * norms[S[a]] * norms[S[a]]
-    is_ready, sigma = square > LARGE_RESIDUAL * b_norm * b_norm, 1.0 / ((1.0 + np.sqrt(m)) * np.sqrt(trace))
+        total += h[a] * norms[S[a]]
+    is_ready = square > LARGE_RESIDUAL * b_norm * b_norm and is_exact_enough(square, b_norm, total)
+    sigma = 1.0 / ((1.0 + np.sqrt(m)) * np.sqrt(trace))
     rnorm = np.sqrt(square)
     for turn in range(REFINEMENTS + 2):
         if turn > 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._nnls.doubt import IN_DOUBT
-from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH, is_optimal, least_residuals
+from conecollapse._nnls.proof import DEPENDENT, LEAST_LENGTH, MOST_LENGTH, is_optimal, least_residuals
 from conecollapse._types import FloatArray
 
 LARGE, TALL = 2**14, 8  # entries of a matrix, and rows for each column, from which products of all columns are most of the work
@@ -42,7 +42,10 @@ def solve_with_few_columns(A: FloatArray, b: FloatArray) -> tuple[FloatArray, fl
     rnorm, sigma = float(np.sqrt(r @ r)), 1.0
     if passive:
         unit = products[:, passive] / (norms[passive, None] * norms[passive])
-        sigma = float(np.sqrt(max(np.linalg.eigvalsh(unit)[0], 0.0)))
+        smallest = np.linalg.eigvalsh(unit)[0]
+        if not smallest > DEPENDENT:
+            return None
+        sigma = float(np.sqrt(smallest))
     ones, g = np.ones(1), r @ A / norms
     for j in np.flatnonzero((x == 0) & (abs(g) <= IN_DOUBT * size)):
         if (A[:, passive] == A[:, j, None]).all(axis=0).any():

@@ -18,12 +18,11 @@ from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.confirm import UNPROVEN, confirm, products
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT
 from conecollapse._nnls.passive import walk
-from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH
+from conecollapse._nnls.proof import BLUR, DEPENDENT, LEAST_LENGTH, MOST_LENGTH
 from conecollapse._threads import BLAS_THREADS_PAY, current_threads, for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
 GRADIENT_ZERO = 1e-14  # gradients of unit columns up to this share of |b| are rounding
-DEPENDENT = 1e-10  # a smaller squared part of a unit column outside the passive span cannot be told from zero
 
 MOST_COLUMNS, FEW_COLUMNS = 256, 32  # columns up to which this is the best method; where they are more than rows, few of them
 FEW_ROWS = 2  # or, for one right-hand side, few rows
@@ -295,16 +294,17 @@ def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
     """
     G, S, inverse, h, ls, v, w = matrix.G, room.S, room.inverse, room.h, room.ls, room.v, room.w
     whole = matrix.norms[at] * matrix.norms[at]
-    left = whole
+    left, trace = whole, 0.0
     for a in range(k):
         v[a] = G[S[a], at]
+        trace += inverse[a, a] * matrix.norms[S[a]] * matrix.norms[S[a]]
     for a in range(k):
         s = 0.0
         for b in range(k):
             s += inverse[a, b] * v[b]
         w[a] = s
         left -= s * v[a]
-    if left <= DEPENDENT * whole:
+    if left <= max(DEPENDENT, BLUR * trace) * whole:
         return False
     f = 1.0 / left
     ls[k] = room.g[at] * f

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import power_of_two, row_norms
 from conecollapse._nnls.local import RESIDUAL_STOP
-from conecollapse._nnls.proof import is_optimal, least_residuals
+from conecollapse._nnls.proof import EPS, PRODUCT_ERROR, is_optimal, least_residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
@@ -105,8 +105,8 @@ class Problem:
     def measure_by_gram(self, G: FloatArray, C: FloatArray, H: FloatArray, size: FloatArray, sigma: float) -> tuple[Measured, BoolArray]:
         """`measure` from products alone, for a well-conditioned ``G``, and the rows whose residual is too small for that.
 
-        ``|r|^2 = |b|^2 - h . (c + g)``: its error is a few roundings of ``|b|^2``. Gradients have errors like those of c, and not of
-        ``Z' r``: a smaller ``sigma`` makes up for the difference in the bound.
+        ``|r|^2 = |b|^2 - h . (c + g)``: its error is a few roundings of the square of ``|b|`` and the sum of h. Gradients have errors like
+        those of c, and not of ``Z' r``: a smaller ``sigma`` makes up for the difference in the bound.
         """
         gradient = C - H @ G
         squares = size**2 - np.einsum("ij,ij->i", H, C + gradient)
@@ -115,7 +115,11 @@ class Problem:
         kkt = np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny)
         sigmas = np.full(len(H), sigma / (1 + np.sqrt(self.A.shape[0])))
         least, rounding = least_residuals(gradient, H, True, sigmas, np.inf, self.A.shape[0], size, rnorm)
-        return Measured(rnorm, kkt, least, is_optimal(rnorm + rounding, least, size), gradient), ~(squares > LARGE_RESIDUAL * size**2)
+        error = 4 * EPS * (size + H.sum(axis=1)) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = np.maximum(least - np.where(squares > 0, error / rnorm, np.inf), 0.0)
+        is_rough = ~((squares > LARGE_RESIDUAL * size**2) & (error <= PRODUCT_ERROR * squares))
+        return Measured(rnorm, kkt, least, is_optimal(rnorm + rounding, least, size), gradient), is_rough
 
 
 def safe_units(Bt: FloatArray) -> FloatArray:

@@ -29,6 +29,9 @@ OPTIMAL_WITHIN = 1e-3  # a residual norm is optimal when it is at most this shar
 ZERO_RESIDUAL = 1e-12  # or at most this share of |b|, which is what rounding leaves of ordinary problems with an exact solution
 NEAR_ZERO = 1e-6  # errors of x add to a residual norm above this share of |b| only their squares, which are rounding
 SAFETY = 4.0  # how much smaller than estimated the smallest singular value is taken to be
+DEPENDENT = 1e-10  # a smaller squared part of a unit column outside the span of others cannot be told from zero by products,
+BLUR = 2e-13  # nor can one below this share of the trace of the inverse of their products: rounding errors grow with that
+PRODUCT_ERROR = 1e-6  # a squared residual is computed from products only if their rounding errors are at most this share of it
 LEAST_LENGTH, MOST_LENGTH = 1e-140, 1e140  # of columns and right-hand sides whose squares are not lost
 EPS = float(np.finfo(np.float64).eps)
 
@@ -73,6 +76,12 @@ def least_residual(g, h, hold_all, sigma, reach, dim, b_norm, r_norm):  # type: 
         square -= 2.0 * worst * reach * b_norm
     least = np.sqrt(square) - rounding if square > 0.0 else 0.0
     return least if least > 0.0 else 0.0, rounding
+
+
+@kernel(counting=False)
+def is_exact_enough(square, b_norm, total):  # type: ignore[no-untyped-def]
+    """Whether ``|b|^2 - h . (c + g)``, where the entries of h have the sum ``total``, has no large error: that of g is up to EPS total."""
+    return EPS * (b_norm + total) * (b_norm + total) <= PRODUCT_ERROR * square
 
 
 @kernel(counting=False)

@@ -28,7 +28,7 @@ BEST_PRICE = 1e-29  # down to this share
 ZERO_PRICE = 1e-27  # prices up to this share are zero as far as 32 digits tell, as in `careful`
 TURNS = 6  # corrections at most
 LARGE = 2**18  # multiplications from which products are left to BLAS
-DEPENDENT = 1e-14  # unit columns of which one has a smaller part outside the span of others are not solved for
+DEPENDENT = 1e-13  # unit columns with a smaller singular value are not solved for: float64 does not tell its size
 
 
 class Refined(NamedTuple):
@@ -235,7 +235,10 @@ def bound(A, room, passive, size, b_norm):  # type: ignore[no-untyped-def]
     if worst <= ZERO_PRICE * size:
         return size
     invert(room.R, passive.inverse)
-    lean = LOW_PRICE * size * np.sqrt(k * largest_eigenvalue(passive.inverse))
+    largest = largest_eigenvalue(passive.inverse)
+    if not largest * DEPENDENT * DEPENDENT < 1.0:
+        return 0.0
+    lean = LOW_PRICE * size * np.sqrt(k * largest)
     for j in range(n):
         v[j] += LOW_PRICE * size + lean
     set_aside(A, S, h, v, b_norm)

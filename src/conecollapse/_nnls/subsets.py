@@ -21,13 +21,12 @@ from conecollapse._linalg import row_norms
 from conecollapse._nnls.confirm import UNPROVEN
 from conecollapse._nnls.kernels import OPTIMAL
 from conecollapse._nnls.problem import Problem
-from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH
+from conecollapse._nnls.proof import BLUR, DEPENDENT, LEAST_LENGTH, MOST_LENGTH
 from conecollapse._types import BoolArray, FloatArray
 
 FEWEST_SIDES = 128  # for fewer right-hand sides SciPy may be quicker than so many calls of NumPy: they take half a millisecond
 MOST_ENTRIES = 2**16  # entries of all sets for all right-hand sides: up to here compiling a kernel does not pay
 MOST_SIDE_ENTRIES = 2**15  # entries of the right-hand sides themselves
-DEPENDENT = 1e-10  # a smaller squared part of a unit column outside the span of others cannot be told from zero
 
 
 def is_for_subsets(m: int, n: int, k: int) -> bool:
@@ -72,8 +71,9 @@ def _all_sets(G: FloatArray) -> tuple[FloatArray, BoolArray, FloatArray]:
     n = len(G)
     T, is_valid = G[None], np.ones(1, bool)
     for p in range(n):
-        pivot = T[:, p, p]
-        is_free = pivot > DEPENDENT
+        pivot, swept_by = T[:, p, p], (np.arange(2**p)[:, None] >> np.arange(p)) % 2 == 1
+        trace = -np.where(swept_by, np.einsum("sjj->sj", T)[:, :p], 0.0).sum(axis=1)
+        is_free = pivot > np.maximum(DEPENDENT, BLUR * trace)
         f = 1 / np.where(is_free, pivot, 1.0)
         column = T[:, :, p]
         swept = T - (column * f[:, None])[:, :, None] * column[:, None, :]

@@ -26,13 +26,12 @@ from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.confirm import LARGE_RESIDUAL, RESIDUAL_STOP, UNPROVEN
 from conecollapse._nnls.doubt import set_aside
 from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, dot
-from conecollapse._nnls.proof import EPS, SAFETY, is_shown
+from conecollapse._nnls.proof import BLUR, DEPENDENT, EPS, SAFETY, is_exact_enough, is_shown
 from conecollapse._types import FloatArray
 
 FEW, ROWS_FOR_EACH, FEWEST_ROWS = 12, 16, 64  # columns at most, rows for each of them at least, and rows at least
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # squares of lengths that are not lost
 GRADIENT_ZERO = 1e-14  # gradients up to this share of |b| are rounding
-DEPENDENT = 1e-10  # a smaller squared part of a column outside the passive span cannot be told from zero
 SLAB = 64  # rows of A at a time
 FOR_BLAS = 2**13  # entries of A times right-hand sides from which products are left to BLAS
 WALKS = 3  # over A at most, after the first: for a residual near zero, and after one or two corrections
@@ -166,7 +165,11 @@ def descend(T, V, zero, max_steps):  # type: ignore[no-untyped-def]
         if at == n:
             return OPTIMAL
         V[WEIGHT, at] = 0.0
-        if T[at, at] > DEPENDENT:
+        trace = 0.0
+        for j in range(n):
+            if V[PASSIVE, j] > 0.0:
+                trace -= T[j, j]
+        if T[at, at] > max(DEPENDENT, BLUR * trace):
             if steps == max_steps:
                 return STEP_LIMIT
             steps += 1
@@ -297,6 +300,8 @@ def is_least(T, V, square, m, is_measured):  # type: ignore[no-untyped-def]
             total += V[COEFFICIENT, j]
             count += 1.0
     size, rnorm = V[LENGTH, n], np.sqrt(square)
+    if not is_measured and not is_exact_enough(square, size, total):
+        return False
     rounding = EPS * (4.0 + np.sqrt(count)) * (size + total)
     noise = rounding + EPS * (4.0 + np.sqrt(m)) * (rnorm if is_measured else size + total)
     wrong, worst = 0.0, -np.inf
