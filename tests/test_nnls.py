@@ -592,6 +592,29 @@ def test_a_large_matrix_whose_solution_has_few_columns_is_solved_by_these(monkey
         assert rnorm == pytest.approx(np.linalg.norm(A @ x - side), rel=1e-12)
 
 
+def test_entries_that_float32_rounds_too_far_are_not_called_optimal():
+    """Rounding x to float32 changes a residual by its large entries: the norm is that of the x that is returned."""
+    rng = np.random.default_rng(62)
+    a, d, b = rng.standard_normal((3, 6))
+    A = np.column_stack([a, -a + 1e-7 * d, rng.standard_normal(6)]).astype(np.float32)
+    x, rnorm, info = nnls(A, b.astype(np.float32), full_output=True)
+    assert x.dtype == np.float32
+    assert not info.converged[0]
+    assert rnorm == pytest.approx(np.linalg.norm(A.astype(float) @ x - b.astype(np.float32)), rel=1e-6)
+    inside = nnls(A, (A @ [1, 2, 3]).astype(np.float32), full_output=True)
+    ordinary = nnls(rng.random((9, 4), np.float32), rng.random(9, np.float32), full_output=True)
+    assert inside[2].converged[0]
+    assert ordinary[2].converged[0]
+
+
+def test_a_matrix_with_nan_is_refused_whatever_b_is():
+    A = np.ones((5, 3))
+    A[1, 2] = np.nan
+    for b in (np.zeros(5), np.ones(5), np.zeros((5, 2))):
+        with pytest.raises(InvalidInputError, match="A has NaN at row 1, column 2"):
+            nnls(A, b)
+
+
 def test_few_right_hand_sides_of_a_long_matrix_are_solved_one_by_one(monkeypatch):
     rng = np.random.default_rng(43)
     A, B = rng.random((1001, 3)), rng.random((1001, 4))

@@ -13,11 +13,13 @@ import scipy.sparse as sp
 
 from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
+from conecollapse._linalg import row_norms
 from conecollapse._nnls.constrained import solve_block
 from conecollapse._nnls.constraints import Constraints
 from conecollapse._nnls.nearest import is_for_lists, solve_lists
 from conecollapse._nnls.plain import prepare, settle
-from conecollapse._nnls.problem import Answers, Problem, safe_units
+from conecollapse._nnls.problem import Answers, Problem, column_norms, safe_units
+from conecollapse._nnls.proof import OPTIMAL_WITHIN
 from conecollapse._nnls.quick import is_plain, limit_text, solve_quickly
 from conecollapse._nnls.scaled import Scaled, Shared, block_length
 from conecollapse._threads import current_threads, for_ranges, limit_threads, serial_blas
@@ -26,6 +28,7 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Point
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 NO_PENALTY = 0.0
+SINGLE_ROUNDING, SINGLE_ZERO = 6e-8, 1e-6  # of a number in float32; residuals up to this share of |b| are rounding there
 METHODS = ("auto", "bpp", "active-set")
 
 __all__ = ["NnlsInfo", "nnls"]
@@ -209,16 +212,21 @@ def _nnls_checked(
     step = min(step, max(LEAST_BLOCK, -(-k // (2 * current_threads()))))
     blocks = [slice(a, min(a + step, k)) for a in range(0, k, step)]
     parts: list[Any] = [None] * len(blocks)
+    lengths = column_norms(A) if dtype is np.float32 else np.zeros(0)
 
     def work(first: int, last: int) -> None:
         for i in range(first, last):
             cols = blocks[i]
-            block = B[:, cols].toarray() if sp.issparse(B) else B[:, cols]
-            Bt = np.array(np.asarray(block).T, np.float64, order="C")  # a copy of our own
+            block = np.asarray(B[:, cols].toarray() if sp.issparse(B) else B[:, cols])
+            Bt = np.array(block.T, np.float64, order="C")  # a copy of our own
             solution, coefficients, answer = solve(Bt, cols)
             X[:, cols], is_held = _held(solution.T, coefficients, dtype)
+            if dtype is np.float32:
+                is_held &= solution @ lengths * SINGLE_ROUNDING <= np.maximum(
+                    OPTIMAL_WITHIN * answer.rnorm, SINGLE_ZERO * row_norms(block.T)
+                )
             for j in np.flatnonzero(~is_held):
-                answer.rnorm[j] = _distance(A, X[:, cols][:, j], np.asarray(block)[:, j])
+                answer.rnorm[j] = _distance(A, X[:, cols][:, j], block[:, j])
             parts[i] = answer._replace(optimal=answer.optimal & is_held)
 
     with serial_blas() if len(blocks) > 1 else nullcontext():

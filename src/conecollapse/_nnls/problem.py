@@ -56,12 +56,12 @@ class Problem:
     @classmethod
     def of(cls, A: Points) -> Problem:
         A = A.astype(np.float64, copy=False)
-        norms = _column_norms(A)
+        norms = column_norms(A)
         if ((norms > SAFE_LENGTHS[0]) & (norms < SAFE_LENGTHS[1])).all():
             return cls(A, norms, 1 / norms, np.ones(len(norms)))
         units = power_of_two(np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel())
         A = (A @ sp.diags_array(1 / units)).tocsr() if sp.issparse(A) else A / units
-        norms = _column_norms(A)
+        norms = column_norms(A)
         return cls(A, norms * units, 1 / np.where(norms > 0, norms, np.inf), units)
 
     def unit(self) -> Points:
@@ -134,5 +134,6 @@ def safe_units(Bt: FloatArray) -> FloatArray:
     return units
 
 
-def _column_norms(A: Points) -> FloatArray:
+def column_norms(A: Points) -> FloatArray:
+    """The lengths of the columns."""
     return np.sqrt(np.asarray(A.multiply(A).sum(axis=0)).ravel() if sp.issparse(A) else np.einsum("ij,ij->j", A, A))
