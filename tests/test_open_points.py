@@ -16,7 +16,7 @@ from conftest import seeds
 from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarning
 from conecollapse._linalg import unit_rows
 from conecollapse.blocks import open_table
-from conecollapse.certificates import Verdict
+from conecollapse.certificates import Metric, Verdict
 from conecollapse.factorization import data_cone
 from conecollapse.geometry import certified
 from conecollapse.geometry.certified.budget import PRODUCTS, Budget, product_time
@@ -333,3 +333,27 @@ def test_a_table_of_another_shape_proves_nothing():
     cone = quick(P)
     with pytest.raises(CertificateError, match=r"the table has shape .*; pass the table that the cone was made from"):
         cone.prove(open_table(np.ascontiguousarray(P.T[:, 1:])))
+
+
+def test_going_on_from_a_quick_cone_takes_the_product_that_it_left_out():
+    """A quick cone by variances leaves most points open. A search for each would take long; the product proves them all at once."""
+    P = np.random.default_rng(0).random((1500, 200))
+    quick_one = Cone.from_points(P, effort="quick")
+    assert len(quick_one.open_points) > 1000
+    proven = quick_one.prove(P)  # without a SlowWarning, which the tests turn into an error
+    assert len(proven.open_points) == 0
+    assert any(isinstance(family, Metric) and len(family.of) > 1000 for family in proven.certificate.witnesses)
+
+
+@pytest.mark.parametrize("seed", [28, 0, 4, 24])
+def test_mostly_zeros_with_wild_scales_have_the_same_cone_dense_and_sparse(seed):
+    """Where rounding hides rays in dense coordinates, supports tell; in whatever order the points come."""
+    rng = np.random.default_rng(seed)
+    P = rng.random((300, 60)) * (rng.random((300, 60)) < 0.05) * 10.0 ** rng.integers(-8, 8, 60)
+    cone = Cone.from_points(sp.csr_array(P))
+    for Q in (P, np.asfortranarray(P)):
+        other = Cone.from_points(Q)
+        assert other.tol == cone.tol == 1e-8
+        np.testing.assert_array_equal(other.ray_indices, cone.ray_indices)
+        other.verify(Q)
+    Cone.from_points(P[::-1]).verify(P[::-1], tol=1e-8)

@@ -18,13 +18,13 @@ from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, tak
 from conecollapse._memory import give_back
 from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
-from conecollapse.certificates import Certificate
+from conecollapse.certificates import Certificate, Metric
 from conecollapse.geometry.certified.budget import LEAST, Budget
 from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
 from conecollapse.geometry.certified.given import prove_given
 from conecollapse.geometry.certified.proof import Known, Proof, all_open, single_ray
-from conecollapse.geometry.certified.support import prove_sparse
+from conecollapse.geometry.certified.support import MOSTLY_FILLED, prove_sparse
 
 FEW_ENTRIES = 2**20  # points below this size gain nothing from BLAS threads, whose spinning then costs more than it saves
 COARSER = 10.0  # the next tolerance that is tried where rounding has spoiled a proof
@@ -140,7 +140,11 @@ def _prove(V: Points, tol: float, progress: Progress, budget: Budget, known: Kno
         known = None
     with _blas_for(V):
         if not sp.issparse(V):
-            return prove_dense(V, tol, progress, budget=budget, known=known, multiply=known is None)
+            is_multiplied = known is not None and any(isinstance(family, Metric) for family in known.families)
+            proof = prove_dense(V, tol, progress, budget=budget, known=known, multiply=not is_multiplied)
+            if proof.is_proven or np.count_nonzero(V) > MOSTLY_FILLED * V.size:
+                return proof
+            V, known = sp.csr_array(V), None  # supports may tell what rounding hides
         return prove_sparse(V, tol, progress, budget=budget, known=known)
 
 
