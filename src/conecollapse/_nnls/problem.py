@@ -62,7 +62,8 @@ class Problem:
         units = power_of_two(np.asarray(abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)).ravel())
         A = (A @ sp.diags_array(1 / units)).tocsr() if sp.issparse(A) else A / units
         norms = column_norms(A)
-        return cls(A, norms * units, 1 / np.where(norms > 0, norms, np.inf), units)
+        with np.errstate(over="ignore"):
+            return cls(A, norms * units, 1 / np.where(norms > 0, norms, np.inf), units)
 
     def unit(self) -> Points:
         """The matrix with unit columns itself."""

@@ -42,7 +42,8 @@ def limit_text(maxiter: int | None, left: int, count: int) -> str:
     """What is said when ``left`` of ``count`` right-hand sides reach the limit."""
     limit = "" if maxiter is None else f"maxiter = {maxiter} exchanges were not enough for "
     which = f"{left} of {count} right-hand sides" if count > 1 else "the right-hand side"
-    return f"Maximum number of iterations reached: {limit or 'too many exchanges for '}{which}; raise maxiter, or leave it out."
+    remedy = f"maxiter={2**20} allows more" if maxiter is None else "raise maxiter, or leave it out"
+    return f"Maximum number of iterations reached: {limit or 'too many exchanges for '}{which}; {remedy}."
 
 
 def is_plain(A: Any, b: Any) -> bool:

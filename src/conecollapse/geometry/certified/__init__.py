@@ -100,7 +100,10 @@ def _certify(
         known = None  # its claims are at the smaller tolerance
         tol *= COARSER
         if tol > COARSEST:
-            raise InvalidInputError("the points are too ill conditioned: rounding hides whether some of them are rays.")
+            raise InvalidInputError(
+                "the points are too ill conditioned: rounding hides whether some of them are rays. Scale their coordinates to similar "
+                "sizes, or ask for an epsilon-cone (Cone.approximate)."
+            )
     if tol > wanted:
         warnings.warn(
             f"rounding hides distances near {wanted:.0e} between these points; the cone is certified at tol = {tol:.0e} instead.",
