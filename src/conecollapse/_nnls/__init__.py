@@ -301,7 +301,8 @@ def _complain(answers: Answers, numbers: IntArray | None, maxiter: int | None) -
         warnings.warn(
             f"{which} may not be optimal: its residual norm is {answers.rnorm[j]:.3g}, and the smallest possible one may be as small as "
             f"{answers.least[j]:.3g}. Columns of A depend on each other so closely, or entries of x are so large or small, that rounding "
-            "matters: rescale the rows of A and b, or leave out columns that nearly depend on others; full_output=True returns these numbers instead of this warning.",
+            "matters: rescale the rows of A and b, or leave out columns that nearly depend on others; full_output=True returns these "
+            "numbers instead of this warning.",
             NotOptimalWarning,
             stacklevel=4,
         )
