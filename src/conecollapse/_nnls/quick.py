@@ -58,7 +58,7 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
     m, n = A.shape
     is_one = b.ndim == 1
     B = b[:, None] if is_one else b
-    if not b[0].any() and not b.any():
+    if b.item(0) == 0.0 and not b.any():
         return None  # nobody would look at A, which may have NaN
     if is_one and is_for_few(m, n) and not is_tall_and_few(m, n) and not maxiter:
         few = solve_with_few_columns(A, b)
