@@ -89,7 +89,7 @@ def solve_quickly(A: FloatArray, b: FloatArray, method: str, maxiter: int | None
         if (endings == STEP_LIMIT).any():
             raise ConvergenceError(limit_text(maxiter, int((endings == STEP_LIMIT).sum()), len(endings)))
         if is_by_products and not is_one and not maxiter and _is_small(A.size, len(left)):
-            X[:, left], rnorm[left], endings[left] = _solve_one_by_one(A, B[:, left], maxiter or 3 * n)
+            X[:, left], rnorm[left], endings[left] = _solve_one_by_one(A, B[:, left], 3 * n)
         for i in left[endings[left] == UNPROVEN]:
             refined = refine(A, X[:, i], np.ascontiguousarray(B[:, i]))
             if refined.is_optimal:

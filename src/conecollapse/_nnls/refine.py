@@ -18,7 +18,7 @@ import numpy as np
 
 from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.doubt import Passive, cost_of_doubt, largest_eigenvalue, low_cost, set_aside
-from conecollapse._nnls.kernels import axpy, dot
+from conecollapse._nnls.kernels import axpy, dot, solve_triangle
 from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH, OPTIMAL_WITHIN, ZERO_RESIDUAL
 from conecollapse._nnls.twofold import two_product, two_sum
 from conecollapse._types import FloatArray
@@ -207,11 +207,8 @@ def correct(room, lengths, S):  # type: ignore[no-untyped-def]
         for e in range(a):
             s -= R[e, a] * d[e]
         d[a] = s / R[a, a]
-    for a in range(k - 1, -1, -1):
-        s = d[a]
-        for e in range(a + 1, k):
-            s -= R[a, e] * d[e]
-        d[a] = s / R[a, a]
+    solve_triangle(R, d, k, d)
+    for a in range(k):
         t, f = two_sum(h[0, a], d[a] / lengths[S[a]])
         f += h[1, a]
         h[0, a] = t + f
@@ -263,8 +260,4 @@ def invert(R, inverse):  # type: ignore[no-untyped-def]
             for e in range(c, a):
                 s -= R[e, a] * x[e]
             x[a] = s / R[a, a] if a >= c else 0.0
-        for a in range(k - 1, -1, -1):
-            s = x[a]
-            for e in range(a + 1, k):
-                s -= R[a, e] * x[e]
-            x[a] = s / R[a, a]
+        solve_triangle(R, x, k, x)
