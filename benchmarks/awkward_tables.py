@@ -1,15 +1,20 @@
-"""Exact and quick cones of tables that have been slow once, or might be: each against one product of the points with their transpose.
+"""Exact and quick cones of tables that have been slow once, or might be: each against one product
+of the points with their transpose.
 
     python benchmarks/awkward_tables.py [NAME ...] [--limit SECONDS]
 
-Every table runs in a process of its own, which is stopped after --limit seconds. The product is sparse where the points are, and in blocks
-of rows otherwise; it comes last, so that its memory does not count. Product and quick cone are the smallest of three runs (21 where they
-take milliseconds), or one run where that takes more than two seconds; the exact cone is made once. Times are those of the processor, all
-threads together, which vary less than wall time on a machine that others use too. The time of a cone includes its certificate; "verified"
-is the time of the independent check. Memory is how far the resident size rose while the exact cone was made and verified, above what it was
-just before, in units of the points (the bytes of the arrays that are passed). Before that, small tables of the same kinds are decided and
-verified, so that kernels are compiled and loaded; what that leaves free is given back to the system, and its peak is forgotten. A line ends
-with what is over the limits: 20 products or 10 seconds, whichever is more, for the exact cone, and two products for the quick one.
+Every table runs in a process of its own, which is stopped after --limit seconds. The product is
+sparse where the points are, and in blocks of rows otherwise; it comes last, so that its memory does
+not count. Product and quick cone are the smallest of three runs (21 where they take milliseconds),
+or one run where that takes more than two seconds; the exact cone is made once. Times are those of
+the processor, all threads together, which vary less than wall time on a machine that others use
+too. The time of a cone includes its certificate; "verified" is the time of the independent check.
+Memory is how far the resident size rose while the exact cone was made and verified, above what it
+was just before, in units of the points (the bytes of the arrays that are passed). Before that,
+small tables of the same kinds are decided and verified, so that kernels are compiled and loaded;
+what that leaves free is given back to the system, and its peak is forgotten. A line ends with what
+is over the limits: 20 products or 10 seconds, whichever is more, for the exact cone, and two
+products for the quick one.
 """
 
 from __future__ import annotations
@@ -34,44 +39,73 @@ def cells(n_cells: int, n_genes: int, depth: float) -> sp.csr_array:
     return P[np.diff(P.indptr) > 0]
 
 
-def zipf(n_words: int, n_documents: int, length: int, *, tfidf: bool, everywhere: int = 0, binary: bool = False) -> sp.csr_array:
-    """Words as points: documents of ``length`` words drawn by Zipf's law, and ``everywhere`` words that stand in each of them."""
+def zipf(
+    n_words: int,
+    n_documents: int,
+    length: int,
+    *,
+    tfidf: bool,
+    everywhere: int = 0,
+    binary: bool = False,
+) -> sp.csr_array:
+    """Words as points: documents of ``length`` words drawn by Zipf's law, and ``everywhere`` words
+    that stand in each of them."""
     rng = np.random.default_rng(1)
     chance = 1 / np.arange(1, n_words + 1)
     words = rng.choice(n_words, size=n_documents * length, p=chance / chance.sum())
     documents = np.repeat(np.arange(n_documents), length)
-    X = sp.coo_array((np.ones(len(words)), (words, documents)), shape=(n_words, n_documents)).tocsr()
+    X = sp.coo_array(
+        (np.ones(len(words)), (words, documents)), shape=(n_words, n_documents)
+    ).tocsr()
     if everywhere:
-        X = sp.csr_array(sp.vstack([X, sp.csr_array(1.0 + rng.poisson(0.3, (everywhere, n_documents)))]))
+        X = sp.csr_array(
+            sp.vstack([X, sp.csr_array(1.0 + rng.poisson(0.3, (everywhere, n_documents)))])
+        )
     X = X[np.diff(X.indptr) > 0]
     if binary:
         X.data[:] = 1
     if not tfidf:
         return X
     X = sp.diags_array(np.log((1 + X.shape[1]) / (1 + np.diff(X.indptr))) + 1) @ X
-    return sp.csr_array(X @ sp.diags_array(1 / np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel())))
+    return sp.csr_array(
+        X @ sp.diags_array(1 / np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel()))
+    )
 
 
 def topics(n_words: int, n_documents: int, n_topics: int, length: int) -> sp.csr_array:
-    """Words as points: documents mix a few topics and words that all share, one of which is inside the cone though nearly all have it."""
+    """Words as points: documents mix a few topics and words that all share, one of which is inside
+    the cone though nearly all have it."""
     rng = np.random.default_rng(1)
-    words, common = rng.dirichlet(np.full(n_words, 0.05), n_topics), rng.dirichlet(5 / np.arange(1, n_words + 1))
+    words, common = (
+        rng.dirichlet(np.full(n_words, 0.05), n_topics),
+        rng.dirichlet(5 / np.arange(1, n_words + 1)),
+    )
     shares = rng.dirichlet(np.full(n_topics, 0.1), n_documents)
     chances = 0.6 * shares @ words + 0.4 * common
-    X = sp.csr_array(np.array([rng.multinomial(rng.poisson(length) + 5, chance) for chance in chances], np.float64).T)
+    X = sp.csr_array(
+        np.array(
+            [rng.multinomial(rng.poisson(length) + 5, chance) for chance in chances], np.float64
+        ).T
+    )
     return X[np.diff(X.indptr) > 0]
 
 
 def sets_of(n: int, size: int) -> sp.csr_array:
     """0/1 points: random sets, and unions of two of them."""
-    S = sp.random_array((n, 600), density=size / 600, rng=np.random.default_rng(2), data_sampler=lambda size: np.ones(size)).tocsr()
+    S = sp.random_array(
+        (n, 600),
+        density=size / 600,
+        rng=np.random.default_rng(2),
+        data_sampler=lambda size: np.ones(size),
+    ).tocsr()
     unions = ((S[: n // 2] + S[n // 2 :]) > 0).astype(np.float64)
     P = sp.csr_array(sp.vstack([S, unions]))
     return P[np.diff(P.indptr) > 0]
 
 
 def block_diagonal() -> sp.csr_array:
-    """Twenty groups of coordinates with 150 points each, half of them combinations of the others of their group."""
+    """Twenty groups of coordinates with 150 points each, half of them combinations of the others of
+    their group."""
     rng = np.random.default_rng(3)
     parts = []
     for _ in range(20):
@@ -89,7 +123,8 @@ def round_cone(n: int, width: float = 0.3) -> np.ndarray:
     return 1 / 3 + width * (np.outer(np.cos(t), first) + np.outer(np.sin(t), second))
 
 
-ASKEW = np.array([[1.0, 0.2, 0.1], [0.0, 1.5, 0.3], [0.4, 0.1, 3.0]])  # takes a circle to another slice
+# takes a circle to another slice
+ASKEW = np.array([[1.0, 0.2, 0.1], [0.0, 1.5, 0.3], [0.4, 0.1, 3.0]])
 
 
 def ellipsoid(n: int, dim: int) -> np.ndarray:
@@ -105,7 +140,9 @@ def circles(n: int, k: int) -> np.ndarray:
     """Random points of a product of k circles, in a random metric."""
     rng = np.random.default_rng(10)
     t = 2 * np.pi * rng.random((n, k))
-    return np.hstack([2 + np.cos(t), 2 + np.sin(t)]) @ (np.eye(2 * k) + 0.2 * rng.random((2 * k, 2 * k)))
+    return np.hstack([2 + np.cos(t), 2 + np.sin(t)]) @ (
+        np.eye(2 * k) + 0.2 * rng.random((2 * k, 2 * k))
+    )
 
 
 def trigonometric(n: int, k: int) -> np.ndarray:
@@ -170,7 +207,9 @@ def raw_counts(name: str) -> sp.csr_array | None:
     with np.load(file, allow_pickle=False) as z:
         if "indptr" not in z:
             return sp.csr_array(z["X"].astype(np.float64))
-        return sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).tocsr()
+        return sp.csc_array(
+            (z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])
+        ).tocsr()
 
 
 TABLES: dict[str, Callable[[], object]] = {
@@ -222,10 +261,14 @@ def product(P) -> float:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time: the smallest of three runs, of one that takes more than two seconds, or of many that take milliseconds."""
-    time.sleep(0.2)  # threads of BLAS that have nothing to do spin for a while, which counts as processor time
+    """Processor time: the smallest of three runs, of one that takes more than two seconds, or of
+    many that take milliseconds."""
+    # threads of BLAS that have nothing to do spin for a while, which counts as processor time
+    time.sleep(0.2)
     once = best_of(work, 1, time.process_time)
-    return once if once > 2 else min(once, best_of(work, 2 if once > 0.05 else 20, time.process_time))
+    return (
+        once if once > 2 else min(once, best_of(work, 2 if once > 0.05 else 20, time.process_time))
+    )
 
 
 def warm_up() -> None:
@@ -236,9 +279,17 @@ def warm_up() -> None:
         Cone.from_points(both).verify(both)
     thin, filled = (
         sp.csr_array(sp.vstack([S, S[:100] + S[100:]]))
-        for S in (sp.random_array((200, 100), density=density, rng=rng).tocsr() for density in (0.03, 0.3))
+        for S in (
+            sp.random_array((200, 100), density=density, rng=rng).tocsr() for density in (0.03, 0.3)
+        )
     )
-    for T in (thin, filled, zipf(2500, 700, 60, tfidf=True, everywhere=5), cells(300, 400, 3.0), block_diagonal()):
+    for T in (
+        thin,
+        filled,
+        zipf(2500, 700, 60, tfidf=True, everywhere=5),
+        cells(300, 400, 3.0),
+        block_diagonal(),
+    ):
         Cone.from_points(T).verify(T)
 
 
@@ -250,7 +301,9 @@ def run(name: str) -> None:
         return
     warnings.simplefilter("ignore")  # that it may take long
     warm_up()
-    size = (P.data.nbytes + P.indices.nbytes + P.indptr.nbytes if sp.issparse(P) else P.nbytes) / 2**30
+    size = (
+        P.data.nbytes + P.indices.nbytes + P.indptr.nbytes if sp.issparse(P) else P.nbytes
+    ) / 2**30
     print(f"{name:19s} {P.shape[0]:6d} x {P.shape[1]:<5d}", end="", flush=True)
     before, start = start_of_growth(), time.process_time()
     cone = Cone.from_points(P)
@@ -259,19 +312,39 @@ def run(name: str) -> None:
     start = time.process_time()
     cone.verify(P)
     verified = time.process_time() - start
-    print(f", verified in {verified:.2f} s, memory {growth_gib(before) / size:.1f} x", end="", flush=True)
+    print(
+        f", verified in {verified:.2f} s, memory {growth_gib(before) / size:.1f} x",
+        end="",
+        flush=True,
+    )
     open_points = Cone.from_points(P, effort="quick").open_points
     quick = seconds(lambda: Cone.from_points(P, effort="quick"))
     print(f" | quick {quick:7.3f} s, {len(open_points)} open", end="", flush=True)
     one = product(P)
-    print(f" | product {one:7.3f} s: exact {exact / one:.2f}, verified {verified / one:.2f}, quick {quick / one:.2f}", end="")
-    print(" | exact OVER" * (exact > max(20 * one, 10)) + " | quick OVER" * (quick > 2 * one), flush=True)
+    print(
+        f" | product {one:7.3f} s: exact {exact / one:.2f}, verified {verified / one:.2f}, quick"
+        f" {quick / one:.2f}",
+        end="",
+    )
+    print(
+        " | exact OVER" * (exact > max(20 * one, 10)) + " | quick OVER" * (quick > 2 * one),
+        flush=True,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(TABLES)}")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds of wall time after which a table is given up")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(TABLES)}"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=300.0,
+        help="seconds of wall time after which a table is given up",
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     for name in args.names:
@@ -283,7 +356,9 @@ def main() -> None:
     print(machine(), flush=True)
     for name in args.names or TABLES:
         try:
-            if subprocess.run([sys.executable, __file__, name, "--here"], check=False, timeout=args.limit).returncode:
+            if subprocess.run(
+                [sys.executable, __file__, name, "--here"], check=False, timeout=args.limit
+            ).returncode:
                 print(f"{name:19s} failed", flush=True)
         except subprocess.TimeoutExpired:
             print(f" | stopped after {args.limit:g} s", flush=True)

@@ -1,10 +1,13 @@
-"""`CCNMF` end to end beside scikit-learn's NMF at the rank of each of the paper's datasets, and what giving up starts early costs.
+"""`CCNMF` end to end beside scikit-learn's NMF at the rank of each of the paper's datasets, and
+what giving up starts early costs.
 
-python benchmarks/bench_ccnmf.py [AMLALL ORL ... | synthetic] [--repeats 3] [--processor] [--compare]
+python benchmarks/bench_ccnmf.py [AMLALL ORL ... | synthetic] [--repeats 3] [--processor]
+[--compare]
 
-The name "synthetic" stands for planted tables: clusters, mixtures, counts and smooth curves. Times are measured alternately in one run,
-the best of several: of the clock on the wall or, with ``--processor``, of the processors.
-With ``--compare`` also the objective of stage 2 over that of all starts run to their end, for three seeds: 1 where nothing is lost.
+The name "synthetic" stands for planted tables: clusters, mixtures, counts and smooth curves. Times
+are measured alternately in one run, the best of several: of the clock on the wall or, with
+``--processor``, of the processors. With ``--compare`` also the objective of stage 2 over that of
+all starts run to their end, for three seeds: 1 where nothing is lost.
 """
 
 from __future__ import annotations
@@ -22,8 +25,23 @@ from sklearn.decomposition import NMF
 from conecollapse import CCNMF, DatasetNotFoundError
 from conecollapse.datasets import load
 
-em, trials = (importlib.import_module(f"conecollapse.factorization.onmf.{name}") for name in ("em", "trials"))
-SETS = ("AMLALL", "DUKE", "KHAN", "MED", "CITESEER", "WEBKB4", "7SECTORS", "REUTERS", "ORL", "UMIST", "YALEB", "COIL-20")
+em, trials = (
+    importlib.import_module(f"conecollapse.factorization.onmf.{name}") for name in ("em", "trials")
+)
+SETS = (
+    "AMLALL",
+    "DUKE",
+    "KHAN",
+    "MED",
+    "CITESEER",
+    "WEBKB4",
+    "7SECTORS",
+    "REUTERS",
+    "ORL",
+    "UMIST",
+    "YALEB",
+    "COIL-20",
+)
 
 
 def main() -> None:
@@ -41,10 +59,16 @@ def main() -> None:
         ours.fit(X)
         times = [(timed(ours, X, clock), timed(peer, X, clock)) for _ in range(options.repeats)]
         ours_time, peer_time = np.min(times, axis=0)
-        line = f"{name}: {X.shape}, rank {r}: CCNMF {ours_time:.3f} s, scikit-learn {peer_time:.3f} s ({peer.n_iter_} iterations)"
+        line = (
+            f"{name}: {X.shape}, rank {r}: CCNMF {ours_time:.3f} s, scikit-learn {peer_time:.3f} s"
+            f" ({peer.n_iter_} iterations)"
+        )
         print(f"{line}: {peer_time / ours_time:.1f} times faster", flush=True)
         if options.compare:
-            print(f"  objectives against all starts run to their end: {[round(against_all(X, r, seed), 6) for seed in range(3)]}")
+            print(
+                "  objectives against all starts run to their end:"
+                f" {[round(against_all(X, r, seed), 6) for seed in range(3)]}"
+            )
 
 
 def tables(names):
@@ -68,10 +92,17 @@ def synthetic(rng):
         noise = 0.3 * rng.standard_normal((n, m))
         yield "clusters", np.maximum(profiles[member] * rng.gamma(4, 0.25, (n, 1)) + noise, 0), r
     for n, m, r in ((500, 200, 4), (800, 800, 12)):
-        yield "mixtures", rng.dirichlet(np.full(r, 0.3), n) @ rng.gamma(0.5, 1, (r, m)) + 0.02 * rng.random((n, m)), r
+        yield (
+            "mixtures",
+            rng.dirichlet(np.full(r, 0.3), n) @ rng.gamma(0.5, 1, (r, m))
+            + 0.02 * rng.random((n, m)),
+            r,
+        )
     for n, m, r, words in ((800, 2000, 6, 80), (2000, 1500, 20, 60)):
         topics = rng.dirichlet(np.full(m, 0.02), r)
-        counts = np.array([rng.multinomial(words, topics[k]) for k in rng.integers(r, size=n)], np.float64)
+        counts = np.array(
+            [rng.multinomial(words, topics[k]) for k in rng.integers(r, size=n)], np.float64
+        )
         yield "counts", sp.csr_array(counts), r
     for n, m, r in ((400, 300, 10), (150, 100, 3)):
         place = rng.random(r)[rng.integers(r, size=n)] + 0.02 * rng.standard_normal(n)

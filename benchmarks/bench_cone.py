@@ -2,10 +2,11 @@
 
     python benchmarks/bench_cone.py [NAME ...] [--full] [--repeats N]
 
-Peers, timed in the same run: one ``scipy.optimize.nnls`` for each point over the rays found (low dimension; on a random
-sample of 400 points unless --full); one float64 product of the points with their transpose, in blocks of 1024 rows (high
-dimension); one sparse product of the points with their transpose (text). Ratios above 1 mean that we are faster for NNLS, slower
-for products. Kernels are compiled before the clock starts. Certificates are part of the time of a cone.
+Peers, timed in the same run: one ``scipy.optimize.nnls`` for each point over the rays found (low
+dimension; on a random sample of 400 points unless --full); one float64 product of the points with
+their transpose, in blocks of 1024 rows (high dimension); one sparse product of the points with
+their transpose (text). Ratios above 1 mean that we are faster for NNLS, slower for products.
+Kernels are compiled before the clock starts. Certificates are part of the time of a cone.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ SPARSE_PEER = ["MED", "CITESEER", "WEBKB4", "7SECTORS", "REUTERS"]
 
 
 def interior(terms: int | None) -> np.ndarray:
-    """4000 points in R^80: 500 random rays, the rest combinations of ``terms`` of them (all of them for None)."""
+    """4000 points in R^80: 500 random rays, the rest combinations of ``terms`` of them (all of them
+    for None)."""
     rng = np.random.default_rng(0)
     rays = rng.gamma(1.0, size=(500, 80))
     weights = np.zeros((3500, 500))
@@ -55,12 +57,16 @@ def warm_up() -> None:
 
 
 def scipy_per_point(P: np.ndarray, cone: Cone, full: bool) -> tuple[float, str]:
-    rows = np.arange(len(P)) if full else np.random.default_rng(0).choice(len(P), 400, replace=False)
+    rows = (
+        np.arange(len(P)) if full else np.random.default_rng(0).choice(len(P), 400, replace=False)
+    )
     A = np.ascontiguousarray(cone.rays.T)
     start = time.perf_counter()
     for i in rows:
         nnls(A, P[i])
-    return (time.perf_counter() - start) * len(P) / len(rows), "scipy nnls per point" + ("" if full else " (400 timed)")
+    return (time.perf_counter() - start) * len(P) / len(rows), "scipy nnls per point" + (
+        "" if full else " (400 timed)"
+    )
 
 
 def dense_product(P: np.ndarray, repeats: int) -> tuple[float, str]:
@@ -90,21 +96,30 @@ def run(name: str, full: bool, repeats: int) -> None:
     before = peak_gib()
     made: list[Cone] = []
     one = best_of(lambda: made.append(Cone.from_points(P, n_jobs=1)) or made.clear(), repeats)
-    all_threads = best_of(lambda: made.append(Cone.from_points(P)) or made.__delitem__(slice(0, -1)), repeats)
+    all_threads = best_of(
+        lambda: made.append(Cone.from_points(P)) or made.__delitem__(slice(0, -1)), repeats
+    )
     memory = peak_gib()
     cone = made[0]
     verify = best_of(lambda: cone.verify(P), min(repeats, 2))
-    ratio = f"{peer / all_threads:7.1f}x faster" if name in NNLS_PEER else f"{all_threads / peer:7.2f} of it"
+    ratio = (
+        f"{peer / all_threads:7.1f}x faster"
+        if name in NNLS_PEER
+        else f"{all_threads / peer:7.2f} of it"
+    )
     print(
-        f"{name:13s} {P.shape[0]:6d} x {P.shape[1]:<5d} rays {cone.n_rays:6d} verified | cone {all_threads:7.2f} s "
-        f"(1 thread {one:6.2f} s) | {what} {peer:7.2f} s: {ratio} | verify {verify:6.2f} s = {verify / peer:5.2f} of it | "
-        f"peak {memory:.2f} GiB (data and peer {before:.2f})",
+        f"{name:13s} {P.shape[0]:6d} x {P.shape[1]:<5d} rays {cone.n_rays:6d} verified | cone"
+        f" {all_threads:7.2f} s (1 thread {one:6.2f} s) | {what} {peer:7.2f} s: {ratio} | verify"
+        f" {verify:6.2f} s = {verify / peer:5.2f} of it | peak {memory:.2f} GiB (data and peer"
+        f" {before:.2f})",
         flush=True,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*")
     parser.add_argument("--full", action="store_true", help="time SciPy on every point")
     parser.add_argument("--repeats", type=int, default=3)
@@ -115,7 +130,9 @@ def main() -> None:
         return
     print(machine())
     for name in names:
-        command = [sys.executable, __file__, name, "--repeats", str(args.repeats)] + ["--full"] * args.full
+        command = [sys.executable, __file__, name, "--repeats", str(args.repeats)] + [
+            "--full"
+        ] * args.full
         subprocess.run(command, check=True)
 
 

@@ -1,9 +1,10 @@
-"""The first call on a machine: each Python block of the README in a process of its own, with no kernel compiled yet.
+"""The first call on a machine: each Python block of the README in a process of its own, with no
+kernel compiled yet.
 
 python benchmarks/bench_first_call.py [--repeats 1]
 
-A block that uses names of an earlier block runs after it, and both are counted. Wall-clock and processor time, imports included; on a
-machine that others use, the processor time says more.
+A block that uses names of an earlier block runs after it, and both are counted. Wall-clock and
+processor time, imports included; on a machine that others use, the processor time says more.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ def blocks() -> list[str]:
     whole: list[str] = []
     for block in every:
         used, made = names(block)
-        needed = next((earlier for earlier in reversed(whole) if (used - made - set(dir(__builtins__))) & names(earlier)[1]), "")
+        needed = next(
+            (
+                earlier
+                for earlier in reversed(whole)
+                if (used - made - set(dir(__builtins__))) & names(earlier)[1]
+            ),
+            "",
+        )
         whole.append(needed + block)
     return whole
 
@@ -51,7 +59,9 @@ def first_call(code: str) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         environment = without_kernels(folder)
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=environment)
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=environment
+        )
         wall = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -1,14 +1,18 @@
 """Factorizations beside their peers, from the same start, to the same error.
 
-python benchmarks/bench_nmf.py [ORL REUTERS counts ...] [--repeats 3] [--only hals kl onmf ccnmf] [--processor]
+python benchmarks/bench_nmf.py [ORL REUTERS counts ...] [--repeats 3] [--only hals kl onmf ccnmf]
+[--processor]
 
-The name "counts" stands for Poisson counts of cells with eight planted programs. Times are of the clock on the wall or, with
-``--processor``, of the processors.
+The name "counts" stands for Poisson counts of cells with eight planted programs. Times are of the
+clock on the wall or, with ``--processor``, of the processors.
 
-- `HierarchicalNMF` against scikit-learn's coordinate descent: the time to reach the error of its 60 iterations.
-- `MultiplicativeNMF` with the Kullback-Leibler loss against scikit-learn's multiplicative updates: the time to reach the divergence of 50.
-- EM-ONMF against multiplicative ONMF (the paper's rule, 100 iterations): the time to reach its objective. The multiplicative factors are
-  not orthogonal, so their objective is that of the clustering they give: the best disjoint factors for their labels.
+- `HierarchicalNMF` against scikit-learn's coordinate descent: the time to reach the error of its 60
+  iterations.
+- `MultiplicativeNMF` with the Kullback-Leibler loss against scikit-learn's multiplicative updates:
+  the time to reach the divergence of 50.
+- EM-ONMF against multiplicative ONMF (the paper's rule, 100 iterations): the time to reach its
+  objective. The multiplicative factors are not orthogonal, so their objective is that of the
+  clustering they give: the best disjoint factors for their labels.
 - `CCNMF` end to end against scikit-learn's NMF at the same rank.
 """
 
@@ -63,24 +67,39 @@ def counts():
 
 
 def against_coordinate_descent(X, r: int, repeats: int, clock=time.perf_counter) -> float:
-    """Time to the error of scikit-learn's 60 iterations. From one start the two may fall into different local minima; if ours is the worse
-    one, both are timed to its error."""
+    """Time to the error of scikit-learn's 60 iterations. From one start the two may fall into
+    different local minima; if ours is the worse one, both are timed to its error."""
     W, H = initialize(X, r, "random", np.random.default_rng(0))
     iterations = CD_ITERATIONS
     target = coordinate_descent(X, W, H, r, iterations).reconstruction_err_ ** 2
     ours = hals(X, W, H, tol=0, max_iter=CD_ITERATIONS, callback=lambda _, f: f <= target)
     if ours.objective > target:
-        print(f"  HierarchicalNMF ends in another local minimum, {ours.objective / target - 1:.2%} above")
+        print(
+            f"  HierarchicalNMF ends in another local minimum, {ours.objective / target - 1:.2%}"
+            " above"
+        )
         target = ours.history[-1]
-        while iterations > 1 and coordinate_descent(X, W, H, r, iterations - 1).reconstruction_err_ ** 2 <= target:
+        while (
+            iterations > 1
+            and coordinate_descent(X, W, H, r, iterations - 1).reconstruction_err_ ** 2 <= target
+        ):
             iterations -= 1
         target = coordinate_descent(X, W, H, r, iterations).reconstruction_err_ ** 2
     needed = int(np.argmax(ours.history <= max(target, ours.history[-1])))
     model = HierarchicalNMF(r, init=(W, H), tol=0, max_iter=needed)
-    ours_time, peer_time = in_turns(lambda: model.fit(X), lambda: coordinate_descent(X, W, H, r, iterations), repeats, clock)
+    ours_time, peer_time = in_turns(
+        lambda: model.fit(X), lambda: coordinate_descent(X, W, H, r, iterations), repeats, clock
+    )
     error = np.sqrt(target / as_table(X).squared_norm)
-    print(f"  to relative error {error:.4f}: HierarchicalNMF {needed} iterations, {ours_time:.2f} s;", end=" ")
-    print(f"scikit-learn CD {iterations} iterations, {peer_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
+    print(
+        f"  to relative error {error:.4f}: HierarchicalNMF {needed} iterations, {ours_time:.2f} s;",
+        end=" ",
+    )
+    print(
+        f"scikit-learn CD {iterations} iterations, {peer_time:.2f} s: {peer_time / ours_time:.1f}"
+        " times faster",
+        flush=True,
+    )
     return peer_time / ours_time
 
 
@@ -93,14 +112,26 @@ def coordinate_descent(X, W, H, r: int, iterations: int) -> NMF:
 def against_divergence(X, r: int, repeats: int, clock=time.perf_counter) -> float:
     """Time to the divergence of scikit-learn's multiplicative updates."""
     W, H = initialize(X, r, "random", np.random.default_rng(0))
-    peer = NMF(r, init="custom", solver="mu", beta_loss="kullback-leibler", tol=0, max_iter=KL_ITERATIONS)
+    peer = NMF(
+        r, init="custom", solver="mu", beta_loss="kullback-leibler", tol=0, max_iter=KL_ITERATIONS
+    )
     peer.fit_transform(X, W=W.copy(), H=H.copy())
     target = peer.reconstruction_err_**2 / 2
     needed = kl(X, W, H, tol=0, max_iter=KL_ITERATIONS, callback=lambda _, f: f <= target).n_iter
     model = MultiplicativeNMF(r, loss="kullback-leibler", init=(W, H), tol=0, max_iter=needed)
-    ours_time, peer_time = in_turns(lambda: model.fit(X), lambda: peer.fit_transform(X, W=W.copy(), H=H.copy()), repeats, clock)
-    print(f"  rank {r} to divergence {target:.6g}: MultiplicativeNMF {needed} iterations, {ours_time:.2f} s;", end=" ")
-    print(f"scikit-learn MU {KL_ITERATIONS} iterations, {peer_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
+    ours_time, peer_time = in_turns(
+        lambda: model.fit(X), lambda: peer.fit_transform(X, W=W.copy(), H=H.copy()), repeats, clock
+    )
+    print(
+        f"  rank {r} to divergence {target:.6g}: MultiplicativeNMF {needed} iterations,"
+        f" {ours_time:.2f} s;",
+        end=" ",
+    )
+    print(
+        f"scikit-learn MU {KL_ITERATIONS} iterations, {peer_time:.2f} s:"
+        f" {peer_time / ours_time:.1f} times faster",
+        flush=True,
+    )
     return peer_time / ours_time
 
 
@@ -113,14 +144,28 @@ def against_multiplicative(X, r: int, repeats: int, clock=time.perf_counter) -> 
     slow = peer()
     target = clustering_objective(X, slow.W)
     starts = 1
-    while OrthogonalNMF(r, init="random", n_init=starts, random_state=0).fit(X).reconstruction_err_ ** 2 > target and starts < 64:
+    while (
+        OrthogonalNMF(r, init="random", n_init=starts, random_state=0).fit(X).reconstruction_err_
+        ** 2
+        > target
+        and starts < 64
+    ):
         starts *= 2
     ours = OrthogonalNMF(r, init="random", n_init=starts, random_state=0)
-    reached, one, n2 = ours.fit(X).reconstruction_err_ ** 2, em(X, W, H).objective, as_table(X).squared_norm
+    reached, one, n2 = (
+        ours.fit(X).reconstruction_err_ ** 2,
+        em(X, W, H).objective,
+        as_table(X).squared_norm,
+    )
     ours_time, peer_time = in_turns(lambda: ours.fit(X), peer, repeats, clock)
-    print(f"  objective / |X|^2: MU-ONMF {target / n2:.4f} as a clustering ({slow.objective / n2:.4f} with overlapping columns)", end=" ")
     print(
-        f"in {peer_time:.2f} s; EM-ONMF {one / n2:.4f} from the same start, {reached / n2:.4f} as the best of {starts} random starts",
+        f"  objective / |X|^2: MU-ONMF {target / n2:.4f} as a clustering ({slow.objective / n2:.4f}"
+        " with overlapping columns)",
+        end=" ",
+    )
+    print(
+        f"in {peer_time:.2f} s; EM-ONMF {one / n2:.4f} from the same start, {reached / n2:.4f} as"
+        f" the best of {starts} random starts",
         end=" ",
     )
     print(f"in {ours_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
@@ -128,7 +173,8 @@ def against_multiplicative(X, r: int, repeats: int, clock=time.perf_counter) -> 
 
 
 def clustering_objective(X, A) -> float:
-    """|X - A S|^2 of the best disjoint factors with the clusters of A: directions by the power method, then scores."""
+    """|X - A S|^2 of the best disjoint factors with the clusters of A: directions by the power
+    method, then scores."""
     labels, r = A.argmax(axis=1), A.shape[1]
     scores = np.ones(len(labels))
     for _ in range(20):
@@ -141,12 +187,23 @@ def clustering_objective(X, A) -> float:
 def end_to_end(X, r: int, repeats: int, clock=time.perf_counter) -> float:
     ours, peer = CCNMF(r, random_state=0), NMF(r, init="nndsvda", random_state=0)
     ours.fit(X)
-    ours_time, peer_time = in_turns(lambda: ours.fit(X), lambda: peer.fit_transform(X), repeats, clock)
-    print(f"  CCNMF end to end {ours_time:.2f} s, scikit-learn NMF {peer_time:.2f} s: {peer_time / ours_time:.1f} times faster", flush=True)
+    ours_time, peer_time = in_turns(
+        lambda: ours.fit(X), lambda: peer.fit_transform(X), repeats, clock
+    )
+    print(
+        f"  CCNMF end to end {ours_time:.2f} s, scikit-learn NMF {peer_time:.2f} s:"
+        f" {peer_time / ours_time:.1f} times faster",
+        flush=True,
+    )
     return peer_time / ours_time
 
 
-COMPARED = {"hals": against_coordinate_descent, "kl": against_divergence, "onmf": against_multiplicative, "ccnmf": end_to_end}
+COMPARED = {
+    "hals": against_coordinate_descent,
+    "kl": against_divergence,
+    "onmf": against_multiplicative,
+    "ccnmf": end_to_end,
+}
 
 
 def in_turns(ours, peer, repeats: int, clock) -> tuple[float, float]:

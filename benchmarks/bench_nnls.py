@@ -1,10 +1,13 @@
-"""`conecollapse.nnls` against ``scipy.optimize.nnls`` in a loop, over shapes, numbers of right-hand sides and kinds of data.
+"""`conecollapse.nnls` against ``scipy.optimize.nnls`` in a loop, over shapes, numbers of right-hand
+sides and kinds of data.
 
     python benchmarks/bench_nnls.py                # uniform and normal random data
-    python benchmarks/bench_nnls.py --structured   # data with columns that depend on each other, zeros, smooth curves and the like
+    python benchmarks/bench_nnls.py --structured   # data with columns that depend on each other,
+    zeros, smooth curves and the like
 
-Each ratio is SciPy's time over ours, both the best of several runs in this process. For structured data all ratios below one are listed
-at the end, and a table has the smallest, largest and median ratio of each kind.
+Each ratio is SciPy's time over ours, both the best of several runs in this process. For structured
+data all ratios below one are listed at the end, and a table has the smallest, largest and median
+ratio of each kind.
 """
 
 from __future__ import annotations
@@ -18,17 +21,46 @@ from scipy.optimize import nnls as scipy_nnls
 from conecollapse import nnls
 
 SHAPES = [
-    (2, 1), (3, 2), (10, 5), (30, 30), (50, 10), (60, 60), (100, 100), (200, 20), (300, 200), (300, 300), (1000, 500), (2000, 50),
-    (5000, 20), (10000, 10), (20000, 4), (20, 1000), (50, 500), (50, 5000), (500, 1000),
-]  # fmt: skip
-STRUCTURED_SHAPES = [
-    (3, 3), (10, 5), (30, 30), (60, 60), (100, 40), (500, 30), (200, 20), (400, 4), (2000, 10), (5000, 4), (5000, 50), (30, 100),
+    (2, 1),
+    (3, 2),
+    (10, 5),
+    (30, 30),
+    (50, 10),
+    (60, 60),
+    (100, 100),
+    (200, 20),
+    (300, 200),
     (300, 300),
-]  # fmt: skip
+    (1000, 500),
+    (2000, 50),
+    (5000, 20),
+    (10000, 10),
+    (20000, 4),
+    (20, 1000),
+    (50, 500),
+    (50, 5000),
+    (500, 1000),
+]
+STRUCTURED_SHAPES = [
+    (3, 3),
+    (10, 5),
+    (30, 30),
+    (60, 60),
+    (100, 40),
+    (500, 30),
+    (200, 20),
+    (400, 4),
+    (2000, 10),
+    (5000, 4),
+    (5000, 50),
+    (30, 100),
+    (300, 300),
+]
 
 
 def smooth(_, m, n):
-    """Curves that overlap: hardly any two columns are independent in float64 where there are many."""
+    """Curves that overlap: hardly any two columns are independent in float64 where there are
+    many."""
     return np.exp(-(((np.linspace(0, 1, m)[:, None] - np.linspace(0, 1, n)) / 0.15) ** 2))
 
 
@@ -84,8 +116,12 @@ MATRICES = {
 SIDES = {
     "random": lambda rng, A, k: rng.random((len(A), k)),
     "centred": lambda rng, A, k: rng.standard_normal((len(A), k)),
-    "in the cone": lambda rng, A, k: A @ (rng.random((A.shape[1], k)) * (rng.random((A.shape[1], k)) < 0.5)),
-    "near the cone": lambda rng, A, k: A @ rng.random((A.shape[1], k)) + 1e-3 * np.abs(A).mean() * rng.standard_normal((len(A), k)),
+    "in the cone": lambda rng, A, k: (
+        A @ (rng.random((A.shape[1], k)) * (rng.random((A.shape[1], k)) < 0.5))
+    ),
+    "near the cone": lambda rng, A, k: (
+        A @ rng.random((A.shape[1], k)) + 1e-3 * np.abs(A).mean() * rng.standard_normal((len(A), k))
+    ),
 }
 
 
@@ -100,7 +136,9 @@ def ratio(A: np.ndarray, B: np.ndarray) -> float:
     # in turns, so that a busy machine hits both
     for _ in range(25 if A.size * k < 10**5 else 9 if A.size * k < 10**6 or k == 10**4 else 2):
         mine = min(mine, best_of(lambda: [ours() for _ in range(often)], 1))
-        theirs = min(theirs, best_of(lambda: [scipy_nnls(A, c) for _ in range(often) for c in columns], 1))
+        theirs = min(
+            theirs, best_of(lambda: [scipy_nnls(A, c) for _ in range(often) for c in columns], 1)
+        )
     return theirs / mine
 
 
@@ -145,7 +183,10 @@ def structured(kinds: list[str]) -> None:
                         slower.append(f"{kind} {m} x {n}, {side}, {k}: {value:.2f}")
             print(f"{kind:14s} {m:5d} x {n:<4d} " + " | ".join(cells), flush=True)
         count += sum(map(len, ratios.values()))
-        cells = [f"{min(some):.1f} to {max(some):.0f}, median {np.median(some):.1f}" for some in ratios.values()]
+        cells = [
+            f"{min(some):.1f} to {max(some):.0f}, median {np.median(some):.1f}"
+            for some in ratios.values()
+        ]
         table.append(f"| {kind} | " + " | ".join(cells) + " |")
     print(f"slower than SciPy: {len(slower)} of {count}", *slower, sep="\n  ")
     print("| columns |", " | ".join(SIDES), "|")
@@ -154,7 +195,9 @@ def structured(kinds: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--structured", action="store_true", help="columns that depend on each other and the like")
+    parser.add_argument(
+        "--structured", action="store_true", help="columns that depend on each other and the like"
+    )
     parser.add_argument("--only", choices=MATRICES, help="one kind of these")
     options = parser.parse_args()
     print(machine())

@@ -1,12 +1,15 @@
-"""`nnls(simplex=True)`, shares that sum to one, against SciPy's NNLS with a heavy row, FCLS as pysptools calls it, and quadprog.
+"""`nnls(simplex=True)`, shares that sum to one, against SciPy's NNLS with a heavy row, FCLS as
+pysptools calls it, and quadprog.
 
     python benchmarks/bench_simplex.py [--pixels N] [--pysptools FOLDER]
 
-Pixels are mixtures of 30 smooth spectra in 285 bands, with Dirichlet(0.3) shares and 1 % noise. The peers are timed on fewer pixels and
-scaled. *SciPy* is ``scipy.optimize.nnls`` in a loop with a row of 1000 times the largest entry, which only approximates the sum. *FCLS* is
-what pysptools does for each pixel: one quadratic program by cvxopt, with the options that pysptools sets (pip install cvxopt); with
-``--pysptools`` its own code is imported from that folder. It runs on the SAMSON scene, with the true spectra if the data are there.
-*quadprog* (pip install quadprog) checks the values.
+Pixels are mixtures of 30 smooth spectra in 285 bands, with Dirichlet(0.3) shares and 1 % noise. The
+peers are timed on fewer pixels and scaled. *SciPy* is ``scipy.optimize.nnls`` in a loop with a row
+of 1000 times the largest entry, which only approximates the sum. *FCLS* is what pysptools does for
+each pixel: one quadratic program by cvxopt, with the options that pysptools sets (pip install
+cvxopt); with ``--pysptools`` its own code is imported from that folder. It runs on the SAMSON
+scene, with the true spectra if the data are there. *quadprog* (pip install quadprog) checks the
+values.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ HEAVY = 1e3
 def scene(pixels: int, bands: int = 285, parts: int = 30) -> tuple[np.ndarray, np.ndarray]:
     """Spectra as columns, and pixels as columns."""
     rng = np.random.default_rng(0)
-    spectra = np.abs(rng.standard_normal((bands, parts)).cumsum(axis=0)) / bands**0.5 + rng.random((bands, parts))
+    spectra = np.abs(rng.standard_normal((bands, parts)).cumsum(axis=0)) / bands**0.5 + rng.random(
+        (bands, parts)
+    )
     shares = rng.dirichlet(np.full(parts, 0.3), pixels).T
     mixed = spectra @ shares
     return spectra, mixed + 0.01 * np.sqrt(np.mean(mixed**2)) * rng.standard_normal(mixed.shape)
@@ -54,12 +59,15 @@ def fcls(folder: str | None) -> tuple[str, Callable[[np.ndarray, np.ndarray], np
     """pysptools' FCLS: its own function, or the same calls of cvxopt."""
     if folder is not None:
         sys.path.insert(0, folder)
-        for name, kind in (("int", int), ("float", float), ("bool", bool)):  # names that NumPy dropped in 1.24
+        # names that NumPy dropped in 1.24
+        for name, kind in (("int", int), ("float", float), ("bool", bool)):
             if not hasattr(np, name):
                 setattr(np, name, kind)
         from pysptools.abundance_maps.amaps import FCLS
 
-        return "pysptools' FCLS", lambda A, B: FCLS(np.ascontiguousarray(B.T), np.ascontiguousarray(A.T))
+        return "pysptools' FCLS", lambda A, B: FCLS(
+            np.ascontiguousarray(B.T), np.ascontiguousarray(A.T)
+        )
     try:
         from cvxopt import matrix, solvers
     except ImportError:
@@ -70,7 +78,12 @@ def fcls(folder: str | None) -> tuple[str, Callable[[np.ndarray, np.ndarray], np
         solvers.options["show_progress"] = False
         Q, lower, zero = matrix(A.T @ A), matrix(-np.eye(n)), matrix(np.zeros(n))
         ones, one = matrix(np.ones((1, n))), matrix(1.0)
-        return np.array([np.asarray(solvers.qp(Q, matrix(-(A.T @ b)), lower, zero, ones, one)["x"]).ravel() for b in B.T])
+        return np.array(
+            [
+                np.asarray(solvers.qp(Q, matrix(-(A.T @ b)), lower, zero, ones, one)["x"]).ravel()
+                for b in B.T
+            ]
+        )
 
     return "FCLS by cvxopt", each
 
@@ -83,7 +96,10 @@ def largest_difference(A: np.ndarray, B: np.ndarray, X: np.ndarray) -> float | N
         return None
     n = A.shape[1]
     G, C, d = A.T @ A, np.column_stack([np.ones(n), np.eye(n)]), np.append(1.0, np.zeros(n))
-    return max(float(np.abs(solve_qp(G, A.T @ B[:, j], C, d, 1)[0] - X[:, j]).max()) for j in range(min(200, B.shape[1])))
+    return max(
+        float(np.abs(solve_qp(G, A.T @ B[:, j], C, d, 1)[0] - X[:, j]).max())
+        for j in range(min(200, B.shape[1]))
+    )
 
 
 def main() -> None:
@@ -101,8 +117,9 @@ def main() -> None:
         theirs = min(theirs, best_of(lambda: scipy_loop(A, B[:, :few]), 1) * options.pixels / few)
     X, _, info = nnls(A, B, simplex=True, full_output=True)
     print(
-        f"285 x 30, {options.pixels} pixels: {mine:.2f} s, SciPy with a heavy row {theirs:.1f} s: {theirs / mine:.1f}x; "
-        f"proven optimal {info.converged.mean():.4f}, largest KKT residual {info.kkt_residual.max():.1e}",
+        f"285 x 30, {options.pixels} pixels: {mine:.2f} s, SciPy with a heavy row {theirs:.1f} s:"
+        f" {theirs / mine:.1f}x; proven optimal {info.converged.mean():.4f}, largest KKT residual"
+        f" {info.kkt_residual.max():.1e}",
         flush=True,
     )
     difference = largest_difference(A, B, X)
@@ -119,8 +136,8 @@ def main() -> None:
         theirs = (time.perf_counter() - start) * B.shape[1] / 1000
         gap = np.abs(np.asarray(shares, np.float64) - nnls(A, B, simplex=True)[0].T[rows]).max()
         print(
-            f"SAMSON {A.shape[0]} x {A.shape[1]}, {B.shape[1]} pixels: {mine:.3f} s, {peer[0]} {theirs:.1f} s: {theirs / mine:.0f}x; "
-            f"shares differ by {gap:.1e}"
+            f"SAMSON {A.shape[0]} x {A.shape[1]}, {B.shape[1]} pixels: {mine:.3f} s, {peer[0]}"
+            f" {theirs:.1f} s: {theirs / mine:.0f}x; shares differ by {gap:.1e}"
         )
 
 

@@ -1,9 +1,11 @@
-"""Size of certificates against the data: the file that `Cone.save` writes, and the certificate in memory, over the bytes of the points.
+"""Size of certificates against the data: the file that `Cone.save` writes, and the certificate in
+memory, over the bytes of the points.
 
 python benchmarks/certificate_size.py [--exact] [--sets MED ORL ...] [--cells 1000x2000 2500x3000]
 
-The points are the features. Their bytes are those of the array, or of the three arrays of a CSR array with 32-bit indices, in float64. The
-file holds the rays too, which are most of the points. Cells are synthetic counts, of which about a tenth are not zero.
+The points are the features. Their bytes are those of the array, or of the three arrays of a CSR
+array with 32-bit indices, in float64. The file holds the rays too, which are most of the points.
+Cells are synthetic counts, of which about a tenth are not zero.
 """
 
 from __future__ import annotations
@@ -18,12 +20,31 @@ import numpy as np
 import scipy.sparse as sp
 from common import DATA, machine
 
-SETS = ("AMLALL", "DUKE", "KHAN", "MED", "CITESEER", "WEBKB4", "7SECTORS", "REUTERS", "ORL", "UMIST", "YALEB", "SC_POLLEN", "WAP")
-MADE = {"dense 300 x 2000": (300, 2000), "dense 2000 x 300": (2000, 300), "dense 4000 x 10": (4000, 10)}
+SETS = (
+    "AMLALL",
+    "DUKE",
+    "KHAN",
+    "MED",
+    "CITESEER",
+    "WEBKB4",
+    "7SECTORS",
+    "REUTERS",
+    "ORL",
+    "UMIST",
+    "YALEB",
+    "SC_POLLEN",
+    "WAP",
+)
+MADE = {
+    "dense 300 x 2000": (300, 2000),
+    "dense 2000 x 300": (2000, 300),
+    "dense 4000 x 10": (4000, 10),
+}
 
 
 def cells(n_cells: int, n_genes: int, seed: int = 0) -> sp.csr_array:
-    """Negative-binomial counts (cells, genes) of eight kinds of cells, with library sizes; genes that no cell has are left out."""
+    """Negative-binomial counts (cells, genes) of eight kinds of cells, with library sizes; genes
+    that no cell has are left out."""
     rng = np.random.default_rng(seed)
     mean = rng.lognormal(-2.0, 1.6, n_genes)
     fold = np.exp(rng.normal(size=(8, n_genes)) * (rng.random((8, n_genes)) < 0.1))
@@ -34,13 +55,16 @@ def cells(n_cells: int, n_genes: int, seed: int = 0) -> sp.csr_array:
 
 
 def stored(name: str) -> sp.csr_array | np.ndarray:
-    """The table (features, samples) of a file of the folder of data, which are in the paper's orientation."""
+    """The table (features, samples) of a file of the folder of data, which are in the paper's
+    orientation."""
     with np.load(DATA / f"{name}.npz") as file:
         if "X" in file:
             return np.asarray(file["X"], np.float64)
         shape = tuple(file["shape"])
         kind = sp.csr_array if len(file["indptr"]) == shape[0] + 1 else sp.csc_array
-        return sp.csr_array(kind((file["data"].astype(np.float64), file["indices"], file["indptr"]), shape=shape))
+        return sp.csr_array(
+            kind((file["data"].astype(np.float64), file["indices"], file["indptr"]), shape=shape)
+        )
 
 
 def n_bytes(value: object) -> int:
@@ -51,7 +75,11 @@ def n_bytes(value: object) -> int:
         return value.nbytes
     if isinstance(value, tuple):
         return sum(n_bytes(part) for part in value)
-    return sum(n_bytes(getattr(value, f.name)) for f in dataclasses.fields(value)) if dataclasses.is_dataclass(value) else 0
+    return (
+        sum(n_bytes(getattr(value, f.name)) for f in dataclasses.fields(value))
+        if dataclasses.is_dataclass(value)
+        else 0
+    )
 
 
 def measure(name: str, P: sp.csr_array | np.ndarray, effort: str, folder: Path) -> None:
@@ -64,8 +92,9 @@ def measure(name: str, P: sp.csr_array | np.ndarray, effort: str, folder: Path) 
     memory = n_bytes(cone.certificate) + n_bytes(cone.rays)
     kinds = ", ".join(sorted({family.kind for family in cone.certificate.witnesses}))
     print(
-        f"| {name} | {P.shape[0]} x {P.shape[1]} | {cone.n_rays} | {len(cone.open_points)} | {data / 1e6:.2f} | {file / data:.2f} | "
-        f"{memory / data:.2f} | {n_bytes(cone.certificate) / data:.2f} | {kinds} |",
+        f"| {name} | {P.shape[0]} x {P.shape[1]} | {cone.n_rays} | {len(cone.open_points)} |"
+        f" {data / 1e6:.2f} | {file / data:.2f} | {memory / data:.2f} |"
+        f" {n_bytes(cone.certificate) / data:.2f} | {kinds} |",
         flush=True,
     )
 
@@ -79,7 +108,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(machine())
     effort = "exact" if options.exact else "quick"
-    print(f"{effort} cones. Over the bytes of the points: file, memory (rays and certificate), certificate.")
+    print(
+        f"{effort} cones. Over the bytes of the points: file, memory (rays and certificate),"
+        " certificate."
+    )
     print("| points | size | rays | open | MB | file | memory | certificate | witnesses |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:

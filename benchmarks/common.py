@@ -29,15 +29,21 @@ if DATA.is_dir():
 def machine() -> str:
     """Threads and versions, for the head of every table."""
     blas = sorted(
-        {f"{lib['internal_api']} {lib['version']} x {lib['num_threads']}" for lib in threadpool_info() if lib["user_api"] == "blas"}
+        {
+            f"{lib['internal_api']} {lib['version']} x {lib['num_threads']}"
+            for lib in threadpool_info()
+            if lib["user_api"] == "blas"
+        }
     )
     return (
-        f"{available_threads()} threads for kernels, BLAS {', '.join(blas)}; Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, SciPy {scipy.__version__}"
+        f"{available_threads()} threads for kernels, BLAS {', '.join(blas)}; Python"
+        f" {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
     )
 
 
-def best_of(work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter) -> float:
+def best_of(
+    work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Smallest time of several runs, in seconds, by the wall clock or another."""
     times = []
     for _ in range(repeats):
@@ -48,15 +54,20 @@ def best_of(work: Callable[[], object], repeats: int, clock: Callable[[], float]
 
 
 def without_kernels(folder: str) -> dict[str, str]:
-    """The environment of a process that finds no compiled kernel: it runs on a copy of the package in ``folder`` and keeps its own there.
+    """The environment of a process that finds no compiled kernel: it runs on a copy of the package
+    in ``folder`` and keeps its own there.
 
-    Kernels that are kept beside the package are used whatever NUMBA_CACHE_DIR says. As after an installation, the bytecode of the modules
-    is there.
+    Kernels that are kept beside the package are used whatever NUMBA_CACHE_DIR says. As after an
+    installation, the bytecode of the modules is there.
     """
     package = Path(conecollapse.__file__).parent
     shutil.copytree(package, Path(folder, package.name), ignore=shutil.ignore_patterns("*.nb[ic]"))
     compileall.compile_dir(folder, quiet=2)
-    return os.environ | {"PYTHONPATH": folder, "NUMBA_CACHE_DIR": f"{folder}/kernels", "XDG_CACHE_HOME": f"{folder}/cache"}
+    return os.environ | {
+        "PYTHONPATH": folder,
+        "NUMBA_CACHE_DIR": f"{folder}/kernels",
+        "XDG_CACHE_HOME": f"{folder}/cache",
+    }
 
 
 def peak_gib() -> float:
@@ -65,9 +76,11 @@ def peak_gib() -> float:
 
 
 def start_of_growth() -> float:
-    """Resident memory now, in GiB, from which `growth_gib` counts: what earlier work has freed is given back, and its peak is forgotten.
+    """Resident memory now, in GiB, from which `growth_gib` counts: what earlier work has freed is
+    given back, and its peak is forgotten.
 
-    Both need Linux; elsewhere growth is counted from the largest resident memory so far, which may hide a part of it.
+    Both need Linux; elsewhere growth is counted from the largest resident memory so far, which may
+    hide a part of it.
     """
     try:
         gc.collect()
@@ -79,7 +92,8 @@ def start_of_growth() -> float:
 
 
 def growth_gib(before: float) -> float:
-    """How far the resident memory has risen above ``before`` since `start_of_growth`, at its highest."""
+    """How far the resident memory has risen above ``before`` since `start_of_growth`, at its
+    highest."""
     return (_status("VmHWM") if Path("/proc/self/status").is_file() else peak_gib()) - before
 
 
@@ -90,14 +104,17 @@ def _status(field: str) -> float:
 
 
 def load_points(name: str):
-    """Points of a dataset as rows; text weighted by TF-IDF with unit documents. None where the file is missing."""
+    """Points of a dataset as rows; text weighted by TF-IDF with unit documents. None where the file
+    is missing."""
     file = DATA / f"{name}.npz"
     if not file.is_file():
         return None
     with np.load(file, allow_pickle=False) as z:
         if "indptr" not in z:
             return z["X"].astype(np.float64)
-        X = sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).tocsr()
+        X = sp.csc_array(
+            (z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])
+        ).tocsr()
     df = np.diff(X.indptr)
     X = sp.diags_array(np.log((1 + X.shape[1]) / (1 + df)) + 1) @ X
     lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel())
@@ -105,7 +122,8 @@ def load_points(name: str):
 
 
 def cell_counts(n_cells: int, n_genes: int, depth: float) -> tuple[sp.csr_array, np.ndarray]:
-    """Gamma-Poisson counts (cells x genes) with eight programs and cells of different depth, and the program of each cell."""
+    """Gamma-Poisson counts (cells x genes) with eight programs and cells of different depth, and
+    the program of each cell."""
     rng = np.random.default_rng(0)
     mean = rng.lognormal(-2.0, 1.6, n_genes)
     programs = np.exp(rng.normal(0, 1, (8, n_genes)) * (rng.random((8, n_genes)) < 0.1))

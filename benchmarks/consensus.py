@@ -1,12 +1,15 @@
-"""Consensus of many runs: is it worth it, how long does it take, and is it the same for any number of threads?
+"""Consensus of many runs: is it worth it, how long does it take, and is it the same for any number
+of threads?
 
-    python benchmarks/consensus.py                # planted programs: consensus, best of 100, one start
-    python benchmarks/consensus.py --speed        # 100 runs on 5000 x 2000 sparse counts
+    python benchmarks/consensus.py                # planted programs: consensus, best of 100, one
+    start python benchmarks/consensus.py --speed        # 100 runs on 5000 x 2000 sparse counts
     python benchmarks/consensus.py --threads      # the same components for 1, 2 and 4 threads
 
-Programs are planted in Poisson counts: each sample mixes them with weights from a Dirichlet distribution, of few programs (0.2) or of
-many (2), each program shares half of its mass with all others or none, and samples have 100 or 1000 counts. The table has the mean cosine
-between true programs and found ones, matched one to one, and in brackets that of the worst program of a draw, over the draws.
+Programs are planted in Poisson counts: each sample mixes them with weights from a Dirichlet
+distribution, of few programs (0.2) or of many (2), each program shares half of its mass with all
+others or none, and samples have 100 or 1000 counts. The table has the mean cosine between true
+programs and found ones, matched one to one, and in brackets that of the worst program of a draw,
+over the draws.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from conecollapse.factorization.matching import matched
 RANK, RUNS = 8, 100
 
 
-def planted(n: int, m: int, r: int, usage: float, shared: float, depth: float, seed: list[int]) -> tuple[sp.csr_array, np.ndarray]:
+def planted(
+    n: int, m: int, r: int, usage: float, shared: float, depth: float, seed: list[int]
+) -> tuple[sp.csr_array, np.ndarray]:
     """Counts and the programs in them."""
     rng = np.random.default_rng(seed)
     own, common = rng.gamma(0.3, 1.0, (r, m)), rng.gamma(0.3, 1.0, m)
@@ -46,7 +51,10 @@ def from_pair(X: sp.csr_array, H: np.ndarray) -> HierarchicalNMF:
 
 def ways(X: sp.csr_array, seed: int) -> dict[str, list[np.ndarray]]:
     """Components by each way; several for the single random start, whose scores are averaged."""
-    singles = [HierarchicalNMF(RANK, init="random", random_state=1000 * seed + run).fit(X) for run in range(RUNS)]
+    singles = [
+        HierarchicalNMF(RANK, init="random", random_state=1000 * seed + run).fit(X)
+        for run in range(RUNS)
+    ]
     best = min(singles, key=lambda model: model.relative_err_)
     cone = SeparableNMF(RANK, method="cone").fit(X)
     return {
@@ -66,12 +74,28 @@ def programs(draws: int) -> None:
             for depth in (100, 1000):
                 cells: dict[str, list[tuple[float, float]]] = {}
                 for draw in range(draws):
-                    X, H = planted(400, 300, RANK, usage, shared, depth, [draw, int(10 * usage), int(10 * shared), depth])
-                    X = filled(X)[:, np.flatnonzero(X.sum(axis=0))], H[:, np.flatnonzero(X.sum(axis=0))]
+                    X, H = planted(
+                        400,
+                        300,
+                        RANK,
+                        usage,
+                        shared,
+                        depth,
+                        [draw, int(10 * usage), int(10 * shared), depth],
+                    )
+                    X = (
+                        filled(X)[:, np.flatnonzero(X.sum(axis=0))],
+                        H[:, np.flatnonzero(X.sum(axis=0))],
+                    )
                     for name, found in ways(X[0], draw).items():
                         scores = [matched(components, X[1])[1] for components in found]
-                        cells.setdefault(name, []).append((np.mean(scores), float(np.mean([s.min() for s in scores]))))
-                text = "; ".join(f"{name} {np.mean([a for a, _ in c]):.3f} ({np.mean([b for _, b in c]):.3f})" for name, c in cells.items())
+                        cells.setdefault(name, []).append(
+                            (np.mean(scores), float(np.mean([s.min() for s in scores])))
+                        )
+                text = "; ".join(
+                    f"{name} {np.mean([a for a, _ in c]):.3f} ({np.mean([b for _, b in c]):.3f})"
+                    for name, c in cells.items()
+                )
                 print(f"usage {usage:g}, shared {shared:g}, {depth} counts: {text}", flush=True)
 
 
@@ -88,7 +112,11 @@ def speed(runs: int) -> None:
         wall, cpu = time.perf_counter(), time.process_time()
         model = ConsensusNMF(10, n_runs=runs, loss=loss).fit(X)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        print(f"{loss}: {runs} runs in {wall:.0f} s, {cpu:.0f} s of processors; stability {model.stability_.round(3).tolist()}", flush=True)
+        print(
+            f"{loss}: {runs} runs in {wall:.0f} s, {cpu:.0f} s of processors; stability"
+            f" {model.stability_.round(3).tolist()}",
+            flush=True,
+        )
 
 
 def threads() -> None:
@@ -98,9 +126,15 @@ def threads() -> None:
     for kind, table in (("sparse", X), ("dense", X.toarray())):
         for loss in ("frobenius", "kullback-leibler"):
             found = [
-                ConsensusNMF(10, n_runs=10, loss=loss, max_iter=60, tol=1e-4, n_jobs=jobs).fit(table).components_ for jobs in (1, 2, 4)
+                ConsensusNMF(10, n_runs=10, loss=loss, max_iter=60, tol=1e-4, n_jobs=jobs)
+                .fit(table)
+                .components_
+                for jobs in (1, 2, 4)
             ]
-            print(f"{kind}, {loss}: {[hashlib.sha256(H.tobytes()).hexdigest()[:12] for H in found]}", flush=True)
+            print(
+                f"{kind}, {loss}: {[hashlib.sha256(H.tobytes()).hexdigest()[:12] for H in found]}",
+                flush=True,
+            )
 
 
 def main() -> None:

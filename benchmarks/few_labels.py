@@ -1,20 +1,26 @@
-"""A few labels: accuracy on the unlabelled samples of models that see 1, 3 or 5 labels of each class.
+"""A few labels: accuracy on the unlabelled samples of models that see 1, 3 or 5 labels of each
+class.
 
-python benchmarks/few_labels.py [SET ...] [--draws 5] [--labels 1 3 5] [--models graph] [--save FILE]
+python benchmarks/few_labels.py [SET ...] [--draws 5] [--labels 1 3 5] [--models graph] [--save
+FILE]
 
-SET is one of the paper's sets, or another: wine, iris, breast-cancer and digits of scikit-learn, SC_POLLEN, WAP and RNAMIX_CELSEQ2 beside
-the paper's sets, blobs, counts and topics made here; all by default. The constants of the model were chosen with all of them in view. Each
-draw takes the labels at random (of a class with fewer samples all but one). True labels of the other samples are used
-only for scoring.
+SET is one of the paper's sets, or another: wine, iris, breast-cancer and digits of scikit-learn,
+SC_POLLEN, WAP and RNAMIX_CELSEQ2 beside the paper's sets, blobs, counts and topics made here; all
+by default. The constants of the model were chosen with all of them in view. Each draw takes the
+labels at random (of a class with fewer samples all but one). True labels of the other samples are
+used only for scoring.
 
-Every model gets the samples as `GraphCCNMF` prepares them: TF-IDF for text; for dense tables its view (roots of the entries, centred or
-not), which suits the others better than raw or standardised values. "matched" is `GraphCCNMF` without labels, each cluster named by the
-class that it agrees with: by the given labels, or ("by truth") by all true labels, which no user has. Where the labels do not decide (two
-classes in one cluster) names are drawn: the mean over random orders of clusters is taken, each with its reverse, so that of two clusters
-each comes first in half of them. "above matched" is the mean difference of `GraphCCNMF` and "matched" over the draws, with its standard
+Every model gets the samples as `GraphCCNMF` prepares them: TF-IDF for text; for dense tables its
+view (roots of the entries, centred or not), which suits the others better than raw or standardised
+values. "matched" is `GraphCCNMF` without labels, each cluster named by the class that it agrees
+with: by the given labels, or ("by truth") by all true labels, which no user has. Where the labels
+do not decide (two classes in one cluster) names are drawn: the mean over random orders of clusters
+is taken, each with its reverse, so that of two clusters each comes first in half of them. "above
+matched" is the mean difference of `GraphCCNMF` and "matched" over the draws, with its standard
 error in "+-".
 
-The view and its neighbours do not depend on labels. They are found once for each set, and all fits take them.
+The view and its neighbours do not depend on labels. They are found once for each set, and all fits
+take them.
 """
 
 from __future__ import annotations
@@ -40,8 +46,26 @@ from conecollapse.datasets import load, tfidf
 from conecollapse.factorization import graph_ccnmf as recipe
 from conecollapse.tables import as_table
 
-PAPER = ("AMLALL", "DUKE", "KHAN", "ORL", "UMIST", "COIL-20", "YALEB", "MED", "CITESEER", "WEBKB4", "7SECTORS", "REUTERS")
-SMALL = {"wine": small.load_wine, "iris": small.load_iris, "breast-cancer": small.load_breast_cancer, "digits": small.load_digits}
+PAPER = (
+    "AMLALL",
+    "DUKE",
+    "KHAN",
+    "ORL",
+    "UMIST",
+    "COIL-20",
+    "YALEB",
+    "MED",
+    "CITESEER",
+    "WEBKB4",
+    "7SECTORS",
+    "REUTERS",
+)
+SMALL = {
+    "wine": small.load_wine,
+    "iris": small.load_iris,
+    "breast-cancer": small.load_breast_cancer,
+    "digits": small.load_digits,
+}
 BESIDE = ("SC_POLLEN", "WAP", "RNAMIX_CELSEQ2")
 ORDERS = 20  # of the clusters, for "matched"
 
@@ -54,9 +78,25 @@ def made(name: str):
         return profiles[y] * rng.gamma(0.25, 4.0, size=(800, 60)), y
     if name == "counts":
         y = rng.choice(6, 700, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
-        return rng.poisson(rng.gamma(0.3, size=(6, 200))[y] * rng.gamma(2.0, 0.25, (700, 1))).astype(float), y
-    words, common, y = rng.dirichlet(np.full(3000, 0.02), 10), rng.dirichlet(np.full(3000, 0.1)), rng.integers(10, size=1500)
-    return sp.csr_array(np.stack([rng.multinomial(50, 0.12 * words[k] + 0.88 * common) for k in y]).astype(float)), y
+        return (
+            rng.poisson(rng.gamma(0.3, size=(6, 200))[y] * rng.gamma(2.0, 0.25, (700, 1))).astype(
+                float
+            ),
+            y,
+        )
+    words, common, y = (
+        rng.dirichlet(np.full(3000, 0.02), 10),
+        rng.dirichlet(np.full(3000, 0.1)),
+        rng.integers(10, size=1500),
+    )
+    return (
+        sp.csr_array(
+            np.stack([rng.multinomial(50, 0.12 * words[k] + 0.88 * common) for k in y]).astype(
+                float
+            )
+        ),
+        y,
+    )
 
 
 MADE = ("blobs", "counts", "topics")
@@ -74,8 +114,17 @@ def data(name: str):
         if not (DATA / f"{name}.npz").is_file():
             return None
         with np.load(DATA / f"{name}.npz", allow_pickle=False) as z:
-            X, y = sp.csc_array((z["data"].astype(float), z["indices"], z["indptr"]), shape=tuple(z["shape"])).T.tocsr(), z["y"]
-        X = tfidf(X) if name == "WAP" else np.log1p(X.toarray() / X.sum(axis=1)[:, None] * float(np.median(X.sum(axis=1))))
+            X, y = (
+                sp.csc_array(
+                    (z["data"].astype(float), z["indices"], z["indptr"]), shape=tuple(z["shape"])
+                ).T.tocsr(),
+                z["y"],
+            )
+        X = (
+            tfidf(X)
+            if name == "WAP"
+            else np.log1p(X.toarray() / X.sum(axis=1)[:, None] * float(np.median(X.sum(axis=1))))
+        )
     else:
         try:
             found = load(name, download=False)
@@ -96,7 +145,8 @@ def drawn(y, count: int, seed: int):
 
 
 def prepared(X, r: int):
-    """The samples as the view that `GraphCCNMF` takes has them; wide tables are rotated, which keeps distances and saves time."""
+    """The samples as the view that `GraphCCNMF` takes has them; wide tables are rotated, which
+    keeps distances and saves time."""
     Y = choose_view(Samples.of(as_table(X)), r, np.random.default_rng(0)).samples
     if sp.issparse(Y) or Y.shape[1] <= Y.shape[0]:
         return Y
@@ -107,7 +157,8 @@ def prepared(X, r: int):
 
 
 def shared_view():
-    """A `choose_view` for fits of one set: the first call finds the view, the others get it, and leave the random numbers as it did."""
+    """A `choose_view` for fits of one set: the first call finds the view, the others get it, and
+    leave the random numbers as it did."""
     found = []
 
     def choose(samples, r, rng, **options):
@@ -120,10 +171,18 @@ def shared_view():
 
 
 def matched_accuracy(clusters, y, by, rest) -> float:
-    """The accuracy of `matched` on the samples ``rest``, mean over random orders of the clusters."""
+    """The accuracy of `matched` on the samples ``rest``, mean over random orders of the
+    clusters."""
     r = clusters.max() + 1
     orders = np.random.default_rng(0).permuted(np.tile(np.arange(r), (ORDERS // 2, 1)), axis=1)
-    return float(np.mean([(matched(order[clusters], y, by) == y)[rest].mean() for order in (*orders, *(r - 1 - orders))]))
+    return float(
+        np.mean(
+            [
+                (matched(order[clusters], y, by) == y)[rest].mean()
+                for order in (*orders, *(r - 1 - orders))
+            ]
+        )
+    )
 
 
 def matched(clusters, y, by):
@@ -148,19 +207,28 @@ def measured(X, y, args) -> dict[str, list[float]]:
         for seed in range(args.draws):
             known = drawn(y, count, seed)
             rest, given = known < 0, np.flatnonzero(known >= 0)
-            said = {"GraphCCNMF": GraphCCNMF(r, random_state=0).fit_predict(X, known)} if "graph" in args.models else {}
+            said = (
+                {"GraphCCNMF": GraphCCNMF(r, random_state=0).fit_predict(X, known)}
+                if "graph" in args.models
+                else {}
+            )
             if "cone" in args.models:
                 said["CCNMF"] = CCNMF(r, random_state=0).fit_predict(X, known)
             if "peers" in args.models:
                 said["LabelSpreading"] = LabelSpreading(kernel="knn").fit(view, known).transduction_
-                said["logistic regression"] = LogisticRegression(max_iter=300).fit(view[given], known[given]).predict(view)
+                said["logistic regression"] = (
+                    LogisticRegression(max_iter=300).fit(view[given], known[given]).predict(view)
+                )
             right = {name: float((labels == y)[rest].mean()) for name, labels in said.items()}
             right["matched"] = matched_accuracy(plain, y, known, rest)
             right["matched by truth"] = matched_accuracy(plain, y, np.where(rest, y, -1), rest)
             for name, value in right.items():
                 rows.setdefault(name, []).append(value)
         if "GraphCCNMF" in rows:
-            rows["above matched"] = [ours - theirs for ours, theirs in zip(rows["GraphCCNMF"], rows["matched"], strict=True)]
+            rows["above matched"] = [
+                ours - theirs
+                for ours, theirs in zip(rows["GraphCCNMF"], rows["matched"], strict=True)
+            ]
         for name, values in rows.items():
             found.setdefault(name, []).append(float(np.mean(values)))
         if "above matched" in rows:
@@ -174,12 +242,18 @@ def standard_error(values) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sets", nargs="*", default=[*PAPER, *OTHERS])
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--labels", type=int, nargs="+", default=[1, 3, 5])
-    parser.add_argument("--models", nargs="+", default=["graph", "peers"], choices=["graph", "cone", "peers"])
-    parser.add_argument("--save", type=Path, help="keep the results here, and take those of earlier calls from it")
+    parser.add_argument(
+        "--models", nargs="+", default=["graph", "peers"], choices=["graph", "cone", "peers"]
+    )
+    parser.add_argument(
+        "--save", type=Path, help="keep the results here, and take those of earlier calls from it"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     os.environ.setdefault("CONECOLLAPSE_DATA", str(DATA))
@@ -200,11 +274,18 @@ def main() -> None:
         if len(results) == 1:
             models = list(results[name])
             print(f"\naccuracy with {', '.join(map(str, args.labels))} labels of each class\n")
-            print(f"| set | {' | '.join(models)} | seconds |\n| --- |{' --- |' * (len(models) + 1)}")
-        print(f"| {name} | {' | '.join(cell(results[name][m]) for m in models)} | {time.perf_counter() - start:.0f} |", flush=True)
+            print(
+                f"| set | {' | '.join(models)} | seconds |\n| --- |{' --- |' * (len(models) + 1)}"
+            )
+        print(
+            f"| {name} | {' | '.join(cell(results[name][m]) for m in models)} |"
+            f" {time.perf_counter() - start:.0f} |",
+            flush=True,
+        )
     for title, names in (("mean, the paper's sets", PAPER), ("mean, the other sets", OTHERS)):
         if rows := [results[name] for name in names if name in results]:
-            print(f"| {title} ({len(rows)}) | {' | '.join(cell(np.mean([row[m] for row in rows], axis=0)) for m in models)} | |")
+            means = [cell(np.mean([row[m] for row in rows], axis=0)) for m in models]
+            print(f"| {title} ({len(rows)}) | {' | '.join(means)} | |")
 
 
 def cell(values) -> str:

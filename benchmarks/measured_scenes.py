@@ -1,8 +1,10 @@
-"""Scenes made of measured or physically modelled spectra, and of instruments other than cameras: what planted bumps do not look like.
+"""Scenes made of measured or physically modelled spectra, and of instruments other than cameras:
+what planted bumps do not look like.
 
-- ``canopies``: plants by the model PROSAIL (pip install prosail), soils, road and water; every pixel has its own leaves and light.
-- ``fields``: mixtures of real pixels of Indian Pines, a scene with known classes (it comes with tensorly: pip install tensorly); the
-  variation within a class and the noise are the sensor's.
+- ``canopies``: plants by the model PROSAIL (pip install prosail), soils, road and water; every
+  pixel has its own leaves and light.
+- ``fields``: mixtures of real pixels of Indian Pines, a scene with known classes (it comes with
+  tensorly: pip install tensorly); the variation within a class and the noise are the sensor's.
 - ``crops``: parts of SAMSON and JASPER, with those components that cover at least 3 % of the part.
 - ``fluorescence``: emission spectra of a few solutions at many excitations, with scattered light.
 - ``chromatogram``: spectra of substances that leave a column one after another, with a baseline.
@@ -26,26 +28,38 @@ def canopies(seed):
 
     rng = np.random.default_rng([3, seed])
     r, n = int(rng.integers(3, 7)), int(rng.choice([1000, 3000]))
-    bands = np.r_[0:900:10, 1100:1350:10, 1600:2000:10]  # of 400 to 2500 nm, without those that water vapour takes
+    # of 400 to 2500 nm, without those that water vapour takes
+    bands = np.r_[0:900:10, 1100:1350:10, 1600:2000:10]
     soils = (spectral_lib.soil.rsoil1, spectral_lib.soil.rsoil2)
     wave = np.linspace(0, 1, len(soils[0]))
 
     spread = rng.choice([0.05, 0.1, 0.2])
 
     def plants(kind):
-        n_layers, cab, car, brown, water, dry, lai, angle = kind * np.exp(spread * rng.standard_normal(len(kind)))
+        n_layers, cab, car, brown, water, dry, lai, angle = kind * np.exp(
+            spread * rng.standard_normal(len(kind))
+        )
         under = {"rsoil": 0.7, "psoil": rng.uniform(0.2, 0.8)}
-        return run_prosail(n_layers, cab, car, brown, water, dry, lai, angle, 0.01, 30.0, 10.0, 0.0, **under)[bands]
+        return run_prosail(
+            n_layers, cab, car, brown, water, dry, lai, angle, 0.01, 30.0, 10.0, 0.0, **under
+        )[bands]
 
     def ground(kind):
         dry, wet, level, slope, water = kind * np.exp(spread * rng.standard_normal(len(kind)))
-        return (dry * soils[0] + wet * soils[1] + level + slope * wave + water * np.exp(-6 * wave))[bands]
+        return (dry * soils[0] + wet * soils[1] + level + slope * wave + water * np.exp(-6 * wave))[
+            bands
+        ]
 
-    grounds = np.array([[0.8, 0, 0, 0, 0], [0.2, 0.9, 0, 0, 0], [0, 0, 0.12, 0.08, 0], [0, 0, 0.005, 0, 0.12]])  # soils, road, water
+    # soils, road, water
+    grounds = np.array(
+        [[0.8, 0, 0, 0, 0], [0.2, 0.9, 0, 0, 0], [0, 0, 0.12, 0.08, 0], [0, 0, 0.005, 0, 0.12]]
+    )
     low, high = [1.1, 10, 3, 0.0, 0.004, 0.003, 0.5, 30], [2.2, 80, 15, 0.8, 0.03, 0.015, 5, 70]
     while True:
         n_grounds = int(rng.integers(1, min(r, 4)))
-        kinds = [(ground, grounds[k] * rng.uniform(0.6, 1.4, 5)) for k in rng.permutation(4)[:n_grounds]]
+        kinds = [
+            (ground, grounds[k] * rng.uniform(0.6, 1.4, 5)) for k in rng.permutation(4)[:n_grounds]
+        ]
         kinds += [(plants, rng.uniform(low, high)) for _ in range(r - n_grounds)]
         if distinct(np.array([make(kind) for make, kind in kinds]), 0.6):
             break
@@ -61,7 +75,10 @@ def canopies(seed):
 def fields(seed):
     rng = np.random.default_rng([4, seed])
     folder = Path(importlib.util.find_spec("tensorly").origin).parent / "datasets" / "data"
-    cube, truth = (np.load(folder / f"Indian_pines_{name}.npy", allow_pickle=False) for name in ("corrected", "gt"))
+    cube, truth = (
+        np.load(folder / f"Indian_pines_{name}.npy", allow_pickle=False)
+        for name in ("corrected", "gt")
+    )
     pixels, truth = cube.reshape(-1, cube.shape[2]).astype(float), truth.ravel()
     pixels = pixels - 0.95 * pixels.min(axis=0)  # without most of the light that the air scatters
     large = np.flatnonzero(np.bincount(truth) >= 200)[1:]
@@ -72,7 +89,9 @@ def fields(seed):
         if distinct(H):
             break
     A = shares(rng, r, int(rng.choice([800, 3000])))
-    drawn = np.stack([pixels[rng.choice(np.flatnonzero(truth == c), len(A))] for c in classes], axis=1)
+    drawn = np.stack(
+        [pixels[rng.choice(np.flatnonzero(truth == c), len(A))] for c in classes], axis=1
+    )
     return np.einsum("ik,ikj->ij", A, drawn), H, A
 
 
@@ -103,13 +122,17 @@ def fluorescence(seed):
     t, e = np.linspace(0, 1, m), np.linspace(0, 1, n_excitations)
     while True:
         peaks = rng.uniform(0.2, 0.8, (r, 1))
-        H = np.exp(-(((t - peaks) / rng.uniform(0.08, 0.2, (r, 1))) ** 2)) + rng.uniform(0, 0.6, (r, 1)) * np.exp(
-            -(((t - peaks - 0.15) / 0.1) ** 2)
-        )
+        H = np.exp(-(((t - peaks) / rng.uniform(0.08, 0.2, (r, 1))) ** 2)) + rng.uniform(
+            0, 0.6, (r, 1)
+        ) * np.exp(-(((t - peaks - 0.15) / 0.1) ** 2))
         if distinct(H):
             break
-    excited = np.exp(-(((e - peaks + 0.2) / rng.uniform(0.06, 0.25, (r, 1))) ** 2)) * np.exp(rng.normal(0, 0.7, (r, 1)))
-    amounts = np.vstack([np.eye(r), rng.dirichlet(np.full(r, 0.7), n_solutions)])[r * int(rng.random() < 0.5) :]
+    excited = np.exp(-(((e - peaks + 0.2) / rng.uniform(0.06, 0.25, (r, 1))) ** 2)) * np.exp(
+        rng.normal(0, 0.7, (r, 1))
+    )
+    amounts = np.vstack([np.eye(r), rng.dirichlet(np.full(r, 0.7), n_solutions)])[
+        r * int(rng.random() < 0.5) :
+    ]
     A = np.einsum("sk,ke->sek", amounts, excited).reshape(-1, r)
     scattered = rng.choice([0, 0.02]) * np.exp(-(((t - e[:, None]) / 0.02) ** 2))
     X = A @ H + np.tile(scattered, (len(amounts), 1))
@@ -137,7 +160,10 @@ def chromatogram(seed):
 
 def distinct(H, share=1.0):
     """Whether unit components can be told apart, with an angle of about 5 degrees and more."""
-    return np.linalg.svd(H / np.linalg.norm(H, axis=1, keepdims=True), compute_uv=False)[-1] > share * LEAST_SINGULAR_VALUE
+    return (
+        np.linalg.svd(H / np.linalg.norm(H, axis=1, keepdims=True), compute_uv=False)[-1]
+        > share * LEAST_SINGULAR_VALUE
+    )
 
 
 MEASURED = {f.__name__: f for f in (canopies, fields, crops, fluorescence, chromatogram)}

@@ -21,7 +21,10 @@ MODELS = {
     "HierarchicalNMF": {},
     "SparseNMF": {},
     "ProjectiveNMF": {},
-    **{f"OrthogonalNMF {solver}": {"solver": solver, "n_init": 1} for solver in ("em", "mu", "ding", "choi", "stiefel", "onp-mf")},
+    **{
+        f"OrthogonalNMF {solver}": {"solver": solver, "n_init": 1}
+        for solver in ("em", "mu", "ding", "choi", "stiefel", "onp-mf")
+    },
     "CCNMF": {"n_init": 1},
     "CCNMF unit mu": {"n_init": 1, "weighting": "unit", "solver": "mu"},
     "CCNMF 400 rays": {"n_init": 1, "max_rays": 400},
@@ -41,7 +44,9 @@ def measure(label: str, name: str, rank: int, iterations: int, queue) -> None:
         return
     X = sp.csr_array(points.T) if sp.issparse(points) else np.ascontiguousarray(points.T)
     before, start = peak_gib(), time.perf_counter()
-    model = getattr(conecollapse, label.split()[0])(rank, max_iter=iterations, random_state=0, **MODELS[label])
+    model = getattr(conecollapse, label.split()[0])(
+        rank, max_iter=iterations, random_state=0, **MODELS[label]
+    )
     model.fit(X).predict(X)
     queue.put((before, peak_gib(), time.perf_counter() - start))
 
@@ -55,7 +60,9 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     for label in MODELS:
         queue = context.Queue()
-        process = context.Process(target=measure, args=(label, options.name, options.rank, options.iterations, queue))
+        process = context.Process(
+            target=measure, args=(label, options.name, options.rank, options.iterations, queue)
+        )
         process.start()
         result = queue.get()
         process.join()
@@ -63,7 +70,11 @@ def main() -> None:
             print(f"{options.name}: no data")
             return
         before, peak, seconds = result
-        print(f"{label:36s} peak {peak:.2f} GiB (data and libraries {before:.2f}), fit and predict {seconds:.1f} s", flush=True)
+        print(
+            f"{label:36s} peak {peak:.2f} GiB (data and libraries {before:.2f}), fit and predict"
+            f" {seconds:.1f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""Exact cone and clusters of a table that is read from disk in blocks: time, and peak memory above the start.
+"""Exact cone and clusters of a table that is read from disk in blocks: time, and peak memory above
+the start.
 
-Makes a seeded .npy file with planted clusters in a temporary folder, then works on it in a fresh process.
+Makes a seeded .npy file with planted clusters in a temporary folder, then works on it in a fresh
+process.
 
-python benchmarks/memory_stream.py [--samples 1000000] [--features 500] [--rank 8] [--n-init 1] [--verify]
+python benchmarks/memory_stream.py [--samples 1000000] [--features 500] [--rank 8] [--n-init 1]
+[--verify]
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ CHUNK = 20_000
 
 
 def make_file(path: Path, n_samples: int, n_features: int, rank: int, seed: int = 0) -> None:
-    """Float32 samples around ``rank`` profiles, with gamma noise; a tenth of the features are combinations of two others."""
+    """Float32 samples around ``rank`` profiles, with gamma noise; a tenth of the features are
+    combinations of two others."""
     rng = np.random.default_rng(seed)
     profiles = rng.gamma(0.3, size=(rank, n_features))
     planted = n_features - n_features // 10
@@ -31,7 +35,9 @@ def make_file(path: Path, n_samples: int, n_features: int, rank: int, seed: int 
     truth = rng.integers(rank, size=n_samples)
     for a in range(0, n_samples, CHUNK):
         labels = truth[a : a + CHUNK]
-        block = profiles[labels] * rng.gamma(2.0, size=(len(labels), 1)) + rng.gamma(0.2, size=(len(labels), n_features))
+        block = profiles[labels] * rng.gamma(2.0, size=(len(labels), 1)) + rng.gamma(
+            0.2, size=(len(labels), n_features)
+        )
         block[:, planted:] = block[:, first] + block[:, second]
         X[a : a + CHUNK] = block
     X.flush()
@@ -39,7 +45,8 @@ def make_file(path: Path, n_samples: int, n_features: int, rank: int, seed: int 
 
 
 def peak_gib() -> float:
-    """Largest resident memory since this program was loaded; ru_maxrss would inherit that of the process which started it."""
+    """Largest resident memory since this program was loaded; ru_maxrss would inherit that of the
+    process which started it."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 2**20
 
@@ -61,12 +68,20 @@ def work(path: Path, rank: int, n_init: int, verify: bool) -> None:
     start = time.perf_counter()
     model = CCNMF(rank, cone=cone, n_init=n_init, random_state=0).fit(table)
     purity = purity_score(truth, model.labels_)
-    print(f"clusters: {time.perf_counter() - start:.0f} s, {model.n_iter_} iterations, purity {purity:.3f}", flush=True)
+    print(
+        f"clusters: {time.perf_counter() - start:.0f} s, {model.n_iter_} iterations, purity"
+        f" {purity:.3f}",
+        flush=True,
+    )
     print(f"peak {peak_gib() - before:.2f} GiB above the start", flush=True)
     if verify:
         start = time.perf_counter()
         verdict = cone.verify(table)
-        print(f"verify: {time.perf_counter() - start:.0f} s, peak {peak_gib() - before:.2f} GiB above the start", flush=True)
+        print(
+            f"verify: {time.perf_counter() - start:.0f} s, peak {peak_gib() - before:.2f} GiB above"
+            " the start",
+            flush=True,
+        )
         print(verdict.sentence("features"), flush=True)
 
 
@@ -76,7 +91,9 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=500)
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--n-init", type=int, default=1)
-    parser.add_argument("--verify", action="store_true", help="check the certificate against the file as well")
+    parser.add_argument(
+        "--verify", action="store_true", help="check the certificate against the file as well"
+    )
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.file is not None:

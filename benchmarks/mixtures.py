@@ -1,13 +1,14 @@
-"""Mixtures: angles to the true components, bad pixels, cell lines, signatures, the bound, topics, and families of scenes.
+"""Mixtures: angles to the true components, bad pixels, cell lines, signatures, the bound, topics,
+and families of scenes.
 
-python benchmarks/mixtures.py sets        # SAMSON, JASPER, AMINO_EEM against SPA, SNPA, VCA, epsilon-cones and scikit-learn's NMF
-python benchmarks/mixtures.py bad         # with bad pixels
-python benchmarks/mixtures.py cells       # RNAMIX_CELSEQ2
-python benchmarks/mixtures.py signatures  # planted counts; salamander-learn's MvNMF where it is installed
-python benchmarks/mixtures.py bound       # the theorem in 1000 draws
-python benchmarks/mixtures.py topics      # REUTERS and WEBKB4, or those named
-python benchmarks/mixtures.py ranks 5     # select_rank(method="mixture") on the sets and on families of scenes
-python benchmarks/mixtures.py family 10   # families of scenes: every method, and MinVolumeNMF by how much volume is penalised
+python benchmarks/mixtures.py sets        # SAMSON, JASPER, AMINO_EEM against SPA, SNPA, VCA,
+epsilon-cones and scikit-learn's NMF python benchmarks/mixtures.py bad         # with bad pixels
+python benchmarks/mixtures.py cells       # RNAMIX_CELSEQ2 python benchmarks/mixtures.py signatures
+# planted counts; salamander-learn's MvNMF where it is installed python benchmarks/mixtures.py bound
+# the theorem in 1000 draws python benchmarks/mixtures.py topics      # REUTERS and WEBKB4, or those
+named python benchmarks/mixtures.py ranks 5     # select_rank(method="mixture") on the sets and on
+families of scenes python benchmarks/mixtures.py family 10   # families of scenes: every method, and
+MinVolumeNMF by how much volume is penalised
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ def load(name):
     z = np.load(DATA / f"{name}.npz", allow_pickle=False)
     Y = np.maximum(z["Y"].astype(np.float64), 0)
     filled = Y.any(axis=0)
-    return np.ascontiguousarray(Y[:, filled].T / Y.max()), z["M"].T.astype(np.float64), z["A"].T[filled].astype(np.float64)
+    return (
+        np.ascontiguousarray(Y[:, filled].T / Y.max()),
+        z["M"].T.astype(np.float64),
+        z["A"].T[filled].astype(np.float64),
+    )
 
 
 def share_error(shares, A):
@@ -66,9 +71,15 @@ def sets():
             if method == "VCA":
                 continue
             print(f"  {method:24} {pairs(X[select(X, r)], M)[0].mean():6.2f} degrees")
-        draws = [pairs(X[vca(X, r, np.random.default_rng(seed))], M)[0].mean() for seed in range(20)]
+        draws = [
+            pairs(X[vca(X, r, np.random.default_rng(seed))], M)[0].mean() for seed in range(20)
+        ]
         print(f"  {'VCA, mean of 20':24} {np.mean(draws):6.2f} degrees")
-        print(f"  {'scikit-learn NMF':24} {pairs(NMF(r, init='nndsvda', max_iter=500).fit(X).components_, M)[0].mean():6.2f} degrees")
+        print(
+            f"  {'scikit-learn NMF':24}"
+            f" {pairs(NMF(r, init='nndsvda', max_iter=500).fit(X).components_, M)[0].mean():6.2f}"
+            " degrees"
+        )
         for model in (SeparableNMF(r), MinVolumeNMF(r)):
             start = time.process_time()
             model.fit(X)
@@ -79,12 +90,20 @@ def sets():
                 said += f"; shares_ off by {share_error(model.shares_[:, order], A):.3f}"
                 said += f", embedding_ by {share_error(model.embedding_[:, order], A):.3f}"
             print(f"  {type(model).__name__:24} {said}")
-        by_volume = [(v, pairs(MinVolumeNMF(r, volume=v).fit(X).components_, M)[0].mean()) for v in VALUES]
-        print(f"  {'MinVolumeNMF, volume':24} " + ", ".join(f"{v:g}: {angle:.2f}" for v, angle in by_volume))
+        by_volume = [
+            (v, pairs(MinVolumeNMF(r, volume=v).fit(X).components_, M)[0].mean()) for v in VALUES
+        ]
+        print(
+            f"  {'MinVolumeNMF, volume':24} "
+            + ", ".join(f"{v:g}: {angle:.2f}" for v, angle in by_volume)
+        )
         if name != "AMINO_EEM":
             W = nnls(M.T, X.T)[0].T
             sums = np.maximum(W.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-            said = f"shares off by {share_error(W / sums, A):.3f}, coefficients by {share_error(W, A):.3f}"
+            said = (
+                f"shares off by {share_error(W / sums, A):.3f}, coefficients by"
+                f" {share_error(W, A):.3f}"
+            )
             print(f"  {'the true components':24} {said}")
 
 
@@ -99,7 +118,9 @@ def bad():
                     rng = np.random.default_rng(seed)
                     count = int(np.ceil(share * len(X)))
                     spoiled = X.copy()
-                    spoiled[rng.permutation(len(X))[:count]] = rng.random((count, X.shape[1])) * X.max()
+                    spoiled[rng.permutation(len(X))[:count]] = (
+                        rng.random((count, X.shape[1])) * X.max()
+                    )
                     means.append(pairs(model.fit(spoiled).components_, M)[0].mean())
                 row.append(f"{share:.1%} bad {', '.join(f'{mean:.2f}' for mean in means)}")
             print(f"{name:10} {type(model).__name__:13} {'; '.join(row)} degrees")
@@ -107,19 +128,32 @@ def bad():
 
 def sparse_set(name):
     z = np.load(DATA / f"{name}.npz", allow_pickle=False)
-    return sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).T.tocsr(), z
+    return (
+        sp.csc_array(
+            (z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])
+        ).T.tocsr(),
+        z,
+    )
 
 
 def cells():
     """Raw counts, with defaults."""
     X, z = sparse_set("RNAMIX_CELSEQ2")
-    for model in (MinVolumeNMF(3), SeparableNMF(3), MinVolumeNMF(3, feature_noise="equal"), SeparableNMF(3, feature_noise="equal")):
+    for model in (
+        MinVolumeNMF(3),
+        SeparableNMF(3),
+        MinVolumeNMF(3, feature_noise="equal"),
+        SeparableNMF(3, feature_noise="equal"),
+    ):
         start = time.process_time()
         shares = model.fit(X).shares_
         seconds = time.process_time() - start
         C = np.corrcoef(shares.T, z["A"])[:3, 3:]
         rows, columns = linear_sum_assignment(-C)
-        said = f"correlation with the true shares {np.round(C[rows, columns], 3)}, {seconds:.1f} s of processor time"
+        said = (
+            f"correlation with the true shares {np.round(C[rows, columns], 3)}, {seconds:.1f} s of"
+            " processor time"
+        )
         print(f"{type(model).__name__:13} feature_noise={model.feature_noise}: {said}")
 
 
@@ -151,10 +185,15 @@ def signatures():
             model.fit(X)
             seconds[name] = time.process_time() - start
             angles = pairs(model.components_, H)[0]
-            row.append(f"{name} {int((np.cos(np.radians(angles)) > 0.9).sum())} of 15 in {seconds[name]:.2f} s of processor time")
+            row.append(
+                f"{name} {int((np.cos(np.radians(angles)) > 0.9).sum())} of 15 in"
+                f" {seconds[name]:.2f} s of processor time"
+            )
         if MvNMF is not None:
             theirs, said = _salamander(MvNMF, X, H)
-            row.append(f"{said}: {theirs / seconds['MinVolumeNMF']:.0f} times as long as MinVolumeNMF")
+            row.append(
+                f"{said}: {theirs / seconds['MinVolumeNMF']:.0f} times as long as MinVolumeNMF"
+            )
         print(f"seed {seed}: {'; '.join(row)}", flush=True)
 
 
@@ -169,7 +208,10 @@ def _salamander(MvNMF, X, H):
         model.fit(anndata.AnnData(X))
         seconds = time.process_time() - start
         found = int((np.cos(np.radians(pairs(np.asarray(model.asignatures.X), H)[0])) > 0.9).sum())
-        said.append(f"salamander MvNMF {found} of 15 in {seconds:.1f} s, at most {model.max_iterations} iterations")
+        said.append(
+            f"salamander MvNMF {found} of 15 in {seconds:.1f} s, at most {model.max_iterations}"
+            " iterations"
+        )
     return seconds, "; ".join(said)
 
 
@@ -186,12 +228,18 @@ def bound():
         Q = A @ T + noise * N / np.linalg.norm(N, axis=1, keepdims=True)
         limit = recovery_bound(T, noise)
         if Q.min() >= 0 and np.isfinite(limit):
-            ratios.append(np.linalg.norm(Q[greedy_rays(Q, r)][:, None] - T, axis=2).min(axis=1).max() / limit)
-    print(f"largest error over the bound: {max(ratios):.3f}; median {np.median(ratios):.4f}; holds in {np.mean(np.array(ratios) <= 1):.1%}")
+            ratios.append(
+                np.linalg.norm(Q[greedy_rays(Q, r)][:, None] - T, axis=2).min(axis=1).max() / limit
+            )
+    print(
+        f"largest error over the bound: {max(ratios):.3f}; median {np.median(ratios):.4f}; holds in"
+        f" {np.mean(np.array(ratios) <= 1):.1%}"
+    )
 
 
 def npmi(topics, present, n_words=10):
-    """Mean normalised pointwise mutual information of the pairs among the first words of each topic, over documents."""
+    """Mean normalised pointwise mutual information of the pairs among the first words of each
+    topic, over documents."""
     n = present.shape[0]
     scores = []
     for topic in topics:
@@ -200,13 +248,22 @@ def npmi(topics, present, n_words=10):
         for a in range(n_words):
             for b in range(a):
                 both = P[a, b]
-                scores.append(-1.0 if both == 0 else np.log(both / (P[a, a] * P[b, b])) / -np.log(both) if both < 1 else 1.0)
+                scores.append(
+                    -1.0
+                    if both == 0
+                    else np.log(both / (P[a, a] * P[b, b])) / -np.log(both)
+                    if both < 1
+                    else 1.0
+                )
     return float(np.mean(scores))
 
 
 def overlap(first, second, n_words=10):
     """Mean share of first words that matched topics have in common."""
-    tops = [[set(np.argsort(-topic)[:n_words].tolist()) for topic in topics] for topics in (first, second)]
+    tops = [
+        [set(np.argsort(-topic)[:n_words].tolist()) for topic in topics]
+        for topics in (first, second)
+    ]
     common = np.array([[len(a & b) / n_words for b in tops[1]] for a in tops[0]])
     rows, columns = linear_sum_assignment(-common)
     return float(common[rows, columns].mean())
@@ -216,15 +273,22 @@ def topics(names, n_topics=20, n_words=2000):
     for name in names or ("REUTERS", "WEBKB4"):
         X, _ = sparse_set(name)
         frequency = np.bincount(X.indices, minlength=X.shape[1])
-        kept = np.argsort(-np.where(frequency > 0.2 * X.shape[0], 0, frequency), kind="stable")[:n_words]
+        kept = np.argsort(-np.where(frequency > 0.2 * X.shape[0], 0, frequency), kind="stable")[
+            :n_words
+        ]
         X = sp.csr_array(X[:, kept])
         present = sp.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape)
-        halves = [np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 2] for seed in range(2)]
+        halves = [
+            np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 2]
+            for seed in range(2)
+        ]
 
         def anchors(X):
             length = np.maximum(np.asarray(X.sum(axis=1)).ravel(), 2)
             scaled = sp.diags_array(1 / np.sqrt(length * (length - 1))) @ X
-            Q = (scaled.T @ scaled).toarray() - np.diag(np.asarray((sp.diags_array(1 / (length * (length - 1))) @ X).sum(axis=0)).ravel())
+            Q = (scaled.T @ scaled).toarray() - np.diag(
+                np.asarray((sp.diags_array(1 / (length * (length - 1))) @ X).sum(axis=0)).ravel()
+            )
             model = SeparableNMF(n_topics, points="features", method="spa", scaling="sum")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -232,9 +296,17 @@ def topics(names, n_topics=20, n_words=2000):
 
         methods = {
             "SeparableNMF, anchor words": lambda X, _: anchors(X),
-            "scikit-learn NMF": lambda X, _: NMF(n_topics, init="nndsvda", max_iter=300).fit(X).components_,
-            "scikit-learn NMF, random": lambda X, seed: NMF(n_topics, init="random", random_state=seed, max_iter=300).fit(X).components_,
-            "scikit-learn LDA": lambda X, seed: LatentDirichletAllocation(n_topics, random_state=seed, max_iter=10).fit(X).components_,
+            "scikit-learn NMF": lambda X, _: (
+                NMF(n_topics, init="nndsvda", max_iter=300).fit(X).components_
+            ),
+            "scikit-learn NMF, random": lambda X, seed: (
+                NMF(n_topics, init="random", random_state=seed, max_iter=300).fit(X).components_
+            ),
+            "scikit-learn LDA": lambda X, seed: (
+                LatentDirichletAllocation(n_topics, random_state=seed, max_iter=10)
+                .fit(X)
+                .components_
+            ),
         }
         print(f"\n{name}: {X.shape[0]} documents, {X.shape[1]} words, {n_topics} topics")
         for method, fit in methods.items():
@@ -244,24 +316,42 @@ def topics(names, n_topics=20, n_words=2000):
             again = overlap(whole, fit(X, 1))
             parts = overlap(fit(sp.csr_array(X[halves[0]]), 0), fit(sp.csr_array(X[halves[1]]), 0))
             coherence = npmi(whole, present)
-            said = f"words in common: other seed {again:.2f}, other half {parts:.2f}; {seconds:.1f} s of processor time"
+            said = (
+                f"words in common: other seed {again:.2f}, other half {parts:.2f}; {seconds:.1f} s"
+                " of processor time"
+            )
             print(f"  {method:28} NPMI {coherence:.3f}; {said}", flush=True)
 
 
 def ranks(count):
-    """What each of the four estimates says on the sets, with the seconds of processor time; then on ``count`` scenes of each family."""
+    """What each of the four estimates says on the sets, with the seconds of processor time; then on
+    ``count`` scenes of each family."""
     tables = {name: (load(name)[0], len(load(name)[1])) for name in SETS}
     tables["RNAMIX_CELSEQ2"] = (sparse_set("RNAMIX_CELSEQ2")[0], 3)
     for name, (X, r) in tables.items():
         start = time.process_time()
         chosen = rank_of(X)
         seconds = time.process_time() - start
-        print(f"{name}: {r} components, chosen {chosen.rank}: {chosen.reason}; {seconds:.1f} s of processor time", flush=True)
-    off = {name: np.array([ranks_off(make(seed)) for seed in range(count)]) for name, make in FAMILIES.items()} if count else {}
+        print(
+            f"{name}: {r} components, chosen {chosen.rank}: {chosen.reason}; {seconds:.1f} s of"
+            " processor time",
+            flush=True,
+        )
+    off = (
+        {
+            name: np.array([ranks_off(make(seed)) for seed in range(count)])
+            for name, make in FAMILIES.items()
+        }
+        if count
+        else {}
+    )
     if off:
         off["all"] = np.concatenate(list(off.values()))
     for name, values in off.items():
-        print(f"{name}: {np.mean(values == 0):.0%} right, {np.mean(np.abs(values) <= 1):.0%} off by at most one; off by {values}")
+        print(
+            f"{name}: {np.mean(values == 0):.0%} right, {np.mean(np.abs(values) <= 1):.0%} off by"
+            f" at most one; off by {values}"
+        )
 
 
 def rank_of(X):
@@ -274,7 +364,11 @@ def ranks_off(made, most=1000):
     """How far the choice is from the number of components, on at most so many samples."""
     X, H, _ = made
     X = X[X.any(axis=1)][:, X.any(axis=0)]
-    kept = np.sort(np.random.default_rng(0).permutation(len(X))[:most]) if len(X) > most else slice(None)
+    kept = (
+        np.sort(np.random.default_rng(0).permutation(len(X))[:most])
+        if len(X) > most
+        else slice(None)
+    )
     return int(rank_of(X[kept]).rank - len(H))
 
 
@@ -286,37 +380,67 @@ CHOSEN = {
     "SNPA": lambda X, r: snpa(X, r),
     "VCA": lambda X, r: vca(X, r, np.random.default_rng(0)),
     "epsilon-cone, unit": lambda X, r: Cone.approximate(X, 1e-6, max_rays=r).ray_indices,
-    "epsilon-cone, mass": lambda X, r: Cone.approximate(X, 1e-6, max_rays=r, weighting="mass").ray_indices,
+    "epsilon-cone, mass": lambda X, r: (
+        Cone.approximate(X, 1e-6, max_rays=r, weighting="mass").ray_indices
+    ),
 }
 FAMILIES = {"planted": lambda seed: scene(seed)[1:], **MEASURED}
 
 
 def family(count):
-    """Angles on families of scenes: of each method, and of MinVolumeNMF by ``volume``; ``count`` scenes of each, planted ones twice.
+    """Angles on families of scenes: of each method, and of MinVolumeNMF by ``volume``; ``count``
+    scenes of each, planted ones twice.
 
-    A family whose spectra are not installed is left out. Planted angles are between components whose features are divided by the root
-    of their mean, so that genes with large counts do not decide alone.
+    A family whose spectra are not installed is left out. Planted angles are between components
+    whose features are divided by the root of their mean, so that genes with large counts do not
+    decide alone.
     """
     table = {}
     for name, make in FAMILIES.items():
         try:
-            table[name] = [angles_of(make(seed), name == "planted") for seed in range(count * (1 + (name == "planted")))]
+            table[name] = [
+                angles_of(make(seed), name == "planted")
+                for seed in range(count * (1 + (name == "planted")))
+            ]
         except (ImportError, FileNotFoundError, AttributeError) as missing:
             print(f"without {name}: {missing}")
             continue
-        print(f"{name}: " + ", ".join(f"{what} {geometric([row[what] for row in table[name]]):.2f}" for what in table[name][0]), flush=True)
-    means = {what: geometric([geometric([row[what] for row in rows]) for rows in table.values()]) for what in next(iter(table.values()))[0]}
-    print("mean of the families: " + ", ".join(f"{what} {value:.2f}" for what, value in means.items()))
+        print(
+            f"{name}: "
+            + ", ".join(
+                f"{what} {geometric([row[what] for row in table[name]]):.2f}"
+                for what in table[name][0]
+            ),
+            flush=True,
+        )
+    means = {
+        what: geometric([geometric([row[what] for row in rows]) for rows in table.values()])
+        for what in next(iter(table.values()))[0]
+    }
+    print(
+        "mean of the families: " + ", ".join(f"{what} {value:.2f}" for what, value in means.items())
+    )
     scenes = [row for rows in table.values() for row in rows]
     for what in [*CHOSEN, "scikit-learn NMF"]:
         print(
-            f"MinVolumeNMF is better than {what} on {np.mean([row['volume 1'] < row[what] for row in scenes]):.0%} of {len(scenes)} scenes"
+            f"MinVolumeNMF is better than {what} on"
+            f" {np.mean([row['volume 1'] < row[what] for row in scenes]):.0%} of {len(scenes)}"
+            " scenes"
         )
     behind = [row["volume 1"] - min(row[what] for what in CHOSEN) for row in scenes]
-    print(f"behind the best of the {len(CHOSEN)} selections by more than one degree on {np.mean(np.array(behind) > 1):.0%}")
+    print(
+        f"behind the best of the {len(CHOSEN)} selections by more than one degree on"
+        f" {np.mean(np.array(behind) > 1):.0%}"
+    )
     for name in table:
         others = {
-            v: geometric([geometric([row[f"volume {v:g}"] for row in rows]) for other, rows in table.items() if other != name])
+            v: geometric(
+                [
+                    geometric([row[f"volume {v:g}"] for row in rows])
+                    for other, rows in table.items()
+                    if other != name
+                ]
+            )
             for v in VALUES
         }
         print(f"volume chosen without {name}: {min(others, key=others.get):g}")
@@ -333,9 +457,13 @@ def angles_of(made, scaled):
     for name, select in CHOSEN.items():
         indices = select(X, r)
         row[name] = mean_angle(X[indices]) if len(indices) == r else 90.0
-    row["scikit-learn NMF"] = mean_angle(NMF(r, init="nndsvda", max_iter=300).fit(X).components_ + 1e-12)
+    row["scikit-learn NMF"] = mean_angle(
+        NMF(r, init="nndsvda", max_iter=300).fit(X).components_ + 1e-12
+    )
     row["SeparableNMF"] = mean_angle(SeparableNMF(r).fit(X).components_)
-    return row | {f"volume {v:g}": mean_angle(MinVolumeNMF(r, volume=v).fit(X).components_) for v in VALUES}
+    return row | {
+        f"volume {v:g}": mean_angle(MinVolumeNMF(r, volume=v).fit(X).components_) for v in VALUES
+    }
 
 
 def geometric(values):
@@ -346,7 +474,14 @@ def geometric(values):
 if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(machine())
-    work = {"sets": sets, "bad": bad, "cells": cells, "signatures": signatures, "bound": bound, "topics": lambda: topics(sys.argv[2:])}
+    work = {
+        "sets": sets,
+        "bad": bad,
+        "cells": cells,
+        "signatures": signatures,
+        "bound": bound,
+        "topics": lambda: topics(sys.argv[2:]),
+    }
     what = sys.argv[1] if len(sys.argv) > 1 else "sets"
     if what in ("family", "ranks"):
         {"family": family, "ranks": ranks}[what](int(sys.argv[2]) if len(sys.argv) > 2 else 20)

@@ -1,11 +1,13 @@
-"""Approximate nearest neighbours, ours and of other libraries, against exact ones: time, recall, first call, repeatability.
+"""Approximate nearest neighbours, ours and of other libraries, against exact ones: time, recall,
+first call, repeatability.
 
-python benchmarks/neighbours.py [--n 10000] [--family clusters latent text] [--only usearch] [--first-call]
-pip install pynndescent hnswlib usearch
+python benchmarks/neighbours.py [--n 10000] [--family clusters latent text] [--only usearch]
+[--first-call] pip install pynndescent hnswlib usearch
 
-Each family is a table without labels that no other script uses: `clusters` (10 clusters in 100 dimensions, noise in all of them),
-`latent` (100 features of 12 latent ones), `text` (Zipf words of 20 topics, sparse; compared by cosines). Recall is the share of the true
-five nearest neighbours that are found, over 1000 random samples.
+Each family is a table without labels that no other script uses: `clusters` (10 clusters in 100
+dimensions, noise in all of them), `latent` (100 features of 12 latent ones), `text` (Zipf words of
+20 topics, sparse; compared by cosines). Recall is the share of the true five nearest neighbours
+that are found, over 1000 random samples.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from conecollapse._linalg import unit_rows
 
 K, ASKED = 5, 1000
 FIRST = (
-    "import numpy as np; from neighbours import LIBRARIES; LIBRARIES[{name!r}][0](np.random.default_rng(0).random((500, 20), np.float32))"
+    "import numpy as np; from neighbours import LIBRARIES;"
+    " LIBRARIES[{name!r}][0](np.random.default_rng(0).random((500, 20), np.float32))"
 )
 
 
@@ -37,7 +40,9 @@ def clusters(n: int, rng: np.random.Generator) -> Any:
 
 
 def latent(n: int, rng: np.random.Generator) -> Any:
-    return (rng.gamma(0.5, 1.0, (n, 12)) @ rng.gamma(0.3, 1.0, (12, 100)) + 0.05 * rng.random((n, 100))).astype(np.float32)
+    return (
+        rng.gamma(0.5, 1.0, (n, 12)) @ rng.gamma(0.3, 1.0, (12, 100)) + 0.05 * rng.random((n, 100))
+    ).astype(np.float32)
 
 
 def text(n: int, rng: np.random.Generator) -> Any:
@@ -50,7 +55,9 @@ def text(n: int, rng: np.random.Generator) -> Any:
     for t in range(20):
         members = np.flatnonzero(topic == t)
         p = common[rng.permutation(words)]
-        columns[members, length // 2 :] = rng.choice(words, (len(members), length // 2), p=p / p.sum())
+        columns[members, length // 2 :] = rng.choice(
+            words, (len(members), length // 2), p=p / p.sum()
+        )
     X = sp.csr_array((np.ones(n * length, np.float32), (rows, columns.ravel())), shape=(n, words))
     return sp.csr_array(unit_rows(X.sqrt())[0].astype(np.float32))
 
@@ -58,14 +65,20 @@ def text(n: int, rng: np.random.Generator) -> Any:
 def exact(X: Any, Y: Any) -> Any:
     from sklearn.neighbors import NearestNeighbors
 
-    return NearestNeighbors(n_neighbors=K + 1, algorithm="brute").fit(X).kneighbors(Y, return_distance=False)
+    return (
+        NearestNeighbors(n_neighbors=K + 1, algorithm="brute")
+        .fit(X)
+        .kneighbors(Y, return_distance=False)
+    )
 
 
 def pynndescent(n_neighbors: int = 15, **options: Any) -> Callable[[Any], Any]:
     def find(X: Any) -> Any:
         from pynndescent import NNDescent
 
-        return NNDescent(X, n_neighbors=n_neighbors, random_state=0, **options).neighbor_graph[0][:, : K + 1]
+        return NNDescent(X, n_neighbors=n_neighbors, random_state=0, **options).neighbor_graph[0][
+            :, : K + 1
+        ]
 
     return find
 
@@ -87,7 +100,14 @@ def usearch(ef: int, M: int = 16, ef_construction: int = 100) -> Callable[[Any],
     def find(X: Any) -> Any:
         from usearch.index import Index
 
-        index = Index(ndim=X.shape[1], metric="l2sq", dtype="f32", connectivity=M, expansion_add=ef_construction, expansion_search=ef)
+        index = Index(
+            ndim=X.shape[1],
+            metric="l2sq",
+            dtype="f32",
+            connectivity=M,
+            expansion_add=ef_construction,
+            expansion_search=ef,
+        )
         index.add(np.arange(len(X)), X)
         return index.search(X, K + 1).keys.astype(np.int64)
 
@@ -123,12 +143,17 @@ def recall(found: Any, truth: Any, asked: Any) -> float:
 
 
 def first_calls(only: str) -> None:
-    """Import and first answer on 500 x 20, in processes of their own; the first line of a library includes compiling its kernels."""
+    """Import and first answer on 500 x 20, in processes of their own; the first line of a library
+    includes compiling its kernels."""
     print("\n| library | import and first call, s | processor s |\n| --- | --- | --- |")
     for name in [name for name in LIBRARIES if only in name]:
         for _ in range(2):
             start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, "-c", FIRST.format(name=name)], check=True, cwd=Path(__file__).parent)
+            subprocess.run(
+                [sys.executable, "-c", FIRST.format(name=name)],
+                check=True,
+                cwd=Path(__file__).parent,
+            )
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             print(f"| {name} | {time.perf_counter() - start:.1f} | {processor:.1f} |", flush=True)
@@ -145,7 +170,10 @@ def main() -> None:
     if options.first_call:
         first_calls(options.only)
         return
-    print("\n| table | library | s | processor s | recall of 5 | same twice |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "\n| table | library | s | processor s | recall of 5 | same twice |\n| --- | --- | --- |"
+        " --- | --- | --- |"
+    )
     for family in options.family:
         X = FAMILIES[family](options.n, np.random.default_rng(1))
         asked = np.random.default_rng(2).choice(options.n, min(ASKED, options.n), replace=False)
@@ -159,7 +187,9 @@ def main() -> None:
             seconds, processor = time.perf_counter() - start, time.process_time() - processor
             again = "" if "exact" in name else "yes" if (found == find(X)).all() else "no"
             print(
-                f"| {family} | {name} | {seconds:.1f} | {processor:.1f} | {recall(found[asked], truth, asked):.3f} | {again} |", flush=True
+                f"| {family} | {name} | {seconds:.1f} | {processor:.1f} |"
+                f" {recall(found[asked], truth, asked):.3f} | {again} |",
+                flush=True,
             )
 
 

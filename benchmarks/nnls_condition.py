@@ -2,10 +2,12 @@
 
     python benchmarks/nnls_condition.py [problems in each family, 143 by default]
 
-Residual norms are computed in whole numbers, without rounding, for our x and for SciPy's; so is the smallest possible one. An answer is
-*wrong* when it is called converged and its residual norm is more than 1.01 times the better of SciPy's and the smallest possible one, plus
-1e-12 |b|. The same is counted for answers without ``full_output``, which may be found in another way. *Beyond rounding* counts answers that
-are not called converged although the rounding of the optimal x does not explain their distance from the optimum.
+Residual norms are computed in whole numbers, without rounding, for our x and for SciPy's; so is the
+smallest possible one. An answer is *wrong* when it is called converged and its residual norm is
+more than 1.01 times the better of SciPy's and the smallest possible one, plus 1e-12 |b|. The same
+is counted for answers without ``full_output``, which may be found in another way. *Beyond rounding*
+counts answers that are not called converged although the rounding of the optimal x does not explain
+their distance from the optimum.
 """
 
 from __future__ import annotations
@@ -80,8 +82,15 @@ def main() -> None:
         total += sums
         conditions = [condition(A) for A, _ in problems]
         what = " | ".join(f"{label} {value}" for label, value in zip(COUNTS, sums, strict=True))
-        print(f"{name:34s} condition {np.median(conditions):.0e}, at most {max(conditions):.0e} | {what}", flush=True)
-    print(f"all {count * len(families())} problems: " + " | ".join(f"{label} {value}" for label, value in zip(COUNTS, total, strict=True)))
+        print(
+            f"{name:34s} condition {np.median(conditions):.0e}, at most {max(conditions):.0e} |"
+            f" {what}",
+            flush=True,
+        )
+    print(
+        f"all {count * len(families())} problems: "
+        + " | ".join(f"{label} {value}" for label, value in zip(COUNTS, total, strict=True))
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Novelty with one class trusted: areas under the curve of ConeNovelty and of six other detectors; and its time.
+"""Novelty with one class trusted: areas under the curve of ConeNovelty and of six other detectors;
+and its time.
 
 python benchmarks/novelty.py [SET ...] [--trusted 300] [--classes 5] [--settings] [--speed]
 
-For each class of a set, 70 % of its samples (at most ``--trusted``) are trusted, and every detector scores the rest of the class against
-samples of all other classes. All detectors see samples of unit length. True labels are used only for scoring. SET is a set of
-`novelty_sets.py`, or one of its groups (paper, scikit-learn, other, planted); all by default. PyOD is optional (pip install pyod).
+For each class of a set, 70 % of its samples (at most ``--trusted``) are trusted, and every detector
+scores the rest of the class against samples of all other classes. All detectors see samples of unit
+length. True labels are used only for scoring. SET is a set of `novelty_sets.py`, or one of its
+groups (paper, scikit-learn, other, planted); all by default. PyOD is optional (pip install pyod).
 """
 
 from __future__ import annotations
@@ -82,10 +84,17 @@ def tasks(X, y, n_trusted: int, n_classes: int) -> Iterator[tuple]:
     large = classes[counts >= SMALLEST]
     classes = large if len(large) else classes[counts >= 4]
     for one in rng.permutation(classes)[:n_classes]:
-        own, others = rng.permutation(np.flatnonzero(y == one)), rng.permutation(np.flatnonzero(y != one))[:TESTED]
+        own, others = (
+            rng.permutation(np.flatnonzero(y == one)),
+            rng.permutation(np.flatnonzero(y != one))[:TESTED],
+        )
         count = int(0.7 * len(own))
         held = own[count:][:TESTED]
-        yield X[own[:count][:n_trusted]], X[np.concatenate([held, others])], np.repeat([0, 1], [len(held), len(others)])
+        yield (
+            X[own[:count][:n_trusted]],
+            X[np.concatenate([held, others])],
+            np.repeat([0, 1], [len(held), len(others)]),
+        )
 
 
 def areas(detectors, X, y, n_trusted: int, n_classes: int) -> dict[str, float]:
@@ -93,7 +102,9 @@ def areas(detectors, X, y, n_trusted: int, n_classes: int) -> dict[str, float]:
     for trusted, new, is_other in tasks(X, y, n_trusted, n_classes):
         dense = [part.toarray() if sp.issparse(part) else part for part in (trusted, new)]
         for name, score in detectors.items():
-            found[name].append(roc_auc_score(is_other, score(*((trusted, new) if "Cone" in name else dense))))
+            found[name].append(
+                roc_auc_score(is_other, score(*((trusted, new) if "Cone" in name else dense)))
+            )
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
@@ -106,24 +117,44 @@ def table(detectors, names, args) -> dict[str, dict[str, float]]:
             print(f"(no {name}: set CONECOLLAPSE_DATA)")
             continue
         rows[name] = areas(detectors, *loaded, args.trusted, args.classes)
-        print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in rows[name].values()) + " |", flush=True)
+        print(
+            f"| {name} | " + " | ".join(f"{value:.3f}" for value in rows[name].values()) + " |",
+            flush=True,
+        )
     for label, chosen in GROUPS.items():
         if kept := [row for name, row in rows.items() if name in chosen]:
-            print(f"| mean, {label} | " + " | ".join(f"{np.mean([row[d] for row in kept]):.3f}" for d in detectors) + " |")
+            print(
+                f"| mean, {label} | "
+                + " | ".join(f"{np.mean([row[d] for row in kept]):.3f}" for d in detectors)
+                + " |"
+            )
     return rows
 
 
 def leave_one_set_out(rows: dict[str, dict[str, float]]) -> None:
     """For each set the setting with the best mean over all other sets."""
     picked = {
-        name: max(rows[name], key=lambda d, name=name: np.mean([row[d] for other, row in rows.items() if other != name])) for name in rows
+        name: max(
+            rows[name],
+            key=lambda d, name=name: np.mean(
+                [row[d] for other, row in rows.items() if other != name]
+            ),
+        )
+        for name in rows
     }
-    print("\nchosen on the other sets:", "; ".join(f"{name}: {choice}" for name, choice in picked.items()))
-    print(f"mean with these choices: {np.mean([rows[name][choice] for name, choice in picked.items()]):.4f}")
+    print(
+        "\nchosen on the other sets:",
+        "; ".join(f"{name}: {choice}" for name, choice in picked.items()),
+    )
+    print(
+        "mean with these choices:"
+        f" {np.mean([rows[name][choice] for name, choice in picked.items()]):.4f}"
+    )
 
 
 def speed() -> None:
-    """Many trusted samples: ours, five neighbours by scikit-learn, and SciPy's NNLS for each sample."""
+    """Many trusted samples: ours, five neighbours by scikit-learn, and SciPy's NNLS for each
+    sample."""
     rng = np.random.default_rng(0)
     for n_trusted, n_features in ((1000, 100), (5000, 300)):
         parts = rng.gamma(0.5, size=(40, n_features))
@@ -135,27 +166,43 @@ def speed() -> None:
         fitted = time.perf_counter() - start
         model.score_samples(new[:2])
         ours = best_of(lambda model=model, new=new: model.score_samples(new), 3)
-        scipy_all = best_of(lambda t=trusted, new=new: [scipy.optimize.nnls(t.T, x)[1] for x in new[:5]], 1) * len(new) / 5
+        scipy_all = (
+            best_of(lambda t=trusted, new=new: [scipy.optimize.nnls(t.T, x)[1] for x in new[:5]], 1)
+            * len(new)
+            / 5
+        )
         near = best_of(lambda t=trusted, new=new: neighbours(t, new), 3)
         start = time.perf_counter()
         offset = model.offset_
         threshold = time.perf_counter() - start
         print(
-            f"{n_trusted} trusted, {n_features} features: fit {fitted:.2f} s, threshold {threshold:.2f} s ({-offset:.3f}), 500 scores "
-            f"{ours:.2f} s; SciPy's NNLS for each {scipy_all / ours:.0f}x that, 5 neighbours {near / ours:.2f}x",
+            f"{n_trusted} trusted, {n_features} features: fit {fitted:.2f} s, threshold"
+            f" {threshold:.2f} s ({-offset:.3f}), 500 scores {ours:.2f} s; SciPy's NNLS for each"
+            f" {scipy_all / ours:.0f}x that, 5 neighbours {near / ours:.2f}x",
             flush=True,
         )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", default=[name for group in GROUPS.values() for name in group])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "sets", nargs="*", default=[name for group in GROUPS.values() for name in group]
+    )
     parser.add_argument("--trusted", type=int, default=300)
     parser.add_argument("--classes", type=int, default=5)
-    parser.add_argument("--settings", action="store_true", help="compare settings of ConeNovelty instead of detectors")
+    parser.add_argument(
+        "--settings",
+        action="store_true",
+        help="compare settings of ConeNovelty instead of detectors",
+    )
     parser.add_argument("--speed", action="store_true", help="time it instead")
     args = parser.parse_args()
-    groups = {asked: [name for label, group in GROUPS.items() if asked in label for name in group] for asked in args.sets}
+    groups = {
+        asked: [name for label, group in GROUPS.items() if asked in label for name in group]
+        for asked in args.sets
+    }
     args.sets = [name for asked in args.sets for name in groups[asked] or [asked]]
     warnings.simplefilter("ignore")
     os.environ.setdefault("CONECOLLAPSE_DATA", str(DATA))
@@ -163,9 +210,23 @@ def main() -> None:
     if args.speed:
         speed()
     elif args.settings:
-        leave_one_set_out(table({name: scored(lambda _, s=s: ConeNovelty(**s)) for name, s in SETTINGS.items()}, args.sets, args))
+        leave_one_set_out(
+            table(
+                {name: scored(lambda _, s=s: ConeNovelty(**s)) for name, s in SETTINGS.items()},
+                args.sets,
+                args,
+            )
+        )
     else:
-        table({name: score for name, score in DETECTORS.items() if name != "ECOD" or find_spec("pyod")}, args.sets, args)
+        table(
+            {
+                name: score
+                for name, score in DETECTORS.items()
+                if name != "ECOD" or find_spec("pyod")
+            },
+            args.sets,
+            args,
+        )
 
 
 if __name__ == "__main__":

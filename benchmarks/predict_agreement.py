@@ -1,6 +1,8 @@
-"""How often `predict` of the training samples differs from `labels_`, method by method, in percent of the samples.
+"""How often `predict` of the training samples differs from `labels_`, method by method, in percent
+of the samples.
 
-``python benchmarks/predict_agreement.py [DATASET ...]``; by default those of the paper's small sets that are on this machine.
+``python benchmarks/predict_agreement.py [DATASET ...]``; by default those of the paper's small sets
+that are on this machine.
 """
 
 from __future__ import annotations

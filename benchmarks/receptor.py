@@ -1,10 +1,12 @@
-"""Receptor modelling: air samples with an uncertainty for every entry, against ESAT (LS-NMF) where it is installed.
+"""Receptor modelling: air samples with an uncertainty for every entry, against ESAT (LS-NMF) where
+it is installed.
 
 python benchmarks/receptor.py            # both sets, 4 to 6 factors, ten starts each
 python benchmarks/receptor.py 2          # two starts
 
-Q is the weighted squared error, sum ((x - wh) / sigma)^2, of the best of the starts. Both programs run from random starts of their own,
-and their processor times are measured in the same run. "recorded" is what ESAT 2025.0.1 reached on another machine, ten starts.
+Q is the weighted squared error, sum ((x - wh) / sigma)^2, of the best of the starts. Both programs
+run from random starts of their own, and their processor times are measured in the same run.
+"recorded" is what ESAT 2025.0.1 reached on another machine, ten starts.
 """
 
 from __future__ import annotations
@@ -29,12 +31,18 @@ FACTORS = (4, 5, 6)
 
 def read(name):
     """Concentrations and uncertainties, samples x species."""
-    return (pd.read_csv(DATA / "receptor" / f"{name}-{what}.csv", index_col=0) for what in ("concentrations", "uncertainties"))
+    return (
+        pd.read_csv(DATA / "receptor" / f"{name}-{what}.csv", index_col=0)
+        for what in ("concentrations", "uncertainties")
+    )
 
 
 def ours(X, sigma, r, n_starts):
     return [
-        HierarchicalNMF(r, init="random", random_state=seed, tol=1e-6, max_iter=3000).fit(X, weights=1 / sigma**2).reconstruction_err_ ** 2
+        HierarchicalNMF(r, init="random", random_state=seed, tol=1e-6, max_iter=3000)
+        .fit(X, weights=1 / sigma**2)
+        .reconstruction_err_
+        ** 2
         for seed in range(n_starts)
     ]
 
@@ -56,7 +64,10 @@ def timed(work, *arguments):
 
 def main(n_starts):
     print(machine())
-    print("set          factors   Q ours     median   seconds   Q ESAT     median   seconds   recorded   ours / ESAT")
+    print(
+        "set          factors   Q ours     median   seconds   Q ESAT     median   seconds  "
+        " recorded   ours / ESAT"
+    )
     for name, recorded in SETS.items():
         X, sigma = (table.to_numpy(np.float64) for table in read(name))
         X = np.maximum(X, 0)  # a few concentrations below zero in the files of some networks
@@ -66,7 +77,10 @@ def main(n_starts):
             line = f"{name:12s} {r:7d} {min(Q):10.1f} {np.median(Q):10.1f} {seconds:8.2f}"
             if SA is not None:
                 theirs, taken = timed(esat, X, sigma, r, n_starts)
-                line += f" {min(theirs):10.1f} {np.median(theirs):10.1f} {taken:8.2f} {known:10d} {min(Q) / min(theirs):8.4f}"
+                line += (
+                    f" {min(theirs):10.1f} {np.median(theirs):10.1f} {taken:8.2f} {known:10d}"
+                    f" {min(Q) / min(theirs):8.4f}"
+                )
             else:
                 line += f" {'':30s} {known:10d} {min(Q) / known:8.4f}"
             print(line, flush=True)

@@ -1,9 +1,12 @@
-"""Processor time and peak memory against points, dimension, samples, non-zeros, rays and blocks, with fitted exponents and a figure.
+"""Processor time and peak memory against points, dimension, samples, non-zeros, rays and blocks,
+with fitted exponents and a figure.
 
-Each measurement runs in a process of its own with one thread, after a small one that compiles, and is one line of JSON. With one thread the
-processor time is the time on an idle machine, also where the machine is shared. Workers are measured by `benchmarks/workers.py`.
+Each measurement runs in a process of its own with one thread, after a small one that compiles, and
+is one line of JSON. With one thread the processor time is the time on an idle machine, also where
+the machine is shared. Workers are measured by `benchmarks/workers.py`.
 
-python benchmarks/scaling.py [--quick] [--records docs/results/scaling.jsonl] [--figure docs/figures/scaling.svg] [--only non-zeros]
+python benchmarks/scaling.py [--quick] [--records docs/results/scaling.jsonl] [--figure
+docs/figures/scaling.svg] [--only non-zeros]
 """
 
 from __future__ import annotations
@@ -27,15 +30,32 @@ SERIES = {  # what is varied, and over what
     "points": ([1000, 2000, 4000, 8000, 16000], "points in dimension 40, nearly all of them rays"),
     "dimension": ([20, 40, 80, 160, 320], "dimension of 2000 points"),
     "rays": ([50, 100, 200, 400, 800], "rays among 3000 points in dimension 30"),
-    "samples": ([25_000, 50_000, 100_000, 200_000], "samples of 100 features, shortened by QR in blocks"),
+    "samples": (
+        [25_000, 50_000, 100_000, 200_000],
+        "samples of 100 features, shortened by QR in blocks",
+    ),
     "non-zeros": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone in memory"),
-    "non-zeros, 8 blocks": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone of a file in 8 blocks"),
-    "non-zeros, merged": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: cone merged from a stream of 8 blocks"),
+    "non-zeros, 8 blocks": (
+        [300_000, 1_000_000, 3_000_000],
+        "non-zeros of a Zipf corpus: cone of a file in 8 blocks",
+    ),
+    "non-zeros, merged": (
+        [300_000, 1_000_000, 3_000_000],
+        "non-zeros of a Zipf corpus: cone merged from a stream of 8 blocks",
+    ),
     "blocks": ([2, 4, 8, 16, 32], "blocks of a Zipf corpus of 1 million non-zeros"),
-    "points, 8 blocks": ([1000, 2000, 4000, 8000, 16000], "points in dimension 40, nearly all of them rays: cone of a file in 8 blocks"),
-    "non-zeros, stage 2": ([300_000, 1_000_000, 3_000_000], "non-zeros of a Zipf corpus: 20 clusters, one start"),
+    "points, 8 blocks": (
+        [1000, 2000, 4000, 8000, 16000],
+        "points in dimension 40, nearly all of them rays: cone of a file in 8 blocks",
+    ),
+    "non-zeros, stage 2": (
+        [300_000, 1_000_000, 3_000_000],
+        "non-zeros of a Zipf corpus: 20 clusters, one start",
+    ),
 }
-ENOUGH = 2.0  # seconds after which a measurement is not repeated again; there are two at least, and the shortest counts
+# seconds after which a measurement is not repeated again; there are two at least, and the shortest
+# counts
+ENOUGH = 2.0
 WORDS, DOCUMENTS = 50, 100  # non-zeros for each word, and for each document
 
 
@@ -97,7 +117,8 @@ def measure(series: str, size: int, queue) -> None:
 
 
 def timed(series: str, size: int, work: Callable[[], object]) -> dict:
-    """Seconds of processor time, and memory in MiB: what data and libraries held at the start, and the peak of the work above it."""
+    """Seconds of processor time, and memory in MiB: what data and libraries held at the start, and
+    the peak of the work above it."""
     before = forget_peak()
     seconds, spent, runs = np.inf, 0.0, 0
     while spent < ENOUGH or runs < 2:
@@ -106,7 +127,11 @@ def timed(series: str, size: int, work: Callable[[], object]) -> dict:
         took = time.process_time() - start
         seconds, spent, runs = min(seconds, took), spent + took, runs + 1
     n_rays = getattr(getattr(result, "cone_", result), "n_rays", None)
-    numbers = {"seconds": round(seconds, 4), "held_mib": round(1024 * before), "extra_mib": round(1024 * (peak_gib() - before))}
+    numbers = {
+        "seconds": round(seconds, 4),
+        "held_mib": round(1024 * before),
+        "extra_mib": round(1024 * (peak_gib() - before)),
+    }
     return {"series": series, "x": size, **numbers, "rays": n_rays}
 
 
@@ -117,7 +142,8 @@ def forget_peak() -> float:
 
 
 def exponent(records: list[dict], key: str = "seconds") -> float:
-    """Slope of the least-squares line through the logarithms, over the upper half of the sizes (at least three)."""
+    """Slope of the least-squares line through the logarithms, over the upper half of the sizes (at
+    least three)."""
     kept = records[-max(3, (len(records) + 1) // 2) :]
     return float(np.polyfit(np.log([r["x"] for r in kept]), np.log([r[key] for r in kept]), 1)[0])
 
@@ -128,7 +154,8 @@ def draw(records: list[dict], path: Path) -> None:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams |= {"svg.hashsalt": "scaling", "svg.fonttype": "none"}  # the same figure from the same records
+    # the same figure from the same records
+    plt.rcParams |= {"svg.hashsalt": "scaling", "svg.fonttype": "none"}
     names = [name for name in SERIES if any(r["series"] == name for r in records)]
     figure, axes = plt.subplots(3, -(-len(names) // 3), figsize=(14, 9), layout="constrained")
     for axis, name in zip(axes.flat, names, strict=False):
@@ -147,14 +174,19 @@ def draw(records: list[dict], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="the three smallest sizes of each series")
+    parser.add_argument(
+        "--quick", action="store_true", help="the three smallest sizes of each series"
+    )
     parser.add_argument("--records", type=Path, default=Path("scaling.jsonl"))
     parser.add_argument("--figure", type=Path, default=Path("scaling.svg"))
     parser.add_argument("--only", choices=SERIES)
     parser.add_argument("--draw", action="store_true", help="draw and fit what was recorded before")
     options = parser.parse_args()
     if options.draw:
-        report([json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()], options.figure)
+        report(
+            [json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()],
+            options.figure,
+        )
         return
     context = multiprocessing.get_context("spawn")
     print(machine(), flush=True)
@@ -170,10 +202,14 @@ def main() -> None:
             process.join()
             print(json.dumps(records[-1]), flush=True)
     if options.only is not None and options.records.is_file():  # the other series stay as they were
-        kept = [json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()]
+        kept = [
+            json.loads(line) for line in options.records.read_text(encoding="utf-8").splitlines()
+        ]
         records = [record for record in kept if record["series"] != options.only] + records
     options.records.parent.mkdir(parents=True, exist_ok=True)
-    options.records.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    options.records.write_text(
+        "".join(json.dumps(record) + "\n" for record in records), encoding="utf-8"
+    )
     report(records, options.figure)
 
 
@@ -185,7 +221,10 @@ def report(records: list[dict], figure: Path) -> None:
         some = [record for record in records if record["series"] == series]
         grows = f"{exponent(some):.2f}" if len(some) > 2 else "-"
         last = some[-1]
-        print(f"| {SERIES[series][1]} | {grows} | {last['x']}: {last['seconds']:.2f} s, {last['extra_mib']} MiB above the data |")
+        print(
+            f"| {SERIES[series][1]} | {grows} | {last['x']}: {last['seconds']:.2f} s,"
+            f" {last['extra_mib']} MiB above the data |"
+        )
 
 
 if __name__ == "__main__":

@@ -1,20 +1,32 @@
-"""Planted mixtures of many kinds, for choices that must not be made on the measured sets: spectra, peaks, reflectances, counts, genes."""
+"""Planted mixtures of many kinds, for choices that must not be made on the measured sets: spectra,
+peaks, reflectances, counts, genes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 KINDS = ("smooth", "peaks", "reflectance", "counts", "genes")
-CHANNELS = {"smooth": (50, 150), "peaks": (50, 150), "reflectance": (100, 200), "counts": (96,), "genes": (500, 2000)}
+CHANNELS = {
+    "smooth": (50, 150),
+    "peaks": (50, 150),
+    "reflectance": (100, 200),
+    "counts": (96,),
+    "genes": (500, 2000),
+}
 WIDTHS = {"smooth": (0.05, 0.3), "peaks": (0.02, 0.12), "reflectance": (0.05, 0.4)}
 LEAST_SINGULAR_VALUE = 0.05  # of unit components: below that they are not told apart
 
 
 def scene(seed):
-    """Kind, samples, components and shares; with and without pure samples, light, variants and double reflection."""
+    """Kind, samples, components and shares; with and without pure samples, light, variants and
+    double reflection."""
     rng = np.random.default_rng([99, *np.atleast_1d(seed)])
     kind = str(rng.choice(KINDS))
-    r, n, m = int(rng.integers(2, 9)), int(rng.choice([300, 800, 2000])), int(rng.choice(CHANNELS[kind]))
+    r, n, m = (
+        int(rng.integers(2, 9)),
+        int(rng.choice([300, 800, 2000])),
+        int(rng.choice(CHANNELS[kind])),
+    )
     if kind == "genes":
         r, n = min(r, 5), int(rng.choice([200, 500]))
     H = components(rng, kind, r, m)
@@ -29,30 +41,44 @@ def components(rng, kind, r, m):
     t = np.linspace(0, 1, m)
     while True:
         if kind == "genes":
-            H = np.exp(rng.normal(0, 1.8, (1, m)) + rng.choice([0.5, 1.0]) * rng.normal(0, 1, (r, m)))
+            H = np.exp(
+                rng.normal(0, 1.8, (1, m)) + rng.choice([0.5, 1.0]) * rng.normal(0, 1, (r, m))
+            )
         elif kind == "counts":
             H = rng.dirichlet(np.full(m, 0.3), r)
         else:
-            bumps = np.exp(-(((t - rng.random((r, 4, 1))) / rng.uniform(*WIDTHS[kind], (r, 4, 1))) ** 2))
-            H = (rng.uniform(0.1, 1, (r, 4, 1)) * bumps).sum(axis=1) + (0.1 if kind == "smooth" else 0.0)
+            bumps = np.exp(
+                -(((t - rng.random((r, 4, 1))) / rng.uniform(*WIDTHS[kind], (r, 4, 1))) ** 2)
+            )
+            H = (rng.uniform(0.1, 1, (r, 4, 1)) * bumps).sum(axis=1) + (
+                0.1 if kind == "smooth" else 0.0
+            )
             if kind == "reflectance":  # all have a continuum in common
                 continuum = 0.3 + np.exp(-(((t - rng.random()) / 0.5) ** 2))
                 H = np.maximum(continuum * (1 + 0.8 * (H - H.mean(axis=1, keepdims=True))), 0.02)
-        if np.linalg.svd(H / np.linalg.norm(H, axis=1, keepdims=True), compute_uv=False)[-1] > LEAST_SINGULAR_VALUE:
+        if (
+            np.linalg.svd(H / np.linalg.norm(H, axis=1, keepdims=True), compute_uv=False)[-1]
+            > LEAST_SINGULAR_VALUE
+        ):
             break
-    bright = np.exp(rng.choice([0, 0.4, 0.9]) * rng.normal(size=(r, 1)))  # some are darker than others
+    # some are darker than others
+    bright = np.exp(rng.choice([0, 0.4, 0.9]) * rng.normal(size=(r, 1)))
     return H if kind in ("counts", "genes") else H * bright
 
 
 def shares(rng, r, n):
     purest = max(float(rng.choice([1.0, 1.0, 0.9, 0.8])), 1.6 / r)
-    concentration = rng.choice([0.15, 0.3, 0.6, 1.0]) * np.exp(rng.choice([0, 0.5]) * rng.normal(size=r))  # some are rarer than others
+    # some are rarer than others
+    concentration = rng.choice([0.15, 0.3, 0.6, 1.0]) * np.exp(
+        rng.choice([0, 0.5]) * rng.normal(size=r)
+    )
     A = rng.dirichlet(concentration, 60 * n)
     return A[A.max(axis=1) <= purest][:n]
 
 
 def mixed(rng, kind, A, H):
-    """Samples without noise, of different brightness; components vary smoothly from sample to sample, and light is reflected twice."""
+    """Samples without noise, of different brightness; components vary smoothly from sample to
+    sample, and light is reflected twice."""
     r, m = H.shape
     t = np.linspace(0, 1, m)
     light = rng.choice([0.3, 0.7]) if kind == "genes" else rng.choice([0, 0.3, 0.6])
@@ -60,7 +86,9 @@ def mixed(rng, kind, A, H):
     if kind == "genes":
         return W @ H
     waves = np.vstack([np.ones(m), np.cos(np.pi * t), np.cos(2 * np.pi * t)])
-    size = rng.choice([0, 0.05, 0.15]) if kind in ("smooth", "reflectance") else rng.choice([0, 0.05])
+    size = (
+        rng.choice([0, 0.05, 0.15]) if kind in ("smooth", "reflectance") else rng.choice([0, 0.05])
+    )
     vary = np.maximum(1 + size * rng.standard_normal((len(A), r, 3)) @ waves, 0)
     X = np.einsum("ik,kj,ikj->ij", W, H, vary)
     twice = rng.choice([0, 0, 0.3]) if kind == "reflectance" else 0

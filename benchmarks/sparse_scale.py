@@ -1,6 +1,8 @@
-"""Cone and CC-NMF of a large synthetic corpus: words drawn from topics with Zipf-distributed frequencies, seeded.
+"""Cone and CC-NMF of a large synthetic corpus: words drawn from topics with Zipf-distributed
+frequencies, seeded.
 
-python benchmarks/sparse_scale.py [--words 200000] [--documents 100000] [--entries 10000000] [--rank 20] [--verify]
+python benchmarks/sparse_scale.py [--words 200000] [--documents 100000] [--entries 10000000] [--rank
+20] [--verify]
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ TOPICS = 20
 TOPICAL = 0.5  # share of the occurrences that come from the document's own topic
 
 
-def zipf_corpus(n_words: int, n_documents: int, n_entries: int, seed: int = 0) -> tuple[sp.csr_array, np.ndarray]:
-    """Counts (n_documents, n_words) with at least ``n_entries`` non-zeros, and the topic of each document.
+def zipf_corpus(
+    n_words: int, n_documents: int, n_entries: int, seed: int = 0
+) -> tuple[sp.csr_array, np.ndarray]:
+    """Counts (n_documents, n_words) with at least ``n_entries`` non-zeros, and the topic of each
+    document.
 
-    Word k has frequency 1 / (k + 1). A topic is the same law over a permutation of the words of its own, so that documents of a topic
-    share frequent words. Occurrences are drawn in rounds until enough different (document, word) pairs have come up.
+    Word k has frequency 1 / (k + 1). A topic is the same law over a permutation of the words of its
+    own, so that documents of a topic share frequent words. Occurrences are drawn in rounds until
+    enough different (document, word) pairs have come up.
     """
     rng = np.random.default_rng(seed)
     cumulated = np.cumsum(1.0 / np.arange(1, n_words + 1))
@@ -60,16 +66,28 @@ def main() -> None:
     from conecollapse.metrics import purity_score
 
     warnings.simplefilter("ignore")
-    Cone.from_points(sp.random_array((300, 200), density=0.02, rng=np.random.default_rng(0)).tocsr())  # compile
+    # compile
+    Cone.from_points(
+        sp.random_array((300, 200), density=0.02, rng=np.random.default_rng(0)).tocsr()
+    )
     X, topic = zipf_corpus(options.words, options.documents, options.entries)
     P = sp.csr_array(X.T)
     print(machine())
     once = int((np.diff(P.indptr) == 1).sum())
-    print(f"{options.words} words x {options.documents} documents, {X.nnz} non-zeros; {once} words occur in one document")
+    print(
+        f"{options.words} words x {options.documents} documents, {X.nnz} non-zeros; {once} words"
+        " occur in one document"
+    )
     start, before = time.perf_counter(), current_gib()
-    print(f"peak {peak_gib():.2f} GiB after drawing, {before:.2f} GiB held by data and libraries", flush=True)
+    print(
+        f"peak {peak_gib():.2f} GiB after drawing, {before:.2f} GiB held by data and libraries",
+        flush=True,
+    )
     cone = Cone.from_points(P)
-    print(f"cone: {time.perf_counter() - start:.1f} s, {cone.n_rays} rays, peak {peak_gib():.2f} GiB", flush=True)
+    print(
+        f"cone: {time.perf_counter() - start:.1f} s, {cone.n_rays} rays, peak {peak_gib():.2f} GiB",
+        flush=True,
+    )
     if options.verify:
         start = time.perf_counter()
         verdict = cone.verify(P)

@@ -1,4 +1,5 @@
-"""Draws the badges of the README from what pyproject.toml says, so that they are true: ``python docs/badges.py``."""
+"""Draws the badges of the README from what pyproject.toml says, so that they are true:
+``python docs/badges.py``."""
 
 from __future__ import annotations
 
@@ -25,12 +26,16 @@ def facts() -> dict[str, tuple[str, str]]:
 def draw(left: str, right: str) -> str:
     """A badge as SVG."""
     a, b = (WIDTH * len(word) + 2 * PAD for word in (left, right))
-    style = 'font-family="Verdana, DejaVu Sans, sans-serif" font-size="11" fill="#fff" text-anchor="middle"'
+    style = (
+        'font-family="Verdana, DejaVu Sans, sans-serif" font-size="11" fill="#fff"'
+        ' text-anchor="middle"'
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" role="img" aria-label="{escape(left)}: {escape(right)}">'
-        f'<rect width="{a + b}" height="20" rx="3" fill="#444"/>'
-        f'<path d="M{a} 0h{b - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-{b - 3}z" fill="{GREEN}"/>'
-        f'<g {style}><text x="{a / 2}" y="14">{escape(left)}</text><text x="{a + b / 2}" y="14">{escape(right)}</text></g></svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" role="img"'
+        f' aria-label="{escape(left)}: {escape(right)}"><rect width="{a + b}" height="20" rx="3"'
+        f' fill="#444"/><path d="M{a} 0h{b - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-{b - 3}z"'
+        f' fill="{GREEN}"/><g {style}><text x="{a / 2}" y="14">{escape(left)}</text><text'
+        f' x="{a + b / 2}" y="14">{escape(right)}</text></g></svg>\n'
     )
 
 

@@ -1,4 +1,5 @@
-"""Sphinx: ``make docs`` builds the site in build/docs. It works offline: no page loads a script, a style or a font from elsewhere."""
+"""Sphinx: ``make docs`` builds the site in build/docs. It works offline: no page loads a script, a
+style or a font from elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ html_theme = "furo"
 html_title = f"conecollapse {release}"
 html_static_path = ["_static", str(figures.PLOTLY_JS)]
 html_css_files = ["site.css"]
-html_math_renderer = "mathml"  # docutils' own translation: drawn by the browser, where MathJax would be fetched from a CDN
+# docutils' own translation: drawn by the browser, where MathJax would be fetched from a CDN
+html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
 
@@ -73,11 +75,15 @@ RECORDS = {"scoreboard": "The scoreboard", "ablation": "The ablation", "constant
 
 
 def as_page(app, docname, source):  # noqa: ARG001 - as Sphinx calls it
-    """Tables that ``conecollapse reproduce`` draws have no heading, which a page needs; each note below them gets its own line."""
+    """Tables that ``conecollapse reproduce`` draws have no heading, which a page needs; each note
+    below them gets its own line."""
     folder, _, name = docname.rpartition("/")
     if folder == "results":
         notes = source[0].replace("\n\\* ", "\n\n\\* ")
-        source[0] = f"# {RECORDS.get(name, name.capitalize())}\n\n````{{container}} records\n{notes}\n````\n"
+        source[0] = (
+            f"# {RECORDS.get(name, name.capitalize())}\n\n````{{container}}"
+            f" records\n{notes}\n````\n"
+        )
 
 
 def only_ours(app, kind, name, member, skip, options):  # noqa: ARG001 - as autodoc calls it

@@ -1,4 +1,5 @@
-"""Single cells: an .h5ad file with raw counts in a layer, to gene programs and clusters on the UMAP that it has.
+"""Single cells: an .h5ad file with raw counts in a layer, to gene programs and clusters on the UMAP
+that it has.
 
 Needs ``pip install "conecollapse[bio]"``.
 """
@@ -23,12 +24,16 @@ def data(path: Path) -> None:
     counts = rng.poisson(rates * rng.lognormal(0, 0.3, (300, 1))).astype(np.float32)
     adata = anndata.AnnData(
         sp.csr_matrix(np.log1p(counts / counts.sum(axis=1, keepdims=True) * 1e4)),
-        obs=pd.DataFrame({"cell_type": [f"type {k}" for k in kind]}, index=[f"cell{i}" for i in range(300)]),
+        obs=pd.DataFrame(
+            {"cell_type": [f"type {k}" for k in kind]}, index=[f"cell{i}" for i in range(300)]
+        ),
         var=pd.DataFrame(index=[f"GENE{j}" for j in range(120)]),
     )
     adata.layers["counts"] = sp.csr_matrix(counts)
     angle = np.pi / 2 * kind
-    adata.obsm["X_umap"] = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.15 * rng.standard_normal((300, 2))
+    adata.obsm["X_umap"] = np.column_stack(
+        [np.cos(angle), np.sin(angle)]
+    ) + 0.15 * rng.standard_normal((300, 2))
     adata.write_h5ad(path)
 
 

@@ -1,6 +1,8 @@
-"""Texts: a .csv file with a column of texts, to topics with their words, shares and typical documents.
+"""Texts: a .csv file with a column of texts, to topics with their words, shares and typical
+documents.
 
-The command does the same, with a report: ``conecollapse cluster reviews.csv -k 3 --text-column body``.
+The command does the same, with a report:
+``conecollapse cluster reviews.csv -k 3 --text-column body``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def data(path: Path) -> None:
     rng = np.random.default_rng(0)
     kinds = rng.choice(list(WORDS), 150)
     body = [f"The {' '.join(rng.choice(WORDS[kind].split(), 6))}, really." for kind in kinds]
-    pd.DataFrame({"id": [f"review{i}" for i in range(151)], "body": [*body, "10/10"]}).to_csv(path, index=False)
+    pd.DataFrame({"id": [f"review{i}" for i in range(151)], "body": [*body, "10/10"]}).to_csv(
+        path, index=False
+    )
 
 
 def main(folder: Path) -> np.ndarray:
@@ -43,7 +47,9 @@ def main(folder: Path) -> np.ndarray:
     table = read_table(folder / "reviews.csv", text_column="body")
     filled = np.asarray(table.X.sum(axis=1)).ravel() > 0
     print(f"{int((~filled).sum())} of {table.n_samples} texts have no known words")
-    model = MultiplicativeNMF(3, loss="kullback-leibler", random_state=0).fit(table.X[filled], feature_names=table.feature_names)
+    model = MultiplicativeNMF(3, loss="kullback-leibler", random_state=0).fit(
+        table.X[filled], feature_names=table.feature_names
+    )
     parts = model.transform(table.X[filled]) * model.components_.sum(axis=1)
     shares = parts / parts.sum(axis=1, keepdims=True)
     print("the most mixed text:", table.samples[filled][shares.max(axis=1).argmin()])

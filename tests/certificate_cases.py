@@ -22,15 +22,19 @@ def dense_points(seed=0):
 
 def sparse_points(seed=1):
     rng = np.random.default_rng(seed)
-    P = sp.random_array((80, 60), density=0.05, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1).tocsr()
+    P = sp.random_array(
+        (80, 60), density=0.05, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1
+    ).tocsr()
     P = P[np.diff(P.indptr) > 0]
-    covered = sp.csr_array(P[20:30] + P[30:40])  # by points inside their supports, which do not represent them
+    # by points inside their supports, which do not represent them
+    covered = sp.csr_array(P[20:30] + P[30:40])
     covered.data *= 0.5 + rng.random(covered.nnz)
     return sp.csr_array(sp.vstack([P, P[:20] + P[20:40], covered]))
 
 
 def with_twins(seed=2):
-    """A flat cone with two points just above it, each within 1e-8 of the cone that has the other: one must stay, and claims less.
+    """A flat cone with two points just above it, each within 1e-8 of the cone that has the other:
+    one must stay, and claims less.
 
     Beside them duplicates, near-duplicates, a zero point and points inside.
     """
@@ -43,7 +47,8 @@ def with_twins(seed=2):
 
 
 def quick(P):
-    """The cone of ``P`` with what its first product, or its supports, leave open; `effort="quick"` leaves all of so few points open."""
+    """The cone of ``P`` with what its first product, or its supports, leave open; `effort="quick"`
+    leaves all of so few points open."""
     U, lengths = unit_rows(P)
     with mock.patch("conecollapse.geometry.certified.budget.PRODUCTS", 1e9):
         certificate = certify(U, lengths, 1e-8, effort="quick")
@@ -51,7 +56,8 @@ def quick(P):
 
 
 def by_sparse_vectors(seed=3):
-    """Sparse points, the first of which go furthest along one axis each: that axis, shifted, is a witness."""
+    """Sparse points, the first of which go furthest along one axis each: that axis, shifted, is a
+    witness."""
     rng = np.random.default_rng(seed)
     first = 2 * np.eye(12) + rng.random((12, 12)) * (rng.random((12, 12)) < 0.3)
     P = sp.csr_array(np.vstack([first, (rng.random((5, 12)) < 0.4) @ first + first[:5]]))
@@ -63,13 +69,25 @@ def by_sparse_vectors(seed=3):
 
 
 NAMES = (
-    "dense", "sparse", "twins", "merged", "merged sparse", "combination", "single", "epsilon", "epsilon by mass",
-    "quick", "quick sparse", "quick twins", "sparse vectors",
-)  # fmt: skip
+    "dense",
+    "sparse",
+    "twins",
+    "merged",
+    "merged sparse",
+    "combination",
+    "single",
+    "epsilon",
+    "epsilon by mass",
+    "quick",
+    "quick sparse",
+    "quick twins",
+    "sparse vectors",
+)
 
 
 def cases(seed=0):
-    """Name -> (cone, points): every kind of witness and of cone, small enough to be checked thousands of times."""
+    """Name -> (cone, points): every kind of witness and of cone, small enough to be checked
+    thousands of times."""
     rng = np.random.default_rng(seed)
     dense, tall = dense_points(seed), planted(rng, 40, 7, 9).T
     sparse, twins = sparse_points(seed + 1), with_twins(seed + 2)
@@ -79,7 +97,10 @@ def cases(seed=0):
         "sparse": (Cone.from_points(sparse), sparse),
         "twins": (Cone.from_points(twins), twins),
         "merged": (Cone.from_points(dense[:half]).merge(Cone.from_points(dense[half:])), dense),
-        "merged sparse": (Cone.from_points(sparse[:30]).merge(Cone.from_points(sparse[30:])), sparse),
+        "merged sparse": (
+            Cone.from_points(sparse[:30]).merge(Cone.from_points(sparse[30:])),
+            sparse,
+        ),
         "combination": (Cone.from_samples([tall[:25], tall[25:]]), tall.T),
         "single": (Cone.from_points([[1.0, 2], [2, 4]]), np.array([[1.0, 2], [2, 4]])),
         "epsilon": (Cone.approximate(dense, 0.1), dense),
@@ -100,7 +121,10 @@ def parts(cone):
             found.append((field.name, value))
             continue
         for k, family in enumerate(value):
-            found += [(f"witnesses.{k}.{part.name}", getattr(family, part.name)) for part in dataclasses.fields(family)]
+            found += [
+                (f"witnesses.{k}.{part.name}", getattr(family, part.name))
+                for part in dataclasses.fields(family)
+            ]
     return found
 
 
@@ -127,7 +151,11 @@ def spoil(rng, value):
         return rng.choice(["unit", "mass", "", "Mass"]).item()
     if isinstance(value, (int, np.integer)):
         return int(rng.choice([value + 1, value - 1, 0, -value, 2 * value]))
-    return float(rng.choice([value * 10, value / 10, 0.0, -value, np.nan, np.inf, 1.0, 0.97, value * (1 + 1e-3)]))
+    return float(
+        rng.choice(
+            [value * 10, value / 10, 0.0, -value, np.nan, np.inf, 1.0, 0.97, value * (1 + 1e-3)]
+        )
+    )
 
 
 def _spoil_array(rng, array):
@@ -147,10 +175,22 @@ def _spoil_array(rng, array):
     if changed.dtype.kind == "b":
         changed[at] = not changed[at]
     elif changed.dtype.kind in "iu":
-        changed[at] = rng.choice([changed[at] + 1, changed[at] - 1, -1, 0, len(changed), rng.integers(len(changed) + 3)])
+        changed[at] = rng.choice(
+            [changed[at] + 1, changed[at] - 1, -1, 0, len(changed), rng.integers(len(changed) + 3)]
+        )
     else:
         with np.errstate(over="ignore"):  # in float32 the largest is infinite
-            changed[at] = rng.choice([-changed[at], 0.0, np.nan, np.inf, 1e300, changed[at] * (1 + 1e-4), changed[at] + rng.normal()])
+            changed[at] = rng.choice(
+                [
+                    -changed[at],
+                    0.0,
+                    np.nan,
+                    np.inf,
+                    1e300,
+                    changed[at] * (1 + 1e-4),
+                    changed[at] + rng.normal(),
+                ]
+            )
     return changed
 
 
@@ -158,14 +198,17 @@ def _spoil_sparse(rng, M):
     changed = M.copy()
     part = ["data", "indices", "indptr"][rng.integers(3)]
     if rng.integers(8) == 0:
-        return [changed.tocsc(), changed.toarray(), changed[:-1], changed * 2.0, changed * 1j][rng.integers(5)]
+        return [changed.tocsc(), changed.toarray(), changed[:-1], changed * 2.0, changed * 1j][
+            rng.integers(5)
+        ]
     setattr(changed, part, _spoil_array(rng, getattr(changed, part)))
     changed.has_canonical_format = True  # a flag that says what is not so
     return changed
 
 
 def is_true(verdict, cone, P):
-    """Whether what a verdict says holds by SciPy's NNLS, one point at a time: nothing of the checker is used."""
+    """Whether what a verdict says holds by SciPy's NNLS, one point at a time: nothing of the
+    checker is used."""
     P = P.toarray() if sp.issparse(P) else np.asarray(P)
     lengths = np.linalg.norm(P, axis=1)
     U = unit(P[lengths > 0])
@@ -179,7 +222,8 @@ def is_true(verdict, cone, P):
         return False
     if isinstance(cone.certificate, ApproximateCertificate) or len(R) == 1:
         return True
-    # without ray k some point is further from the others than tol: the point that its witness is about
+    # without ray k some point is further from the others than tol: the point that its witness is
+    # about
     for k, (i, j) in enumerate(zip(cone.ray_indices, cone.certificate.separated, strict=True)):
         if cone.certificate.open[k]:
             continue

@@ -1,7 +1,8 @@
-"""Build the wheel and the source archive, and try both where nothing of the checkout is: ``python tests/check_dist.py [--out dist]``.
+"""Build the wheel and the source archive, and try both where nothing of the checkout is:
+``python tests/check_dist.py [--out dist]``.
 
-Each is installed with its dependencies into a new environment in a temporary folder, and the command is run there: its version, its
-diagnosis, and the demonstration. `make dist` calls this.
+Each is installed with its dependencies into a new environment in a temporary folder, and the
+command is run there: its version, its diagnosis, and the demonstration. `make dist` calls this.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ ROOT = Path(__file__).parents[1]
 def run(*command: str | Path, cwd: Path) -> str:
     """Run a program outside the checkout; what it prints."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -30,8 +38,19 @@ def check(archive: Path, folder: Path) -> None:
     """Install one archive into an environment of its own, and use it."""
     run(sys.executable, "-m", "venv", folder / "env", cwd=folder)
     python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", archive, cwd=folder)
-    place = run(python, "-c", "import conecollapse; print(conecollapse.__file__)", cwd=folder).strip()
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        archive,
+        cwd=folder,
+    )
+    place = run(
+        python, "-c", "import conecollapse; print(conecollapse.__file__)", cwd=folder
+    ).strip()
     if not Path(place).is_relative_to(folder):
         sys.exit(f"{archive.name} was installed, but {place} is imported.")
     print(f"{archive.name}: {run(python, '-m', 'conecollapse', '--version', cwd=folder).strip()}")
@@ -43,8 +62,12 @@ def check(archive: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where the archives are written")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "dist", help="where the archives are written"
+    )
     parser.add_argument("--only", choices=["wheel", "sdist"], help="try only this one")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.out, ignore_errors=True)

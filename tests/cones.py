@@ -1,4 +1,5 @@
-"""Point sets with known cones, and the slow oracle: one SciPy NNLS for each point over all others."""
+"""Point sets with known cones, and the slow oracle: one SciPy NNLS for each point over all
+others."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ def unit(P):
 
 
 def brute_force(P, tol=1e-8):
-    """Indices of the extreme rays by definition: distance of each point from the cone of all others above tol."""
+    """Indices of the extreme rays by definition: distance of each point from the cone of all others
+    above tol."""
     U = unit(P)
     return np.array([i for i in range(len(U)) if nnls(np.delete(U, i, axis=0).T, U[i])[1] > tol])
 
 
 def planted(rng, dim, n_rays, n_inside, *, spread=1.0, terms=None):
-    """Random rays followed by random combinations of ``terms`` of them, shuffled; the rays may exceed the dimension."""
+    """Random rays followed by random combinations of ``terms`` of them, shuffled; the rays may
+    exceed the dimension."""
     rays = rng.gamma(spread, size=(n_rays, dim)) + 1e-3
     inside = np.zeros((n_inside, n_rays))
     for row in inside:

@@ -10,14 +10,24 @@ from hypothesis import HealthCheck, Phase, settings
 from setup_browser import find
 
 PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
-SHRINK = [Phase.explicit, Phase.generate, Phase.shrink]  # no search for an explanation: it takes minutes for numerical code
-settings.register_profile("repo", deadline=None, derandomize=True, database=None, phases=SHRINK, suppress_health_check=PATIENT)
+# no search for an explanation: it takes minutes for numerical code
+SHRINK = [Phase.explicit, Phase.generate, Phase.shrink]
+settings.register_profile(
+    "repo",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=SHRINK,
+    suppress_health_check=PATIENT,
+)
 settings.register_profile("fuzz", settings.get_profile("repo"), derandomize=False)
-settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK[:2])  # one failure is enough, however large
+# one failure is enough, however large
+settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK[:2])
 settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
 
-SLOW = {"browser", "cluster", "site"}  # fixtures that start other programs: the tests that use them are not in the quick tier
+# fixtures that start other programs: the tests that use them are not in the quick tier
+SLOW = {"browser", "cluster", "site"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,23 +41,33 @@ def pytest_collection_modifyitems(items):
 
 
 def is_repetition(item, seen):
-    """Whether a test differs from one before it in its random seed alone: it makes the same calls of dependencies."""
+    """Whether a test differs from one before it in its random seed alone: it makes the same calls
+    of dependencies."""
     parameters = getattr(item, "callspec", None) and item.callspec.params
     if not parameters or "seed" not in parameters:
         return False
-    others = (item.nodeid.partition("[")[0], repr({name: value for name, value in parameters.items() if name != "seed"}))
+    others = (
+        item.nodeid.partition("[")[0],
+        repr({name: value for name, value in parameters.items() if name != "seed"}),
+    )
     return others in seen or seen.add(others)
 
 
 def each(models):
-    """The estimators as parameters of a test; `GraphCCNMF` and those with other than default parameters are not in the quick tier."""
+    """The estimators as parameters of a test; `GraphCCNMF` and those with other than default
+    parameters are not in the quick tier."""
     slow = [type(model).__name__ == "GraphCCNMF" or "=" in repr(model) for model in models]
-    return [pytest.param(model, id=repr(model), marks=[pytest.mark.slow] * late) for model, late in zip(models, slow, strict=True)]
+    return [
+        pytest.param(model, id=repr(model), marks=[pytest.mark.slow] * late)
+        for model, late in zip(models, slow, strict=True)
+    ]
 
 
 def seeds(n: int, quick: int = 5):
     """``range(n)`` as parameters of a test, of which the first few are in the quick tier."""
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(n)]
+    return [
+        pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(n)
+    ]
 
 
 DATA = Path(os.environ.get("CONECOLLAPSE_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -62,11 +82,14 @@ def data_file(name: str) -> Path:
 
 
 def load_points(name: str):
-    """Points (rows) of one of the paper's datasets as they lie on disk; text is weighted by TF-IDF. Skips where it is missing."""
+    """Points (rows) of one of the paper's datasets as they lie on disk; text is weighted by TF-IDF.
+    Skips where it is missing."""
     with np.load(data_file(name), allow_pickle=False) as z:
         if "indptr" not in z:
             return z["X"].astype(np.float64)
-        X = sp.csc_array((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])).tocsr()
+        X = sp.csc_array(
+            (z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=tuple(z["shape"])
+        ).tocsr()
     df = np.diff(X.indptr)
     return sp.csr_array(sp.diags_array(np.log((1 + X.shape[1]) / (1 + df)) + 1) @ X)
 
@@ -116,25 +139,36 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        started = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield started
         started.close()
 
 
 @pytest.fixture
 def open_page(browser):
-    """Opens a local page, offline; at the end nothing may have gone wrong in the console or asked for the network."""
+    """Opens a local page, offline; at the end nothing may have gone wrong in the console or asked
+    for the network."""
     contexts, wrong = [], []
 
     def opened(path, size=(1280, 900), scheme="light"):
         window = {"width": size[0], "height": size[1]}
-        context = browser.new_context(viewport=window, color_scheme=scheme, offline=True, has_touch=size[0] < 500)
+        context = browser.new_context(
+            viewport=window, color_scheme=scheme, offline=True, has_touch=size[0] < 500
+        )
         contexts.append(context)
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE)
-        tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        tab.on(
+            "console",
+            lambda message: wrong.append(message.text) if message.type == "error" else None,
+        )
         tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None)
+        tab.on(
+            "request",
+            lambda request: wrong.append(request.url) if request.url.startswith("http") else None,
+        )
         tab.goto(path.as_uri())
         return tab
 

@@ -12,7 +12,12 @@ import scipy.io
 import scipy.sparse as sp
 from PIL import Image
 
-ABSTRACTS = {1: "Lens growth. Crystalline lens!", 2: "tumor growth of the lens", 3: "tumor cells", 4: "cells and tumor"}
+ABSTRACTS = {
+    1: "Lens growth. Crystalline lens!",
+    2: "tumor growth of the lens",
+    3: "tumor cells",
+    4: "cells and tumor",
+}
 
 
 def text_files(folder, files):
@@ -60,7 +65,11 @@ def amlall(folder):
     genes = "Name\tDescription\nM1_at\tA GENE\nM2_at\tB\n"
     text_files(
         folder,
-        {"ALL_AML/ALL_AML_data.txt": table(X, "\t"), "ALL_AML/ALL_AML_samples.txt": samples, "ALL_AML/ALL_AML_genes.txt": genes},
+        {
+            "ALL_AML/ALL_AML_data.txt": table(X, "\t"),
+            "ALL_AML/ALL_AML_samples.txt": samples,
+            "ALL_AML/ALL_AML_genes.txt": genes,
+        },
     )
     return np.transpose(X), [0, 1, 2], ("M1_at", "M2_at"), ("ALL-B", "ALL-T", "AML")
 
@@ -103,7 +112,9 @@ def rosetta(folder):
     text_files(
         folder,
         {
-            "rosetta.txt": "ORF\tgene\tdel A\tdel B\tdel C\nYAL1\tFUN1\t0.5\t-1\t\nYAL2\t\t0\tNaN\t2\n",
+            "rosetta.txt": (
+                "ORF\tgene\tdel A\tdel B\tdel C\nYAL1\tFUN1\t0.5\t-1\t\nYAL2\t\t0\tNaN\t2\n"
+            ),
             "rosetta-labels.txt": "wall\ncycle\nwall\n",
         },
     )
@@ -113,13 +124,26 @@ def rosetta(folder):
 
 def med(folder):
     documents = "".join(f".I {number}\n.W\n{text}\n" for number, text in ABSTRACTS.items())
-    tar(folder / "med.tar.gz", {"MED.ALL": documents, "MED.REL": "1 0 1 1\n1 0 2 1\n2 0 2 1\n2 0 3 1\n", "MED.QRY": ".I 1\n"})
+    tar(
+        folder / "med.tar.gz",
+        {
+            "MED.ALL": documents,
+            "MED.REL": "1 0 1 1\n1 0 2 1\n2 0 2 1\n2 0 3 1\n",
+            "MED.QRY": ".I 1\n",
+        },
+    )
     X = [[0, 1, 2, 0], [0, 1, 1, 1], [1, 0, 0, 1], [1, 0, 0, 1]]
     return X, [0, 0, 1, 2], ("cells", "growth", "lens", "tumor"), ("query 1", "query 2", "no query")
 
 
 def citeseer(folder):
-    tar(folder / "citeseer.tgz", {"citeseer/citeseer.content": "p1\t0\t1\t1\tDB\np2\t1\t0\t0\tAI\n", "citeseer/citeseer.cites": "p1 p2\n"})
+    tar(
+        folder / "citeseer.tgz",
+        {
+            "citeseer/citeseer.content": "p1\t0\t1\t1\tDB\np2\t1\t0\t0\tAI\n",
+            "citeseer/citeseer.cites": "p1 p2\n",
+        },
+    )
     return [[0, 1, 1], [1, 0, 0]], [2, 1], None, ("Agents", "AI", "DB", "IR", "ML", "HCI")
 
 
@@ -128,26 +152,39 @@ def webkb4(folder):
     tar(
         folder / "webkb-data.gtar.gz",
         {
-            "webkb/course/cornell/http:^^a": header + "<html><b>Homework</b> &amp; homework grades</html>",
+            "webkb/course/cornell/http:^^a": (
+                header + "<html><b>Homework</b> &amp; homework grades</html>"
+            ),
             "webkb/faculty/texas/http:^^b": header + "<title>Professor</title> grades",
             "webkb/other/texas/http:^^c": header + "spam",
             "webkb/student/texas/http:^^d": header + "<html></html>",
         },
     )
-    return [[1, 2, 0], [1, 0, 1]], [2, 1], ("grades", "homework", "professor"), ("student", "faculty", "course", "project")
+    return (
+        [[1, 2, 0], [1, 0, 1]],
+        [2, 1],
+        ("grades", "homework", "professor"),
+        ("student", "faculty", "course", "project"),
+    )
 
 
 def sectors(folder):
     text_files(
         folder,
-        {"7sectors/energy.sector/coal/x": "<p>coal oil coal", "7sectors/utilities.sector/y": "water", "7sectors/README": "readme"},
+        {
+            "7sectors/energy.sector/coal/x": "<p>coal oil coal",
+            "7sectors/utilities.sector/y": "water",
+            "7sectors/README": "readme",
+        },
     )
     return [[2, 1, 0], [0, 0, 1]], [1, 6], ("coal", "oil", "water"), None
 
 
 def reuters(folder, name="Reuters21578.mat"):
     counts = sp.csc_matrix([[0.0, 2, 1], [3, 0, 0], [0, 0, 5]])
-    scipy.io.savemat(folder / name, {"fea": counts, "gnd": np.array([[1], [2], [1]])}, do_compression=True)
+    scipy.io.savemat(
+        folder / name, {"fea": counts, "gnd": np.array([[1], [2], [1]])}, do_compression=True
+    )
     return counts.toarray(), [0, 1, 0], None, None
 
 
@@ -158,7 +195,10 @@ def rcv1(folder):
 def orl(folder):
     pixels = images(4)
     names = ("s1/1", "s1/10", "s2/1", "s10/2")
-    text_files(folder, {f"ORL_faces/{name}.pgm": pgm(image) for name, image in zip(names, pixels, strict=True)})
+    text_files(
+        folder,
+        {f"ORL_faces/{name}.pgm": pgm(image) for name, image in zip(names, pixels, strict=True)},
+    )
     return pixels.reshape(4, -1), [0, 0, 1, 2], None, ("s1", "s2", "s10")
 
 
@@ -172,9 +212,15 @@ def umist(folder):
 
 def yaleb(folder):
     pixels = images(4)
-    files = {f"CroppedYale/yaleB01/yaleB01_P00A{at}.pgm": pgm(image) for at, image in zip(("+000E+00", "-070E-35"), pixels, strict=False)}
+    files = {
+        f"CroppedYale/yaleB01/yaleB01_P00A{at}.pgm": pgm(image)
+        for at, image in zip(("+000E+00", "-070E-35"), pixels, strict=False)
+    }
     files["CroppedYale/yaleB02/yaleB02_P00A+000E+00.pgm.bad"] = pgm(pixels[2])
-    files |= {f"CroppedYale/yaleB02/yaleB02_P00A{at}.pgm": pgm(pixels[3]) for at in ("+085E+00", "+000E+90")}
+    files |= {
+        f"CroppedYale/yaleB02/yaleB02_P00A{at}.pgm": pgm(pixels[3])
+        for at in ("+085E+00", "+000E+90")
+    }
     files["CroppedYale/yaleB02/yaleB02_P00_Ambient.pgm"] = pgm(images(1, (9, 9))[0])
     zipped(folder / "CroppedYale.zip", files)
     return pixels[:3].reshape(3, -1), [0, 0, 1], None, ("yaleB01", "yaleB02")
@@ -184,7 +230,11 @@ def coil20(folder):
     pixels = images(4)
     names = ("obj1__0", "obj1__10", "obj2__3", "obj10__3")
     zipped(
-        folder / "coil-20-proc.zip", {f"coil-20-proc/{name}.png": png(image) for name, image in zip(names[::-1], pixels[::-1], strict=True)}
+        folder / "coil-20-proc.zip",
+        {
+            f"coil-20-proc/{name}.png": png(image)
+            for name, image in zip(names[::-1], pixels[::-1], strict=True)
+        },
     )
     return pixels.reshape(4, -1), [0, 0, 1, 2], None, ("obj1", "obj2", "obj10")
 
@@ -192,7 +242,10 @@ def coil20(folder):
 def curetgrey(folder):
     pixels = images(3)
     names = ("sample01/01-01", "sample01/01-02", "sample02/02-01")
-    zipped(folder / "curetgrey.zip", {f"curetgrey/{name}.png": png(image) for name, image in zip(names, pixels, strict=True)})
+    zipped(
+        folder / "curetgrey.zip",
+        {f"curetgrey/{name}.png": png(image) for name, image in zip(names, pixels, strict=True)},
+    )
     p = pixels.astype(float)
     means = (p[:, ::2, ::2] + p[:, 1::2, ::2] + p[:, ::2, 1::2] + p[:, 1::2, 1::2]) / 4
     return means.reshape(3, -1), [0, 0, 1], None, ("sample01", "sample02")

@@ -1,9 +1,11 @@
-"""Extreme rays of small integer points in exact arithmetic: the oracle that rounding cannot mislead.
+"""Extreme rays of small integer points in exact arithmetic: the oracle that rounding cannot
+mislead.
 
-A point p is a combination ``sum_j h_j q_j``, ``h >= 0``, of the other points or it is not, and each answer has a proof in whole numbers:
-the coefficients, or a vector y with ``y . p > 0 >= y . q_j`` (Farkas). The simplex method finds one of the two with a tableau of Python
-integers (Bareiss: all entries share one denominator, the last pivot), and Bland's rule makes it end. Both proofs are checked before they
-are used, so a mistake in the pivoting cannot become a wrong answer.
+A point p is a combination ``sum_j h_j q_j``, ``h >= 0``, of the other points or it is not, and each
+answer has a proof in whole numbers: the coefficients, or a vector y with ``y . p > 0 >= y . q_j``
+(Farkas). The simplex method finds one of the two with a tableau of Python integers (Bareiss: all
+entries share one denominator, the last pivot), and Bland's rule makes it end. Both proofs are
+checked before they are used, so a mistake in the pivoting cannot become a wrong answer.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import numpy as np
 
 
 def exact_rays(P):
-    """Indices of the extreme rays of non-negative integer rows, the first of each group of colinear ones; and the groups of all rays."""
+    """Indices of the extreme rays of non-negative integer rows, the first of each group of colinear
+    ones; and the groups of all rays."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, row in enumerate(np.asarray(P).tolist()):
         if any(row):
@@ -27,17 +30,22 @@ def exact_rays(P):
 
 
 def combination(p, others):
-    """Integers ``(h, d)`` with ``d p = sum_j h_j others_j``, ``h >= 0``, ``d > 0``; None if there are none, which is then proven."""
+    """Integers ``(h, d)`` with ``d p = sum_j h_j others_j``, ``h >= 0``, ``d > 0``; None if there
+    are none, which is then proven."""
     m, n = len(p), len(others)
-    # phase 1 of the simplex method: min sum(a) with `others' h + a = p`, a >= 0 the basis to begin with; the last row is the reduced cost
+    # phase 1 of the simplex method: min sum(a) with `others' h + a = p`, a >= 0 the basis to begin
+    # with; the last row is the reduced cost
     T = [[q[k] for q in others] + [int(k == a) for a in range(m)] + [p[k]] for k in range(m)]
     T.append([-sum(q) for q in others] + [0] * m + [-sum(p)])
     basis, d = list(range(n, n + m)), 1
-    while (column := next((j for j in range(n) if T[m][j] < 0), None)) is not None:  # Bland: the first that improves
+    # Bland: the first that improves
+    while (column := next((j for j in range(n) if T[m][j] < 0), None)) is not None:
         leaving = None
         for k in range(m):
             if T[k][column] > 0:
-                better = leaving is None or T[k][-1] * T[leaving][column] - T[leaving][-1] * T[k][column]
+                better = (
+                    leaving is None or T[k][-1] * T[leaving][column] - T[leaving][-1] * T[k][column]
+                )
                 if better is True or better < 0 or (better == 0 and basis[k] < basis[leaving]):
                     leaving = k
         d = pivot(T, leaving, column, d)
@@ -49,9 +57,13 @@ def combination(p, others):
                 h[j] = T[k][-1]
         assert d > 0
         assert min(h, default=0) >= 0
-        assert all(sum(map(mul, h, axis)) == d * x for axis, x in zip(zip(*others, strict=True), p, strict=True))
+        assert all(
+            sum(map(mul, h, axis)) == d * x
+            for axis, x in zip(zip(*others, strict=True), p, strict=True)
+        )
         return h, d
-    y = [d - T[m][n + k] for k in range(m)]  # the duals: the reduced cost of an artificial column is 1 - y
+    # the duals: the reduced cost of an artificial column is 1 - y
+    y = [d - T[m][n + k] for k in range(m)]
     assert sum(map(mul, y, p)) > 0
     assert all(sum(map(mul, y, q)) <= 0 for q in others)
     return None
@@ -68,11 +80,16 @@ def pivot(T, row, column, d):
 
 
 def separation(P):
-    """A distance that no ray of these integer rows can come nearer to the cone of the others, for unit points.
+    """A distance that no ray of these integer rows can come nearer to the cone of the others, for
+    unit points.
 
-    The distance of p from the span of linearly independent q_1 .. q_k is a quotient of volumes, ``sqrt(det G(q, p) / det G(q))``. Gram
-    determinants of integers are at least 1, and by Hadamard ``det G(q) <= prod |q_j|^2``. So it is at least one over the product of the
-    lengths of the q_j; for unit points p's own length joins them, and no ``dim`` lengths have a larger product than the longest ones.
+    The distance of p from the span of linearly independent q_1 .. q_k is a quotient of volumes,
+    ``sqrt(det G(q, p) / det G(q))``. Gram determinants of integers are at least 1, and by Hadamard
+    ``det G(q) <= prod |q_j|^2``. So it is at least one over the product of the lengths of the q_j;
+    for unit points p's own length joins them, and no ``dim`` lengths have a larger product than the
+    longest ones.
     """
-    lengths = sorted((sqrt(sum(x * x for x in row)) for row in np.asarray(P).tolist()), reverse=True)
+    lengths = sorted(
+        (sqrt(sum(x * x for x in row)) for row in np.asarray(P).tolist()), reverse=True
+    )
     return 1 / prod(max(length, 1.0) for length in lengths[: np.shape(P)[1]])

@@ -1,8 +1,8 @@
 """Non-negative least squares of small rational problems in exact arithmetic.
 
-Lawson and Hanson's active set on fractions. Without rounding it ends, and its passive columns stay independent: a column that enters has a
-positive product with the residual, to which the passive ones are orthogonal. The optimality conditions are checked, exactly, before the
-answer is returned.
+Lawson and Hanson's active set on fractions. Without rounding it ends, and its passive columns stay
+independent: a column that enters has a positive product with the residual, to which the passive
+ones are orthogonal. The optimality conditions are checked, exactly, before the answer is returned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 
 
 def exact_nnls(A, b):
-    """``(x, squared residual)`` of ``min |A x - b|, x >= 0`` as fractions; floats in ``A`` and ``b`` count as exact."""
+    """``(x, squared residual)`` of ``min |A x - b|, x >= 0`` as fractions; floats in ``A`` and
+    ``b`` count as exact."""
     columns = [[Fraction(value) for value in column] for column in np.asarray(A).T.tolist()]
     b = [Fraction(value) for value in np.asarray(b).tolist()]
     n = len(columns)
@@ -30,7 +31,9 @@ def exact_nnls(A, b):
             z = solve([[gram[j][k] for k in passive] for j in passive], [Atb[j] for j in passive])
             if min(z) > 0:
                 break
-            step = min(x[j] / (x[j] - value) for j, value in zip(passive, z, strict=True) if value <= 0)
+            step = min(
+                x[j] / (x[j] - value) for j, value in zip(passive, z, strict=True) if value <= 0
+            )
             for j, value in zip(passive, z, strict=True):
                 x[j] += step * (value - x[j])
             passive = [j for j in passive if x[j] > 0]

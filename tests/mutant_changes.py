@@ -2,11 +2,12 @@
 
 Some changes mean the same in correct code, or only word a message, and are never made:
 
-- sizes: whole numbers of at least 16 in assignments at module level (`is_size`). They bound memory, are limits for which the next number
-  would do as well, or choose between ways to the same result;
-- arguments and conditions that decide only about speed or checks: SPEED_AND_CHECKS, and conditions of a ``with`` that may be a
-  ``nullcontext``;
-- texts, annotations, decorators, ``__repr__``, and the choice between two texts of which one is an f-string.
+- sizes: whole numbers of at least 16 in assignments at module level (`is_size`). They bound memory,
+  are limits for which the next number would do as well, or choose between ways to the same result;
+- arguments and conditions that decide only about speed or checks: SPEED_AND_CHECKS, and conditions
+  of a ``with`` that may be a ``nullcontext``;
+- texts, annotations, decorators, ``__repr__``, and the choice between two texts of which one is an
+  f-string.
 """
 
 from __future__ import annotations
@@ -23,15 +24,33 @@ from kernel_caches import PACKAGE
 AREAS = ("certificates", "_nnls", "geometry", "io", "runs")
 
 COMPARISONS = {
-    ast.Lt: ("<", ">="), ast.LtE: ("<=", ">"), ast.Gt: (">", "<="), ast.GtE: (">=", "<"), ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="),
-    ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"),
-}  # fmt: skip
+    ast.Lt: ("<", ">="),
+    ast.LtE: ("<=", ">"),
+    ast.Gt: (">", "<="),
+    ast.GtE: (">=", "<"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+}
 BOUNDARIES = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
 OPERATORS = {
-    ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*"), ast.FloorDiv: ("//", "*"), ast.Mod: ("%", "//"),
-    ast.Pow: ("**", "*"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"), ast.BitXor: ("^", "&"), ast.LShift: ("<<", ">>"),
-}  # fmt: skip
-SPEED_AND_CHECKS = ("check_finite", "copy", "smallest", "stacklevel", "strict")  # arguments that change no result of correct code
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "//"),
+    ast.Pow: ("**", "*"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+    ast.BitXor: ("^", "&"),
+    ast.LShift: ("<<", ">>"),
+}
+# arguments that change no result of correct code
+SPEED_AND_CHECKS = ("check_finite", "copy", "smallest", "stacklevel", "strict")
 SIZE = 16  # from here on a whole number at module level is a size
 SMALL, FAR = 1e-3, 1e6  # a tolerance is made this many times larger: twice as large is still one
 NAMES = {"min": "max", "minimum": "maximum", "argmin": "argmax", "any": "all", "floor": "ceil"}
@@ -60,7 +79,10 @@ class Mutant:
         """The lines it touches, before and after, in one line."""
         first = source.rfind(b"\n", 0, self.start) + 1
         last = source.find(b"\n", self.stop)
-        before, after = source[first:last], source[first : self.start] + self.new + source[self.stop : last]
+        before, after = (
+            source[first:last],
+            source[first : self.start] + self.new + source[self.stop : last],
+        )
         return " -> ".join(re.sub(r"\s+", " ", text.decode()).strip() for text in (before, after))
 
 
@@ -85,10 +107,15 @@ class Finder(ast.NodeVisitor):
         return numbered
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
+        return (
+            self.starts[node.lineno - 1] + node.col_offset,
+            self.starts[node.end_lineno - 1] + node.end_col_offset,
+        )
 
     def change(self, start: int, stop: int, new: str) -> None:
-        self.found.append(Mutant(self.file, self.source.count(b"\n", 0, start) + 1, start, stop, new.encode()))
+        self.found.append(
+            Mutant(self.file, self.source.count(b"\n", 0, start) + 1, start, stop, new.encode())
+        )
 
     def replace(self, node: ast.AST, new: str) -> None:
         self.change(*self.span(node), new)
@@ -97,7 +124,9 @@ class Finder(ast.NodeVisitor):
         """Exchange the operator between two nodes."""
         start, stop = self.span(left)[1], self.span(right)[0]
         pattern = (
-            rb"(?<!\w)" + re.escape(old.encode()).replace(rb"\ ", rb"\s+") + rb"(?!\w)" if old[0].isalpha() else re.escape(old.encode())
+            rb"(?<!\w)" + re.escape(old.encode()).replace(rb"\ ", rb"\s+") + rb"(?!\w)"
+            if old[0].isalpha()
+            else re.escape(old.encode())
         )
         at = re.search(pattern, self.source[start:stop])
         if at:
@@ -186,7 +215,10 @@ class Finder(ast.NodeVisitor):
             stop = self.span(name)[1]
             self.change(stop - len(name.attr), stop, NAMES[name.attr])
         self.visit(name)
-        for argument in [*node.args, *(k.value for k in node.keywords if k.arg not in SPEED_AND_CHECKS)]:
+        for argument in [
+            *node.args,
+            *(k.value for k in node.keywords if k.arg not in SPEED_AND_CHECKS),
+        ]:
             self.visit(argument)
 
     def visit_Slice(self, node: ast.Slice) -> None:
@@ -197,14 +229,19 @@ class Finder(ast.NodeVisitor):
 
     def visit_With(self, node: ast.With) -> None:
         for item in node.items:
-            if not (isinstance(item.context_expr, ast.IfExp) and "nullcontext()" in self.text(item.context_expr)):
+            if not (
+                isinstance(item.context_expr, ast.IfExp)
+                and "nullcontext()" in self.text(item.context_expr)
+            ):
                 self.visit(item.context_expr)
         for statement in node.body:
             self.visit(statement)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
         branches = (node.body, node.orelse)
-        if all(map(is_text, branches)) and any(isinstance(branch, ast.JoinedStr) for branch in branches):
+        if all(map(is_text, branches)) and any(
+            isinstance(branch, ast.JoinedStr) for branch in branches
+        ):
             return
         self.replace(node.test, f"not ({self.text(node.test)})")
         self.generic_visit(node)
@@ -232,11 +269,14 @@ class Finder(ast.NodeVisitor):
 
 
 def is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def is_size(node: ast.expr) -> bool:
-    """Whether an expression is made of whole numbers alone, and its value at least SIZE: ``1024``, ``200 * 2**20``."""
+    """Whether an expression is made of whole numbers alone, and its value at least SIZE: ``1024``,
+    ``200 * 2**20``."""
     for part in ast.walk(node):
         if (
             isinstance(part, ast.expr)
@@ -248,7 +288,8 @@ def is_size(node: ast.expr) -> bool:
 
 
 def is_whole(node: ast.AST) -> bool:
-    """Whether a side of a comparison is plainly a whole number: among floats, equality hardly ever decides."""
+    """Whether a side of a comparison is plainly a whole number: among floats, equality hardly ever
+    decides."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id == "len"
     if isinstance(node, ast.Subscript):
@@ -261,7 +302,11 @@ def is_whole(node: ast.AST) -> bool:
 def all_mutants(tree: Path) -> list[Mutant]:
     package = tree / PACKAGE
     files = sorted(path for area in AREAS for path in (package / area).rglob("*.py"))
-    return [m for path in files for m in Finder(path.relative_to(package).as_posix(), path.read_bytes()).mutants()]
+    return [
+        m
+        for path in files
+        for m in Finder(path.relative_to(package).as_posix(), path.read_bytes()).mutants()
+    ]
 
 
 def drawn(mutants: list[Mutant], number: int, seed: int) -> list[Mutant]:
@@ -269,4 +314,6 @@ def drawn(mutants: list[Mutant], number: int, seed: int) -> list[Mutant]:
     for m in mutants:
         lines[m.file, m.line].append(m)
     dice = random.Random(seed)
-    return [dice.choice(lines[line]) for line in dice.sample(sorted(lines), min(number, len(lines)))]
+    return [
+        dice.choice(lines[line]) for line in dice.sample(sorted(lines), min(number, len(lines)))
+    ]

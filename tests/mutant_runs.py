@@ -1,4 +1,5 @@
-"""How the tests of a mutant are run: in a copy of the repository, in forks of a process that has everything loaded."""
+"""How the tests of a mutant are run: in a copy of the repository, in forks of a process that has
+everything loaded."""
 
 from __future__ import annotations
 
@@ -29,22 +30,40 @@ from mutant_changes import AREAS, Mutant
 if TYPE_CHECKING:
     from mutant_tests import Records
 
-LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]  # slow; the first runs where TESTS names it
+# slow; the first runs where TESTS names it
+LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]
 TIERS = ("not slow", "slow")
-SECONDS, TIMES = 60, 5  # one test may take this long, compilation included, and this many times what it takes without a mutant
+# one test may take this long, compilation included, and this many times what it takes without a
+# mutant
+SECONDS, TIMES = 60, 5
 STILL = 900  # seconds of the clock without a test that ends: the code waits for something
-NOT_FOUND, NO_TESTS = 4, 5  # pytest's exit codes where a test is not there, and where nothing was selected
-MEMORY = 16 * 2**30  # bytes of address space: a mutant that asks for more fails instead of filling the machine
-# pytest without asserts that are rewritten for their messages: to do so in every process would take longer than most tests
+# pytest's exit codes where a test is not there, and where nothing was selected
+NOT_FOUND, NO_TESTS = 4, 5
+# bytes of address space: a mutant that asks for more fails instead of filling the machine
+MEMORY = 16 * 2**30
+# pytest without asserts that are rewritten for their messages: to do so in every process would take
+# longer than most tests
 PLAIN = ("-o", "addopts=", "--assert=plain", "-p", "no:cacheprovider")
 LIBRARIES = (
-    "numpy", "scipy.sparse.linalg", "scipy.optimize", "scipy.spatial", "sklearn.cluster", "sklearn.decomposition", "numba", "hypothesis",
-    "hypothesis.strategies", "pandas", "polars", "dask.array", "typer",
-)  # fmt: skip
+    "numpy",
+    "scipy.sparse.linalg",
+    "scipy.optimize",
+    "scipy.spatial",
+    "sklearn.cluster",
+    "sklearn.decomposition",
+    "numba",
+    "hypothesis",
+    "hypothesis.strategies",
+    "pandas",
+    "polars",
+    "dask.array",
+    "typer",
+)
 
 
 class Watch:
-    """A plugin of pytest: runs the chosen tests in their order, writes what each takes to a file and ends a test that is in a loop."""
+    """A plugin of pytest: runs the chosen tests in their order, writes what each takes to a file
+    and ends a test that is in a loop."""
 
     def __init__(self, chosen: dict[str, float] | None, file: Path) -> None:
         self.chosen, self.file = chosen, file
@@ -53,7 +72,10 @@ class Watch:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.chosen is not None:
             place = {test: k for k, test in enumerate(self.chosen)}
-            items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
+            items[:] = sorted(
+                (item for item in items if item.nodeid in place),
+                key=lambda item: place[item.nodeid],
+            )
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -79,14 +101,27 @@ class Copy:
         self.loaded: Loaded  # of a copy for mutants
 
     def run(
-        self, files: list[str], tier: str, chosen: dict[str, float] | None, record: Path | None = None, before: Callable[[], None] = int
+        self,
+        files: list[str],
+        tier: str,
+        chosen: dict[str, float] | None,
+        record: Path | None = None,
+        before: Callable[[], None] = int,
     ) -> tuple[int | None, str]:
-        """Exit code (None: out of time) and the test that failed. ``chosen``: the tests and what they take; None: all.
+        """Exit code (None: out of time) and the test that failed. ``chosen``: the tests and what
+        they take; None: all.
 
-        With ``record``, a file there says afterwards which test executed which lines. ``before`` is called in the process of the tests.
+        With ``record``, a file there says afterwards which test executed which lines. ``before`` is
+        called in the process of the tests.
         """
-        left_out = " and ".join(f"not {name}" for name in LEFT_OUT if not any(name in file for file in files))
-        traced = ["-p", "pytest_cov", f"--cov={PACKAGE}", "--cov-context=test", "--cov-report="] if record else ["-x"]
+        left_out = " and ".join(
+            f"not {name}" for name in LEFT_OUT if not any(name in file for file in files)
+        )
+        traced = (
+            ["-p", "pytest_cov", f"--cov={PACKAGE}", "--cov-context=test", "--cov-report="]
+            if record
+            else ["-x"]
+        )
         traced += ["--doctest-modules"] * any(file.startswith("src/") for file in files)
         options = [*PLAIN, "-q", "--tb=no", *traced, "-k", left_out, "-m", tier, *files]
         with tempfile.TemporaryDirectory(dir=self.tree) as folder:
@@ -105,7 +140,11 @@ class Copy:
             code = self.wait(child, took)
             output = log.read_text(errors="replace") if log.exists() else ""
             self.took = dict(map(json.loads, took.read_text().splitlines()))
-            failed = took.with_name("failed").read_text().strip() if took.with_name("failed").exists() else ""
+            failed = (
+                took.with_name("failed").read_text().strip()
+                if took.with_name("failed").exists()
+                else ""
+            )
         if code == NOT_FOUND:
             raise RuntimeError(f"mutants: pytest could not be called: {output.strip()[-500:]}")
         return 0 if code == NO_TESTS else code, failed or output.strip()[-200:]
@@ -127,11 +166,17 @@ class Copy:
             "COVERAGE_FILE": str(record),
         }
         tempfile.tempdir = None
-        sys.path[:] = [str(self.tree / "src"), *(path for path in sys.path if path != str(Path(__file__).parent))]
+        sys.path[:] = [
+            str(self.tree / "src"),
+            *(path for path in sys.path if path != str(Path(__file__).parent)),
+        ]
         from numba.core.caching import _SourceFileBackedLocatorMixin as Locator
 
-        # a change outside of kernels leaves those of its file as they are; what it does reach is dropped by `judge`
-        Locator.get_source_stamp = lambda locator: stamp(Path(str(locator._py_file).replace(str(self.tree), str(self.pristine), 1)))
+        # a change outside of kernels leaves those of its file as they are; what it does reach is
+        # dropped by `judge`
+        Locator.get_source_stamp = lambda locator: stamp(
+            Path(str(locator._py_file).replace(str(self.tree), str(self.pristine), 1))
+        )
 
     def wait(self, child: int, took: Path) -> int | None:
         moved, size = time.monotonic(), 0
@@ -149,13 +194,17 @@ class Copy:
         code = os.waitstatus_to_exitcode(status)
         return None if code == -signal.SIGPROF else code
 
-    def tried(self, m: Mutant, tests: dict[str, float], kernels: list[tuple[str, str]], is_import: bool) -> tuple[int | None, str]:
-        """Run the tests of a mutant: where the package is loaded already if that can be changed in place, else where it is not."""
+    def tried(
+        self, m: Mutant, tests: dict[str, float], kernels: list[tuple[str, str]], is_import: bool
+    ) -> tuple[int | None, str]:
+        """Run the tests of a mutant: where the package is loaded already if that can be changed in
+        place, else where it is not."""
         files = list(dict.fromkeys(test.split("::")[0] for test in tests))
         if is_import or any(file.startswith("src/") for file in files):
             return self.run(files, " or ".join(TIERS), tests)
         code, failed = self.loaded.run(m, files, tests, kernels)
-        while code and failed in tests and not self.loaded.passes(failed, tests[failed]):  # because of what was loaded before
+        # because of what was loaded before
+        while code and failed in tests and not self.loaded.passes(failed, tests[failed]):
             tests = {test: took for test, took in tests.items() if test != failed}
             code, failed = self.loaded.run(m, files, tests, kernels)
         return code, failed
@@ -167,7 +216,8 @@ class Copy:
         self.take_new_kernels()
         try:
             path.write_bytes(m.applied(source))
-            # as old as the original: otherwise numba before 0.68 compiles every kernel of the file anew
+            # as old as the original: otherwise numba before 0.68 compiles every kernel of the file
+            # anew
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
             drop_bytecode(path)
             self.drop(kernels)
@@ -196,14 +246,16 @@ class Copy:
 
 
 class Loaded:
-    """A process with the package, the tests and the kernels of a copy loaded; tests run in its forks, where one function is changed."""
+    """A process with the package, the tests and the kernels of a copy loaded; tests run in its
+    forks, where one function is changed."""
 
     def __init__(self, copy: Copy) -> None:
         self.copy, self.sound = copy, {}
         self.connection, other = multiprocessing.Pipe()
         self.process = os.fork()
         if self.process == 0:
-            self.connection.close()  # the other end: without it, this process ends when the one that asks does
+            # the other end: without it, this process ends when the one that asks does
+            self.connection.close()
             try:
                 self.serve(other)
             finally:
@@ -211,7 +263,13 @@ class Loaded:
         other.close()
         self.connection.recv()  # all is loaded: from now on files may change
 
-    def run(self, m: Mutant | None, files: list[str], tests: dict[str, float], kernels: list[tuple[str, str]]) -> tuple[int | None, str]:
+    def run(
+        self,
+        m: Mutant | None,
+        files: list[str],
+        tests: dict[str, float],
+        kernels: list[tuple[str, str]],
+    ) -> tuple[int | None, str]:
         self.connection.send((m, files, tests, kernels))
         return self.connection.recv()
 
@@ -231,8 +289,14 @@ class Loaded:
             load_kernels()
             functions = defaultdict(list)
             for one in gc.get_objects():
-                if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(package)):
-                    functions[one.__code__.co_filename, one.__code__.co_qualname, one.__code__.co_firstlineno].append(one)
+                if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(
+                    str(package)
+                ):
+                    functions[
+                        one.__code__.co_filename,
+                        one.__code__.co_qualname,
+                        one.__code__.co_firstlineno,
+                    ].append(one)
             gc.collect()
             gc.freeze()
             connection.send(None)
@@ -244,16 +308,25 @@ class Loaded:
 
 def load_kernels() -> None:
     """Take from disk what numba has compiled for calls from Python."""
-    for module in [module for name, module in sys.modules.items() if name.startswith("conecollapse")]:
-        for kernel in [kernel for kernel in vars(module).values() if type(kernel).__name__ == "Kernel"]:
+    for module in [
+        module for name, module in sys.modules.items() if name.startswith("conecollapse")
+    ]:
+        for kernel in [
+            kernel for kernel in vars(module).values() if type(kernel).__name__ == "Kernel"
+        ]:
             dispatcher = kernel.dispatcher(from_python=True)
-            for signature, *_, from_python in dispatcher._cache._cache_file._load_index() if not dispatcher.overloads else ():
+            for signature, *_, from_python in (
+                dispatcher._cache._cache_file._load_index() if not dispatcher.overloads else ()
+            ):
                 if from_python:
                     dispatcher.compile(signature)
 
 
-def change(tree: Path, m: Mutant | None, kernels: Iterable[tuple[str, str]], functions: dict) -> None:
-    """Give the function around the mutant, which is in the file by now, its new code, and forget the kernels that have it built in."""
+def change(
+    tree: Path, m: Mutant | None, kernels: Iterable[tuple[str, str]], functions: dict
+) -> None:
+    """Give the function around the mutant, which is in the file by now, its new code, and forget
+    the kernels that have it built in."""
     if m is None:
         return
     path = tree / PACKAGE / m.file
@@ -283,7 +356,8 @@ def stamp(path: Path) -> tuple[float, int]:
 
 
 def drop_bytecode(path: Path) -> None:
-    """What Python keeps of a file; it knows a file by its time and size, which a mutant may share."""
+    """What Python keeps of a file; it knows a file by its time and size, which a mutant may
+    share."""
     for kept in (path.parent / "__pycache__").glob(f"{path.stem}.cpython-*.pyc"):
         kept.unlink()
 
@@ -294,11 +368,17 @@ def compiled_kernels(tree: Path, kernels: Iterable[tuple[str, str]]) -> Iterator
     for file, name in kernels:
         names[file].add(name)
     for file in names:
-        yield from (cache for cache in caches(tree, [file]) if cache.name.split(".")[1].rpartition("-")[0] in names[file])
+        yield from (
+            cache
+            for cache in caches(tree, [file])
+            if cache.name.split(".")[1].rpartition("-")[0] in names[file]
+        )
 
 
 def copied(source: Path, target: Path) -> Path:
-    ignored = shutil.ignore_patterns(".git", ".venv*", "build", ".hypothesis", ".*_cache", "figures", "gallery")
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv*", "build", ".hypothesis", ".*_cache", "figures", "gallery"
+    )
     shutil.copytree(source, target, ignore=ignored, symlinks=True)
     return target
 

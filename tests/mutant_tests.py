@@ -16,9 +16,18 @@ from kernel_caches import PACKAGE
 from mutant_changes import Mutant
 from mutant_runs import TIERS, Copy
 
-# Which tests are about which file: the longest prefix counts. Patterns of files, or one test; fast and telling ones first.
+# Which tests are about which file: the longest prefix counts. Patterns of files, or one test; fast
+# and telling ones first.
 TESTS = {
-    "certificates": ["test_certificate*", "test_open*", "test_exact*", "test_streaming*", "test_merge*", "test_epsilon*", "test_cone*"],
+    "certificates": [
+        "test_certificate*",
+        "test_open*",
+        "test_exact*",
+        "test_streaming*",
+        "test_merge*",
+        "test_epsilon*",
+        "test_cone*",
+    ],
     "_nnls": ["test_nnls*", "test_exact*", "test_collapse*"],
     "_nnls/active_set.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
     "_nnls/passive.py": ["test_nnls_factors*", "test_novelty*", "test_catalogue*"],
@@ -26,25 +35,61 @@ TESTS = {
     "_nnls/nearest.py": ["test_hull*", "test_novelty*"],
     "_nnls/stepwise.py": ["test_catalogue*"],
     "_nnls/slots.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
-    "geometry": ["test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"],
+    "geometry": [
+        "test_exact*",
+        "test_merge*",
+        "test_cone*",
+        "test_streaming*",
+        "test_bad_input*",
+        "test_limits*",
+    ],
     "geometry/blockwise": ["test_blockwise*", "test_streaming*", "test_dask*"],
-    "geometry/certified": ["test_cone_*", "test_open*", "test_certificate_*", "test_exact*", "test_cone*", "test_merge*"],
+    "geometry/certified": [
+        "test_cone_*",
+        "test_open*",
+        "test_certificate_*",
+        "test_exact*",
+        "test_cone*",
+        "test_merge*",
+    ],
     "geometry/certified/polish.py": ["test_cone_*"],
-    "geometry/certified/sweeps.py": ["test_cone_*", "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps"],
+    "geometry/certified/sweeps.py": [
+        "test_cone_*",
+        "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps",
+    ],
     "geometry/collapse.py": ["test_collapse*", "test_exact*"],
     "geometry/cone.py": [
-        *("test_exact*", "test_merge*", "test_cone*", "test_streaming*", "test_bad_input*", "test_limits*"),
+        *(
+            "test_exact*",
+            "test_merge*",
+            "test_cone*",
+            "test_streaming*",
+            "test_bad_input*",
+            "test_limits*",
+        ),
         "test_certificates*",
         "test_open*",
         "test_dask.py::test_cones_and_selectors_of_dask_arrays",
     ],
     "geometry/cone_file.py": ["test_merge*", "test_certificate*", "test_streaming*"],
-    "geometry/epsilon.py": ["test_epsilon*", "test_bad_input*", "test_mixtures*", "test_cone*", "test_merge*"],
+    "geometry/epsilon.py": [
+        "test_epsilon*",
+        "test_bad_input*",
+        "test_mixtures*",
+        "test_cone*",
+        "test_merge*",
+    ],
     "geometry/hull.py": ["test_hull*"],
-    "geometry/invertible.py": ["test_estimators.py::test_diffusion_of_many_samples_is_applied_and_never_formed"],
+    "geometry/invertible.py": [
+        "test_estimators.py::test_diffusion_of_many_samples_is_applied_and_never_formed"
+    ],
     "geometry/merging.py": ["test_merge*", "test_open*", "test_exact*", "test_streaming*"],
     "geometry/nearest.py": ["test_novelty*"],
-    "geometry/parts.py": ["test_streaming*", "test_merge*", "test_estimators.py::test_partial_fit_gives_the_rays_of_the_whole"],
+    "geometry/parts.py": [
+        "test_streaming*",
+        "test_merge*",
+        "test_estimators.py::test_partial_fit_gives_the_rays_of_the_whole",
+    ],
     "geometry/recovery.py": ["test_epsilon*"],
     "geometry/scaling.py": ["test_limits*", "test_mixtures*", "test_hull*", "test_cone*"],
     "geometry/separable_bound.py": ["test_mixtures*"],
@@ -55,7 +100,14 @@ TESTS = {
     "geometry/tall.py": ["test_streaming*", "test_exact*", "test_limits*", "test_dask*"],
     "geometry/vca.py": ["test_mixtures*"],
     "geometry/xray.py": ["test_epsilon*", "test_bad_input*", "test_mixtures*"],
-    "io": ["test_io*", "test_layout*", "test_hostile*", "test_people*", "test_bad_input*", "test_runs*"],
+    "io": [
+        "test_io*",
+        "test_layout*",
+        "test_hostile*",
+        "test_people*",
+        "test_bad_input*",
+        "test_runs*",
+    ],
     "io/cube.py": ["test_unmix*", "test_cubes*", "test_io*"],
     "io/envi.py": ["test_cubes*", "test_unmix*"],
     "io/plain.py": ["test_io*", "test_runs*", "test_cli*"],
@@ -70,13 +122,17 @@ ENOUGH, A_LOOK = 60, 6  # seconds of tests, as they take without a mutant; with 
 
 def checks_of(tree: Path, file: str) -> list[str]:
     """The doctests of the file and what TESTS says, in order, without repetition."""
-    best = max((prefix for prefix in TESTS if file == prefix or file.startswith(f"{prefix}/")), key=len)
+    best = max(
+        (prefix for prefix in TESTS if file == prefix or file.startswith(f"{prefix}/")), key=len
+    )
     chosen = [str(PACKAGE / file)] if b">>>" in (tree / PACKAGE / file).read_bytes() else []
     for pattern in TESTS[best]:
         if "::" in pattern:
             chosen.append(f"tests/{pattern}")
         else:
-            chosen += [f"tests/{path.name}" for path in sorted((tree / "tests").glob(f"{pattern}.py"))]
+            chosen += [
+                f"tests/{path.name}" for path in sorted((tree / "tests").glob(f"{pattern}.py"))
+            ]
     return list(dict.fromkeys(chosen))
 
 
@@ -91,24 +147,36 @@ class Top:
 
     @property
     def is_kernel(self) -> bool:
-        return isinstance(self.node, ast.FunctionDef) and any("kernel" in ast.unparse(d) for d in self.node.decorator_list)
+        return isinstance(self.node, ast.FunctionDef) and any(
+            "kernel" in ast.unparse(d) for d in self.node.decorator_list
+        )
 
     def function(self, line: int) -> ast.FunctionDef | None:
         """The smallest function around a line."""
-        around = [n for n in ast.walk(self.node) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or 0)]
+        around = [
+            n
+            for n in ast.walk(self.node)
+            if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or 0)
+        ]
         return max(around, key=lambda n: n.lineno, default=None)
 
     def lines(self, line: int) -> range | None:
-        """The lines that run when this one does: its statement, or the function whose default it is; None: it runs at import."""
+        """The lines that run when this one does: its statement, or the function whose default it
+        is; None: it runs at import."""
         function = self.function(line)
         if function is None:
             return None
         first = function.body[0].lineno
-        return statement_lines(self.node, line) if line >= first else range(first, (function.end_lineno or first) + 1)
+        return (
+            statement_lines(self.node, line)
+            if line >= first
+            else range(first, (function.end_lineno or first) + 1)
+        )
 
 
 def statements(file: str, source: bytes, *, with_attributes: bool = False) -> list[Top]:
-    """The statements of a module, but for imports; with attributes, ``f`` of ``module.f`` is a name that is used."""
+    """The statements of a module, but for imports; with attributes, ``f`` of ``module.f`` is a name
+    that is used."""
     found = []
     for node in ast.parse(source).body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -133,7 +201,9 @@ class Uses:
     def __init__(self, tree: Path) -> None:
         package = tree / PACKAGE
         self.tops = {
-            path.relative_to(package).as_posix(): statements(path.relative_to(package).as_posix(), path.read_bytes())
+            path.relative_to(package).as_posix(): statements(
+                path.relative_to(package).as_posix(), path.read_bytes()
+            )
             for path in sorted(package.rglob("*.py"))
         }
         self.using: dict[str, list[Top]] = defaultdict(list)
@@ -147,22 +217,29 @@ class Uses:
                     self.tests[name] |= {f"tests/{path.name}::{test}" for test in top.names}
 
     def top(self, m: Mutant) -> Top | None:
-        return next((t for t in self.tops[m.file] if t.node.lineno <= m.line <= (t.node.end_lineno or 0)), None)
+        return next(
+            (t for t in self.tops[m.file] if t.node.lineno <= m.line <= (t.node.end_lineno or 0)),
+            None,
+        )
 
     def reached(self, m: Mutant) -> list[Top]:
-        """What has the mutated kernel, constant or class built into it: itself, and the kernels and constants that use it."""
+        """What has the mutated kernel, constant or class built into it: itself, and the kernels and
+        constants that use it."""
         top = self.top(m)
         if top is None or not (top.is_kernel or top.lines(m.line) is None):
             return []
         found = [top]
         for one in found:
             for other in (other for name in one.names for other in self.using[name]):
-                if other not in found and (other.is_kernel or isinstance(other.node, (ast.Assign, ast.AnnAssign))):
+                if other not in found and (
+                    other.is_kernel or isinstance(other.node, (ast.Assign, ast.AnnAssign))
+                ):
                     found.append(other)
         return found
 
     def is_import(self, m: Mutant) -> bool:
-        """Whether the mutated line runs at import: on the level of a module or of a class, or as a default."""
+        """Whether the mutated line runs at import: on the level of a module or of a class, or as a
+        default."""
         top = self.top(m)
         function = top.function(m.line) if top else None
         return function is None or m.line < function.body[0].lineno
@@ -179,9 +256,13 @@ class Uses:
             return {(m.file, line) for line in top.lines(m.line) or ()}
         return {
             (other.file, line)
-            for one in reached for name in one.names for other in self.using[name] if other not in reached
-            for use in other.uses[name] for line in other.lines(use) or ()
-        }  # fmt: skip
+            for one in reached
+            for name in one.names
+            for other in self.using[name]
+            if other not in reached
+            for use in other.uses[name]
+            for line in other.lines(use) or ()
+        }
 
     def named(self, m: Mutant) -> set[str]:
         """The tests that use the mutated function, or what has it built in, by its name."""
@@ -190,7 +271,8 @@ class Uses:
 
 
 class Records:
-    """Which tests execute which lines, and what they take: a file in a folder for each file of tests and each tier."""
+    """Which tests execute which lines, and what they take: a file in a folder for each file of
+    tests and each tier."""
 
     def __init__(self, pristine: Path, folder: Path) -> None:
         self.pristine, self.folder = pristine, folder
@@ -213,13 +295,15 @@ class Records:
         return self.loaded[file, tier]
 
     def new(self, file: str, tier: str) -> dict:
-        from coverage import CoverageData  # not among the oldest dependencies, with which this module is imported by a test
+        # not among the oldest dependencies, with which this module is imported by a test
+        from coverage import CoverageData
 
         copy, lines = Copy(self.pristine, self.pristine), defaultdict(list)
         with tempfile.TemporaryDirectory() as folder:
             traces = Path(folder, "traces")
             code, failed = copy.run([file], tier, None, traces)
-            for test in failed.splitlines() if code else ():  # such as those that measure memory, and see that of the recording
+            # such as those that measure memory, and see that of the recording
+            for test in failed.splitlines() if code else ():
                 copy.took.pop(test, None)
                 print(f"left out {test}, which fails here without any mutant", flush=True)
             if traces.is_file():
@@ -228,13 +312,20 @@ class Records:
                 for measured in data.measured_files():
                     name = measured.split(f"/{PACKAGE}/")[-1]
                     for line, contexts in data.contexts_by_lineno(measured).items():
-                        lines[f"{name}:{line}"] = sorted({context.rpartition("|")[0] for context in contexts} - {""})
+                        lines[f"{name}:{line}"] = sorted(
+                            {context.rpartition("|")[0] for context in contexts} - {""}
+                        )
         print(f"recorded {file} ({tier}): {sum(copy.took.values()):.0f} s", flush=True)
         return {"took": copy.took, "lines": lines}
 
     def batches(self, m: Mutant, *, quick: bool = False) -> Iterator[dict[str, float]]:
-        """The tests of a mutant and what they take: first those on record, then those that are recorded for it."""
-        wanted = [(file, tier) for tier in TIERS[: 1 if quick else 2] for file in checks_of(self.pristine, m.file)]
+        """The tests of a mutant and what they take: first those on record, then those that are
+        recorded for it."""
+        wanted = [
+            (file, tier)
+            for tier in TIERS[: 1 if quick else 2]
+            for file in checks_of(self.pristine, m.file)
+        ]
         named = {test.split("::")[0] for test in self.uses.named(m)}
         known = [one for one in wanted if self.path(*one).exists() or one[0] in named]
         left, some = float(A_LOOK if quick else ENOUGH), False
@@ -248,10 +339,14 @@ class Records:
             if len(tests) < len(every) or (tests and quick):
                 return
         if not some:  # perhaps in other processes, where no line is seen
-            yield affordable({test: took for one in wanted for test, took in self.record(*one)["took"].items()}, left)
+            yield affordable(
+                {test: took for one in wanted for test, took in self.record(*one)["took"].items()},
+                left,
+            )
 
     def tests(self, m: Mutant, group: list[tuple[str, str]]) -> dict[str, float]:
-        """Tests that execute a line that runs the mutant, or name it: those that name it first, then short ones, in the order of files."""
+        """Tests that execute a line that runs the mutant, or name it: those that name it first,
+        then short ones, in the order of files."""
         lines, named = {f"{file}:{line}" for file, line in self.uses.lines(m)}, self.uses.named(m)
         found = []
         for place, one in enumerate(group):
@@ -259,7 +354,16 @@ class Records:
             covering = {test for line in lines for test in record["lines"].get(line, ())}
             for test, took in record["took"].items():
                 if test in covering or test.split("[")[0] in named:
-                    found.append((one[1], test.split("[")[0] not in named, [took > s for s in (0.1, 1, 5)], place, took, test))
+                    found.append(
+                        (
+                            one[1],
+                            test.split("[")[0] not in named,
+                            [took > s for s in (0.1, 1, 5)],
+                            place,
+                            took,
+                            test,
+                        )
+                    )
         return {test: took for *_, took, test in sorted(found)}
 
 
@@ -275,13 +379,18 @@ def affordable(tests: dict[str, float], seconds: float) -> dict[str, float]:
 
 
 def statement_lines(tree: ast.AST, line: int) -> range:
-    """The lines of the smallest statement around a line; of a statement with a body, those before the body."""
+    """The lines of the smallest statement around a line; of a statement with a body, those before
+    the body."""
     found = range(line, line + 1)
     size = None
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
             body = getattr(node, "body", None)
-            stop = body[0].lineno if body and body[0].lineno > node.lineno else (node.end_lineno or node.lineno) + 1
+            stop = (
+                body[0].lineno
+                if body and body[0].lineno > node.lineno
+                else (node.end_lineno or node.lineno) + 1
+            )
             if node.lineno <= line < stop and (size is None or stop - node.lineno < size):
                 found, size = range(node.lineno, stop), stop - node.lineno
     return found

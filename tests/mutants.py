@@ -1,22 +1,28 @@
-"""Do the tests notice when the code is wrong? ``make mutants N=200`` changes one place of the source at a time and runs its tests.
+"""Do the tests notice when the code is wrong? ``make mutants N=200`` changes one place of the
+source at a time and runs its tests.
 
-A mutant is *killed* when a test fails (or runs out of time) and *survives* when all pass. A survivor is a change that means the same, or a
-missing test. ``make mutants ONLY=geometry/merging.py:42`` runs every mutant of one line, ``ONLY='geometry/merging.py:42#2'`` one of them.
+A mutant is *killed* when a test fails (or runs out of time) and *survives* when all pass. A
+survivor is a change that means the same, or a missing test.
+``make mutants ONLY=geometry/merging.py:42`` runs every mutant of one line,
+``ONLY='geometry/merging.py:42#2'`` one of them.
 
-Lines are drawn evenly over all lines of AREAS that can be changed, then one change of the line. One copy of the repository is made at
-the start, and everything is taken from it: the working tree is never touched, and may be edited meanwhile. Each process runs the tests in
-a copy of that copy.
+Lines are drawn evenly over all lines of AREAS that can be changed, then one change of the line. One
+copy of the repository is made at the start, and everything is taken from it: the working tree is
+never touched, and may be edited meanwhile. Each process runs the tests in a copy of that copy.
 
 What makes it fast (each test run is a fork of a process that has imported the large libraries):
 
-- a change is tried only with the tests that execute it, the short ones first, until one fails. A run of each file of tests without any
-  change, made when a mutant first needs it, records with pytest-cov which test executes which lines (`Records`);
-- pytest-cov does not see kernels. A kernel, a constant of a module and a default are tried with the tests of the lines that use them
-  (`Uses`);
+- a change is tried only with the tests that execute it, the short ones first, until one fails. A
+  run of each file of tests without any change, made when a mutant first needs it, records with
+  pytest-cov which test executes which lines (`Records`);
+- pytest-cov does not see kernels. A kernel, a constant of a module and a default are tried with the
+  tests of the lines that use them (`Uses`);
 - only the kernels that a change can reach are compiled anew;
-- the package, the tests and the compiled kernels are loaded before the process is forked, and the fork gives the changed function its
-  new code (`Loaded`). A test that kills a mutant there must pass there without it. Only what runs at import is loaded anew;
-- a mutant that has outlived ENOUGH seconds of tests counts as survived, though a later test might kill it.
+- the package, the tests and the compiled kernels are loaded before the process is forked, and the
+  fork gives the changed function its new code (`Loaded`). A test that kills a mutant there must
+  pass there without it. Only what runs at import is loaded anew;
+- a mutant that has outlived ENOUGH seconds of tests counts as survived, though a later test might
+  kill it.
 
 Time is processor time, so that a busy machine kills no mutant.
 """
@@ -57,21 +63,50 @@ judges: list[Judge] = []
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--skip", type=int, default=0, help="leave out the first ones that are drawn, to go on with an interrupted run")
-    parser.add_argument("--within", metavar="PATH", action="append", help="draw from these folders and files of the package only")
-    parser.add_argument("--only", metavar="FILE[:LINE[#K]]", help="every mutant of a file, of a line, or the one that was printed so")
-    parser.add_argument("--quick", action="store_true", help=f"a first look: {A_LOOK} seconds of quick tests; try survivors without it")
+    parser.add_argument(
+        "--skip",
+        type=int,
+        default=0,
+        help="leave out the first ones that are drawn, to go on with an interrupted run",
+    )
+    parser.add_argument(
+        "--within",
+        metavar="PATH",
+        action="append",
+        help="draw from these folders and files of the package only",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="FILE[:LINE[#K]]",
+        help="every mutant of a file, of a line, or the one that was printed so",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"a first look: {A_LOOK} seconds of quick tests; try survivors without it",
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--records", type=Path, metavar="FOLDER", help="keep there which tests execute which lines, for another run")
+    parser.add_argument(
+        "--records",
+        type=Path,
+        metavar="FOLDER",
+        help="keep there which tests execute which lines, for another run",
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         pristine = copied(ROOT, Path(folder, "pristine"))
-        mutants = [m for m in all_mutants(pristine) if any(is_within(m.file, path) for path in options.within or AREAS)]
+        mutants = [
+            m
+            for m in all_mutants(pristine)
+            if any(is_within(m.file, path) for path in options.within or AREAS)
+        ]
         if options.only:
             chosen = [m for m in mutants if options.only in (m.file, f"{m.file}:{m.line}", m.place)]
         else:
@@ -85,10 +120,16 @@ def main() -> int:
         records = options.records or Path(folder, "records")
         records.mkdir(parents=True, exist_ok=True)
         judge = (pristine, records.resolve(), options.quick)
-        with multiprocessing.get_context("fork").Pool(options.jobs, lambda: judges.append(Judge(*judge))) as pool:
+        with multiprocessing.get_context("fork").Pool(
+            options.jobs, lambda: judges.append(Judge(*judge))
+        ) as pool:
             verdicts = list(pool.imap(judged, chosen))
     survived = verdicts.count("survived")
-    print(f"mutants: {len(verdicts)}, survived {survived}, timeout {verdicts.count('timeout')}, seed {options.seed}", end=", ")
+    print(
+        f"mutants: {len(verdicts)}, survived {survived}, timeout {verdicts.count('timeout')}, seed"
+        f" {options.seed}",
+        end=", ",
+    )
     print(f"{1 - survived / max(len(verdicts), 1):.1%} killed")
     return 0
 

@@ -1,10 +1,11 @@
-"""A Chromium for the tests of the report: find one, or install Debian's packages where that is possible.
+"""A Chromium for the tests of the report: find one, or install Debian's packages where that is
+possible.
 
     python tests/setup_browser.py plan       # print what `install` would do, and change nothing
     python tests/setup_browser.py install
 
-Packages are installed only by root, with apt-get, and never where the environment says ``CHROMIUM=no``. The tests that need a browser are
-skipped where there is none.
+Packages are installed only by root, with apt-get, and never where the environment says
+``CHROMIUM=no``. The tests that need a browser are skipped where there is none.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ def find() -> str | None:
 
 def may_install() -> bool:
     """Whether Debian's packages can be installed, and the user has not declined."""
-    return os.environ.get("CHROMIUM") != "no" and os.geteuid() == 0 and shutil.which("apt-get") is not None
+    return (
+        os.environ.get("CHROMIUM") != "no"
+        and os.geteuid() == 0
+        and shutil.which("apt-get") is not None
+    )
 
 
 def plan() -> str | None:
@@ -33,7 +38,10 @@ def plan() -> str | None:
     if find():
         return None
     if may_install():
-        return f"To be installed on this system, outside this folder, with apt-get: {' and '.join(PACKAGES)} (CHROMIUM=no leaves them out)."
+        return (
+            "To be installed on this system, outside this folder, with apt-get:"
+            f" {' and '.join(PACKAGES)} (CHROMIUM=no leaves them out)."
+        )
     return "No Chromium on this machine: the tests of the report in a browser will be skipped."
 
 
@@ -41,13 +49,20 @@ def install() -> None:
     """Install Debian's packages where no browser is there and it is possible."""
     if find() or not may_install():
         return
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}}
+    quiet = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+    }
     get = ["apt-get", "install", "--yes", "--no-install-recommends", *PACKAGES]
     if subprocess.run(get, check=False, **quiet).returncode != 0:
         subprocess.run(["apt-get", "update"], check=False, **quiet)
         subprocess.run(get, check=False, **quiet)
     if not find():
-        print("apt-get could not install Chromium: the tests of the report in a browser will be skipped.")
+        print(
+            "apt-get could not install Chromium: the tests of the report in a browser will be"
+            " skipped."
+        )
 
 
 if __name__ == "__main__":

@@ -38,8 +38,13 @@ def test_the_suite_is_where_asv_looks():
 @pytest.mark.parametrize("module", MODULES)
 def test_every_benchmark_runs_on_its_tiny_problem(suite, module):
     module = suite(module)
-    benchmarks = [(kind, name) for kind in vars(module).values() if inspect.isclass(kind) and kind.__module__ == module.__name__
-                  for name in vars(kind) if name.startswith(("time_", "track_"))]  # fmt: skip
+    benchmarks = [
+        (kind, name)
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and kind.__module__ == module.__name__
+        for name in vars(kind)
+        if name.startswith(("time_", "track_"))
+    ]
     assert benchmarks
     for kind, name in benchmarks:
         assert set(kind.params[0]) <= module.PROBLEMS.keys() - {"tiny"}
@@ -53,6 +58,10 @@ def test_every_benchmark_runs_on_its_tiny_problem(suite, module):
 def test_a_missing_dataset_is_skipped(suite, module, monkeypatch, tmp_path):
     module = suite(module)
     monkeypatch.setattr(sys.modules["common"], "DATA", tmp_path)
-    kind = next(kind for kind in vars(module).values() if inspect.isclass(kind) and kind.__module__ == module.__name__)
+    kind = next(
+        kind
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and kind.__module__ == module.__name__
+    )
     with pytest.raises(NotImplementedError, match="AMLALL is not on this machine"):
         kind().setup("AMLALL")  # asv takes this exception for a benchmark that does not apply

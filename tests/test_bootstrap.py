@@ -1,4 +1,5 @@
-"""`bootstrap`: intervals that contain the truth, whatever the model, the noise and the number of threads."""
+"""`bootstrap`: intervals that contain the truth, whatever the model, the noise and the number of
+threads."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ def inside(found, W, H):
     """The share of the true entries in their intervals, of H and of W."""
     order, _ = matched(found.components, H)
     sums = found.components[order].sum(axis=1)
-    low, high = found.components_low[order] / sums[:, None], found.components_high[order] / sums[:, None]
+    low, high = (
+        found.components_low[order] / sums[:, None],
+        found.components_high[order] / sums[:, None],
+    )
     first, last = found.encodings_low[:, order] * sums, found.encodings_high[:, order] * sums
     return ((low <= H) & (high >= H)).mean(), ((first <= W) & (last >= W)).mean()
 
@@ -54,7 +58,10 @@ def test_intervals_contain_the_truth(kind):
             X = rng.poisson(5 * W @ H).astype(np.float64)
             model, W = MultiplicativeNMF(3, loss="kullback-leibler"), 5 * W
         else:
-            X, model = W @ H * np.maximum(1 + 0.1 * rng.standard_normal((100, 30)), 0), HierarchicalNMF(3)
+            X, model = (
+                W @ H * np.maximum(1 + 0.1 * rng.standard_normal((100, 30)), 0),
+                HierarchicalNMF(3),
+            )
         found = bootstrap(model.fit(X), X, n_runs=60)
         assert found.noise == ("poisson" if kind == "poisson" else "residuals")
         shares.append(inside(found, W, H))
@@ -106,14 +113,22 @@ def test_other_models_are_fitted_anew(model):
 def test_scale_of_the_data_scales_the_components():
     W, H, rng = planted(6, n=40)
     X = W @ H * (1 + 0.1 * rng.random((40, 30)))
-    small, plain = (bootstrap(HierarchicalNMF(3).fit(scale * X), scale * X, n_runs=4) for scale in (2.0**-600, 1.0))
-    np.testing.assert_allclose(small.components_high * small.encodings.mean() / (plain.encodings.mean() * 2.0**-600), plain.components_high)
+    small, plain = (
+        bootstrap(HierarchicalNMF(3).fit(scale * X), scale * X, n_runs=4)
+        for scale in (2.0**-600, 1.0)
+    )
+    np.testing.assert_allclose(
+        small.components_high * small.encodings.mean() / (plain.encodings.mean() * 2.0**-600),
+        plain.components_high,
+    )
 
 
 def test_leverages_are_the_diagonal_of_the_projection():
     rng = np.random.default_rng(0)
     H = rng.random((3, 8))
-    used = np.array([[True, True, True], [True, False, True], [False, False, False], [True, False, True]])
+    used = np.array(
+        [[True, True, True], [True, False, True], [False, False, False], [True, False, True]]
+    )
     found = _leverages(H, used)
     for row, mask in zip(found, used, strict=True):
         A = H[mask].T
@@ -165,18 +180,27 @@ def test_bad_arguments(arguments, message):
 
 
 def test_models_without_components_over_features_are_refused():
-    with pytest.raises(InvalidInputError, match="X has 11 samples, but this HierarchicalNMF was fitted to 12; pass the same table"):
+    with pytest.raises(
+        InvalidInputError,
+        match="X has 11 samples, but this HierarchicalNMF was fitted to 12; pass the same table",
+    ):
         bootstrap(HierarchicalNMF(2).fit(X0), X0[:11])
     with pytest.raises(ValueError, match="X has 4 features"):
         bootstrap(HierarchicalNMF(2).fit(X0), X0[:, :4])
-    for model in (HierarchicalNMF(2, affinity="knn").fit(X0), GraphCCNMF(2, random_state=0, n_init=1).fit(X0)):
+    for model in (
+        HierarchicalNMF(2, affinity="knn").fit(X0),
+        GraphCCNMF(2, random_state=0, n_init=1).fit(X0),
+    ):
         with pytest.raises(InvalidInputError, match="bootstrap needs a model without a graph"):
             bootstrap(model, X0)
     with pytest.raises(InvalidInputError, match="takes entries as missing or uncertain"):
         bootstrap(HierarchicalNMF(2, missing="unstored").fit(sp.csr_array(X0)), sp.csr_array(X0))
     with pytest.raises(ValueError, match="NaN"):
         bootstrap(HierarchicalNMF(2).fit(X0), np.where(X0 > 0.9, np.nan, X0))
-    with pytest.raises(InvalidInputError, match="made from a catalogue; bootstrap needs a model that was fitted to X"):
+    with pytest.raises(
+        InvalidInputError,
+        match="made from a catalogue; bootstrap needs a model that was fitted to X",
+    ):
         bootstrap(HierarchicalNMF.from_components(X0[:2]), X0)
 
 
@@ -190,24 +214,39 @@ def test_models_without_components_over_features_are_refused():
 )
 def test_a_fit_in_which_entries_count_differently_is_refused(how, what):
     model = HierarchicalNMF(2, random_state=0).fit(**{"X": X0, **how})
-    with pytest.raises(InvalidInputError, match=f"this HierarchicalNMF was fitted with {what}, which bootstrap cannot draw"):
+    with pytest.raises(
+        InvalidInputError,
+        match=f"this HierarchicalNMF was fitted with {what}, which bootstrap cannot draw",
+    ):
         bootstrap(model, how.get("X", X0))
     assert bootstrap(model.fit(X0), X0, n_runs=2).n_runs == 2
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("model", [HierarchicalNMF(), MultiplicativeNMF(), SparseNMF(alpha=0.001)], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model",
+    [HierarchicalNMF(), MultiplicativeNMF(), SparseNMF(alpha=0.001)],
+    ids=lambda model: type(model).__name__,
+)
 def test_entries_that_are_held_at_zero_have_no_interval(model):
     X = np.kron(np.eye(3), np.ones((20, 4))) + 0.1 * np.random.default_rng(0).random((60, 12))
     zeros = np.arange(36).reshape(3, 12) < 2
-    found = bootstrap(clone(model).set_params(n_components=3, fixed_entries=zeros, random_state=0, max_iter=30).fit(X), X, n_runs=4)
+    found = bootstrap(
+        clone(model)
+        .set_params(n_components=3, fixed_entries=zeros, random_state=0, max_iter=30)
+        .fit(X),
+        X,
+        n_runs=4,
+    )
     assert not found.components_high[zeros].any()
     assert (found.components_high[0, 2:] > 0).any()
 
 
 def test_held_components_are_those_of_every_draw():
     X = np.kron(np.eye(3), np.ones((20, 4))) + 0.1 * np.random.default_rng(0).random((60, 12))
-    found = bootstrap(HierarchicalNMF(3, fixed_components=X[:1], random_state=0).fit(X), X, n_runs=10)
+    found = bootstrap(
+        HierarchicalNMF(3, fixed_components=X[:1], random_state=0).fit(X), X, n_runs=10
+    )
     np.testing.assert_allclose(found.components_low[0], X[0])
     np.testing.assert_allclose(found.components_high[0], X[0])
 
@@ -216,22 +255,35 @@ def test_held_components_are_those_of_every_draw():
 def test_multiples_of_counts_are_no_counts(form):
     X = form(100.0 * np.random.default_rng(0).poisson(3.0, (12, 5)))
     model = MultiplicativeNMF(2, loss="kullback-leibler", tol=1e-3).fit(X)
-    with pytest.raises(InvalidInputError, match=r"all entries of X are multiples of 100, .* divide X by 100 before the fit"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"all entries of X are multiples of 100, .* divide X by 100 before the fit",
+    ):
         bootstrap(model, X)
 
 
-@pytest.mark.parametrize("form", [np.asarray, np.float32, sp.csr_array, pd.DataFrame, lambda X: X * 1e200])
-@pytest.mark.parametrize("model", [HierarchicalNMF(2), SparseNMF(2), MinVolumeNMF(2)], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.float32, sp.csr_array, pd.DataFrame, lambda X: X * 1e200]
+)
+@pytest.mark.parametrize(
+    "model",
+    [HierarchicalNMF(2), SparseNMF(2), MinVolumeNMF(2)],
+    ids=lambda model: type(model).__name__,
+)
 def test_another_table_is_refused(form, model):
     X, other = form(X0), form(np.random.default_rng(1).random((12, 5)))
     model = clone(model).fit(X)
     assert bootstrap(model, X, n_runs=2).n_runs == 2
-    with pytest.raises(InvalidInputError, match=r"it is another table; pass the same one, or call `fit` again"):
+    with pytest.raises(
+        InvalidInputError, match=r"it is another table; pass the same one, or call `fit` again"
+    ):
         bootstrap(model, other, n_runs=2)
 
 
 def test_models_of_other_packages_are_refused():
-    with pytest.raises(InvalidInputError, match="this NMF of sklearn is none of conecollapse's factorizations"):
+    with pytest.raises(
+        InvalidInputError, match="this NMF of sklearn is none of conecollapse's factorizations"
+    ):
         bootstrap(NMF(2, tol=1.0).fit(X0), X0)
 
 
@@ -240,7 +292,10 @@ def test_models_of_other_packages_are_refused():
 def test_poisson_noise_needs_counts(scale, form):
     X = form(scale * np.floor(9 * X0))
     model = MultiplicativeNMF(2, loss="kullback-leibler", tol=1e-3).fit(X)
-    with pytest.raises(InvalidInputError, match=r"draws counts, and X has .* at row 0, column .*use noise='residuals'"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"draws counts, and X has .* at row 0, column .*use noise='residuals'",
+    ):
         bootstrap(model, X)
     if form is np.asarray:
         assert bootstrap(model, X, n_runs=2, noise="residuals").n_runs == 2
@@ -255,10 +310,14 @@ def test_a_draw_of_few_counts_may_have_none():
 
 def test_the_figure_shows_intervals_of_the_largest_entries():
     found = bootstrap(HierarchicalNMF(2).fit(X0), X0, n_runs=5)
-    drawn = plots.intervals(found, 1, feature_names=["<b>", "b", "c", "d", "e"], n_features=3).data[0]
+    drawn = plots.intervals(found, 1, feature_names=["<b>", "b", "c", "d", "e"], n_features=3).data[
+        0
+    ]
     assert len(drawn.x) == 3
     assert "<b>" not in drawn.x
-    np.testing.assert_allclose(np.sort(drawn.y + drawn.error_y.array), np.sort(found.components_high[1])[-3:])
+    np.testing.assert_allclose(
+        np.sort(drawn.y + drawn.error_y.array), np.sort(found.components_high[1])[-3:]
+    )
     for arguments, message in (
         ({"component": 2}, "component must be one of 0 to 1; got 2"),
         ({"feature_names": ["a"]}, "1 names for 5 features"),
@@ -268,6 +327,17 @@ def test_the_figure_shows_intervals_of_the_largest_entries():
 
 
 def test_progress_and_an_early_end(capsys):
-    found = bootstrap(HierarchicalNMF(2).fit(X0), X0, n_runs=10, n_jobs=1, verbose=True, callback=lambda done, _: done == 3)
+    found = bootstrap(
+        HierarchicalNMF(2).fit(X0),
+        X0,
+        n_runs=10,
+        n_jobs=1,
+        verbose=True,
+        callback=lambda done, _: done == 3,
+    )
     assert found.n_runs == 3
-    assert capsys.readouterr().out.splitlines()[0].startswith("bootstrap: 1 of 10 draws, the last with a relative objective of")
+    assert (
+        capsys.readouterr()
+        .out.splitlines()[0]
+        .startswith("bootstrap: 1 of 10 draws, the last with a relative objective of")
+    )

@@ -22,7 +22,8 @@ def test_witnesses_that_are_far_from_the_tolerance_are_float32_and_the_checker_j
 
 
 def test_witnesses_that_need_more_digits_keep_float64():
-    """A point 3e-8 above the plane of the others: it leads upwards by less than 22 binary digits resolve."""
+    """A point 3e-8 above the plane of the others: it leads upwards by less than 22 binary digits
+    resolve."""
     flat = np.array([[1.0, 0, 0], [0, 1, 0]])
     P = np.vstack([flat, [[1, 1, 3e-8 * np.sqrt(2)]]])
     U = P / np.linalg.norm(P, axis=1, keepdims=True)
@@ -47,7 +48,11 @@ def test_files_are_at_most_twice_the_data(tmp_path):
     rng = np.random.default_rng(0)
     for P in (planted(rng, 20, 300, 300), rng.random((500, 100)), sparse_points()):
         Cone.from_points(P).save(tmp_path / "cone.npz")
-        size = P.nbytes if isinstance(P, np.ndarray) else P.data.nbytes + P.indices.nbytes + P.indptr.nbytes
+        size = (
+            P.nbytes
+            if isinstance(P, np.ndarray)
+            else P.data.nbytes + P.indices.nbytes + P.indptr.nbytes
+        )
         headers = 300 * len(np.load(tmp_path / "cone.npz").files)  # of the arrays in the archive
         assert (tmp_path / "cone.npz").stat().st_size - headers <= 2 * size
 
@@ -56,7 +61,9 @@ def test_integers_in_a_file_take_few_bytes_and_come_back_as_they_were(tmp_path):
     cone = Cone.from_points(dense_points())
     cone.save(tmp_path / "cone.npz")
     stored = np.load(tmp_path / "cone.npz")
-    assert {stored[name].dtype for name in ("rays", "leader", "separated", "coefficients.indices")} == {np.dtype(np.int8)}
+    assert {
+        stored[name].dtype for name in ("rays", "leader", "separated", "coefficients.indices")
+    } == {np.dtype(np.int8)}
     again = Cone.load(tmp_path / "cone.npz").certificate
     assert again.leader.dtype == np.int64
     assert again.leader.tolist() == cone.certificate.leader.tolist()
@@ -70,12 +77,17 @@ def test_indices_of_32_bits_hold_the_same_array():
 
 
 def test_vectors_that_are_one_number_nearly_everywhere_are_stored_sparse():
-    """A functional on few coordinates, shifted: the sparse part and the offset make the same vector again."""
+    """A functional on few coordinates, shifted: the sparse part and the offset make the same vector
+    again."""
     G = np.full((3, 40), -0.25)
     G[0, 3], G[1] = 0.5, np.arange(40) / 64
     G[2, 5] = 0.1  # needs more digits than float32 has
     families = in_least_room(np.arange(3), G)
-    assert [(type(family), family.of.tolist()) for family in families] == [(SparseVectors, [0]), (Vectors, [1]), (Vectors, [2])]
+    assert [(type(family), family.of.tolist()) for family in families] == [
+        (SparseVectors, [0]),
+        (Vectors, [1]),
+        (Vectors, [2]),
+    ]
     for family in families:
         assert (family.vectors(None, None, np.arange(1)) == G[family.of]).all()
 

@@ -1,4 +1,5 @@
-"""The command: what it prints and writes, its exit codes, and one sentence for everything that can be wrong."""
+"""The command: what it prints and writes, its exit codes, and one sentence for everything that can
+be wrong."""
 
 from __future__ import annotations
 
@@ -38,12 +39,23 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setenv("CONECOLLAPSE_CACHE", str(tmp_path / "cache"))
     samples = [f"s{i}" for i in range(15)]
     pd.DataFrame(X.T, index=pd.Index(GENES, name="gene"), columns=samples).to_csv("genes.csv")
-    pd.DataFrame({"sample": samples[::-1], "class": ["abc"[i // 5] for i in range(15)][::-1]}).to_csv("classes.csv", index=False)
+    pd.DataFrame(
+        {"sample": samples[::-1], "class": ["abc"[i // 5] for i in range(15)][::-1]}
+    ).to_csv("classes.csv", index=False)
     words = rng.poisson(0.4, (30, 40)) + np.kron(np.eye(2, dtype=int), rng.poisson(1.5, (15, 20)))
     scipy.io.mmwrite("words.mtx", sp.coo_array(words))
     pd.DataFrame(X, index=pd.Index(samples, name="sample")).to_csv("trusted.csv")
-    pd.DataFrame(X[:2, ::-1] + np.eye(2, 24), index=pd.Index(["n0", "n1"], name="sample"), columns=range(24)[::-1]).to_csv("new.csv")
-    np.save("cube.npy", (np.linspace(0, 1, 20)[:, None] * X[0] + np.linspace(1, 0, 20)[:, None] * X[5]).reshape(4, 5, 24))
+    pd.DataFrame(
+        X[:2, ::-1] + np.eye(2, 24),
+        index=pd.Index(["n0", "n1"], name="sample"),
+        columns=range(24)[::-1],
+    ).to_csv("new.csv")
+    np.save(
+        "cube.npy",
+        (np.linspace(0, 1, 20)[:, None] * X[0] + np.linspace(1, 0, 20)[:, None] * X[5]).reshape(
+            4, 5, 24
+        ),
+    )
     np.savetxt("wavelengths.txt", np.arange(24.0))
     np.save("faces.npy", np.kron(np.eye(2), np.ones((6, 10))) + 0.1 * rng.random((12, 20)))
     return tmp_path
@@ -79,7 +91,10 @@ class TestCluster:
     def test_a_table_of_genes(self, here, run):
         code, out, err = run("cluster", "genes.csv", "-k", "3", "--labels", "classes.csv")
         assert (code, err) == (0, "")
-        assert "15 samples, 24 features; samples are columns and features rows, because the rows are called 'gene'" in out
+        assert (
+            "15 samples, 24 features; samples are columns and features rows, because the rows are"
+            " called 'gene'" in out
+        )
         assert "3 clusters of 5, 5, 5 samples; purity 1.000, accuracy 1.000." in out
         assert "24 of 24 features are extreme rays; proven" in out
         assert "results in genes-clusters" in out
@@ -88,7 +103,9 @@ class TestCluster:
         assert run("verify", "genes-clusters")[0] == 0
 
     def test_json_is_one_object(self, here, run):
-        code, out, err = run("cluster", "genes.csv", "-k", "3", "--json", "--no-report", "--seed", "7", "--out", "o")
+        code, out, err = run(
+            "cluster", "genes.csv", "-k", "3", "--json", "--no-report", "--seed", "7", "--out", "o"
+        )
         assert (code, err) == (0, "")
         found = json.loads(out)
         assert out.count("\n") == 1
@@ -100,10 +117,19 @@ class TestCluster:
 
     def test_the_curve_behind_a_chosen_number_of_clusters_is_shown(self, run, monkeypatch):
         found = RankSelection(
-            3, "stability", np.array([2, 3, 4]), np.array([0.5, 1.0, 0.96]), np.array([0.1, 0.05, 0.2]), None, "why", (3, 4)
+            3,
+            "stability",
+            np.array([2, 3, 4]),
+            np.array([0.5, 1.0, 0.96]),
+            np.array([0.1, 0.05, 0.2]),
+            None,
+            "why",
+            (3, 4),
         )
         monkeypatch.setattr("conecollapse.estimators.select_rank", lambda *_, **__: found)
-        code, out, _ = run("cluster", "genes.csv", "-k", "auto", "--method", "features", "--no-report")
+        code, out, _ = run(
+            "cluster", "genes.csv", "-k", "auto", "--method", "features", "--no-report"
+        )
         lines = [line.split() for line in out.splitlines()]
         assert code == 0
         assert ["clusters", "stability", "standard", "error"] in lines
@@ -112,7 +138,20 @@ class TestCluster:
             ["3", "1.000", "0.050", "chosen"],
             ["4", "0.960", "0.200", "tied"],
         ]
-        curve = json.loads(run("cluster", "genes.csv", "-k", "auto", "--json", "--method", "features", "--no-report", "--out", "o")[1])
+        curve = json.loads(
+            run(
+                "cluster",
+                "genes.csv",
+                "-k",
+                "auto",
+                "--json",
+                "--method",
+                "features",
+                "--no-report",
+                "--out",
+                "o",
+            )[1]
+        )
         assert curve["rank_curve"] == {
             "method": "stability",
             "candidates": [2, 3, 4],
@@ -122,7 +161,9 @@ class TestCluster:
         }
 
     def test_orientation_can_be_asked_for(self, run):
-        code, out, _ = run("cluster", "genes.csv", "-k", "3", "--features-in", "columns", "--json", "--no-report")
+        code, out, _ = run(
+            "cluster", "genes.csv", "-k", "3", "--features-in", "columns", "--json", "--no-report"
+        )
         assert code == 0
         assert json.loads(out)["n_samples"] == 24
 
@@ -142,25 +183,46 @@ class TestCluster:
             ([".", "-k", "3"], "is a folder with a table in it"),
             (["empty.csv", "-k", "3"], "is empty"),
             (["genes.xlsx", "-k", "3"], "known are .npy, .npz"),
-            (["ragged.csv", "-k", "2"], "line 3 of ragged.csv has 2 cells where the lines before have 3"),
-            (["text.csv", "-k", "2"], "line 3, column 2 ('b') of text.csv holds 'much' where a number belongs"),
-            (["negative.csv", "-k", "2"], "1 negative value, the first in row 2 ('s2'), column 2 ('b'): -5"),
+            (
+                ["ragged.csv", "-k", "2"],
+                "line 3 of ragged.csv has 2 cells where the lines before have 3",
+            ),
+            (
+                ["text.csv", "-k", "2"],
+                "line 3, column 2 ('b') of text.csv holds 'much' where a number belongs",
+            ),
+            (
+                ["negative.csv", "-k", "2"],
+                "1 negative value, the first in row 2 ('s2'), column 2 ('b'): -5",
+            ),
             (["objects.npy", "-k", "2"], "Python objects"),
             (
                 ["genes.csv", "-k", "16"],
-                "ask for at most that many (or, if the 24 features are in fact the samples, read the table with --features-in columns)",
+                (
+                    "ask for at most that many (or, if the 24 features are in fact the samples,"
+                    " read the table with --features-in columns)"
+                ),
             ),
             (["genes.csv", "-k", "0"], "-k takes a number of clusters, or auto; got '0'"),
             (["genes.csv", "-k", "many"], "got 'many'"),
             (["genes.csv"], "Missing option '-k'"),
             (["genes.csv", "-k", "3", "--normalize", "l2"], "--normalize must be one of"),
-            (["genes.csv", "-k", "3", "--method", "x"], "--method must be one of graph, features, knn, diffusion; got 'x'"),
+            (
+                ["genes.csv", "-k", "3", "--method", "x"],
+                "--method must be one of graph, features, knn, diffusion; got 'x'",
+            ),
             (["genes.csv", "-k", "3", "--features-in", "left"], "--features-in must be one of"),
             (["genes.csv", "-k", "3", "--image-shape", "5"], "--image-shape takes height x width"),
             (["genes.csv", "-k", "3", "--image-shape", "5x5"], "images of 5 x 5 have 25 pixels"),
             (["genes.csv", "-k", "3", "--labels", "none.txt"], "there is no file 'none.txt'"),
-            (["genes.csv", "-k", "3", "--labels", "two.txt"], "two.txt has 2 labels for 15 samples"),
-            (["genes.csv", "-k", "3", "--out", "theirs"], "holds other files ('notes.txt'); name another one, or pass --force"),
+            (
+                ["genes.csv", "-k", "3", "--labels", "two.txt"],
+                "two.txt has 2 labels for 15 samples",
+            ),
+            (
+                ["genes.csv", "-k", "3", "--out", "theirs"],
+                "holds other files ('notes.txt'); name another one, or pass --force",
+            ),
             (["genes.csv", "-k", "3", "--out", "genes.csv"], "is a file; name a folder"),
             (["genes.csv", "-k", "3", "--out", "/proc/nowhere/x"], "/proc/nowhere"),
             (["genes.csv", "-k", "3", "--out", "genes.csv/sub"], "/genes.csv' is not a folder"),
@@ -169,7 +231,10 @@ class TestCluster:
             (["genes.csv", "-k", "3", "--out", "~nobody.has.this.name/x"], "name another one"),
             (["genes.csv", "-k", "3", "--out", "x" * 300], "File name too long; name another"),
             (["genes.csv", "-k", "3", "--out", "/", "--force"], "is the root of the file system"),
-            (["genes.csv", "-k", "3", "--out", "occupied", "--force"], "'run.json' in 'occupied' is a folder"),
+            (
+                ["genes.csv", "-k", "3", "--out", "occupied", "--force"],
+                "'run.json' in 'occupied' is a folder",
+            ),
             (["genes.csv", "-k", "3", "--seed", "-1"], "Invalid value for '--seed'"),
             (["genes.csv", "-k", "3", "--nonsense"], "No such option"),
         ],
@@ -197,7 +262,9 @@ class TestCluster:
 
         monkeypatch.setattr("numpy.savez", full)
         before = sorted(here.rglob("*"))
-        assert "No space left on device; nothing was left there" in fails(run, "cluster", "genes.csv", "-k", "3")
+        assert "No space left on device; nothing was left there" in fails(
+            run, "cluster", "genes.csv", "-k", "3"
+        )
         assert sorted(here.rglob("*")) == before
 
     def test_ctrl_c_says_what_is_kept(self, here, run, monkeypatch):
@@ -205,7 +272,9 @@ class TestCluster:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("conecollapse.cli.options.report_writer", lambda _: interrupt)
-        assert "the results are in 'a', only the report is missing" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "a", code=130)
+        assert "the results are in 'a', only the report is missing" in fails(
+            run, "cluster", "genes.csv", "-k", "3", "--out", "a", code=130
+        )
         assert (here / "a" / "labels.csv").exists()
         monkeypatch.setattr(GraphCCNMF, "fit", interrupt)
         assert "the cone of the features was finished and is in 'b'" in fails(
@@ -213,7 +282,9 @@ class TestCluster:
         )
         assert run("verify", "b")[0] == 0
         monkeypatch.setattr("conecollapse.io.read_table", interrupt)
-        assert "unfinished results were not written" in fails(run, "cluster", "genes.csv", "-k", "3", "--out", "c", code=130)
+        assert "unfinished results were not written" in fails(
+            run, "cluster", "genes.csv", "-k", "3", "--out", "c", code=130
+        )
         assert not (here / "c").exists()
 
     def test_an_internal_error_is_one_sentence(self, run, monkeypatch):
@@ -221,7 +292,9 @@ class TestCluster:
             raise ZeroDivisionError("a\nb")
 
         monkeypatch.setattr("conecollapse.io.read_table", broken)
-        assert "should not have happened (ZeroDivisionError: a b); please report it" in fails(run, "cluster", "genes.csv", "-k", "3")
+        assert "should not have happened (ZeroDivisionError: a b); please report it" in fails(
+            run, "cluster", "genes.csv", "-k", "3"
+        )
         with pytest.raises(ZeroDivisionError):
             main(["--debug", "cluster", "genes.csv", "-k", "3"])
 
@@ -233,24 +306,37 @@ class TestRaysAndVerify:
         assert "24 of 24 features are extreme rays" in out
         assert "rays: gene0, gene1" in out
         assert "and 14 more, in rays.csv" in out
-        few = json.loads(run("rays", "genes.csv", "--max-residual", "0.3", "--out", "few", "--json")[1])
+        few = json.loads(
+            run("rays", "genes.csv", "--max-residual", "0.3", "--out", "few", "--json")[1]
+        )
         assert few["n_rays"] < 24
         assert few["largest_residual"] <= 0.3
         assert set(few["rays"]) <= set(GENES)
-        assert "no feature is further from their cone" in run("rays", "genes.csv", "--max-rays", "3", "--out", "three")[1]
+        assert (
+            "no feature is further from their cone"
+            in run("rays", "genes.csv", "--max-rays", "3", "--out", "three")[1]
+        )
         assert json.loads(run("verify", "few", "--json")[1])["verified"]
 
     def test_bad_options(self, here, run):
-        assert "--max-residual must be a number above 0" in fails(run, "rays", "genes.csv", "--max-residual", "-1")
-        assert "Invalid value for '--max-rays'" in fails(run, "rays", "genes.csv", "--max-rays", "0")
+        assert "--max-residual must be a number above 0" in fails(
+            run, "rays", "genes.csv", "--max-residual", "-1"
+        )
+        assert "Invalid value for '--max-rays'" in fails(
+            run, "rays", "genes.csv", "--max-rays", "0"
+        )
         assert not (here / "genes-rays").exists()
 
     def test_one_byte_of_the_data(self, here, run):
         run("cluster", "genes.csv", "-k", "3", "--no-report")
         text = (here / "genes.csv").read_text()
         at = text.index("gene9,") + 8
-        (here / "genes.csv").write_text(text[:at] + ("3" if text[at] != "3" else "4") + text[at + 1 :])
-        assert "the feature 'gene9' does not have the values" in fails(run, "verify", "genes-clusters")
+        (here / "genes.csv").write_text(
+            text[:at] + ("3" if text[at] != "3" else "4") + text[at + 1 :]
+        )
+        assert "the feature 'gene9' does not have the values" in fails(
+            run, "verify", "genes-clusters"
+        )
         (here / "whole.csv").write_text(text.replace("\n", "\r\n"))
         code, out, _ = run("verify", "genes-clusters", "--data", "whole.csv")
         assert code == 0
@@ -280,7 +366,9 @@ class TestDatasets:
 
     def test_wrong_arguments(self, run):
         assert "did you mean 'REUTERS'" in fails(run, "datasets", "fetch", "rueters")
-        assert "--out takes a file that ends in .npz" in fails(run, "datasets", "fetch", "digits", "--out", "x.csv")
+        assert "--out takes a file that ends in .npz" in fails(
+            run, "datasets", "fetch", "digits", "--out", "x.csv"
+        )
         assert fails(run, "datasets", "fetch", "digits", "--out", "no/where.npz")
 
 
@@ -307,7 +395,13 @@ class TestOthers:
     def test_bench(self, run):
         code, out, _ = run("bench")
         assert code == 0
-        for name in ("conecollapse nnls", "SciPy nnls", "scikit-learn NMF", "conecollapse GraphCCNMF", "k-means"):
+        for name in (
+            "conecollapse nnls",
+            "SciPy nnls",
+            "scikit-learn NMF",
+            "conecollapse GraphCCNMF",
+            "k-means",
+        ):
             assert name in out
         rows = json.loads(run("bench", "digits", "--json")[1])["rows"]
         residuals = [row["value"] for row in rows if row["quality"] == "relative residual"]
@@ -319,7 +413,16 @@ class TestOthers:
         assert "130 interrupted" in out
         assert run("--version")[1].startswith("conecollapse 0.")
         assert "Usage: conecollapse" in " ".join(run()[1].split())
-        for command in ("demo", "cluster", "rays", "verify", "datasets", "reproduce", "bench", "doctor"):
+        for command in (
+            "demo",
+            "cluster",
+            "rays",
+            "verify",
+            "datasets",
+            "reproduce",
+            "bench",
+            "doctor",
+        ):
             assert run(command, "--help")[0] == 0
         assert "No such command 'cluter'" in fails(run, "cluter")
 
@@ -331,15 +434,23 @@ class TestOthers:
         found = json.loads(run("doctor", "--json")[1])
         assert found["threads"]["available"] >= 1
         assert found["problems"] == []
-        monkeypatch.setattr("conecollapse.cli.doctor.requires", lambda _: ["numpy>=99", "nothing-of-the-kind>=1"])
+        monkeypatch.setattr(
+            "conecollapse.cli.doctor.requires", lambda _: ["numpy>=99", "nothing-of-the-kind>=1"]
+        )
         code, _, err = run("doctor")
         assert code == 1
-        assert f"2 found: numpy {np.__version__} is older than 99, the oldest that is tested; nothing-of-the-kind is missing." in err
+        assert (
+            f"2 found: numpy {np.__version__} is older than 99, the oldest that is tested;"
+            " nothing-of-the-kind is missing." in err
+        )
 
     def test_mass_is_for_few_rays(self, run, tmp_path):
         file = tmp_path / "t.csv"
         np.savetxt(file, np.random.default_rng(0).random((6, 4)) + 0.1, delimiter=",")
-        assert "--mass is for few rays, and all are asked for; add --max-rays or --max-residual" in fails(run, "rays", file, "--mass")
+        assert (
+            "--mass is for few rays, and all are asked for; add --max-rays or --max-residual"
+            in fails(run, "rays", file, "--mass")
+        )
         for few in (("--max-rays", "2"), ("--max-residual", "0.3")):
             assert run("rays", file, "--mass", *few, "--out", tmp_path / few[0])[0] == 0
 
@@ -368,11 +479,26 @@ class TestOthers:
 
 @pytest.mark.slow
 def test_the_module_is_a_command_and_completes():
-    environment = {"_CONECOLLAPSE_COMPLETE": "complete_bash", "COMP_WORDS": "conecollapse clus", "COMP_CWORD": "1"}
+    environment = {
+        "_CONECOLLAPSE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "conecollapse clus",
+        "COMP_CWORD": "1",
+    }
     program = "import sys; sys.argv[0] = 'conecollapse'; from conecollapse.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ | environment)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
     assert done.stdout.split() == ["cluster"]
-    failed = subprocess.run([sys.executable, "-m", "conecollapse", "verify", "none"], capture_output=True, text=True, check=False)
+    failed = subprocess.run(
+        [sys.executable, "-m", "conecollapse", "verify", "none"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert failed.returncode == 1
     assert failed.stderr == "conecollapse: there is no folder 'none'.\n"
 
@@ -381,7 +507,11 @@ def test_the_module_is_a_command_and_completes():
 @pytest.mark.usefixtures("small_digits")
 def test_every_example_of_the_page_runs(run):
     page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
-    lines = [line for block in re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL) for line in block.splitlines()]
+    lines = [
+        line
+        for block in re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL)
+        for line in block.splitlines()
+    ]
     assert len(lines) > 10
     for line in lines:
         assert line.startswith("$ conecollapse ")
@@ -390,17 +520,30 @@ def test_every_example_of_the_page_runs(run):
 
 
 def test_a_run_whose_one_ray_claims_to_generate_everything_is_refused(tmp_path, run):
-    """A folder forged in all its parts: certificate, list of rays, indices and numbers agree, and one ray stands for 24 features."""
+    """A folder forged in all its parts: certificate, list of rays, indices and numbers agree, and
+    one ray stands for 24 features."""
     X = np.random.default_rng(0).random((30, 24))
     np.save(tmp_path / "x.npy", X)
     folder = tmp_path / "rays"
-    assert run("rays", str(tmp_path / "x.npy"), "--features-in", "columns", "--out", str(folder))[0] == 0
+    assert (
+        run("rays", str(tmp_path / "x.npy"), "--features-in", "columns", "--out", str(folder))[0]
+        == 0
+    )
     U = (X / np.linalg.norm(X, axis=0)).T
     first = Cone.from_points(X.T[:1]).certificate
-    coefficients = sp.csr_array((U[1:] @ U[0], np.zeros(23, int), np.arange(25).clip(1) - 1), shape=(24, 1))
-    claims = {"n_points": 24, "leader": np.arange(24), "rays_only": np.array([True]), "coefficients": coefficients}
+    coefficients = sp.csr_array(
+        (U[1:] @ U[0], np.zeros(23, int), np.arange(25).clip(1) - 1), shape=(24, 1)
+    )
+    claims = {
+        "n_points": 24,
+        "leader": np.arange(24),
+        "rays_only": np.array([True]),
+        "coefficients": coefficients,
+    }
     arrays = dict(np.load(folder / "factors.npz"))
-    Cone(U[:1], replace(first, **claims), ray_names=arrays["feature_names"][:1]).save(folder / "certificate.npz")
+    Cone(U[:1], replace(first, **claims), ray_names=arrays["feature_names"][:1]).save(
+        folder / "certificate.npz"
+    )
     np.savez(folder / "factors.npz", **(arrays | {"ray_indices": np.array([0])}))
     lines = (folder / "rays.csv").read_text(encoding="utf-8").splitlines()
     (folder / "rays.csv").write_text("\n".join(lines[:2]) + "\n", encoding="utf-8")
@@ -427,12 +570,13 @@ WRONG = [
 
 def test_errors_wait_for_neither_scikit_learn_nor_solvers():
     code = (
-        "import sys, shlex; from conecollapse.cli import main\n"
-        "for line in sys.argv[1:]:\n"
-        "    try: main(shlex.split(line))\n"
-        "    except SystemExit as end: assert end.code == 1, line\n"
-        "    assert not {'sklearn', 'conecollapse._nnls', 'conecollapse.factorization'}.intersection(sys.modules), line\n"
+        "import sys, shlex; from conecollapse.cli import main\nfor line in sys.argv[1:]:\n    try:"
+        " main(shlex.split(line))\n    except SystemExit as end: assert end.code == 1, line\n   "
+        " assert not {'sklearn', 'conecollapse._nnls',"
+        " 'conecollapse.factorization'}.intersection(sys.modules), line\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, *WRONG], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *WRONG], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == len(WRONG)

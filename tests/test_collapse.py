@@ -9,13 +9,20 @@ from cones import brute_force, planted
 
 from conecollapse import Cone, ConvergenceError, collapse
 
-SMALL = [planted(np.random.default_rng(seed), 3 + seed % 3, 4 + seed % 5, 3 + seed % 12) for seed in range(12)]
+SMALL = [
+    planted(np.random.default_rng(seed), 3 + seed % 3, 4 + seed % 5, 3 + seed % 12)
+    for seed in range(12)
+]
 
 
 @pytest.mark.parametrize("P", SMALL)
 def test_theorem_the_final_cone_is_the_data_cone_and_minimal(P):
     cone = collapse(P)
-    assert cone.ray_indices.tolist() == brute_force(P).tolist() == Cone.from_points(P).ray_indices.tolist()
+    assert (
+        cone.ray_indices.tolist()
+        == brute_force(P).tolist()
+        == Cone.from_points(P).ray_indices.tolist()
+    )
     cone.verify(P)
 
 
@@ -27,7 +34,8 @@ def test_theorem_the_result_does_not_depend_on_eta(P):
 
 
 def test_the_printed_rule_never_stops():
-    """Pruning only after an addition, as printed: all three rays are found, and a free ray outside their cone tilts for ever."""
+    """Pruning only after an addition, as printed: all three rays are found, and a free ray outside
+    their cone tilts for ever."""
     P = np.array([[5, 4, 1], [1, 3, 5], [3, 5, 2]])
     with pytest.raises(ConvergenceError, match="did not stop within 300 iterations"):
         collapse(P, prune="printed", max_iter=300)
@@ -89,7 +97,8 @@ def test_every_point_stays_inside_after_each_iteration():
 @pytest.mark.parametrize("eta", [0.05, 0.25, 0.9])
 def test_one_ray_low_rank_zero_points_and_groups(eta):
     assert collapse([[1, 2], [2, 4], [0, 0]], eta=eta).ray_indices.tolist() == [0]
-    flat = np.array([[1.0, 0, 1], [2, 1, 3], [0, 1, 1], [1, 1, 2], [0, 3, 3]])  # a two-dimensional cone in three dimensions
+    # a two-dimensional cone in three dimensions
+    flat = np.array([[1.0, 0, 1], [2, 1, 3], [0, 1, 1], [1, 1, 2], [0, 3, 3]])
     cone = collapse(flat, eta=eta)
     assert cone.ray_indices.tolist() == [0, 2]
     cone.verify(flat)
@@ -97,7 +106,11 @@ def test_one_ray_low_rank_zero_points_and_groups(eta):
 
 def test_a_cosine_cannot_tell_twins_apart_and_scale_does_not_matter():
     twins = [[1, 1.5e-8], [1, 0], [0, 1]]
-    assert collapse(twins, max_iter=500).ray_indices.tolist() == Cone.from_points(twins).ray_indices.tolist() == [1, 2]
+    assert (
+        collapse(twins, max_iter=500).ray_indices.tolist()
+        == Cone.from_points(twins).ray_indices.tolist()
+        == [1, 2]
+    )
     P = np.array([[4.0, 1], [1, 1], [1, 3]])
     for scale in (1e-200, 1e200):
         assert collapse(P * scale).ray_indices.tolist() == [0, 2]

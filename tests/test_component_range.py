@@ -1,4 +1,5 @@
-"""Components of rank two and three that fit equally well: what is listed fits, and what fits is listed."""
+"""Components of rank two and three that fit equally well: what is listed fits, and what fits is
+listed."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ def problem(seed, r, m=9, n=30, sparse=False):
     if sparse:
         H *= rng.random((r, m)) < 0.7
         H[np.arange(r), np.arange(r)] += 1.0
-    return rng.dirichlet(np.full(r, 2.0), n) * rng.lognormal(0, 1, (n, 1)), H * rng.lognormal(0, 1, (r, 1)), rng
+    return (
+        rng.dirichlet(np.full(r, 2.0), n) * rng.lognormal(0, 1, (n, 1)),
+        H * rng.lognormal(0, 1, (r, 1)),
+        rng,
+    )
 
 
 @settings(max_examples=10)
@@ -86,16 +91,27 @@ def test_models_and_figures(r):
     assert (found.low <= model.components_).all()
     assert (found.high >= model.components_).all()
     drawn = plots.component_range(model)
-    assert [trace.name for trace in drawn.data] == ["non-negative", "data", *(f"range of component {k}" for k in range(r)), "components"]
+    assert [trace.name for trace in drawn.data] == [
+        "non-negative",
+        "data",
+        *(f"range of component {k}" for k in range(r)),
+        "components",
+    ]
 
 
 def test_bad_models():
     X = np.random.default_rng(0).random((12, 6))
-    with pytest.raises(InvalidInputError, match="component_range is for two or three components, and this model has 4"):
+    with pytest.raises(
+        InvalidInputError,
+        match="component_range is for two or three components, and this model has 4",
+    ):
         HierarchicalNMF(4).fit(X).component_range()
     with pytest.raises(InvalidInputError, match="made from a catalogue and knows no samples"):
         AlternatingNMF.from_components(X[:2]).component_range()
     with pytest.raises(InvalidInputError, match="needs a model without affinity"):
         HierarchicalNMF(2, affinity="knn").fit(X).component_range()
-    with pytest.raises(InvalidInputError, match="have a rank below 2, so that there is no range; ask for fewer components"):
+    with pytest.raises(
+        InvalidInputError,
+        match="have a rank below 2, so that there is no range; ask for fewer components",
+    ):
         HierarchicalNMF(2).fit(np.outer(np.arange(1.0, 6.0), [1.0, 2.0, 3.0])).component_range()

@@ -31,7 +31,9 @@ def test_rays_equal_brute_force_on_500_planted_cones(chunk):
     for seed in range(50 * chunk, 50 * chunk + 50):
         rng = np.random.default_rng(seed)
         dim = 2 + seed % 59
-        P = planted(rng, dim, n_rays=int(rng.integers(1, 2 * dim)), n_inside=int(rng.integers(0, 60)))
+        P = planted(
+            rng, dim, n_rays=int(rng.integers(1, 2 * dim)), n_inside=int(rng.integers(0, 60))
+        )
         cone = Cone.from_points(P)
         assert cone.ray_indices.tolist() == oracle(P).tolist(), f"seed {seed}, dim {dim}"
         cone.verify(P)
@@ -66,7 +68,11 @@ def oracle(P):
     for i in range(len(U)):
         if not (np.linalg.norm(U[leaders] - U[i], axis=1) <= 1e-8).any():
             leaders.append(i)
-    return nonzero[np.array(leaders)[brute_force(U[leaders])]] if len(leaders) > 1 else nonzero[leaders]
+    return (
+        nonzero[np.array(leaders)[brute_force(U[leaders])]]
+        if len(leaders) > 1
+        else nonzero[leaders]
+    )
 
 
 @given(awkward_points())
@@ -87,7 +93,9 @@ def test_sparse_points_have_the_same_rays(P):
 
 
 def sparse_planted(rng, m, n, density, n_inside):
-    rays = sp.random_array((m, n), density=density, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1).tocsr()
+    rays = sp.random_array(
+        (m, n), density=density, rng=rng, data_sampler=lambda size: rng.random(size) + 0.1
+    ).tocsr()
     rays = rays[np.diff(rays.indptr) > 0]
     weights = sp.random_array((n_inside, rays.shape[0]), density=3 / rays.shape[0], rng=rng).tocsr()
     return sp.csr_array(sp.vstack([rays, weights @ rays]))
@@ -96,7 +104,9 @@ def sparse_planted(rng, m, n, density, n_inside):
 @pytest.mark.parametrize("seed", range(12))
 def test_the_support_method_equals_the_dense_method(seed):
     rng = np.random.default_rng(seed)
-    P = sparse_planted(rng, int(rng.integers(20, 200)), int(rng.integers(40, 120)), rng.uniform(0.01, 0.08), 60)
+    P = sparse_planted(
+        rng, int(rng.integers(20, 200)), int(rng.integers(40, 120)), rng.uniform(0.01, 0.08), 60
+    )
     cone = Cone.from_points(P)
     assert cone.ray_indices.tolist() == Cone.from_points(P.toarray()).ray_indices.tolist()
     cone.verify(P)
@@ -121,10 +131,13 @@ def test_the_support_method_equals_brute_force_on_awkward_points(P):
 @given(st.integers(0, 10_000))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_support_method_is_certified_near_the_tolerance(seed):
-    """Entries of the size of the tolerance off the support: a support says nothing exact about them."""
+    """Entries of the size of the tolerance off the support: a support says nothing exact about
+    them."""
     rng = np.random.default_rng(seed)
     dim = int(rng.integers(2, 7))
-    P = rng.random((10, dim)) * (rng.random((10, dim)) < 0.6) + 10.0 ** rng.uniform(-9, -7) * (rng.random((10, dim)) < 0.3)
+    P = rng.random((10, dim)) * (rng.random((10, dim)) < 0.6) + 10.0 ** rng.uniform(-9, -7) * (
+        rng.random((10, dim)) < 0.3
+    )
     P = P[P.any(axis=1)]
     if len(P):
         Cone.from_points(sp.csr_array(P)).verify(sp.csr_array(P))
@@ -132,7 +145,8 @@ def test_the_support_method_is_certified_near_the_tolerance(seed):
 
 @pytest.mark.parametrize("length", [100, 2000, 10_000])
 def test_supports_with_one_peak_and_a_long_tail(length):
-    """The functional on such a support is much longer than its values on points: its rounding must be covered too."""
+    """The functional on such a support is much longer than its values on points: its rounding must
+    be covered too."""
     rng = np.random.default_rng(2)
     P = sp.lil_array((4, 12 * length))
     P[0, :length] = np.r_[1.0, np.full(length - 1, 1e-7)]
@@ -156,7 +170,11 @@ def test_progress_is_reported_and_ends_at_the_total():
         calls = []
         Cone.from_points(P, progress=lambda *call, calls=calls: calls.append(call))
         assert all(0 <= done <= total for _, done, total in calls)
-        assert {stage: done == total for stage, done, total in calls} == {stage: True for stage, _, _ in calls} != {}
+        assert (
+            {stage: done == total for stage, done, total in calls}
+            == {stage: True for stage, _, _ in calls}
+            != {}
+        )
 
 
 def test_high_dimension_uses_one_product_and_needs_no_dense_witness():
@@ -195,7 +213,8 @@ def test_a_circular_cone_has_every_point_as_a_ray():
 
 @pytest.mark.parametrize("gap", [1e-9, 5e-9, 2e-8, 1e-7])
 def test_twins_near_the_tolerance_are_settled_and_certified(gap):
-    """Two points nearly colinear, with others around: whatever is kept generates the rest and cannot be left out."""
+    """Two points nearly colinear, with others around: whatever is kept generates the rest and
+    cannot be left out."""
     rng = np.random.default_rng(5)
     base = rng.random((8, 5)) + 0.1
     P = np.vstack([base, base + gap * rng.standard_normal(base.shape), base[:4] + base[1:5]])
@@ -206,14 +225,17 @@ def test_twins_near_the_tolerance_are_settled_and_certified(gap):
 @pytest.mark.parametrize("seed", seeds(100))
 def test_small_lattices_with_entries_of_the_size_of_the_tolerance(seed):
     rng = np.random.default_rng(seed)
-    P = rng.integers(0, 3, (8, 4)) * (rng.random((8, 4)) < 0.5) + rng.choice([0, 0, 5e-9, 1e-8, 1.2e-8], (8, 4))
+    P = rng.integers(0, 3, (8, 4)) * (rng.random((8, 4)) < 0.5) + rng.choice(
+        [0, 0, 5e-9, 1e-8, 1.2e-8], (8, 4)
+    )
     P = P[P.any(axis=1)]
     for points in (P, sp.csr_array(P)):
         Cone.from_points(points).verify(points)
 
 
 def test_a_coefficient_of_1e_minus_16_can_decide():
-    """The third point's coefficient in the representation of the first is 1e-16, and without it the witness fails."""
+    """The third point's coefficient in the representation of the first is 1e-16, and without it the
+    witness fails."""
     P = np.array([[0, 0.82, 0], [1e-8, 0.94, 0], [0, 0.59, 0.59]])
     cone = Cone.from_points(P)
     assert cone.n_rays == 3
@@ -223,13 +245,16 @@ def test_a_coefficient_of_1e_minus_16_can_decide():
 @pytest.mark.parametrize("n", [3, 100, 1000, 5000])
 @pytest.mark.parametrize("distance", [0.99, 0.9999, 1.0001, 1.002, 1.009, 1.02])
 def test_no_gap_between_within_and_beyond_the_tolerance(n, distance):
-    """A point at a known distance just below or above tol is either represented or proven, whatever the dimension."""
+    """A point at a known distance just below or above tol is either represented or proven, whatever
+    the dimension."""
     rng = np.random.default_rng(1)
     rays = unit(rng.random((min(5, n - 1), n)))
     Q, _ = np.linalg.qr(rays.T)
     normal = rng.standard_normal(n)
     normal -= Q @ (Q.T @ normal)
-    point = unit(rays.mean(axis=0, keepdims=True))[0] + distance * 1e-8 * normal / np.linalg.norm(normal)
+    point = unit(rays.mean(axis=0, keepdims=True))[0] + distance * 1e-8 * normal / np.linalg.norm(
+        normal
+    )
     P = np.vstack([rays, np.abs(point)])
     cone = Cone.from_points(P)
     assert (cone.n_rays == len(P)) == (distance > 1)
@@ -240,7 +265,9 @@ def test_many_points_near_the_tolerance():
     """Mixtures with noise of the size of the tolerance: settled in bulk, not one by one."""
     rng = np.random.default_rng(2)
     rays = rng.random((10, 12))
-    P = np.vstack([rays, rng.dirichlet(np.ones(10), 600) @ rays + 2e-9 * rng.standard_normal((600, 12))])
+    P = np.vstack(
+        [rays, rng.dirichlet(np.ones(10), 600) @ rays + 2e-9 * rng.standard_normal((600, 12))]
+    )
     cone = Cone.from_points(np.abs(P))
     assert cone.n_rays < 60
     cone.verify(np.abs(P))
@@ -248,7 +275,8 @@ def test_many_points_near_the_tolerance():
 
 @given(st.integers(0, 10_000))
 def test_clouds_at_the_scale_of_the_tolerance_are_certified(seed):
-    """Points that all lie within a few tolerances of each other: the hardest case for a consistent answer."""
+    """Points that all lie within a few tolerances of each other: the hardest case for a consistent
+    answer."""
     rng = np.random.default_rng(seed)
     dim = int(rng.integers(2, 6))
     P = rng.random(dim) + 0.5 + 3e-8 * rng.standard_normal((12, dim))
@@ -266,10 +294,13 @@ def test_dtypes(dtype):
 
 
 def test_float32_points_are_warned_about():
-    """Rounding turns combinations into rays when tol is finer than it; the warning says which tol treats them as inside."""
+    """Rounding turns combinations into rays when tol is finer than it; the warning says which tol
+    treats them as inside."""
     P = planted(np.random.default_rng(1), 6, 5, 20)
     assert Cone.from_points(P).n_rays == 5
-    with pytest.warns(UserWarning, match=r"P is float32, rounded to about 6e-08 .* Pass tol=1e-06 or larger"):
+    with pytest.warns(
+        UserWarning, match=r"P is float32, rounded to about 6e-08 .* Pass tol=1e-06 or larger"
+    ):
         assert Cone.from_points(P.astype(np.float32)).n_rays > 5
     assert Cone.from_points(P.astype(np.float32), tol=1e-6).n_rays == 5
 
@@ -302,9 +333,12 @@ def test_moreau_the_residual_of_a_projection_separates_the_point_from_the_cone()
     cone = Cone.from_points(planted(rng, 6, 10, 10))
     Y = rng.standard_normal((50, 6))
     R = Y - cone.project(Y)
-    assert np.abs(np.einsum("ij,ij->i", R, cone.project(Y))).max() < 1e-10  # the parts are orthogonal
+    # the parts are orthogonal
+    assert np.abs(np.einsum("ij,ij->i", R, cone.project(Y))).max() < 1e-10
     assert (R @ cone.rays.T).max() < 1e-10  # and the residual is in the polar cone
-    np.testing.assert_allclose(cone.residuals(Y), np.linalg.norm(R, axis=1) / np.linalg.norm(Y, axis=1), atol=1e-10)
+    np.testing.assert_allclose(
+        cone.residuals(Y), np.linalg.norm(R, axis=1) / np.linalg.norm(Y, axis=1), atol=1e-10
+    )
     np.testing.assert_allclose(cone.coefficients(Y) @ cone.rays, cone.project(Y), atol=1e-12)
     assert (cone.coefficients(Y) >= 0).all()
 
@@ -340,7 +374,9 @@ def test_names_of_a_frame_are_kept():
     with pytest.raises(ValueError, match=r"column 'gene' of P holds .* values, not numbers"):
         Cone.from_points(frame.assign(gene="x"))
     with pytest.raises(ValueError, match="P has NaN at row 1, column 1"):
-        Cone.from_points(frame.convert_dtypes().mask([[False, False], [False, True], [False, False]]))
+        Cone.from_points(
+            frame.convert_dtypes().mask([[False, False], [False, True], [False, False]])
+        )
 
 
 def test_results_repeat_and_do_not_depend_on_threads():
@@ -350,12 +386,15 @@ def test_results_repeat_and_do_not_depend_on_threads():
     for mine, other in zip(two.certificate.witnesses, again.certificate.witnesses, strict=True):
         everyone = np.arange(len(mine.of))
         U = two.rays
-        np.testing.assert_array_equal(mine.vectors(U, mine.of, everyone), other.vectors(U, other.of, everyone))
+        np.testing.assert_array_equal(
+            mine.vectors(U, mine.of, everyone), other.vectors(U, other.of, everyone)
+        )
 
 
 @pytest.mark.slow
 def test_words_that_every_document_has_are_decided_by_sweeps():
-    """Two points that contain all others: one is their sum, so inside; of the other no one but itself has the last coordinate's share."""
+    """Two points that contain all others: one is their sum, so inside; of the other no one but
+    itself has the last coordinate's share."""
     rng = np.random.default_rng(0)
     words = sp.random_array((900, 400), density=0.02, rng=rng).tocsr()
     words = words[np.diff(words.indptr) > 0]
@@ -369,7 +408,8 @@ def test_words_that_every_document_has_are_decided_by_sweeps():
 
 
 def near_families(rng):
-    """Points whose distances from the cone of the others run through all decades, flat and in many dimensions."""
+    """Points whose distances from the cone of the others run through all decades, flat and in many
+    dimensions."""
     d = int(rng.integers(3, 200))
     P = planted(rng, d, int(rng.integers(2, 20)), 15)
     near = P[:10] + 10.0 ** rng.uniform(-15, -5, (len(P[:10]), 1)) * rng.random((len(P[:10]), d))
@@ -381,7 +421,8 @@ def near_families(rng):
 @pytest.mark.parametrize("seed", seeds(20))
 @pytest.mark.parametrize("tol", [1e-10, 1e-8])
 def test_what_the_door_lets_in_can_be_proven(seed, tol):
-    """No tolerance is accepted at which a cone is refused by its own verify; where rounding hides too much, a larger one is stated."""
+    """No tolerance is accepted at which a cone is refused by its own verify; where rounding hides
+    too much, a larger one is stated."""
     P = near_families(np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "rounding hides distances")
@@ -391,16 +432,29 @@ def test_what_the_door_lets_in_can_be_proven(seed, tol):
 
 
 def test_a_tolerance_that_cannot_be_proven_is_refused():
-    with pytest.raises(ValueError, match=r"tol = 1e-12 is below 1e-10, the least that can be proven in float64; pass that or more\."):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"tol = 1e-12 is below 1e-10, the least that can be proven in float64; pass that or"
+            r" more\."
+        ),
+    ):
         Cone.from_points(np.eye(3), tol=1e-12)
     with pytest.raises(ValueError, match="below 1e-10"):
         Cone.from_points(np.eye(3)).verify(np.eye(3), tol=1e-12)
 
 
 def test_where_rounding_hides_a_ray_a_larger_tolerance_is_certified_and_said(monkeypatch):
-    monkeypatch.setattr("conecollapse.geometry.certified.in_turn.SPARE", 2.0)  # as if every proof of a weak ray were spoiled
+    # as if every proof of a weak ray were spoiled
+    monkeypatch.setattr("conecollapse.geometry.certified.in_turn.SPARE", 2.0)
     P = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2e-8], [1, 1.3, 2.5e-8]])
-    with pytest.warns(UserWarning, match=r"rounding hides distances near 1e-08 between these points; .* certified at tol = 1e-07 instead"):
+    with pytest.warns(
+        UserWarning,
+        match=(
+            r"rounding hides distances near 1e-08 between these points; .* certified at tol = 1e-07"
+            r" instead"
+        ),
+    ):
         cone = Cone.from_points(P)
     assert cone.tol == pytest.approx(1e-7)
     cone.verify(P)
@@ -418,7 +472,8 @@ def test_many_points_are_projected_in_blocks(monkeypatch):
 
 
 def test_the_bound_on_products_of_rounded_points_holds_where_every_rounding_errs_most():
-    z = 1 + 1998 * 2.0**-23 + 0.999 * 2.0**-24  # rounded down by nearly half a unit, and so is the square of what remains
+    # rounded down by nearly half a unit, and so is the square of what remains
+    z = 1 + 1998 * 2.0**-23 + 0.999 * 2.0**-24
     largest, error = largest_products(np.array([[z], [z]], np.float32), np.array([z, z]))
     assert (largest >= z * z).all()
     assert (largest - 2 * error <= z * z).all()
@@ -444,16 +499,19 @@ def test_what_a_quick_cone_has_proven_is_not_asked_again():
     leaders = np.flatnonzero(cone.certificate.leader == np.arange(len(P)))
     known = Known.from_certificate(cone.certificate, leaders)
     assert known.sure.tolist() == [True] * 4 + [False]
-    (S, h) = known.combination[4]
+    S, h = known.combination[4]
     np.testing.assert_allclose(h @ (P / np.linalg.norm(P, axis=1)[:, None])[leaders][S], P[4] / 2)
     assert not known.undecided.any()
     assert sum(len(family.of) for family in known.families) == 4
 
 
 def test_points_of_a_fine_circle_on_any_slice_are_settled_by_their_neighbours():
-    """Near the tolerance points are deleted one after the other; the rest generates all, and each ray is proven."""
+    """Near the tolerance points are deleted one after the other; the rest generates all, and each
+    ray is proven."""
     t = 2 * np.pi * np.arange(600) / 600
-    P = np.column_stack([2 + np.cos(t), 2 + np.sin(t), np.ones(600)]) @ np.array([[1, 0.2, 0.1], [0, 1.5, 0.3], [0.4, 0.1, 3]])
+    P = np.column_stack([2 + np.cos(t), 2 + np.sin(t), np.ones(600)]) @ np.array(
+        [[1, 0.2, 0.1], [0, 1.5, 0.3], [0.4, 0.1, 3]]
+    )
     cone = Cone.from_points(P, tol=2e-5)
     verdict = cone.verify(P)
     assert 100 < cone.n_rays < 600
@@ -476,7 +534,9 @@ def test_what_is_near_is_found_among_the_allowed_points_and_solved_over_them():
     assert length == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("slanted", [np.eye(3), np.array([[1.0, 0.2, 0.1], [0.0, 1.5, 0.3], [0.4, 0.1, 3.0]])])
+@pytest.mark.parametrize(
+    "slanted", [np.eye(3), np.array([[1.0, 0.2, 0.1], [0.0, 1.5, 0.3], [0.4, 0.1, 3.0]])]
+)
 def test_points_closer_than_the_tolerance_on_any_slice_of_a_circle_are_certified(slanted):
     t = 2 * np.pi * np.random.default_rng(0).random(1500)
     P = (1 + 0.3 * np.stack([np.cos(t), np.sin(t), -np.cos(t) - np.sin(t)], axis=1)) @ slanted
@@ -497,7 +557,9 @@ def test_mixtures_are_found_inside_the_cone_of_known_rays(n_rays, dim, terms, mo
     monkeypatch.setattr(inside, "LITTLE_WORK", 0)
     rng = np.random.default_rng(0)
     R = rng.gamma(1.0, size=(n_rays, dim))
-    W = rng.exponential(size=(150, n_rays)) * (np.argsort(rng.random((150, n_rays)), axis=1) < terms)
+    W = rng.exponential(size=(150, n_rays)) * (
+        np.argsort(rng.random((150, n_rays)), axis=1) < terms
+    )
     outside = np.vstack([-R[:5], R[:5] - R[5:10]])
     Z = np.vstack([R, W @ R, outside])
     found = inside_known(Z, np.arange(n_rays), np.arange(n_rays, len(Z)))
@@ -531,9 +593,13 @@ def test_near_points_are_looked_for_in_few_dimensions_and_for_many_points():
 
 @pytest.mark.parametrize("n_known", [0, 5])
 def test_the_search_decides_points_in_general_position_by_itself(n_known):
-    """Nothing is left to `settle`: each ray has a functional of which it is the only maximiser, each other point a combination."""
+    """Nothing is left to `settle`: each ray has a functional of which it is the only maximiser,
+    each other point a combination."""
     rng = np.random.default_rng(3)
-    rays, inside = rng.gamma(1.0, size=(30, 6)), rng.random((40, 30)) * (rng.random((40, 30)) < 0.2) + 1e-3
+    rays, inside = (
+        rng.gamma(1.0, size=(30, 6)),
+        rng.random((40, 30)) * (rng.random((40, 30)) < 0.2) + 1e-3,
+    )
     U = unit(np.vstack([rays, inside @ rays]))
     is_ray = np.isin(np.arange(70), brute_force(U))
     frame, status = Frame.of(U), np.full(70, UNDECIDED)
@@ -549,16 +615,20 @@ def test_the_search_decides_points_in_general_position_by_itself(n_known):
 
 
 def test_products_are_bounded_tile_by_tile_in_both_precisions(monkeypatch):
-    """Bounds hold for the largest product with another point, and are tighter where float32 does not resolve the lead."""
+    """Bounds hold for the largest product with another point, and are tighter where float32 does
+    not resolve the lead."""
     monkeypatch.setattr(products, "TILE_ROWS", 4)
     monkeypatch.setattr(products, "TILE_COLUMNS", 5)
     Z = np.random.default_rng(2).standard_normal((23, 3))
     Z /= np.linalg.norm(Z, axis=1)[:, None]
-    Z = np.vstack([Z, Z[[3, 9, 14]] * (1 + 1e-9)])  # nearly equal points: the lead of one over the other is below float32's digits
+    # nearly equal points: the lead of one over the other is below float32's digits
+    Z = np.vstack([Z, Z[[3, 9, 14]] * (1 + 1e-9)])
     G = Z @ Z.T
     np.fill_diagonal(G, -np.inf)
     for budget, digits in ((Budget.endless(), 1e-13), (Budget(0.0), 1e-5)):
-        largest, error = products.leading_products(Z, Z.astype(np.float32), np.einsum("ij,ij->i", Z, Z), budget)
+        largest, error = products.leading_products(
+            Z, Z.astype(np.float32), np.einsum("ij,ij->i", Z, Z), budget
+        )
         assert (largest >= G.max(axis=1)).all()
         assert (largest <= G.max(axis=1) + 2 * error).all()
         assert error[[3, 9, 14, 23, 24, 25]].max() < digits

@@ -57,7 +57,11 @@ def test_a_private_coordinate_proves_a_ray_exactly_where_no_contained_point_has_
     """By the definition, point by point; and every witness has one positive entry."""
     rng = np.random.default_rng(0)
     P = (rng.random((60, 30)) < density) * (0.1 + rng.random((60, 30)))
-    P = P[np.unique((P > 0).argmax(axis=1), return_index=True)[1]] if density > 0.5 else P[P.any(axis=1)]
+    P = (
+        P[np.unique((P > 0).argmax(axis=1), return_index=True)[1]]
+        if density > 0.5
+        else P[P.any(axis=1)]
+    )
     U = sp.csr_array(P / np.linalg.norm(P, axis=1)[:, None])
     found = private_coordinates(Lists.of(U), 1e-8, Budget.endless())
     has = P > 0
@@ -87,7 +91,10 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
     rng = np.random.default_rng(0)
     words = (rng.random((30, 12)) < 0.3) * rng.random((30, 12))
     words = words[words.any(axis=1)]
-    for x, is_inside in ((rng.random(len(words)) @ words, True), (np.where(np.arange(12) % 2, 1.0, 1e-3), False)):
+    for x, is_inside in (
+        (rng.random(len(words)) @ words, True),
+        (np.where(np.arange(12) % 2, 1.0, 1e-3), False),
+    ):
         lists = Lists.of(sp.csr_array(words))
         x = x / x.sum()
         slices = words / lists.sums[:, None]
@@ -95,7 +102,9 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         x = x * weight / (x @ weight)
         slices = slices * weight / (slices @ weight)[:, None]
         support = np.arange(12, dtype=np.int32)
-        columns = stored_columns(Rows.as_stored(lists), np.arange(len(words)), support, weight, np.empty((3, 12)))
+        columns = stored_columns(
+            Rows.as_stored(lists), np.arange(len(words)), support, weight, np.empty((3, 12))
+        )
         is_solved, h, r = descend_by_sweeps(columns, x, 1e-6, MAX_LOOKS)
         assert is_solved
         assert (h >= 0).all()
@@ -106,7 +115,8 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
 
 
 def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone():
-    """It represents x, or its residual is the optimum's: the same as that of SciPy, and positive on no column."""
+    """It represents x, or its residual is the optimum's: the same as that of SciPy, and positive on
+    no column."""
     rng = np.random.default_rng(0)
     saved = []
     for dim, n in ((12, 40), (30, 20), (5, 1)):
@@ -114,7 +124,9 @@ def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone
         words[np.arange(n), rng.integers(dim, size=n)] = 1.0
         lists = Lists.of(sp.csr_array(words))
         places = np.arange(dim, dtype=np.int32)
-        columns = stored_columns(Rows.as_stored(lists), np.arange(n), places, np.ones(dim), np.empty((3, dim)))
+        columns = stored_columns(
+            Rows.as_stored(lists), np.arange(n), places, np.ones(dim), np.empty((3, dim))
+        )
         for x in (rng.random(n) @ words, rng.random(dim)):
             x = x / x.sum()
             S, h, r = descend_contained(columns, places, x, 1e-12, 1 - 1e-12)
@@ -131,7 +143,8 @@ def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone
 
 
 def test_points_decided_at_the_same_time_do_not_lean_on_each_other():
-    """Many points with one support: some represent others, and what is redundant represents nothing."""
+    """Many points with one support: some represent others, and what is redundant represents
+    nothing."""
     rng = np.random.default_rng(1)
     rays = np.vstack([np.eye(6), rng.random((6, 6)) * 0.2 + np.eye(6)])
     P = np.vstack([rays, rng.random((40, 12)) @ rays])
@@ -153,7 +166,8 @@ def test_coordinates_of_very_different_size_do_not_change_what_is_decided(seed):
 
 
 def test_the_search_for_a_contained_point_counts_the_entries_that_it_reads():
-    """Up to the first entry off the support, that one included, or one more than there are; points with larger supports are not read."""
+    """Up to the first entry off the support, that one included, or one more than there are; points
+    with larger supports are not read."""
     supports = [[0, 1, 2, 3], [0, 5], [0, 1, 6], [0, 2, 3], [0, 1, 2, 3, 4]]
     U = sp.csr_array(np.array([[float(d in S) for d in range(7)] for S in supports]))
     lists, stamp = Lists.of(U), np.full(7, -1)
@@ -166,15 +180,23 @@ def test_the_search_for_a_contained_point_counts_the_entries_that_it_reads():
 
 
 def test_the_highest_price_of_all_columns_may_be_negative():
-    """Two axes, and a residual that is negative on both: no column is listed, and the bound that ends the descent is below zero."""
-    rows, listed, prices = Rows.as_stored(Lists.of(sp.csr_array(np.eye(2)))), np.empty(1, np.int64), np.empty(1)
-    axes = stored_columns(rows, np.arange(2), np.arange(2, dtype=np.int32), np.ones(2), np.empty((3, 2)))
+    """Two axes, and a residual that is negative on both: no column is listed, and the bound that
+    ends the descent is below zero."""
+    rows, listed, prices = (
+        Rows.as_stored(Lists.of(sp.csr_array(np.eye(2)))),
+        np.empty(1, np.int64),
+        np.empty(1),
+    )
+    axes = stored_columns(
+        rows, np.arange(2), np.arange(2, dtype=np.int32), np.ones(2), np.empty((3, 2))
+    )
     assert _list(axes, np.array([-1.0, -3.0]), np.zeros(2, bool), listed, prices) == -1
     assert listed.tolist() == [-1]
 
 
 def test_sums_over_a_support_are_the_same_whichever_way_they_are_made(monkeypatch):
-    """By the coordinates of the point, or point by point where most entries are met: the same witness."""
+    """By the coordinates of the point, or point by point where most entries are met: the same
+    witness."""
     rng = np.random.default_rng(3)
     P = (rng.random((40, 12)) < 0.5) * rng.random((40, 12))
     P = P[P.any(axis=1)]
@@ -192,7 +214,9 @@ def test_sums_over_a_support_are_the_same_whichever_way_they_are_made(monkeypatc
 
 def test_a_cone_of_sparse_points_and_its_verification_hold_at_most_four_times_the_points():
     rng = np.random.default_rng(0)
-    P = sp.csr_array(rng.poisson(0.1 * rng.gamma(0.5, size=(1500, 1)) / 0.5, (1500, 1500)), dtype=np.float64)
+    P = sp.csr_array(
+        rng.poisson(0.1 * rng.gamma(0.5, size=(1500, 1)) / 0.5, (1500, 1500)), dtype=np.float64
+    )
     Cone.from_points(P).verify(P)  # compiles what it needs
     tracemalloc.start()
     try:
@@ -204,7 +228,8 @@ def test_a_cone_of_sparse_points_and_its_verification_hold_at_most_four_times_th
 
 
 def test_a_large_sparse_cone_gives_freed_memory_back_where_the_system_can(monkeypatch):
-    """By a call of the C library's function, if it has one; small and dense points are not worth the call."""
+    """By a call of the C library's function, if it has one; small and dense points are not worth
+    the call."""
     calls, P = [], np.eye(4) + 0.1
     monkeypatch.setattr(_memory, "_trim", lambda: calls.append)
     Cone.from_points(sp.csr_array(P))
@@ -224,7 +249,13 @@ def nearly_inside(seed, power):
     words = sp.random_array((150, 60), density=0.05, rng=rng).tocsr()
     words = sp.csr_array(sp.vstack([words[np.diff(words.indptr) > 0], sp.eye_array(60)]))
     n, weight = words.shape[0], rng.uniform(0.5, 2.0, 60) ** power
-    columns = stored_columns(Rows.as_stored(Lists.of(words)), np.arange(n), np.arange(60, dtype=np.int32), weight, np.zeros((3, 60)))
+    columns = stored_columns(
+        Rows.as_stored(Lists.of(words)),
+        np.arange(n),
+        np.arange(60, dtype=np.int32),
+        weight,
+        np.zeros((3, 60)),
+    )
     columns.room[2][:] = weight**2
     Q = words.toarray() * weight * columns.share[:, None]
     h = rng.uniform(0.1, 1.0, n)

@@ -38,14 +38,19 @@ def test_planted_programs_are_found(loss, counts):
     assert model.stability_.min() > 0.98
     mass = model.embedding_.sum(axis=0) * model.components_.sum(axis=1)
     assert (np.diff(mass) <= 0).all()
-    np.testing.assert_allclose(model.transform(X), model.embedding_, rtol=2e-2, atol=1e-2 * model.embedding_.max())
+    np.testing.assert_allclose(
+        model.transform(X), model.embedding_, rtol=2e-2, atol=1e-2 * model.embedding_.max()
+    )
 
 
 @pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_the_number_of_threads_changes_nothing(loss, kind, counts):
     X = kind(counts[0])
-    one, two = (ConsensusNMF(3, n_runs=5, loss=loss, max_iter=30, tol=1e-3, n_jobs=jobs).fit(X) for jobs in (1, 3))
+    one, two = (
+        ConsensusNMF(3, n_runs=5, loss=loss, max_iter=30, tol=1e-3, n_jobs=jobs).fit(X)
+        for jobs in (1, 3)
+    )
     for name in ("components_", "embedding_", "run_labels_", "run_errors_", "stability_"):
         assert getattr(one, name).tobytes() == getattr(two, name).tobytes()
 
@@ -54,7 +59,9 @@ def test_the_consensus_matrix_counts_shared_labels(fitted, counts):
     labels = fitted.run_labels_
     expected = (labels[:, :, None] == labels[:, None, :]).mean(axis=0)
     np.testing.assert_allclose(fitted.consensus_, expected)
-    np.testing.assert_array_equal(fitted.consensus_of([4, 2]), fitted.consensus_[np.ix_([4, 2], [4, 2])])
+    np.testing.assert_array_equal(
+        fitted.consensus_of([4, 2]), fitted.consensus_[np.ix_([4, 2], [4, 2])]
+    )
     assert len(counts[0]) == len(fitted.consensus_)
 
 
@@ -94,13 +101,19 @@ def test_runs_that_do_not_agree_are_told():
 
 def test_a_stopped_set_of_runs_goes_on(tmp_path, counts, fitted):
     X = counts[0]
-    stopped = ConsensusNMF(3, n_runs=12, n_jobs=1, checkpoint=tmp_path / "runs", callback=lambda done, _: done == 5).fit(X)
+    stopped = ConsensusNMF(
+        3, n_runs=12, n_jobs=1, checkpoint=tmp_path / "runs", callback=lambda done, _: done == 5
+    ).fit(X)
     assert len(stopped.run_errors_) == 5
     calls = []
-    resumed = ConsensusNMF(3, n_runs=12, checkpoint=tmp_path / "runs", callback=lambda done, _: calls.append(done)).fit(X)
+    resumed = ConsensusNMF(
+        3, n_runs=12, checkpoint=tmp_path / "runs", callback=lambda done, _: calls.append(done)
+    ).fit(X)
     assert calls == list(range(6, 13))
     assert resumed.components_.tobytes() == fitted.components_.tobytes()
-    again = ConsensusNMF(3, n_runs=12, checkpoint=str(tmp_path / "runs"), callback=lambda *_: 1 / 0).fit(X)
+    again = ConsensusNMF(
+        3, n_runs=12, checkpoint=str(tmp_path / "runs"), callback=lambda *_: 1 / 0
+    ).fit(X)
     assert again.components_.tobytes() == fitted.components_.tobytes()
 
 
@@ -114,8 +127,15 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path, counts):
     ]:
         with pytest.raises(CheckpointError, match=message):
             clone(model).set_params(**other).fit(data)
-    np.savez(tmp_path / "runs" / "run-00001.npz", H=np.full((2, 30), np.nan), labels=np.zeros(20, np.int64), objective=np.float64(0))
-    with pytest.raises(CheckpointError, match=r"run-00001.npz' does not hold a run of this table; remove it"):
+    np.savez(
+        tmp_path / "runs" / "run-00001.npz",
+        H=np.full((2, 30), np.nan),
+        labels=np.zeros(20, np.int64),
+        objective=np.float64(0),
+    )
+    with pytest.raises(
+        CheckpointError, match=r"run-00001.npz' does not hold a run of this table; remove it"
+    ):
         clone(model).fit(X)
     (tmp_path / "runs" / "run-00001.npz").write_bytes(b"PK damaged")
     with pytest.raises(CheckpointError, match=r"not a whole \.npz archive"):
@@ -134,11 +154,20 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path, counts):
     [
         ({"n_runs": 0}, "n_runs must be an integer of at least 1; got 0"),
         ({"max_distance": 0}, "max_distance must be a number above 0; got 0"),
-        ({"init": "nndsvda"}, "init must be one of random, nndsvdar, spectral, so that the runs differ; got 'nndsvda'"),
+        (
+            {"init": "nndsvda"},
+            (
+                "init must be one of random, nndsvdar, spectral, so that the runs differ; got"
+                " 'nndsvda'"
+            ),
+        ),
         ({"loss": "huber"}, "loss must be one of frobenius, kullback-leibler; got 'huber'"),
         ({"callback": 3}, "callback must be a function or None; got 3"),
         ({"n_jobs": 0}, "n_jobs must be a number of threads"),
-        ({"checkpoint": "runs", "random_state": None}, "a checkpoint needs an integer as random_state, to go on as before; got None"),
+        (
+            {"checkpoint": "runs", "random_state": None},
+            "a checkpoint needs an integer as random_state, to go on as before; got None",
+        ),
         ({"n_components": 9}, "n_components = 9, but X has only n_samples = 4"),
     ],
 )
@@ -150,13 +179,19 @@ def test_bad_parameters(parameters, message):
 def test_progress_is_printed(capsys):
     ConsensusNMF(2, n_runs=3, verbose=True, n_jobs=1).fit(np.kron(np.eye(2), np.ones((3, 2))))
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" runs")[0] for line in lines] == [f"ConsensusNMF: {k} of 3" for k in (1, 2, 3)]
+    assert [line.split(" runs")[0] for line in lines] == [
+        f"ConsensusNMF: {k} of 3" for k in (1, 2, 3)
+    ]
 
 
 def test_the_figure_has_a_block_for_each_component(fitted):
     drawn = plots.consensus(fitted)
     assert len(drawn.data[0].z) == 80
-    assert [text.split("<br>")[0] for text in drawn.layout.yaxis.ticktext] == ["component 0", "component 1", "component 2"]
+    assert [text.split("<br>")[0] for text in drawn.layout.yaxis.ticktext] == [
+        "component 0",
+        "component 1",
+        "component 2",
+    ]
     assert "stability by component" in fitted._repr_mimebundle_()["text/html"]
 
 
@@ -169,14 +204,22 @@ def test_one_run_is_a_plain_factorization(counts):
 
 def test_starts_and_folders_that_cannot_be_used(tmp_path):
     X = np.random.default_rng(0).random((12, 5))
-    with pytest.raises(InvalidInputError, match="init must be one of random, nndsvdar, spectral, so that the runs differ; got a ndarray"):
+    with pytest.raises(
+        InvalidInputError,
+        match=(
+            "init must be one of random, nndsvdar, spectral, so that the runs differ; got a ndarray"
+        ),
+    ):
         ConsensusNMF(2, n_runs=2, init=X[:2]).fit(X)
     with pytest.raises(InvalidInputError, match="checkpoint must be the path of a folder; got 3"):
         ConsensusNMF(2, n_runs=2, checkpoint=3).fit(X)
     model = ConsensusNMF(2, n_runs=2, checkpoint=tmp_path).fit(X)
     (damaged,) = tmp_path.glob("run-00001.npz")
     damaged.write_bytes(damaged.read_bytes()[:100])
-    with pytest.raises(CheckpointError, match=r"run-00001.npz' cannot be read .*; remove it, and this run is made again"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"run-00001.npz' cannot be read .*; remove it, and this run is made again",
+    ):
         model.fit(X)
     damaged.unlink()
     model.fit(X)

@@ -1,4 +1,5 @@
-"""Ctrl-C while the command imports, or when its results are printed: one line, exit code 130, nothing of Python's."""
+"""Ctrl-C while the command imports, or when its results are printed: one line, exit code 130,
+nothing of Python's."""
 
 from __future__ import annotations
 
@@ -40,21 +41,33 @@ def heed_ctrl_c():
 
 @pytest.fixture
 def command(tmp_path):
-    """Runs `conecollapse rays` after some code, which Python runs when it starts; exit code, stdout and stderr."""
-    np.save(tmp_path / "table.npy", np.random.default_rng(0).random((6, 400)))  # whose rays take a kernel
+    """Runs `conecollapse rays` after some code, which Python runs when it starts; exit code, stdout
+    and stderr."""
+    # whose rays take a kernel
+    np.save(tmp_path / "table.npy", np.random.default_rng(0).random((6, 400)))
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def run(before):
         (tmp_path / "sitecustomize.py").write_text(before)
         arguments = [sys.executable, "-m", "conecollapse.cli", "rays", "table.npy", "--out", "out"]
         environment = os.environ | {"PYTHONPATH": path}
-        done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, preexec_fn=heed_ctrl_c)
+        done = subprocess.run(
+            arguments,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=heed_ctrl_c,
+        )
         return done.returncode, done.stdout, done.stderr
 
     return run
 
 
-@pytest.mark.parametrize("name", ["typer", "rich.console", "numpy", "scipy.sparse", "scipy.optimize", "numba", LAST])
+@pytest.mark.parametrize(
+    "name", ["typer", "rich.console", "numpy", "scipy.sparse", "scipy.optimize", "numba", LAST]
+)
 def test_while_importing(name, command, tmp_path):
     code, out, err = command(AT_IMPORT.format(name=name, code="ctrl_c()"))
     assert (code, out) == (130, "")
@@ -65,7 +78,8 @@ def test_while_importing(name, command, tmp_path):
 
 @pytest.mark.parametrize("code", ["Finalized()", "exec('ctrl_c()')"], ids=["finalizer", "string"])
 def test_where_python_treats_it_in_its_own_way(code, command):
-    """In a finalizer Python shows a traceback and goes on; if it came in code from a string, it ends by the signal. Imports have both."""
+    """In a finalizer Python shows a traceback and goes on; if it came in code from a string, it
+    ends by the signal. Imports have both."""
     code, _, err = command(AT_IMPORT.format(name=LAST, code=code))
     assert code == 130
     assert err.startswith("conecollapse: interrupted; ")
@@ -76,12 +90,16 @@ def test_after_the_results_are_printed(command, tmp_path):
     code, out, err = command(AT_IMPORT.format(name=LAST, code="atexit.register(ctrl_c)"))
     assert code == 130
     assert out.endswith("results in out\n")
-    assert err == "conecollapse: interrupted; the command had ended, and its results are complete.\n"
+    assert (
+        err == "conecollapse: interrupted; the command had ended, and its results are complete.\n"
+    )
     assert (tmp_path / "out" / "run.json").exists()
 
 
 def test_when_nothing_is_left_to_interrupt(command):
-    code, out, err = command("import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n")
+    code, out, err = command(
+        "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+    )
     assert (code, err) == (0, "")
     assert out.endswith("results in out\n")
 

@@ -1,4 +1,5 @@
-"""Cubes: NumPy, MATLAB and ENVI files hold the same pixels x bands, and maps go back out in the same kind."""
+"""Cubes: NumPy, MATLAB and ENVI files hold the same pixels x bands, and maps go back out in the
+same kind."""
 
 from __future__ import annotations
 
@@ -24,9 +25,17 @@ def write_cube(folder, order="bsq", code=5, endian="<", extra="", data="scene.im
     dtype = np.dtype(TYPES[code]).newbyteorder(endian)
     cube = CUBE if dtype.kind == "f" else np.round(100 * CUBE)
     axes = np.argsort(ORDERS[order])  # from rows, columns, bands to the order in the file
-    (folder / data).write_bytes(b"\0" * 7 + np.ascontiguousarray(cube.transpose(axes)).astype(dtype).tobytes())
-    header = f"ENVI\ndescription = {{\n  a = b}}\nsamples = 6\nlines   = 5\nbands = 8\nheader offset = 7\ndata type = {code}\n"
-    header += f"interleave = {order}\nbyte order = {int(endian == '>')}\nwavelength = {{\n {', '.join(map(str, range(400, 480, 10)))}}}\n"
+    (folder / data).write_bytes(
+        b"\0" * 7 + np.ascontiguousarray(cube.transpose(axes)).astype(dtype).tobytes()
+    )
+    header = (
+        "ENVI\ndescription = {\n  a = b}\nsamples = 6\nlines   = 5\nbands = 8\nheader offset ="
+        f" 7\ndata type = {code}\n"
+    )
+    header += (
+        f"interleave = {order}\nbyte order = {int(endian == '>')}\nwavelength = {{\n"
+        f" {', '.join(map(str, range(400, 480, 10)))}}}\n"
+    )
     (folder / "scene.hdr").write_text(header + extra)
     return cube
 
@@ -44,7 +53,9 @@ def test_every_order_and_type_of_envi_is_the_same_cube(tmp_path, order, code, en
 
 def test_maps_that_are_written_are_read_again(tmp_path):
     write_envi(tmp_path / "m.hdr", tmp_path / "m.img", CUBE, [f"a{{,{k}" for k in range(8)])
-    np.testing.assert_allclose(read_envi(tmp_path / "m.hdr", tmp_path / "m.img")[0], CUBE, rtol=1e-6)
+    np.testing.assert_allclose(
+        read_envi(tmp_path / "m.hdr", tmp_path / "m.img")[0], CUBE, rtol=1e-6
+    )
 
 
 def test_values_of_no_data_become_zero(tmp_path):
@@ -59,10 +70,21 @@ def test_values_of_no_data_become_zero(tmp_path):
     ("spoil", "message"),
     [
         (lambda d: (d / "scene.img").unlink(), "there is no file of numbers beside scene.hdr"),
-        (lambda d: (d / "scene.img").write_bytes(b"12"), "scene.img has 2 bytes, but scene.hdr promises 1927"),
+        (
+            lambda d: (d / "scene.img").write_bytes(b"12"),
+            "scene.img has 2 bytes, but scene.hdr promises 1927",
+        ),
         (lambda d: (d / "scene.hdr").write_text("lines = 3\n"), "its first line is not ENVI"),
-        (lambda d: (d / "scene.hdr").write_text("ENVI\nlines = 3\nbands = 2\n"), "no whole number for 'samples'"),
-        (lambda d: (d / "scene.hdr").write_text("ENVI\nlines=3\nbands=2\nsamples=2\ndata type=6\n"), "says data type 6"),
+        (
+            lambda d: (d / "scene.hdr").write_text("ENVI\nlines = 3\nbands = 2\n"),
+            "no whole number for 'samples'",
+        ),
+        (
+            lambda d: (d / "scene.hdr").write_text(
+                "ENVI\nlines=3\nbands=2\nsamples=2\ndata type=6\n"
+            ),
+            "says data type 6",
+        ),
     ],
 )
 def test_a_damaged_image_is_refused_in_one_sentence(tmp_path, spoil, message):
@@ -81,11 +103,18 @@ def test_numbers_without_a_header_are_refused(tmp_path):
 
 class TestMatlab:
     def test_the_only_cube_is_read_and_one_of_several_by_name(self, tmp_path):
-        savemat(tmp_path / "one.mat", {"Y": CUBE, "names": np.array(["a"], dtype=object), "flat": np.eye(3)})
+        savemat(
+            tmp_path / "one.mat",
+            {"Y": CUBE, "names": np.array(["a"], dtype=object), "flat": np.eye(3)},
+        )
         np.testing.assert_allclose(read_spectra(tmp_path / "one.mat").table.X, CUBE.reshape(30, 8))
         savemat(tmp_path / "two.mat", {"Y": CUBE, "Z": 2 * CUBE})
-        np.testing.assert_allclose(read_spectra(tmp_path / "two.mat", variable="Z").table.X, 2 * CUBE.reshape(30, 8))
-        with pytest.raises(InvalidInputError, match=r"it has Y 5 x 6 x 8, Z 5 x 6 x 8\. Choose by variable"):
+        np.testing.assert_allclose(
+            read_spectra(tmp_path / "two.mat", variable="Z").table.X, 2 * CUBE.reshape(30, 8)
+        )
+        with pytest.raises(
+            InvalidInputError, match=r"it has Y 5 x 6 x 8, Z 5 x 6 x 8\. Choose by variable"
+        ):
             read_spectra(tmp_path / "two.mat")
         with pytest.raises(InvalidInputError, match="no array of three dimensions called 'W'"):
             read_spectra(tmp_path / "two.mat", variable="W")
@@ -118,7 +147,13 @@ def test_maps_go_back_out_as_the_cube_came_in(tmp_path, monkeypatch, capsys, kin
     assert "1 negative values were set to zero" in capsys.readouterr().out
     folder = tmp_path / "scene-unmixed"
     maps = np.load(folder / "maps.npy")
-    out = read_envi(folder / "maps.hdr", folder / "maps.img")[0] if kind == "envi" else loadmat(folder / "maps.mat")["maps"]
+    out = (
+        read_envi(folder / "maps.hdr", folder / "maps.img")[0]
+        if kind == "envi"
+        else loadmat(folder / "maps.mat")["maps"]
+    )
     np.testing.assert_allclose(out, maps, rtol=1e-5, atol=1e-7)
-    assert json.loads((folder / "run.json").read_text())["preparation"]["variable"] == (None if kind == "envi" else "Y")
+    assert json.loads((folder / "run.json").read_text())["preparation"]["variable"] == (
+        None if kind == "envi" else "Y"
+    )
     assert run_command(["verify", str(folder)]) == 0

@@ -1,4 +1,5 @@
-"""Dask arrays, on threads and on a real cluster: the local result, named tasks, killed workers, lost schedulers."""
+"""Dask arrays, on threads and on a real cluster: the local result, named tasks, killed workers,
+lost schedulers."""
 
 from __future__ import annotations
 
@@ -24,11 +25,15 @@ from conecollapse import CCNMF, CheckpointError, ClusterError, Cone, ConeCollaps
 from conecollapse.tables import dask_memory  # noqa: E402
 
 CHUNKS = {"features": (-1, 23), "samples": (17, -1), "both": (21, 31)}
-NO_COPIES = -(10**9)  # bytes that a worker may hold of other blocks: then blocks are compared with blocks
+# bytes that a worker may hold of other blocks: then blocks are compared with blocks
+NO_COPIES = -(10**9)
 SCHEDULER = """
 import time
 from distributed import LocalCluster
-options = dict(n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address=":0", worker_dashboard_address=":0")
+options = dict(
+    n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://",
+    dashboard_address=":0", worker_dashboard_address=":0",
+)
 with LocalCluster(**options) as cluster:
     print(cluster.scheduler_address, flush=True)
     time.sleep(120)
@@ -58,8 +63,11 @@ def assert_same(model, local):
     np.testing.assert_array_equal(model.cone_.ray_indices, local.cone_.ray_indices)
     np.testing.assert_array_equal(model.labels_.compute(), local.labels_)
     assert model.reconstruction_err_ == pytest.approx(local.reconstruction_err_, rel=1e-9)
-    if not sp.issparse(local.cone_.rays):  # the few words inside the cone of others may be combinations of rays in several ways
-        np.testing.assert_allclose(model.components_, local.components_, atol=1e-9 * np.abs(local.components_).max())
+    # the few words inside the cone of others may be combinations of rays in several ways
+    if not sp.issparse(local.cone_.rays):
+        np.testing.assert_allclose(
+            model.components_, local.components_, atol=1e-9 * np.abs(local.components_).max()
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +83,15 @@ def _threads(request):
 def cluster():
     """Two worker processes."""
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "5s", "distributed.scheduler.allowed-failures": 10}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as workers,
+        dask.config.set(
+            {
+                "distributed.comm.timeouts.connect": "5s",
+                "distributed.scheduler.allowed-failures": 10,
+            }
+        ),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as workers,
         distributed.Client(workers) as client,
     ):
         yield client
@@ -102,7 +117,11 @@ def test_cones_and_selectors_of_dask_arrays(how):
     for seed in (0, 1):
         X = problem(seed)
         direct = Cone.from_points(X.T)
-        for cone in (Cone.from_points(array(X, how).T), Cone.from_table(array(X, how)), Cone.from_points(array(X, how, sparse=True).T)):
+        for cone in (
+            Cone.from_points(array(X, how).T),
+            Cone.from_table(array(X, how)),
+            Cone.from_points(array(X, how, sparse=True).T),
+        ):
             np.testing.assert_array_equal(cone.ray_indices, direct.ray_indices)
             cone.verify(X.T)
         selector = ConeCollapse().fit(array(X, how))
@@ -115,16 +134,24 @@ def test_cones_and_selectors_of_dask_arrays(how):
 def test_dask_equals_local_on_genes_and_words():
     genes = load_points("AMLALL").T
     local = CCNMF(3, n_init=3, random_state=0).fit(genes)
-    assert_same(CCNMF(3, n_init=3, random_state=0).fit(da.from_array(genes, chunks=(-1, 1250))), local)
+    assert_same(
+        CCNMF(3, n_init=3, random_state=0).fit(da.from_array(genes, chunks=(-1, 1250))), local
+    )
 
 
 @pytest.mark.slow
 def test_dask_equals_local_on_a_large_corpus():
     words = load_points("REUTERS").T
-    words = sp.csr_array(sp.diags_array(1 / np.sqrt(words.multiply(words).sum(axis=1))) @ words)  # unit documents
+    # unit documents
+    words = sp.csr_array(sp.diags_array(1 / np.sqrt(words.multiply(words).sum(axis=1))) @ words)
     columns = np.array_split(np.arange(words.shape[1]), 4)
     by_words = sp.csc_array(words)
-    parts = [da.from_delayed(dask.delayed(sp.csr_array(by_words[:, c])), (words.shape[0], len(c)), words.dtype) for c in columns]
+    parts = [
+        da.from_delayed(
+            dask.delayed(sp.csr_array(by_words[:, c])), (words.shape[0], len(c)), words.dtype
+        )
+        for c in columns
+    ]
     local = CCNMF(5, n_init=1, random_state=0).fit(words)
     assert_same(CCNMF(5, n_init=1, random_state=0).fit(da.concatenate(parts, axis=1)), local)
 
@@ -138,18 +165,27 @@ def test_on_a_cluster_with_named_tasks(cluster, monkeypatch):
     for seed, how, copies in [(0, "both", 2**26), (0, "both", NO_COPIES), (1, "samples", 2**26)]:
         monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.COPIES", copies)
         X = problem(seed)
-        assert_same(CCNMF(3, n_init=1, random_state=0).fit(array(X, how)), CCNMF(3, n_init=1, random_state=0).fit(X))
+        assert_same(
+            CCNMF(3, n_init=1, random_state=0).fit(array(X, how)),
+            CCNMF(3, n_init=1, random_state=0).fit(X),
+        )
         seen |= set(cluster.run_on_scheduler(keys))
-    expected = {f"conecollapse-{stage}" for stage in ("survey", "blocks", "measure", "round", "tiles", "merge", "qr", "products")}
+    expected = {
+        f"conecollapse-{stage}"
+        for stage in ("survey", "blocks", "measure", "round", "tiles", "merge", "qr", "products")
+    }
     assert expected <= seen
 
 
 @pytest.mark.parametrize("copies", [NO_COPIES, 2**26])
 def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch, copies):
-    """One of two workers is killed when points are compared and more is still to come; its nanny brings another."""
-    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.PAIRS_OF_A_TASK", 1)  # small blocks stay apart
+    """One of two workers is killed when points are compared and more is still to come; its nanny
+    brings another."""
+    # small blocks stay apart
+    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.PAIRS_OF_A_TASK", 1)
     monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.MOST_FOR_A_WORKER", 6)
-    monkeypatch.setattr("conecollapse.geometry.blockwise.dense_together.POINTS_OF_A_TASK", 1)  # each worker has a share
+    # each worker has a share
+    monkeypatch.setattr("conecollapse.geometry.blockwise.dense_together.POINTS_OF_A_TASK", 1)
     monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.COPIES", copies)
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
     local = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(X)
@@ -168,7 +204,9 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch, cop
 
     thread = threading.Thread(target=kill_when_busy)
     thread.start()
-    slow = da.from_array(X, chunks=(-1, 20)).map_blocks(slowly, dtype=X.dtype, meta=np.empty((0, 0)))
+    slow = da.from_array(X, chunks=(-1, 20)).map_blocks(
+        slowly, dtype=X.dtype, meta=np.empty((0, 0))
+    )
     model = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(slow)
     thread.join()
     assert killed
@@ -177,8 +215,13 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch, cop
 
 
 def rays_by_state(dask_scheduler):
-    """States of the tasks that compare pairs of blocks: "memory" once done, "waiting" or "processing" before."""
-    return {task.state for key, task in dask_scheduler.tasks.items() if str(key).startswith("conecollapse-tiles")}
+    """States of the tasks that compare pairs of blocks: "memory" once done, "waiting" or
+    "processing" before."""
+    return {
+        task.state
+        for key, task in dask_scheduler.tasks.items()
+        if str(key).startswith("conecollapse-tiles")
+    }
 
 
 def slowly(block):
@@ -190,10 +233,18 @@ def test_bad_input_is_named():
     X = problem(0)
     unknown = array(X, "samples")
     unknown = unknown[unknown[:, 0] > 0.1]
-    emptied = da.from_array(np.repeat([[1.0], [0.0], [2.0]], 3, axis=0) * np.ones(4), chunks=(3, -1))
+    emptied = da.from_array(
+        np.repeat([[1.0], [0.0], [2.0]], 3, axis=0) * np.ones(4), chunks=(3, -1)
+    )
     emptied = emptied[emptied[:, 0] > 0].compute_chunk_sizes()
     for call in (CCNMF(2).fit, ConeCollapse().fit, Cone.from_points, Cone.from_table):
-        with pytest.raises(ValueError, match=r"chunks of unknown size along its (samples|features); call X.compute_chunk_sizes\(\) first"):
+        with pytest.raises(
+            ValueError,
+            match=(
+                r"chunks of unknown size along its (samples|features); call"
+                r" X.compute_chunk_sizes\(\) first"
+            ),
+        ):
             call(unknown)
         with pytest.raises(ValueError, match=r"block 1 of X along its (samples|features) is empty"):
             call(emptied)
@@ -204,10 +255,14 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"block \(1, 1\): X has NaN at row 25, column 40"):
         CCNMF(2).fit(array(spoiled, "both"))
     spoiled[25, 40] = -1
-    with pytest.raises(ValueError, match=r"block \(0, 1\): X has 1 negative entry, the first at row 25, column 40 \(-1\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"block \(0, 1\): X has 1 negative entry, the first at row 25, column 40 \(-1\)",
+    ):
         Cone.from_table(array(spoiled, "features"))
     np.testing.assert_array_equal(
-        ConeCollapse(points="samples").fit(array(X, "both")).ray_indices_, ConeCollapse(points="samples").fit(X).ray_indices_
+        ConeCollapse(points="samples").fit(array(X, "both")).ray_indices_,
+        ConeCollapse(points="samples").fit(X).ray_indices_,
     )
     with pytest.raises(ValueError, match="X has 69 features, but CCNMF is expecting 70"):
         CCNMF(2, n_init=1).fit(array(X, "both")).predict(array(X[:, 1:], "both"))
@@ -216,8 +271,14 @@ def test_bad_input_is_named():
 def test_a_cone_can_be_given_to_ccnmf():
     X = problem(0)
     cone = Cone.from_table(array(X, "both"))
-    assert_same(CCNMF(3, cone=cone, n_init=2, random_state=0).fit(array(X, "both")), CCNMF(3, n_init=2, random_state=0).fit(X))
-    with pytest.raises(ValueError, match=r"the cone is of 70 features of 30 samples, but the table has shape \(30, 69\)"):
+    assert_same(
+        CCNMF(3, cone=cone, n_init=2, random_state=0).fit(array(X, "both")),
+        CCNMF(3, n_init=2, random_state=0).fit(X),
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"the cone is of 70 features of 30 samples, but the table has shape \(30, 69\)",
+    ):
         CCNMF(2, cone=cone).fit(X[:, 1:])
 
 
@@ -247,16 +308,24 @@ def test_checkpoints_of_dask_arrays_resume(tmp_path):
         Cone.from_table(da.from_array(X, chunks=(-1, 35)), checkpoint=tmp_path)
     other = X.copy()
     other[:, [0, 1]] = other[:, [1, 0]]
-    with pytest.raises(CheckpointError, match="block 0 is not the block that the checkpoint was made from"):
+    with pytest.raises(
+        CheckpointError, match="block 0 is not the block that the checkpoint was made from"
+    ):
         Cone.from_table(array(other, "features"), checkpoint=tmp_path)
 
 
 @pytest.mark.slow
 def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(tmp_path):
-    """The scheduler is a process of its own, killed as soon as a cone has been saved; the next call goes on from there."""
+    """The scheduler is a process of its own, killed as soon as a cone has been saved; the next call
+    goes on from there."""
     X = np.random.default_rng(0).gamma(0.4, size=(20, 400))
     D = da.from_array(X, chunks=(-1, 10))
-    process = subprocess.Popen([sys.executable, "-c", SCHEDULER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCHEDULER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
 
     def kill_when_saved():
         for _ in range(5000):
@@ -266,11 +335,16 @@ def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(t
         process.kill()
 
     killer = threading.Thread(target=kill_when_saved)
-    expected = r"went away during conecollapse-rays .* of 40 blocks are saved in .* start a cluster and make the same call"
+    expected = (
+        r"went away during conecollapse-rays .* of 40 blocks are saved in .* start a cluster and"
+        r" make the same call"
+    )
     try:
         address = process.stdout.readline().strip()
         with (
-            dask.config.set({"distributed.comm.timeouts.connect": "1s", "scheduler": "dask.distributed"}),
+            dask.config.set(
+                {"distributed.comm.timeouts.connect": "1s", "scheduler": "dask.distributed"}
+            ),
             distributed.Client(address, timeout="3s"),
         ):
             killer.start()
@@ -292,12 +366,16 @@ def test_a_cluster_that_goes_away_without_a_checkpoint_says_that_all_is_lost(mon
         raise concurrent.futures.CancelledError("conecollapse-survey-1")
 
     monkeypatch.setattr(dask, "compute", gone)
-    with pytest.raises(ClusterError, match=r"went away during conecollapse-survey .* is lost; start a cluster and call again"):
+    with pytest.raises(
+        ClusterError,
+        match=r"went away during conecollapse-survey .* is lost; start a cluster and call again",
+    ):
         CCNMF(3).fit(da.from_array(np.eye(8), chunks=(-1, 4)))
 
 
 class Scheduler:
-    """A client that sees the clusters of ``seen`` one after the other: (status, name of the scheduler, workers)."""
+    """A client that sees the clusters of ``seen`` one after the other: (status, name of the
+    scheduler, workers)."""
 
     def __init__(self, *seen):
         self.seen = list(seen)
@@ -318,8 +396,14 @@ class Scheduler:
     [
         ([("closed", "a", {})], "the connection to its scheduler is closed"),
         ([("running", "b", {1: 1})], "another scheduler answers at its address"),
-        ([("running", "a", {1: 1}), ("running", "a", {}), ("running", "a", {})], "it has had no worker for 0.01 seconds"),
-        ([("running", None, {}), ("running", None, {})], "its scheduler has not answered for 0.01 seconds"),
+        (
+            [("running", "a", {1: 1}), ("running", "a", {}), ("running", "a", {})],
+            "it has had no worker for 0.01 seconds",
+        ),
+        (
+            [("running", None, {}), ("running", None, {})],
+            "its scheduler has not answered for 0.01 seconds",
+        ),
     ],
 )
 def test_nobody_waits_for_a_cluster_that_cannot_answer(later, message, monkeypatch):
@@ -347,9 +431,20 @@ def test_a_cluster_that_has_no_workers_yet_is_waited_for(monkeypatch):
 def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.5)
     monkeypatch.setattr("conecollapse.tables.dask_tasks.LOOK", 0.2)
-    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as workers, distributed.Client(workers), dask.config.set(scheduler="dask.distributed"):
-        blocks = da.from_array(problem(0), chunks=(-1, 10)).map_blocks(lambda block: (time.sleep(3), block)[1], dtype=float)
+    options = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": ":0",
+    }
+    with (
+        distributed.LocalCluster(**options) as workers,
+        distributed.Client(workers),
+        dask.config.set(scheduler="dask.distributed"),
+    ):
+        blocks = da.from_array(problem(0), chunks=(-1, 10)).map_blocks(
+            lambda block: (time.sleep(3), block)[1], dtype=float
+        )
         threading.Timer(1.0, lambda: workers.scale(0)).start()
         with pytest.raises(ClusterError, match=r"it has had no worker for 0\.5 seconds"):
             Cone.from_table(blocks)
@@ -377,12 +472,24 @@ except ImportError as error:
 
 
 @pytest.mark.parametrize("own", ["65536", ""])
-def test_freed_memory_is_kept_while_any_task_runs_and_then_given_back_as_the_worker_was_told(own, monkeypatch):
+def test_freed_memory_is_kept_while_any_task_runs_and_then_given_back_as_the_worker_was_told(
+    own, monkeypatch
+):
     calls = []
-    library = SimpleNamespace(mallopt=lambda *args: calls.append(args), malloc_trim=lambda kept: calls.append(("trim", kept)))
+    library = SimpleNamespace(
+        mallopt=lambda *args: calls.append(args),
+        malloc_trim=lambda kept: calls.append(("trim", kept)),
+    )
     monkeypatch.setattr(dask_memory, "_library", lambda: library)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", own)
-    kept = [(dask_memory.M_TRIM_THRESHOLD, dask_memory.KEPT), (dask_memory.M_MMAP_THRESHOLD, dask_memory.MAPPED)] if own else []
+    kept = (
+        [
+            (dask_memory.M_TRIM_THRESHOLD, dask_memory.KEPT),
+            (dask_memory.M_MMAP_THRESHOLD, dask_memory.MAPPED),
+        ]
+        if own
+        else []
+    )
     with dask_memory.freed_memory_is_kept():
         with dask_memory.freed_memory_is_kept():  # a second task, in another thread
             pass

@@ -57,7 +57,10 @@ def site(monkeypatch, nothing_at_hand):
         folder.mkdir(parents=True)
         write(folder)
         entry = registry[name]
-        files = tuple(replace(file, url=f"http://127.0.0.1:{server.server_port}/{file.name}") for file in entry.files)
+        files = tuple(
+            replace(file, url=f"http://127.0.0.1:{server.server_port}/{file.name}")
+            for file in entry.files
+        )
         monkeypatch.setitem(_SETS, name, replace(entry, files=files))
         site.files |= {path.name: path.read_bytes() for path in folder.iterdir()}
     yield site
@@ -67,7 +70,11 @@ def site(monkeypatch, nothing_at_hand):
 
 
 def kept():
-    return sorted(path.relative_to(cache_folder()).as_posix() for path in cache_folder().rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(cache_folder()).as_posix()
+        for path in cache_folder().rglob("*")
+        if path.is_file()
+    )
 
 
 def quietly(name):
@@ -84,10 +91,25 @@ def expect(name, checksum):
 
 
 def test_a_download_is_kept_and_recorded(site):
-    with pytest.warns(UserWarning, match=r"no checksum of 14cancer.xtrain, .* is known; .* its SHA-256 is recorded for later checks"):
+    with pytest.warns(
+        UserWarning,
+        match=(
+            r"no checksum of 14cancer.xtrain, .* is known; .* its SHA-256 is recorded for later"
+            r" checks"
+        ),
+    ):
         first = load("CANCER")
     assert first.source.startswith("downloaded from http://127.0.0.1")
-    assert kept() == [f"CANCER/{name}" for name in ("14cancer.xtest", "14cancer.xtrain", "14cancer.ytest", "14cancer.ytrain", "SHA256SUMS")]
+    assert kept() == [
+        f"CANCER/{name}"
+        for name in (
+            "14cancer.xtest",
+            "14cancer.xtrain",
+            "14cancer.ytest",
+            "14cancer.ytrain",
+            "SHA256SUMS",
+        )
+    ]
     site.asked.clear()
     again = load("CANCER")
     assert again.source.startswith("found in the cache")
@@ -101,14 +123,20 @@ def test_a_cached_file_that_changed():
     quietly("CITESEER")
     path = cache_folder() / "CITESEER" / "citeseer.tgz"
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(DatasetError, match=r"citeseer.tgz' has SHA-256 .* records .* it was changed or damaged; replace it"):
+    with pytest.raises(
+        DatasetError,
+        match=r"citeseer.tgz' has SHA-256 .* records .* it was changed or damaged; replace it",
+    ):
         load("CITESEER")
 
 
 def test_a_known_checksum(site, monkeypatch):
     right = hashlib.sha1(site.files["citeseer.tgz"]).hexdigest()
     monkeypatch.setitem(_SETS, "CITESEER", expect("CITESEER", f"sha1:{'0' * 40}"))
-    with pytest.raises(DatasetError, match=rf"gave a file with SHA1 {right} instead of 0000.*; it was not kept; try again"):
+    with pytest.raises(
+        DatasetError,
+        match=rf"gave a file with SHA1 {right} instead of 0000.*; it was not kept; try again",
+    ):
         load("CITESEER")
     assert kept() == []
     monkeypatch.setitem(_SETS, "CITESEER", expect("CITESEER", f"sha1:{right}"))
@@ -118,7 +146,11 @@ def test_a_known_checksum(site, monkeypatch):
 def test_a_download_that_breaks_off(site):
     site.cut.add("14cancer.xtest")
     with pytest.raises(
-        DatasetNotFoundError, match=r"http://127\S+14cancer.xtest could not be downloaded \(.*\); try again, or put 14cancer"
+        DatasetNotFoundError,
+        match=(
+            r"http://127\S+14cancer.xtest could not be downloaded \(.*\); try again, or put"
+            r" 14cancer"
+        ),
     ):
         load("CANCER")
     assert kept() == []
@@ -130,7 +162,10 @@ def test_a_download_that_breaks_off(site):
 def test_a_download_of_something_else(site, content):
     whole = site.files["citeseer.tgz"]
     site.files["citeseer.tgz"] = whole[: len(whole) // 2] if content == b"half" else content
-    with pytest.raises(DatasetError, match=r"CITESEER cannot be read from http://\S+ \(.*\); .*: it was not kept, try again"):
+    with pytest.raises(
+        DatasetError,
+        match=r"CITESEER cannot be read from http://\S+ \(.*\); .*: it was not kept, try again",
+    ):
         load("CITESEER")
     assert kept() == []
 
@@ -138,7 +173,10 @@ def test_a_download_of_something_else(site, content):
 def test_a_file_that_is_gone(site):
     del site.files["14cancer.ytest"]
     with pytest.raises(
-        DatasetNotFoundError, match=r"could not be downloaded \(404 Client Error.*\); try again, or put 14cancer.ytest into"
+        DatasetNotFoundError,
+        match=(
+            r"could not be downloaded \(404 Client Error.*\); try again, or put 14cancer.ytest into"
+        ),
     ):
         load("CANCER")
     assert kept() == []
@@ -150,7 +188,11 @@ def test_offline(monkeypatch):
     offline = replace(registry["MED"], files=(replace(file, url="http://127.0.0.1:9/med.tar.gz"),))
     monkeypatch.setitem(_SETS, "MED", offline)
     with pytest.raises(
-        DatasetNotFoundError, match=r"MED is not on this machine and http://\S+ could not be downloaded \(.*refused.*put med"
+        DatasetNotFoundError,
+        match=(
+            r"MED is not on this machine and http://\S+ could not be downloaded"
+            r" \(.*refused.*put med"
+        ),
     ):
         load("MED")
 
@@ -183,7 +225,11 @@ def test_a_cache_that_cannot_be_written_to(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("CONECOLLAPSE_CACHE", str(tmp_path / "file"))
     with pytest.raises(
-        DatasetError, match=r"the cache folder '.*file' cannot be written to \(.*\); set CONECOLLAPSE_CACHE to another folder"
+        DatasetError,
+        match=(
+            r"the cache folder '.*file' cannot be written to \(.*\); set CONECOLLAPSE_CACHE to"
+            r" another folder"
+        ),
     ):
         load("CITESEER")
     monkeypatch.setenv("CONECOLLAPSE_CACHE", str(tmp_path / "cache"))

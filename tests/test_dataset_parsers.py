@@ -12,7 +12,19 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from dataset_files import WRITERS, citeseer, coil20, curetgrey, images, khan, orl, pgm, rosetta, text_files, zipped
+from dataset_files import (
+    WRITERS,
+    citeseer,
+    coil20,
+    curetgrey,
+    images,
+    khan,
+    orl,
+    pgm,
+    rosetta,
+    text_files,
+    zipped,
+)
 
 from conecollapse import DatasetError
 from conecollapse.datasets import load, registry
@@ -57,18 +69,25 @@ def test_images_have_a_shape(data_folder, name):
 def test_truncated_files_are_refused(data_folder, name):
     """Half of the first file is never data."""
     WRITERS[name](data_folder)
-    path = next(path for path in sorted(data_folder.rglob("*")) if path.is_file() and "README" not in path.name)
+    path = next(
+        path
+        for path in sorted(data_folder.rglob("*"))
+        if path.is_file() and "README" not in path.name
+    )
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     if name == "7SECTORS":
         return  # a page that ends early is still a page
-    with pytest.raises(DatasetError, match=rf"{name} cannot be read from '.*' \(.*replace it with a whole copy"):
+    with pytest.raises(
+        DatasetError, match=rf"{name} cannot be read from '.*' \(.*replace it with a whole copy"
+    ):
         load(name, download=False)
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_truncated_files_raise_only_dataset_errors(data_folder, name):
-    """Wherever a file ends early, its set loads (text that ends at a line is whole) or one sentence says why not."""
+    """Wherever a file ends early, its set loads (text that ends at a line is whole) or one sentence
+    says why not."""
     WRITERS[name](data_folder)
     for path in [path for path in data_folder.rglob("*") if path.is_file()]:
         content = path.read_bytes()
@@ -102,7 +121,9 @@ def test_an_unpacked_archive_serves_as_well(data_folder):
 def test_a_label_file_of_another_length(data_folder):
     khan(data_folder)
     text_files(data_folder, {"Khan_ytest.csv": '"x"\n1\n2\n'})
-    with pytest.raises(DatasetError, match=r"KHAN cannot be read from .*it has 3 samples but 4 labels"):
+    with pytest.raises(
+        DatasetError, match=r"KHAN cannot be read from .*it has 3 samples but 4 labels"
+    ):
         load("KHAN", download=False)
 
 
@@ -112,8 +133,14 @@ def test_a_label_file_of_another_length(data_folder):
         ({"Khan_ytest.csv": '"x"\n9\n'}, "it has a label 8 but names for 4 classes"),
         ({"Khan_ytest.csv": '"x"\n0\n'}, "its labels are not integers from 0"),
         ({"Khan_ytest.csv": '"x"\n1.5\n'}, "Khan_ytest.csv holds a label that is not an integer"),
-        ({"Khan_xtest.csv": '"V1","V2","V3"\n1,2,oops\n'}, "Khan_xtest.csv is not a table of numbers: .*oops"),
-        ({"Khan_xtest.csv": '"V1","V2","V3"\n1,2,nan\n'}, "it has an entry that is not a non-negative number"),
+        (
+            {"Khan_xtest.csv": '"V1","V2","V3"\n1,2,oops\n'},
+            "Khan_xtest.csv is not a table of numbers: .*oops",
+        ),
+        (
+            {"Khan_xtest.csv": '"V1","V2","V3"\n1,2,nan\n'},
+            "it has an entry that is not a non-negative number",
+        ),
         ({"Khan_xtest.csv": '"V1","V2"\n1,2\n'}, "dimension"),
     ],
 )
@@ -160,7 +187,9 @@ def test_an_archive_of_other_files(data_folder):
 def test_images_of_different_sizes(data_folder):
     orl(data_folder)
     text_files(data_folder, {"ORL_faces/s2/2.pgm": pgm(images(1, (5, 5))[0])})
-    with pytest.raises(DatasetError, match=r"s2/2.pgm has \(5, 5\) pixels, the images before it \(4, 6\)"):
+    with pytest.raises(
+        DatasetError, match=r"s2/2.pgm has \(5, 5\) pixels, the images before it \(4, 6\)"
+    ):
         load("ORL", download=False)
     text_files(data_folder, {"ORL_faces/s2/2.pgm": b"P5 4 6 65535\n"})
     with pytest.raises(DatasetError, match=r"s2/2.pgm is not a PGM image of 8 bits"):
@@ -169,10 +198,18 @@ def test_images_of_different_sizes(data_folder):
 
 def test_an_image_that_claims_to_be_huge(data_folder):
     def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content))
+            + kind
+            + content
+            + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0))
-    zipped(data_folder / "coil-20-proc.zip", {"obj1__0.png": b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b""))})
+    zipped(
+        data_folder / "coil-20-proc.zip",
+        {"obj1__0.png": b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b""))},
+    )
     with pytest.raises(DatasetError, match=r"obj1__0.png is not an image that can be read"):
         load("COIL-20", download=False)
 
@@ -191,7 +228,10 @@ def test_a_matlab_file_of_something_else(data_folder):
 def test_without_pillow(data_folder, monkeypatch):
     curetgrey(data_folder)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(DatasetError, match=r"01-01.png is an image that only pillow reads; install it: pip install pillow"):
+    with pytest.raises(
+        DatasetError,
+        match=r"01-01.png is an image that only pillow reads; install it: pip install pillow",
+    ):
         load("CURETGREY", download=False)
 
 

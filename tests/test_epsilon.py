@@ -37,7 +37,9 @@ def test_the_path_is_the_residual_after_each_ray():
     np.testing.assert_array_equal([r for _, r in calls], cone.path.residuals)
     assert (np.diff(cone.path.residuals) <= 1e-12).all()
     for k in range(1, cone.n_rays + 1):
-        assert residuals(P, cone.path.rays[:k]).max() == pytest.approx(cone.path.residuals[k - 1], abs=1e-7)
+        assert residuals(P, cone.path.rays[:k]).max() == pytest.approx(
+            cone.path.residuals[k - 1], abs=1e-7
+        )
 
 
 def test_each_ray_is_the_furthest_point_of_its_turn():
@@ -94,11 +96,15 @@ def test_a_forged_guarantee_is_refused():
         cone.groups  # noqa: B018
 
 
-@pytest.mark.parametrize("find", [spa, xray, lambda P, k: Cone.approximate(P, 1e-6, max_rays=k).ray_indices])
+@pytest.mark.parametrize(
+    "find", [spa, xray, lambda P, k: Cone.approximate(P, 1e-6, max_rays=k).ray_indices]
+)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_separable_data_without_noise_is_recovered_exactly(find, sparse):
     for seed in range(5):
-        P, anchors = separable(np.random.default_rng(seed), dim=30, n_rays=8, n_points=120, noise=0.0)
+        P, anchors = separable(
+            np.random.default_rng(seed), dim=30, n_rays=8, n_points=120, noise=0.0
+        )
         assert sorted(find(sp.csr_array(P) if sparse else P, 8)) == sorted(anchors)
 
 

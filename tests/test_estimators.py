@@ -56,16 +56,25 @@ FACTORIZATIONS = [
     GraphCCNMF(),
     HierarchicalNMF(affinity=affinity.Diffusion(3)),
 ]
-FEW, TWO = 20, 2  # iterations and starts are enough where nothing is said about how good a result is
+# iterations and starts are enough where nothing is said about how good a result is
+FEW, TWO = 20, 2
 SLOW_SOLVERS = [f"OrthogonalNMF(solver={solver!r})" for solver in SOLVERS if solver != "em"]
 
 
 def brief(model):
     """The model with few iterations and starts if its solver takes hundreds of iterations."""
-    return clone(model).set_params(max_iter=FEW, n_init=TWO) if repr(model) in SLOW_SOLVERS else model
+    return (
+        clone(model).set_params(max_iter=FEW, n_init=TWO) if repr(model) in SLOW_SOLVERS else model
+    )
 
 
-CHECKED = [*map(brief, FACTORIZATIONS), ConsensusNMF(n_runs=2), ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate")]
+CHECKED = [
+    *map(brief, FACTORIZATIONS),
+    ConsensusNMF(n_runs=2),
+    ConeCollapse(),
+    ConeCollapse(points="samples"),
+    ConeCollapse("approximate"),
+]
 QUICK = [CCNMF(), HierarchicalNMF(), ConeCollapse()]
 QUIET = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -91,13 +100,23 @@ WEIGHT_CHECKS = [
 
 def expected_failures(estimator):
     """The checks that do not apply, and why."""
-    if isinstance(estimator, ConeCollapse) and estimator.points == "features" and estimator.method != "approximate":
-        return {"check_n_features_in_after_fitting": "partial_fit takes further blocks of features, of any width, so none is refused"}
+    if (
+        isinstance(estimator, ConeCollapse)
+        and estimator.points == "features"
+        and estimator.method != "approximate"
+    ):
+        return {
+            "check_n_features_in_after_fitting": (
+                "partial_fit takes further blocks of features, of any width, so none is refused"
+            )
+        }
     if isinstance(estimator, MultiplicativeNMF | AlternatingNMF | HierarchicalNMF | SparseNMF):
         if estimator.affinity is not None:
             return dict.fromkeys(WEIGHT_CHECKS, "a graph of samples takes no weights, and says so")
         return dict.fromkeys(
-            WEIGHT_CHECKS[:2], "the objective is the same, tests/test_missing.py; factors are not unique, nor starts the same"
+            WEIGHT_CHECKS[:2],
+            "the objective is the same, tests/test_missing.py; factors are not unique, nor starts"
+            " the same",
         )
     return {}
 
@@ -116,7 +135,10 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.slow
 @quiet
-@parametrize_with_checks([model for model in CHECKED if repr(model) not in map(repr, QUICK)], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [model for model in CHECKED if repr(model) not in map(repr, QUICK)],
+    expected_failed_checks=expected_failures,
+)
 def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
@@ -138,7 +160,9 @@ def test_every_method_finds_well_separated_clusters(model, data):
     assert adjusted_rand_score(y, labels) > 0.9
     assert adjusted_rand_score(labels, model.predict(X)) > 0.9
     assert 0 < model.score(X) <= 1
-    assert model.get_feature_names_out().tolist() == [f"{type(model).__name__.lower()}{k}" for k in range(3)]
+    assert model.get_feature_names_out().tolist() == [
+        f"{type(model).__name__.lower()}{k}" for k in range(3)
+    ]
 
 
 @quiet
@@ -153,12 +177,18 @@ def test_sparse_and_dense_float32_and_float64(model, data):
     for table in (sp.csr_array(X), sp.csc_matrix(X), X.astype(np.float32), np.asfortranarray(X)):
         fitted = clone(model).fit(table)
         assert adjusted_rand_score(y, fitted.labels_) > 0.9
-        assert fitted.components_.dtype == fitted.embedding_.dtype == fitted.transform(table).dtype == table.dtype
+        assert (
+            fitted.components_.dtype
+            == fitted.embedding_.dtype
+            == fitted.transform(table).dtype
+            == table.dtype
+        )
 
 
 @quiet
 @pytest.mark.parametrize("model", each(FACTORIZATIONS))
-@pytest.mark.parametrize("scale", [2.0**-664, 2.0**-40, 2.0**40, 2.0**664])  # exact in binary, so results must be the same
+# exact in binary, so results must be the same
+@pytest.mark.parametrize("scale", [2.0**-664, 2.0**-40, 2.0**40, 2.0**664])
 def test_scaling_the_data_changes_nothing_but_scale(model, data, scale):
     X, _ = data
     model = clone(brief(model)).set_params(n_components=3, random_state=0)
@@ -182,7 +212,9 @@ def test_hard_tables_give_labels_and_no_nan(model):
         "rank one": np.outer(rng.random(12) + 0.1, rng.random(7) + 0.1),
         "identical samples": np.tile(base[0], (12, 1)),
         "identical features": np.tile(base[:, :1], (1, 7)),
-        "zero sample and feature": np.where((np.arange(12)[:, None] == 3) | (np.arange(7) == 2), 0.0, base),
+        "zero sample and feature": np.where(
+            (np.arange(12)[:, None] == 3) | (np.arange(7) == 2), 0.0, base
+        ),
         "one feature": base[:, :1],
         "indicator": np.kron(np.eye(3), np.ones((4, 2))),
     }
@@ -202,7 +234,10 @@ def test_empty_rows_and_columns_are_named():
     X = pd.DataFrame(np.ones((4, 3)), columns=["a", "b", "c"])
     X.loc[2] = 0.0
     X["b"] = 0.0
-    with pytest.warns(UserWarning, match=r"sample 2 of X holds only zeros.*label -1"), pytest.warns(UserWarning, match=r"feature 'b' of X"):
+    with (
+        pytest.warns(UserWarning, match=r"sample 2 of X holds only zeros.*label -1"),
+        pytest.warns(UserWarning, match=r"feature 'b' of X"),
+    ):
         model = OrthogonalNMF(2, random_state=0).fit(X)
     assert model.labels_.shape == (4,)
     assert model.labels_[2] == -1
@@ -212,32 +247,94 @@ def test_empty_rows_and_columns_are_named():
 @pytest.mark.parametrize(
     ("model", "X", "message"),
     [
-        (CCNMF(5), np.ones((3, 9)), r"n_components = 5, but X has only n_samples = 3; ask for at most that many"),
+        (
+            CCNMF(5),
+            np.ones((3, 9)),
+            r"n_components = 5, but X has only n_samples = 3; ask for at most that many",
+        ),
         (CCNMF(0), np.ones((3, 9)), r"n_components must be an integer of at least 1; got 0"),
         (CCNMF(2.0), np.ones((3, 9)), r"n_components must be an integer of at least 1; got 2\.0"),
-        (HierarchicalNMF(2), -np.ones((3, 9)), r"Negative values in data: X has 27 negative entries, the first at row 0, column 0 \(-1\)"),
-        (HierarchicalNMF(2), np.zeros((3, 9)), r"X is zero everywhere; there is nothing to factorize"),
+        (
+            HierarchicalNMF(2),
+            -np.ones((3, 9)),
+            (
+                r"Negative values in data: X has 27 negative entries, the first at row 0, column 0"
+                r" \(-1\)"
+            ),
+        ),
+        (
+            HierarchicalNMF(2),
+            np.zeros((3, 9)),
+            r"X is zero everywhere; there is nothing to factorize",
+        ),
         (HierarchicalNMF(2, init="nndvsd"), np.ones((3, 9)), r"init must be one of random, nndsvd"),
-        (HierarchicalNMF(3, init="nndsvd"), np.ones((3, 2)), r"needs n_components <= min\(n_samples, n_features\) = 2; got 3"),
-        (HierarchicalNMF(2, init=(np.ones((3, 2)), np.ones((2, 4)))), np.ones((3, 9)), r"expected \(3, 2\) and \(2, 9\)"),
-        (HierarchicalNMF(2, init=np.array([0, 1, 2])), np.ones((3, 9)), r"3 integer labels from 0 to 1"),
-        (OrthogonalNMF(2, solver="emm"), np.ones((3, 9)), r"solver must be one of mu, ding, choi, stiefel, em, onp-mf; got 'emm'"),
+        (
+            HierarchicalNMF(3, init="nndsvd"),
+            np.ones((3, 2)),
+            r"needs n_components <= min\(n_samples, n_features\) = 2; got 3",
+        ),
+        (
+            HierarchicalNMF(2, init=(np.ones((3, 2)), np.ones((2, 4)))),
+            np.ones((3, 9)),
+            r"expected \(3, 2\) and \(2, 9\)",
+        ),
+        (
+            HierarchicalNMF(2, init=np.array([0, 1, 2])),
+            np.ones((3, 9)),
+            r"3 integer labels from 0 to 1",
+        ),
+        (
+            OrthogonalNMF(2, solver="emm"),
+            np.ones((3, 9)),
+            r"solver must be one of mu, ding, choi, stiefel, em, onp-mf; got 'emm'",
+        ),
         (CCNMF(2, solver="emm"), np.ones((3, 9)), r"solver must be one of"),
-        (CCNMF(2, weighting="heavy"), np.ones((3, 9)), r"weighting must be one of mass, unit; got 'heavy'"),
+        (
+            CCNMF(2, weighting="heavy"),
+            np.ones((3, 9)),
+            r"weighting must be one of mass, unit; got 'heavy'",
+        ),
         (CCNMF(2, cone="exact"), np.ones((3, 9)), r"cone must be certified or paper; got 'exact'"),
         (
             CCNMF(2, affinity="graph"),
             np.ones((3, 9)),
-            r"affinity must be None, one of knn, diffusion, precomputed, or an object such as affinity.KNN\(n_neighbors=5\); got 'graph'",
+            (
+                r"affinity must be None, one of knn, diffusion, precomputed, or an object such as"
+                r" affinity.KNN\(n_neighbors=5\); got 'graph'"
+            ),
         ),
-        (CCNMF(2, affinity="knn"), np.ones((3, 9)), r"n_neighbors = 5, but each of the 3 samples has only 2 others"),
-        (CCNMF(2, affinity="precomputed"), np.ones((3, 9)), r"X has shape \(3, 9\); a graph of samples is square"),
-        (CCNMF(2, affinity="precomputed"), np.triu(np.ones((3, 3))), r"X is not symmetric: entry \(0, 1\) is 1 and entry \(1, 0\) is 0"),
-        (MultiplicativeNMF(2, loss="kl"), np.ones((3, 9)), r"loss must be one of frobenius, kullback-leibler; got 'kl'"),
+        (
+            CCNMF(2, affinity="knn"),
+            np.ones((3, 9)),
+            r"n_neighbors = 5, but each of the 3 samples has only 2 others",
+        ),
+        (
+            CCNMF(2, affinity="precomputed"),
+            np.ones((3, 9)),
+            r"X has shape \(3, 9\); a graph of samples is square",
+        ),
+        (
+            CCNMF(2, affinity="precomputed"),
+            np.triu(np.ones((3, 3))),
+            r"X is not symmetric: entry \(0, 1\) is 1 and entry \(1, 0\) is 0",
+        ),
+        (
+            MultiplicativeNMF(2, loss="kl"),
+            np.ones((3, 9)),
+            r"loss must be one of frobenius, kullback-leibler; got 'kl'",
+        ),
         (SparseNMF(2, alpha=-1), np.ones((3, 9)), r"alpha must be a number above 0; got -1"),
         (HierarchicalNMF(2, tol=-1), np.ones((3, 9)), r"tol must be a number >= 0; got -1"),
-        (ConeCollapse("exact"), np.ones((3, 9)), r"method must be one of certified, paper, approximate; got 'exact'"),
-        (ConeCollapse(points="rows"), np.ones((3, 9)), r"points must be features or samples; got 'rows'"),
+        (
+            ConeCollapse("exact"),
+            np.ones((3, 9)),
+            r"method must be one of certified, paper, approximate; got 'exact'",
+        ),
+        (
+            ConeCollapse(points="rows"),
+            np.ones((3, 9)),
+            r"points must be features or samples; got 'rows'",
+        ),
     ],
 )
 def test_bad_input_is_one_clear_sentence(model, X, message):
@@ -248,13 +345,18 @@ def test_bad_input_is_one_clear_sentence(model, X, message):
 def test_only_filled_samples_can_hold_a_cluster():
     X = np.zeros((4, 3))
     X[0] = 1.0
-    with pytest.warns(UserWarning, match="samples 1, 2, 3"), pytest.raises(InvalidInputError, match=r"n_samples = 1 that are not all zero"):
+    with (
+        pytest.warns(UserWarning, match="samples 1, 2, 3"),
+        pytest.raises(InvalidInputError, match=r"n_samples = 1 that are not all zero"),
+    ):
         OrthogonalNMF(2).fit(X)
 
 
 def test_a_graph_in_pieces_is_reported():
     X = np.kron(np.eye(4), np.ones((3, 3))) + 1e-3 * np.random.default_rng(0).random((12, 12))
-    with pytest.warns(UserWarning, match=r"falls into 4 parts that no edge joins, more than n_components = 2"):
+    with pytest.warns(
+        UserWarning, match=r"falls into 4 parts that no edge joins, more than n_components = 2"
+    ):
         labels = CCNMF(2, affinity=affinity.KNN(2), random_state=0).fit_predict(X)
     assert labels.shape == (12,)
 
@@ -262,7 +364,10 @@ def test_a_graph_in_pieces_is_reported():
 def test_a_graph_with_an_isolated_sample():
     G = np.zeros((5, 5))
     G[:4, :4] = 1 - np.eye(4)
-    with pytest.warns(UserWarning, match="sample 4 of X holds only zeros"), pytest.warns(UserWarning, match="feature 4 of X"):
+    with (
+        pytest.warns(UserWarning, match="sample 4 of X holds only zeros"),
+        pytest.warns(UserWarning, match="feature 4 of X"),
+    ):
         model = CCNMF(2, affinity="precomputed", random_state=0).fit(G)
     assert model.labels_.shape == (5,)
     assert np.isfinite(model.embedding_).all()
@@ -270,7 +375,10 @@ def test_a_graph_with_an_isolated_sample():
 
 def test_an_unfinished_run_says_so():
     X = np.random.default_rng(0).random((30, 20))
-    with pytest.warns(ConvergenceWarning, match=r"MultiplicativeNMF stopped at max_iter = 2 before it settled; raise max_iter or tol"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match=r"MultiplicativeNMF stopped at max_iter = 2 before it settled; raise max_iter or tol",
+    ):
         model = MultiplicativeNMF(3, max_iter=2).fit(X)
     assert not model.converged_
     assert model.n_iter_ == 2
@@ -291,10 +399,12 @@ def test_pickled_and_cloned_models_repeat_themselves(model, data):
 
 def test_pipeline_grid_search_and_names(data):
     X, _ = data
-    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(X.shape[1])], index=[f"s{i}" for i in range(len(X))])
-    pipeline = make_pipeline(FunctionTransformer(np.sqrt, feature_names_out="one-to-one"), CCNMF(3, random_state=0)).set_output(
-        transform="pandas"
+    frame = pd.DataFrame(
+        X, columns=[f"gene{j}" for j in range(X.shape[1])], index=[f"s{i}" for i in range(len(X))]
     )
+    pipeline = make_pipeline(
+        FunctionTransformer(np.sqrt, feature_names_out="one-to-one"), CCNMF(3, random_state=0)
+    ).set_output(transform="pandas")
     out = pipeline.fit_transform(frame)
     assert out.columns.tolist() == ["ccnmf0", "ccnmf1", "ccnmf2"]
     assert out.index.tolist() == frame.index.tolist()
@@ -303,7 +413,9 @@ def test_pipeline_grid_search_and_names(data):
 
 
 def test_html_shows_what_was_found_and_escapes_it():
-    X = pd.DataFrame(np.random.default_rng(0).random((8, 3)), columns=["<script>alert(1)</script>", "b", "c"])
+    X = pd.DataFrame(
+        np.random.default_rng(0).random((8, 3)), columns=["<script>alert(1)</script>", "b", "c"]
+    )
     selector = ConeCollapse().fit(X)
     html = selector._repr_html_()
     assert "What was found" in html
@@ -323,7 +435,9 @@ def test_ccnmf_states_what_it_computed(data):
         U, V, S, A = model.cone_.rays.T, model.coefficients_, model.loadings_, model.embedding_
         np.testing.assert_allclose(U @ V.toarray(), X, atol=1e-7)
         np.testing.assert_allclose(S @ V.toarray(), model.components_, rtol=1e-10)
-        assert model.reconstruction_err_ == pytest.approx(np.linalg.norm(X - A @ model.components_), rel=1e-9)
+        assert model.reconstruction_err_ == pytest.approx(
+            np.linalg.norm(X - A @ model.components_), rel=1e-9
+        )
         assert model.orthogonality_ < 1e-12
         np.testing.assert_array_equal(model.labels_, A.argmax(axis=1))
 
@@ -334,7 +448,12 @@ def test_mass_weights_bound_the_error_on_the_data():
     rays = rng.random((20, 4))
     for X in (rays @ np.hstack([np.eye(4), rng.random((4, 30))]), rays * 3):
         model = CCNMF(2, random_state=0).fit(X)
-        U, V, S, A = model.cone_.rays.T, model.coefficients_.toarray(), model.loadings_, model.embedding_
+        U, V, S, A = (
+            model.cone_.rays.T,
+            model.coefficients_.toarray(),
+            model.loadings_,
+            model.embedding_,
+        )
         d = np.sqrt(V @ V.sum(axis=0))
         error, bound = np.linalg.norm(X - A @ S @ V), np.linalg.norm((U - A @ S) * d)
         assert error <= bound * (1 + 1e-9)
@@ -349,10 +468,13 @@ def test_algorithm_1_and_the_certified_cone_give_the_same_clusters():
 
 
 def test_orthant_degeneracy_has_nothing_to_cluster():
-    """If every sample has a feature of its own, the cone is the whole orthant: U is the identity."""
+    """If every sample has a feature of its own, the cone is the whole orthant: U is the
+    identity."""
     rng = np.random.default_rng(0)
     X = np.hstack([rng.random((6, 10)), np.diag(rng.random(6) + 0.5)])
-    with pytest.warns(UserWarning, match="the whole orthant of 6 samples: each has a feature of its own"):
+    with pytest.warns(
+        UserWarning, match="the whole orthant of 6 samples: each has a feature of its own"
+    ):
         model = CCNMF(2, weighting="unit", random_state=0).fit(X)
     np.testing.assert_allclose(np.sort(model.cone_.rays @ np.ones(6)), 1.0)
 
@@ -360,13 +482,30 @@ def test_orthant_degeneracy_has_nothing_to_cluster():
 @quiet
 @pytest.mark.parametrize(
     "model",
-    [CCNMF(), CCNMF(weighting="unit"), OrthogonalNMF(), HierarchicalNMF(), SparseNMF(), ProjectiveNMF(), OrthogonalNMF(solver="mu")],
+    [
+        CCNMF(),
+        CCNMF(weighting="unit"),
+        OrthogonalNMF(),
+        HierarchicalNMF(),
+        SparseNMF(),
+        ProjectiveNMF(),
+        OrthogonalNMF(solver="mu"),
+    ],
     ids=repr,
 )
 def test_diffusion_of_many_samples_is_applied_and_never_formed(model, monkeypatch):
     monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
     X, y = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    model = clone(model).set_params(n_components=3, affinity=affinity.Diffusion(metric="cosine"), random_state=0, max_iter=100).fit(X)
+    model = (
+        clone(model)
+        .set_params(
+            n_components=3,
+            affinity=affinity.Diffusion(metric="cosine"),
+            random_state=0,
+            max_iter=100,
+        )
+        .fit(X)
+    )
     assert isinstance(model._source.table, DiffusedTable)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert adjusted_rand_score(y, model.labels_) > 0.9
@@ -376,17 +515,27 @@ def test_diffusion_of_many_samples_is_applied_and_never_formed(model, monkeypatc
 def test_the_divergence_needs_entries(monkeypatch):
     monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
     X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    with pytest.raises(InvalidInputError, match="needs single entries of X, which is a diffused graph"):
-        MultiplicativeNMF(3, affinity=affinity.Diffusion(metric="cosine"), loss="kullback-leibler").fit(X)
+    with pytest.raises(
+        InvalidInputError, match="needs single entries of X, which is a diffused graph"
+    ):
+        MultiplicativeNMF(
+            3, affinity=affinity.Diffusion(metric="cosine"), loss="kullback-leibler"
+        ).fit(X)
 
 
 def test_cone_collapse_selects_features_and_rebuilds_the_rest():
     rng = np.random.default_rng(0)
     generators = rng.random((8, 3))
-    X = pd.DataFrame(generators @ np.hstack([np.eye(3), rng.random((3, 5))]), columns=list("abcdefgh"))
+    X = pd.DataFrame(
+        generators @ np.hstack([np.eye(3), rng.random((3, 5))]), columns=list("abcdefgh")
+    )
     selector = ConeCollapse().fit(X)
     assert selector.get_feature_names_out().tolist() == ["a", "b", "c"]
-    assert selector.set_output(transform="pandas").fit_transform(X).columns.tolist() == ["a", "b", "c"]
+    assert selector.set_output(transform="pandas").fit_transform(X).columns.tolist() == [
+        "a",
+        "b",
+        "c",
+    ]
     np.testing.assert_allclose(selector.inverse_transform(X[["a", "b", "c"]]), X, atol=1e-7)
     np.testing.assert_allclose(selector.rays_ @ selector.coefficients_.toarray(), X, atol=1e-7)
     assert selector.score_samples(X).min() > -1e-7
@@ -402,7 +551,9 @@ def test_partial_fit_gives_the_rays_of_the_whole(sparse):
         parts.partial_fit(make(X[:, a : a + 13]))
     assert parts.n_features_in_ == 40
     np.testing.assert_array_equal(parts.ray_indices_, whole.ray_indices_)
-    np.testing.assert_allclose(np.asarray(parts.rays_ @ parts.coefficients_.toarray()), X, atol=1e-7)
+    np.testing.assert_allclose(
+        np.asarray(parts.rays_ @ parts.coefficients_.toarray()), X, atol=1e-7
+    )
     samples = ConeCollapse(points="samples")
     for a in range(0, 40, 13):
         samples.partial_fit(make(X.T[a : a + 13]))
@@ -414,17 +565,22 @@ def test_partial_fit_gives_the_rays_of_the_whole(sparse):
 
 def test_the_rays_of_algorithm_1_select_the_same_features():
     X = np.random.default_rng(0).random((4, 12))
-    np.testing.assert_array_equal(ConeCollapse("paper").fit(X).get_support(), ConeCollapse().fit(X).get_support())
+    np.testing.assert_array_equal(
+        ConeCollapse("paper").fit(X).get_support(), ConeCollapse().fit(X).get_support()
+    )
 
 
 def test_epsilon_cones_rebuild_features_in_order():
-    """The rays of an epsilon-cone come in the order of choice, the selected columns in that of the table."""
+    """The rays of an epsilon-cone come in the order of choice, the selected columns in that of the
+    table."""
     rng = np.random.default_rng(0)
     X = rng.random((20, 4)) @ rng.random((4, 10))
     selector = ConeCollapse("approximate", max_residual=0.02).fit(X)
     assert (np.diff(selector.ray_indices_) < 0).any()
     rebuilt = selector.inverse_transform(selector.transform(X))
-    assert (np.linalg.norm(rebuilt - X, axis=0) <= 0.02 * np.linalg.norm(X, axis=0) * (1 + 1e-9)).all()
+    assert (
+        np.linalg.norm(rebuilt - X, axis=0) <= 0.02 * np.linalg.norm(X, axis=0) * (1 + 1e-9)
+    ).all()
     judge = ConeCollapse("approximate", points="samples", max_residual=0.3).fit(X)
     assert all(judge.explain_samples(np.eye(10)))
 
@@ -432,10 +588,17 @@ def test_epsilon_cones_rebuild_features_in_order():
 @pytest.mark.parametrize("scale", [1e-170, 1e170])
 def test_cones_know_no_scale(scale):
     X = np.random.default_rng(0).random((20, 4)) @ np.random.default_rng(1).random((4, 10))
-    judge, other = ConeCollapse(points="samples").fit(X), ConeCollapse(points="samples").fit(X * scale)
-    np.testing.assert_allclose(other.score_samples(np.eye(10) * scale), judge.score_samples(np.eye(10)), atol=1e-9)
+    judge, other = (
+        ConeCollapse(points="samples").fit(X),
+        ConeCollapse(points="samples").fit(X * scale),
+    )
+    np.testing.assert_allclose(
+        other.score_samples(np.eye(10) * scale), judge.score_samples(np.eye(10)), atol=1e-9
+    )
     selector = ConeCollapse().fit(X * scale)
-    np.testing.assert_allclose(selector.inverse_transform(selector.transform(X * scale)) / scale, X, atol=1e-7)
+    np.testing.assert_allclose(
+        selector.inverse_transform(selector.transform(X * scale)) / scale, X, atol=1e-7
+    )
 
 
 def test_a_refused_block_changes_nothing():
@@ -445,12 +608,19 @@ def test_a_refused_block_changes_nothing():
     with pytest.raises(InvalidInputError, match="this block has 5 samples"):
         selector.partial_fit(pd.DataFrame(np.ones((5, 2)), columns=["b0", "b1"]))
     np.testing.assert_array_equal(selector.transform(X), before)
-    assert selector.partial_fit(X.add_prefix("b")).feature_names_in_.tolist() == [*X.columns, *X.add_prefix("b").columns]
+    assert selector.partial_fit(X.add_prefix("b")).feature_names_in_.tolist() == [
+        *X.columns,
+        *X.add_prefix("b").columns,
+    ]
 
 
 def test_empty_features_are_named_by_the_selector():
     with pytest.warns(UserWarning, match="feature 1 of X holds only zeros"):
-        assert ConeCollapse().fit([[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]]).get_support().tolist() == [True, False, True]
+        assert ConeCollapse().fit([[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]]).get_support().tolist() == [
+            True,
+            False,
+            True,
+        ]
 
 
 @quiet
@@ -486,13 +656,20 @@ def test_custom_starts_are_in_the_units_of_the_data():
     big = HierarchicalNMF(3, init=(W, sp.csr_array(H * 2.0**150))).fit(X * 2.0**150)
     np.testing.assert_allclose(big.history_, one.history_, rtol=1e-10)
     G = X @ X.T
-    small, large = (CCNMF(2, affinity="precomputed", random_state=0).fit(G * s) for s in (1.0, 2.0**150))
+    small, large = (
+        CCNMF(2, affinity="precomputed", random_state=0).fit(G * s) for s in (1.0, 2.0**150)
+    )
     assert large.reconstruction_err_ / 2.0**150 == pytest.approx(small.reconstruction_err_)
 
 
-@pytest.mark.parametrize("init", [(np.ones((30, 3)),) * 3, (np.ones(30), np.ones((3, 12))), "nonsense", np.ones(30)])
+@pytest.mark.parametrize(
+    "init", [(np.ones((30, 3)),) * 3, (np.ones(30), np.ones((3, 12))), "nonsense", np.ones(30)]
+)
 def test_unusable_starts(init):
-    with pytest.raises(InvalidInputError, match=r"init must be one of random, .* spectral, (matrices|a pair) \(W, H\), H alone"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"init must be one of random, .* spectral, (matrices|a pair) \(W, H\), H alone",
+    ):
         HierarchicalNMF(3, init=init).fit(np.ones((30, 12)))
 
 
@@ -502,14 +679,19 @@ def test_too_few_rays_for_the_clusters():
         CCNMF(6, max_rays=4, random_state=0).fit(np.eye(6))
     X = np.hstack([np.kron(np.eye(1, 6).T, np.array([[9.0, 9.1, 9.2]])), 1e-3 * np.eye(6)])
     X[1, :3] = [1.0, 2.0, 3.0]
-    with pytest.raises(InvalidInputError, match="only 2 samples have an entry on any of the 2 rays, fewer than n_components = 3"):
+    with pytest.raises(
+        InvalidInputError,
+        match="only 2 samples have an entry on any of the 2 rays, fewer than n_components = 3",
+    ):
         CCNMF(3, max_residual=0.01, max_rays=3, random_state=0).fit(X)
 
 
 def test_epsilon_cones_need_the_columns_of_a_diffusion(monkeypatch):
     monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 50)
     X, _ = clusters(np.random.default_rng(0), sizes=(60, 50, 70))
-    with pytest.raises(InvalidInputError, match="needs the columns of X, which is a diffused graph"):
+    with pytest.raises(
+        InvalidInputError, match="needs the columns of X, which is a diffused graph"
+    ):
         CCNMF(3, max_rays=4, affinity=affinity.Diffusion(metric="cosine")).fit(X)
 
 
@@ -519,34 +701,59 @@ def test_a_fitted_model_does_not_hold_on_to_the_table():
 
 
 def test_bad_encodings_for_the_inverse():
-    model = HierarchicalNMF(3, random_state=0, tol=1e-2).fit(np.random.default_rng(0).random((30, 12)))
-    with pytest.raises(InvalidInputError, match="X has 7 columns; expected 3, one for each component"):
+    model = HierarchicalNMF(3, random_state=0, tol=1e-2).fit(
+        np.random.default_rng(0).random((30, 12))
+    )
+    with pytest.raises(
+        InvalidInputError, match="X has 7 columns; expected 3, one for each component"
+    ):
         model.inverse_transform(np.ones((2, 7)))
     np.testing.assert_allclose(model.inverse_transform(sp.csr_array(np.eye(3))), model.components_)
 
 
 def test_what_tells_clusters_apart_has_a_name():
-    X = pd.DataFrame(np.kron(np.eye(3), np.ones((5, 2))) + 9.0 * np.eye(1, 6, 5), columns=["a1", "a2", "b1", "b2", "c1", "everywhere"])
-    for model in (CCNMF(3), CCNMF(3, affinity=affinity.KNN(4, "euclidean")), GraphCCNMF(3, n_neighbors=4)):
+    X = pd.DataFrame(
+        np.kron(np.eye(3), np.ones((5, 2))) + 9.0 * np.eye(1, 6, 5),
+        columns=["a1", "a2", "b1", "b2", "c1", "everywhere"],
+    )
+    for model in (
+        CCNMF(3),
+        CCNMF(3, affinity=affinity.KNN(4, "euclidean")),
+        GraphCCNMF(3, n_neighbors=4),
+    ):
         model.set_params(random_state=0).fit(X + 0.01 * np.random.default_rng(0).random(X.shape))
         tops = {frozenset(feature.name for feature in top) for top in model.top_features(1)}
         assert {"a1", "b1"} <= {feature.name for top in model.top_features(2) for feature in top}
         assert len(tops) == 3
-        assert all(X.columns[index] == name for top in model.top_features(6) for index, name, _ in top)
-        assert model.top_features(1, names=range(6))[0][0].name == str(model.top_features(1)[0][0].column)
+        assert all(
+            X.columns[index] == name for top in model.top_features(6) for index, name, _ in top
+        )
+        assert model.top_features(1, names=range(6))[0][0].name == str(
+            model.top_features(1)[0][0].column
+        )
         with pytest.raises(InvalidInputError, match="there are 2 names for 6 features"):
             model.top_features(names=["a", "b"])
         assert model.profiles_.shape == (3, 6)
 
 
 def test_rays_keep_their_names():
-    X = pd.DataFrame(np.random.default_rng(0).random((4, 9)), columns=[f"g{j}" for j in range(9)], index=list("wxyz"))
+    X = pd.DataFrame(
+        np.random.default_rng(0).random((4, 9)),
+        columns=[f"g{j}" for j in range(9)],
+        index=list("wxyz"),
+    )
     model = CCNMF(2, random_state=0).fit(X)
     assert model.cone_.ray_names.tolist() == [f"g{j}" for j in model.ray_indices_]
-    assert ConeCollapse().fit(X).cone_.ray_names.tolist() == [f"g{j}" for j in ConeCollapse().fit(X).ray_indices_]
+    assert ConeCollapse().fit(X).cone_.ray_names.tolist() == [
+        f"g{j}" for j in ConeCollapse().fit(X).ray_indices_
+    ]
     samples = ConeCollapse(points="samples").fit(X)
-    assert samples.get_feature_names_out().tolist() == [list("wxyz")[i] for i in samples.ray_indices_]
-    with pytest.raises(InvalidInputError, match="max_rays = 3 is for an epsilon-cone; add method='approximate'"):
+    assert samples.get_feature_names_out().tolist() == [
+        list("wxyz")[i] for i in samples.ray_indices_
+    ]
+    with pytest.raises(
+        InvalidInputError, match="max_rays = 3 is for an epsilon-cone; add method='approximate'"
+    ):
         ConeCollapse(max_rays=3).fit(X)
 
 
@@ -577,9 +784,13 @@ def test_auto_says_what_it_chose_and_counts_copies_once(make):
 
 
 def test_outliers_are_scored_and_explained():
-    """Moreau: the witness is positive on the outlier, at most zero on every sample of the cone, and its square is the squared score."""
+    """Moreau: the witness is positive on the outlier, at most zero on every sample of the cone, and
+    its square is the squared score."""
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.dirichlet(np.ones(3), 50) @ np.hstack([np.eye(3), np.ones((3, 3))]), columns=[f"g{j}" for j in range(6)])
+    X = pd.DataFrame(
+        rng.dirichlet(np.ones(3), 50) @ np.hstack([np.eye(3), np.ones((3, 3))]),
+        columns=[f"g{j}" for j in range(6)],
+    )
     judge = ConeCollapse(points="samples").fit(X)
     new = pd.DataFrame([X.mean().to_numpy(), [0.1, 0.1, 0.1, 0.2, 0.2, 3.0]], columns=X.columns)
     scores, witness = judge.score_samples(new), judge.witness_samples(new)
@@ -591,7 +802,9 @@ def test_outliers_are_scored_and_explained():
     explained = judge.explain_samples(new, n_features=2)
     assert explained[0] == []
     assert explained[1][0][0] == "g5"
-    np.testing.assert_allclose(-scores, Cone.from_points(X.to_numpy()).residuals(new.to_numpy()), atol=1e-9)
+    np.testing.assert_allclose(
+        -scores, Cone.from_points(X.to_numpy()).residuals(new.to_numpy()), atol=1e-9
+    )
 
 
 @pytest.mark.slow
@@ -599,8 +812,13 @@ def test_importing_the_package_leaves_scikit_learn_alone():
     import subprocess
     import sys
 
-    code = "import sys, conecollapse; print('sklearn' in sys.modules); conecollapse.CCNMF; print('sklearn' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    code = (
+        "import sys, conecollapse; print('sklearn' in sys.modules); conecollapse.CCNMF;"
+        " print('sklearn' in sys.modules)"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert out == ["False", "True"]
     assert set(conecollapse.__all__) <= set(dir(conecollapse))
     with pytest.raises(AttributeError, match="no attribute 'CCMNF'"):
@@ -611,7 +829,13 @@ def test_normal_use_is_silent(data):
     X, _ = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for model in (CCNMF(3), OrthogonalNMF(3), HierarchicalNMF(3, tol=1e-3), AlternatingNMF(3, tol=1e-3), ProjectiveNMF(3, tol=1e-3)):
+        for model in (
+            CCNMF(3),
+            OrthogonalNMF(3),
+            HierarchicalNMF(3, tol=1e-3),
+            AlternatingNMF(3, tol=1e-3),
+            ProjectiveNMF(3, tol=1e-3),
+        ):
             model.set_params(random_state=0).fit(X).predict(X)
 
 
@@ -630,7 +854,9 @@ def test_as_many_rays_as_clusters_in_a_sparse_table():
 ENCODING = [  # whose `embedding_` is what `transform` gives
     model
     for model in FACTORIZATIONS
-    if not isinstance(model, ProjectiveNMF) and getattr(model, "solver", "em") == "em" and getattr(model, "loss", "") != "kullback-leibler"
+    if not isinstance(model, ProjectiveNMF)
+    and getattr(model, "solver", "em") == "em"
+    and getattr(model, "loss", "") != "kullback-leibler"
 ]
 
 
@@ -658,18 +884,27 @@ def test_clusters_are_numbered_by_size_and_labels_are_weighted_encodings(model):
     sizes = np.bincount(labels, minlength=3)
     assert (np.diff(sizes) <= 0).all()
     np.testing.assert_array_equal((model.embedding_ * model.label_weights_).argmax(axis=1), labels)
-    np.testing.assert_allclose(model.profiles_, [X[labels == k].mean(axis=0) if (labels == k).any() else 0 * X[0] for k in range(3)])
+    np.testing.assert_allclose(
+        model.profiles_,
+        [X[labels == k].mean(axis=0) if (labels == k).any() else 0 * X[0] for k in range(3)],
+    )
 
 
 @quiet
 def test_parameters_of_an_affinity_can_be_searched(data):
     X, _ = data
-    search = GridSearchCV(HierarchicalNMF(3, affinity=affinity.KNN(), random_state=0), {"affinity__n_neighbors": [3, 8]}, cv=2).fit(X)
+    search = GridSearchCV(
+        HierarchicalNMF(3, affinity=affinity.KNN(), random_state=0),
+        {"affinity__n_neighbors": [3, 8]},
+        cv=2,
+    ).fit(X)
     assert search.best_params_["affinity__n_neighbors"] in (3, 8)
     assert "n_neighbors" not in HierarchicalNMF().get_params()
 
 
-@pytest.mark.parametrize(("word", "same"), [("knn", affinity.KNN()), ("diffusion", affinity.Diffusion())])
+@pytest.mark.parametrize(
+    ("word", "same"), [("knn", affinity.KNN()), ("diffusion", affinity.Diffusion())]
+)
 def test_words_are_shorthands_for_affinities(word, same, data):
     X, _ = data
     one, other = (CCNMF(3, affinity=a, random_state=0).fit(X) for a in (word, same))
@@ -677,7 +912,10 @@ def test_words_are_shorthands_for_affinities(word, same, data):
 
 
 def test_the_word_auto_points_to_the_estimator():
-    with pytest.raises(InvalidInputError, match=r"got 'auto'. The recipe that chooses a graph by itself is GraphCCNMF"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"got 'auto'. The recipe that chooses a graph by itself is GraphCCNMF",
+    ):
         CCNMF(2, affinity="auto").fit(np.ones((4, 3)))
 
 
@@ -687,7 +925,10 @@ def test_the_view_can_be_named(data):
         model = GraphCCNMF(3, view=view, random_state=0).fit(X)
         assert (model.view_, list(model.eigengap_ratios_)) == (view, [view])
         assert adjusted_rand_score(y, model.labels_) > 0.9
-    with pytest.raises(InvalidInputError, match="view must be auto, root, centred, cosine or root cosine; got 'best'"):
+    with pytest.raises(
+        InvalidInputError,
+        match="view must be auto, root, centred, cosine or root cosine; got 'best'",
+    ):
         GraphCCNMF(3, view="best").fit(X)
     with pytest.raises(InvalidInputError, match="view='centred' subtracts a mean"):
         GraphCCNMF(2, view="centred").fit(np.eye(20))
@@ -720,9 +961,15 @@ def test_starts_on_a_graph_are_over_samples():
         for init in (H, (W, H)):
             with pytest.raises(InvalidInputError, match="init of GraphCCNMF cannot be factors"):
                 GraphCCNMF(3, init=init).fit(X)
-        with pytest.raises(InvalidInputError, match=r"init has shape \(3, 9\); as components alone it must have \(3, 18\)"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"init has shape \(3, 9\); as components alone it must have \(3, 18\)",
+        ):
             HierarchicalNMF(3, affinity=affinity.KNN(3), init=X[:3]).fit(X)
-        with pytest.raises(InvalidInputError, match=r"pair of shapes \(18, 3\) and \(3, 9\); expected \(18, 3\) and \(3, 18\)"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"pair of shapes \(18, 3\) and \(3, 9\); expected \(18, 3\) and \(3, 18\)",
+        ):
             HierarchicalNMF(3, affinity=affinity.KNN(3), init=(W, X[:3])).fit(X)
 
 

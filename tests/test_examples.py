@@ -28,8 +28,15 @@ def test_every_example_has_a_test_and_a_line():
 def test_cells(tmp_path):
     pytest.importorskip("anndata")
     adata = run("cells", tmp_path)
-    assert adata.obs.groupby("cell_type", observed=True)["conecollapse"].nunique().tolist() == [1, 1, 1, 1]
-    sets = {frozenset(name[4:] for name in genes[:20]) for genes in adata.uns["programs"]["top_genes"]}
+    assert adata.obs.groupby("cell_type", observed=True)["conecollapse"].nunique().tolist() == [
+        1,
+        1,
+        1,
+        1,
+    ]
+    sets = {
+        frozenset(name[4:] for name in genes[:20]) for genes in adata.uns["programs"]["top_genes"]
+    }
     assert all(len({int(gene) // 30 for gene in genes}) == 1 for genes in sets)
     assert all((tmp_path / f"{name}.html").is_file() for name in ("programs", "clusters"))
 
@@ -49,7 +56,8 @@ def test_cube(tmp_path, capsys):
     assert not said.startswith("0 ")
 
 
-@pytest.mark.filterwarnings("ignore:scipy.optimize:DeprecationWarning")  # of the oldest scikit-learn with SciPy 1.16
+# of the oldest scikit-learn with SciPy 1.16
+@pytest.mark.filterwarnings("ignore:scipy.optimize:DeprecationWarning")
 def test_pipeline(tmp_path):
     search = run("pipeline", tmp_path)
     assert search.best_score_ > 0.9

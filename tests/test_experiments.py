@@ -1,4 +1,5 @@
-"""The experiment: records that survive a killed process, scoreboards drawn from them, and the errors of the command."""
+"""The experiment: records that survive a killed process, scoreboards drawn from them, and the
+errors of the command."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ from conecollapse.experiments.records import append
 from conecollapse.metrics import purity_score
 
 ROOT = Path(__file__).parents[1]
-RECORD = Record("DIGITS", "ours", "GraphCCNMF", 0, 0.8, 0.7, 0.7, 0.6, 0.1, 0.0, True, 1.0, 0.5, "root", "")
+RECORD = Record(
+    "DIGITS", "ours", "GraphCCNMF", 0, 0.8, 0.7, 0.7, 0.6, 0.1, 0.0, True, 1.0, 0.5, "root", ""
+)
 
 
 def command(*arguments, **environment):
@@ -78,7 +81,13 @@ def test_every_method_runs_and_is_recorded_once(tmp_path, monkeypatch):
 def test_every_variant_runs(tmp_path, monkeypatch):
     small_digits(monkeypatch)
     for methods in (ABLATION, CONSTANTS):
-        records = run(["DIGITS"], tmp_path / "x.jsonl", seeds=[0], protocols=[methods[0].protocol], methods=methods)
+        records = run(
+            ["DIGITS"],
+            tmp_path / "x.jsonl",
+            seeds=[0],
+            protocols=[methods[0].protocol],
+            methods=methods,
+        )
         assert {method.name for method in methods} <= {record.method for record in records}
 
 
@@ -98,12 +107,20 @@ def test_a_killed_run_leaves_complete_lines(tmp_path):
 
 
 def test_the_scoreboard_says_what_was_measured():
-    records = [replace(RECORD, dataset="KHAN", seed=s, purity=0.6 + 0.01 * s, differs="other <genes>") for s in range(5)]
-    records += [replace(r, protocol="others", method="k-means", purity=r.purity - 0.2) for r in records]
+    records = [
+        replace(RECORD, dataset="KHAN", seed=s, purity=0.6 + 0.01 * s, differs="other <genes>")
+        for s in range(5)
+    ]
+    records += [
+        replace(r, protocol="others", method="k-means", purity=r.purity - 0.2) for r in records
+    ]
     scoreboard = make_scoreboard(records)
     text = markdown(scoreboard)
     assert scoreboard.columns[:2] == (("paper", "CC-NMF"), ("ours", "GraphCCNMF"))
-    assert "| KHAN* | 0.63 | **0.620 ± 0.014** | 0.420 ± 0.014 | > k-means (other methods), p = 0.009 |" in text
+    assert (
+        "| KHAN* | 0.63 | **0.620 ± 0.014** | 0.420 ± 0.014 | > k-means (other methods), p ="
+        " 0.009 |" in text
+    )
     assert "| mean | 0.630 | 0.620 | 0.420 | |" in text
     assert "other <genes>" in text
     assert "| KHAN* | 0.63 | 0.420 | **0.620** |" in brief(scoreboard)
@@ -118,7 +135,9 @@ def test_leave_one_out_by_hand():
     for dataset, best in (("A", 0), ("B", 1), ("C", 1)):
         for place, name in enumerate(names):
             score = 0.9 if place == best else 0.5
-            records.append(replace(RECORD, dataset=dataset, protocol="constants", method=name, purity=score))
+            records.append(
+                replace(RECORD, dataset=dataset, protocol="constants", method=name, purity=score)
+            )
     mean, chosen = leave_one_out(records)
     assert chosen["A"] == (names[1], 0.5)  # the others like the second setting
     assert chosen["B"][1] == 0.5  # a tie of the first and the second: the first
@@ -129,7 +148,11 @@ def test_other_methods_find_clear_clusters():
     digits = load("digits")
     chosen = np.flatnonzero(digits.y < 3)[:150]
     X, y = digits.X[chosen], digits.y[chosen]
-    for model in (KMeansClusters(3, 0, spherical=False), KMeansClusters(3, 0, spherical=True), SpectralClusters(3, 0)):
+    for model in (
+        KMeansClusters(3, 0, spherical=False),
+        KMeansClusters(3, 0, spherical=True),
+        SpectralClusters(3, 0),
+    ):
         assert purity_score(y, model.fit_predict(X)) > 0.85
 
 
@@ -146,7 +169,12 @@ def test_coordinates_keep_every_inner_product():
 @pytest.mark.slow
 def test_two_processes_record_the_same_runs(tmp_path):
     one, two = (
-        {r.key: (r.purity, r.nmi) for r in run(["DIGITS"], tmp_path / f"{n}.jsonl", seeds=[0, 1], protocols=["others"], jobs=n)}
+        {
+            r.key: (r.purity, r.nmi)
+            for r in run(
+                ["DIGITS"], tmp_path / f"{n}.jsonl", seeds=[0, 1], protocols=["others"], jobs=n
+            )
+        }
         for n in (1, 2)
     )
     assert one == two
@@ -170,8 +198,14 @@ def test_the_command_reproduces_and_redraws(tmp_path):
     ("arguments", "message"),
     [
         (["reproduce", "AMLAL"], "AMLALL"),
-        (["reproduce", "--study", "all"], "--study must be one of scoreboard, ablation, constants; got 'all'."),
-        (["reproduce", "--protocol", "mine"], "--protocol must be one of ours, others, graph, printed; got 'mine'."),
+        (
+            ["reproduce", "--study", "all"],
+            "--study must be one of scoreboard, ablation, constants; got 'all'.",
+        ),
+        (
+            ["reproduce", "--protocol", "mine"],
+            "--protocol must be one of ours, others, graph, printed; got 'mine'.",
+        ),
         (["reproduce", "--redraw", "--out", "{tmp}"], "has no results; leave out --redraw."),
         (["reproduce", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
         (["reproduce", "--seeds", "0"], "Invalid value for '--seeds'"),
@@ -186,7 +220,9 @@ def test_the_command_fails_in_one_sentence(arguments, message, tmp_path, run, mo
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize("study", [study for study in STUDIES if (ROOT / "docs" / "results" / f"{study}.jsonl").exists()])
+@pytest.mark.parametrize(
+    "study", [study for study in STUDIES if (ROOT / "docs" / "results" / f"{study}.jsonl").exists()]
+)
 def test_the_scoreboards_in_the_docs_are_drawn_from_the_results(study, tmp_path):
     folder = ROOT / "docs" / "results"
     (tmp_path / f"{study}.jsonl").write_bytes((folder / f"{study}.jsonl").read_bytes())

@@ -1,4 +1,5 @@
-"""Theorems about the factorizations: nothing rises that must not, subproblems are solved, paths agree, fixed points are stationary."""
+"""Theorems about the factorizations: nothing rises that must not, subproblems are solved, paths
+agree, fixed points are stationary."""
 
 from __future__ import annotations
 
@@ -14,7 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conecollapse import MultiplicativeNMF
 from conecollapse._linalg import ratio
-from conecollapse.factorization import SOLVERS, anls, em, hals, initialize, mu, multiplicative, onp_mf, orthogonality, pnmf
+from conecollapse.factorization import (
+    SOLVERS,
+    anls,
+    em,
+    hals,
+    initialize,
+    mu,
+    multiplicative,
+    onp_mf,
+    orthogonality,
+    pnmf,
+)
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.inits import INITS
 from conecollapse.factorization.kl import encode_divergence, kl, kl_by_squares
@@ -25,7 +37,8 @@ from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.tables import as_table
 from conecollapse.tables.divergence import Effort
 
-hals_module = importlib.import_module("conecollapse.factorization.hals")  # the package's name is the function
+# the package's name is the function
+hals_module = importlib.import_module("conecollapse.factorization.hals")
 
 METHODS = {
     "mu": mu,
@@ -71,13 +84,17 @@ def test_factors_are_finite_non_negative_and_of_the_data_s_precision(name, probl
     assert result.status.startswith(("converged after", "stopped at max_iter = 20"))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("mu kl", "kl", "sparse")])
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if name not in ("mu kl", "kl", "sparse")]
+)
 @settings(max_examples=25)
 @given(problem=problems())
 def test_the_objective_is_the_squared_error_of_the_factors(name, problem):
     X, W, H = problem
     result = METHODS[name](X, W, H, max_iter=10)
-    assert result.objective == pytest.approx(squared_error(X, result.W, result.H), abs=1e-12 * as_table(X).squared_norm)
+    assert result.objective == pytest.approx(
+        squared_error(X, result.W, result.H), abs=1e-12 * as_table(X).squared_norm
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -85,7 +102,8 @@ def test_the_objective_is_the_squared_error_of_the_factors(name, problem):
 @given(problem=problems())
 def test_the_sparse_path_equals_the_dense_path(name, problem):
     X, W, H = problem
-    # the number of sweeps follows the cost of a product, and an extrapolation that is taken back or not by rounding leads elsewhere
+    # the number of sweeps follows the cost of a product, and an extrapolation that is taken back or
+    # not by rounding leads elsewhere
     fixed = {"sweeps": 3, "extrapolate": False} if name == "hals" else {}
     a = METHODS[name](dense(X), W, H, tol=0.0, max_iter=5, **fixed)
     b = METHODS[name](sp.csr_array(X), W, H, tol=0.0, max_iter=5, **fixed)
@@ -103,11 +121,13 @@ def test_anls_subproblems_meet_their_optimality_conditions(problem):
     scale = np.abs(C).max() + np.finfo(float).tiny
     assert (W >= 0).all()
     assert gradient.min() >= -1e-9 * scale  # no coordinate wants to grow
-    assert np.abs(gradient[W > 0]).max(initial=0.0) <= 1e-9 * scale  # and those that are free are at rest
+    # and those that are free are at rest
+    assert np.abs(gradient[W > 0]).max(initial=0.0) <= 1e-9 * scale
 
 
 def test_anls_subproblems_with_dependent_components():
-    """Two equal components make the Gram matrix singular; the solution still meets the conditions."""
+    """Two equal components make the Gram matrix singular; the solution still meets the
+    conditions."""
     rng = np.random.default_rng(0)
     H = np.vstack([(h := rng.random((2, 9))), h[:1], np.zeros((1, 9))])
     X = rng.random((20, 9))
@@ -138,7 +158,9 @@ def test_mu_and_hals_follow_scikit_learn_step_by_step(name, sparse):
     result = method(X, W, H, tol=0.0, max_iter=25, **ours)
     oracle = NMF(4, init="custom", tol=0, max_iter=25, **theirs)
     W_oracle = oracle.fit_transform(X, W=W.copy(), H=H.copy())
-    np.testing.assert_allclose(result.W @ result.H, W_oracle @ oracle.components_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        result.W @ result.H, W_oracle @ oracle.components_, rtol=1e-7, atol=1e-9
+    )
     theirs_objective = oracle.reconstruction_err_**2 / (2 if name == "kl" else 1)
     assert result.objective == pytest.approx(theirs_objective, rel=1e-9)
 
@@ -146,7 +168,8 @@ def test_mu_and_hals_follow_scikit_learn_step_by_step(name, sparse):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sweeps_of_dense_factors_are_those_of_sparse_ones(dtype, monkeypatch):
     rng = np.random.default_rng(1)
-    X, W = rng.random((150, 12)).astype(dtype), rng.random((150, 7)).astype(dtype)  # neither rows nor coordinates fill the lanes
+    # neither rows nor coordinates fill the lanes
+    X, W = rng.random((150, 12)).astype(dtype), rng.random((150, 7)).astype(dtype)
     H = rng.random((7, 12)).astype(dtype)
     H[3] = 0.0
     equations = as_table(X).row_equations(H)
@@ -175,18 +198,25 @@ def test_accelerated_hals_is_ahead_of_plain_hals():
     rng = np.random.default_rng(0)
     X = rng.random((80, 8)) @ rng.random((8, 120)) + 0.01 * rng.random((80, 120))
     W, H = initialize(X, 8, "random", rng)
-    plain, fast = hals(X, W, H, sweeps=1, extrapolate=False, tol=0, max_iter=60), hals(X, W, H, tol=0, max_iter=60)
+    plain, fast = (
+        hals(X, W, H, sweeps=1, extrapolate=False, tol=0, max_iter=60),
+        hals(X, W, H, tol=0, max_iter=60),
+    )
     assert fast.objective < plain.objective
 
 
 def test_all_plain_solvers_reach_the_same_exact_factorization():
-    """A separable table has one NMF; every monotone method of the plain problem gets near zero error from NNDSVD."""
+    """A separable table has one NMF; every monotone method of the plain problem gets near zero
+    error from NNDSVD."""
     rng = np.random.default_rng(1)
     H = np.hstack([np.eye(4), rng.random((4, 20))])
     X = rng.dirichlet(np.ones(4), size=50) @ H
     W0, H0 = initialize(X, 4, "nndsvda", rng)
     for name, limit in (("anls", 1e-6), ("hals", 1e-6), ("mu", 1e-2)):
-        assert METHODS[name](X, W0, H0, tol=0, max_iter=800).objective <= limit * as_table(X).squared_norm
+        assert (
+            METHODS[name](X, W0, H0, tol=0, max_iter=800).objective
+            <= limit * as_table(X).squared_norm
+        )
 
 
 @pytest.mark.parametrize("solver", ["em", "onp-mf"])
@@ -201,7 +231,8 @@ def test_exact_orthogonal_solvers_have_disjoint_supports(solver, problem):
 
 
 def test_em_ends_at_a_fixed_point():
-    """Each direction is the leading singular vector of its cluster, and no sample would rather be elsewhere."""
+    """Each direction is the leading singular vector of its cluster, and no sample would rather be
+    elsewhere."""
     rng = np.random.default_rng(0)
     X, _ = clusters(rng)
     W, H = initialize(X, 3, "random", rng)
@@ -217,7 +248,8 @@ def test_em_ends_at_a_fixed_point():
 
 @pytest.mark.parametrize("rule", ["mu", "ding", "choi"])
 def test_multiplicative_onmf_ends_at_a_stationary_point(rule):
-    """At a fixed point ``S o (A'X - A'A S) = 0``, and ``A o (Y - A A'Y) = 0`` up to the scaling of columns, ``Y = X S'``."""
+    """At a fixed point ``S o (A'X - A'A S) = 0``, and ``A o (Y - A A'Y) = 0`` up to the scaling of
+    columns, ``Y = X S'``."""
     rng = np.random.default_rng(0)
     X, _ = clusters(rng)
     W, H = initialize(X, 3, "spectral", rng)
@@ -232,7 +264,8 @@ def test_multiplicative_onmf_ends_at_a_stationary_point(rule):
 
 
 def test_scaling_only_A_is_what_keeps_multiplicative_onmf_from_cycling():
-    """Kept as found: with the rows of S taking up the factors, the rule of Choi ends with equal or empty columns."""
+    """Kept as found: with the rows of S taking up the factors, the rule of Choi ends with equal or
+    empty columns."""
     rng = np.random.default_rng(0)
     X = rng.random((60, 5)) @ rng.random((5, 80)) + 0.1 * rng.random((60, 80))
     A, S = initialize(X, 5, "spectral", rng)
@@ -243,7 +276,12 @@ def test_scaling_only_A_is_what_keeps_multiplicative_onmf_from_cycling():
         lengths = np.maximum(np.linalg.norm(compensated, axis=0), 1e-300)
         compensated, S = compensated / lengths, S * lengths[:, None]
     assert orthogonality(compensated) > 0.99
-    assert orthogonality(multiplicative(X, *initialize(X, 5, "spectral", rng), rule="choi", max_iter=100).W) < 0.9
+    assert (
+        orthogonality(
+            multiplicative(X, *initialize(X, 5, "spectral", rng), rule="choi", max_iter=100).W
+        )
+        < 0.9
+    )
 
 
 def test_onp_mf_is_a_fair_solver():
@@ -282,7 +320,9 @@ def test_sparse_nmf_penalties_are_part_of_the_objective_and_scale_with_the_data(
     W, H = initialize(X, 3, "random", rng)
     result = anls(X, W, H, alpha=0.5, eta=2.0, max_iter=50, tol=0)
     penalties = 2.0 * np.square(result.H).sum() + 0.5 * np.square(result.W.sum(axis=1)).sum()
-    assert result.objective == pytest.approx(squared_error(X, result.W, result.H) + penalties, rel=1e-10)
+    assert result.objective == pytest.approx(
+        squared_error(X, result.W, result.H) + penalties, rel=1e-10
+    )
     scaled = anls(1000 * X, 1000 * W, H, alpha=0.5, eta=2.0 * 1000**2, max_iter=50, tol=0)
     np.testing.assert_allclose(scaled.H, result.H, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(scaled.W, 1000 * result.W, rtol=1e-6, atol=1e-6)
@@ -290,7 +330,12 @@ def test_sparse_nmf_penalties_are_part_of_the_objective_and_scale_with_the_data(
 
 def test_steps_on_squares_save_steps_on_the_divergence():
     rng = np.random.default_rng(0)
-    X = as_table(rng.poisson(20 * rng.dirichlet(np.full(5, 0.3), 150) @ rng.gamma(0.3, 1.0, (5, 60))).astype(float) + np.eye(150, 60))
+    X = as_table(
+        rng.poisson(20 * rng.dirichlet(np.full(5, 0.3), 150) @ rng.gamma(0.3, 1.0, (5, 60))).astype(
+            float
+        )
+        + np.eye(150, 60)
+    )
     W, H = rng.random((150, 5)), rng.random((5, 60))
     plain, begun = (method(X, W, H, tol=1e-5, max_iter=500) for method in (kl, kl_by_squares))
     assert begun.objective < 1.01 * plain.objective
@@ -315,13 +360,20 @@ def test_coordinates_lower_the_divergence_faster_than_multiplicative_updates():
     rng = np.random.default_rng(0)
     X = rng.poisson(3 * rng.gamma(0.3, size=(40, 4)) @ rng.gamma(0.3, size=(4, 30))).astype(float)
     W, H = initialize(X, 4, "random", rng)
-    plain, fast = mu(X, W, H, loss="kullback-leibler", tol=0, max_iter=60), kl(X, W, H, tol=0, max_iter=30)
+    plain, fast = (
+        mu(X, W, H, loss="kullback-leibler", tol=0, max_iter=60),
+        kl(X, W, H, tol=0, max_iter=30),
+    )
     assert fast.objective < plain.objective
 
 
 def test_a_coefficient_of_zero_may_rise_and_one_that_nothing_needs_falls_to_zero():
     H = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
-    W, _ = as_table(np.array([[0.0, 2.0, 4.0]])).quotients().improved(np.array([[5.0, 0.0]]), H, Effort(3, 0.0))
+    W, _ = (
+        as_table(np.array([[0.0, 2.0, 4.0]]))
+        .quotients()
+        .improved(np.array([[5.0, 0.0]]), H, Effort(3, 0.0))
+    )
     np.testing.assert_allclose(W, [[0.0, 3.0]], rtol=1e-12)
 
 
@@ -369,7 +421,9 @@ def test_k_means_of_several_starts_is_that_of_each_alone():
     for start in range(3):
         alone, least = lloyd(E, centres[start : start + 1], weights)
         np.testing.assert_array_equal(labels[start], alone[0])
-        means = np.array([np.average(E[alone[0] == k], axis=0, weights=weights[alone[0] == k]) for k in range(5)])
+        means = np.array(
+            [np.average(E[alone[0] == k], axis=0, weights=weights[alone[0] == k]) for k in range(5)]
+        )
         direct = weights @ np.square(E - means[alone[0]]).sum(axis=1)
         np.testing.assert_allclose([within[start], least[0]], direct)
 
@@ -389,7 +443,9 @@ def test_promising_starts_lead_as_low_as_all_of_them(make):
     X, _ = clusters(rng)
     X = make(X)
     few = best_of_starts(Clusters(X), X, 3, "spectral", 10, np.random.default_rng(0))
-    every = [em(X, *initialize(X, 3, "spectral", np.random.default_rng(s))).objective for s in range(5)]
+    every = [
+        em(X, *initialize(X, 3, "spectral", np.random.default_rng(s))).objective for s in range(5)
+    ]
     assert few.objective <= min(every) * (1 + 1e-5)
 
 
@@ -441,5 +497,7 @@ def test_an_exact_fit_ends_with_its_own_sentence():
 @pytest.mark.parametrize("scale", [1e-29, 1e19, 1e29, 1e150])
 def test_the_divergence_of_a_table_with_zeros_is_the_same_share_at_every_scale(scale):
     X = np.floor(9 * np.random.default_rng(0).random((12, 5)))  # holds zeros
-    plain, scaled = (MultiplicativeNMF(2, loss="kullback-leibler", tol=1e-3).fit(s * X) for s in (1.0, scale))
+    plain, scaled = (
+        MultiplicativeNMF(2, loss="kullback-leibler", tol=1e-3).fit(s * X) for s in (1.0, scale)
+    )
     np.testing.assert_allclose(scaled.history_, plain.history_, rtol=1e-9)

@@ -1,4 +1,5 @@
-"""A few labels, and pairs of samples: kept in the result, used for the rest, refused where they contradict each other."""
+"""A few labels, and pairs of samples: kept in the result, used for the rest, refused where they
+contradict each other."""
 
 from __future__ import annotations
 
@@ -14,12 +15,28 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge as LinearRidge
 from sklearn.pipeline import make_pipeline
 
-from conecollapse import CCNMF, GraphCCNMF, HierarchicalNMF, InvalidInputError, OrthogonalNMF, affinity
+from conecollapse import (
+    CCNMF,
+    GraphCCNMF,
+    HierarchicalNMF,
+    InvalidInputError,
+    OrthogonalNMF,
+    affinity,
+)
 from conecollapse.affinity.graphs import knn_graph, normalized
 from conecollapse.blocks import open_table
 from conecollapse.estimators._labels import Names, read_labels, read_pairs
 from conecollapse.factorization.constraints import constrained
-from conecollapse.factorization.evidence import Diffusion, Evidence, Ridge, Seeds, learned_weights, pooled, probabilities, sharpness
+from conecollapse.factorization.evidence import (
+    Diffusion,
+    Evidence,
+    Ridge,
+    Seeds,
+    learned_weights,
+    pooled,
+    probabilities,
+    sharpness,
+)
 from conecollapse.factorization.onmf.clamped import NAMED, ClampedClusters
 from conecollapse.tables import as_table
 
@@ -45,7 +62,8 @@ def some(y, count, seed=0):
 def test_given_labels_are_kept_and_the_rest_is_found(model):
     X, y = overlapping()
     wrong = some(y, 3)
-    wrong[np.flatnonzero(wrong < 0)[0]] = (y[np.flatnonzero(wrong < 0)[0]] + 1) % 3  # a label against the data is kept too
+    # a label against the data is kept too
+    wrong[np.flatnonzero(wrong < 0)[0]] = (y[np.flatnonzero(wrong < 0)[0]] + 1) % 3
     fitted = clone(model).fit(X, wrong)
     known = wrong >= 0
     np.testing.assert_array_equal(fitted.labels_[known], wrong[known])
@@ -78,7 +96,11 @@ def test_labels_in_any_form_say_the_same(model):
     text = [None if k < 0 else f"c{k}" for k in known]
     for form in (known.tolist(), pd.Series(floats), known[:, None]):
         np.testing.assert_array_equal(clone(model).fit(X, form).labels_, first)
-    for form in (pd.Categorical(text), pd.array(text, "string"), np.array([-1 if t is None else t for t in text])):
+    for form in (
+        pd.Categorical(text),
+        pd.array(text, "string"),
+        np.array([-1 if t is None else t for t in text]),
+    ):
         np.testing.assert_array_equal(clone(model).fit(X, form).labels_, [f"c{k}" for k in first])
 
 
@@ -111,15 +133,24 @@ def test_more_clusters_than_classes(model):
     fitted = clone(model).set_params(n_components=4).fit(X, known)
     assert fitted.cluster_labels_.tolist() == [0, 1, 2, 3]
     assert (fitted.labels_ == y).mean() > 0.9  # the class that no label names is found as cluster 3
-    words = clone(model).set_params(n_components=4).fit(X, [None if k < 0 else f"c{k}" for k in known])
+    words = (
+        clone(model).set_params(n_components=4).fit(X, [None if k < 0 else f"c{k}" for k in known])
+    )
     assert words.cluster_labels_.tolist() == ["c0", "c1", "c2", "cluster 4"]
 
 
 def test_names_of_further_clusters_are_new():
-    assert Names.of(np.array(["cluster 3", "cluster 4"]), 4).clusters.tolist() == ["cluster 3", "cluster 4", "cluster 5", "cluster 6"]
-    assert Names.of(np.array([-3, -2]), 4).clusters.tolist() == [-3, -2, 0, 1]  # -1 means no cluster
+    assert Names.of(np.array(["cluster 3", "cluster 4"]), 4).clusters.tolist() == [
+        "cluster 3",
+        "cluster 4",
+        "cluster 5",
+        "cluster 6",
+    ]
+    # -1 means no cluster
+    assert Names.of(np.array([-3, -2]), 4).clusters.tolist() == [-3, -2, 0, 1]
     assert Names.of(np.array([2, 7]), 4).clusters.tolist() == [2, 7, 8, 9]
-    assert Names.of(np.array([0, 2**63 - 2]), 4).clusters.tolist() == [0, 2**63 - 2, 1, 2]  # there is no room after the largest
+    # there is no room after the largest
+    assert Names.of(np.array([0, 2**63 - 2]), 4).clusters.tolist() == [0, 2**63 - 2, 1, 2]
     assert Names.of(np.array([1.0, 1e300]), 4).clusters.tolist() == [1.0, 1e300, 0.0, 2.0]
     assert Names.of(np.array([2.0, 7.0]), 3)(np.array([2, -1, 0])).tolist() == [8.0, -1.0, 2.0]
 
@@ -135,7 +166,8 @@ def test_pairs_are_kept(model):
     known = np.full(60, -1)
     known[[0, 10, 20]] = [0, 1, 2]
     labels = clone(model).fit(X, known, must_link=together, cannot_link=apart).labels_
-    assert labels[0] == labels[1] == labels[5] == 0  # a label reaches all that must be with its sample
+    # a label reaches all that must be with its sample
+    assert labels[0] == labels[1] == labels[5] == 0
     assert all(labels[i] != labels[j] for i, j in apart)
     assert labels[7] == labels[8]
 
@@ -160,7 +192,9 @@ def test_on_a_graph_of_neighbours_and_on_a_file(tmp_path):
     np.save(tmp_path / "X.npy", X)
     for model in (CCNMF(3, random_state=0), GraphCCNMF(3, random_state=0)):
         labels = clone(model).fit(X, known).labels_
-        np.testing.assert_array_equal(clone(model).fit(open_table(tmp_path / "X.npy"), known).labels_, labels)
+        np.testing.assert_array_equal(
+            clone(model).fit(open_table(tmp_path / "X.npy"), known).labels_, labels
+        )
 
 
 def test_samples_of_zeros_and_copies():
@@ -184,15 +218,30 @@ def test_a_labelled_sample_of_zeros_keeps_its_label_and_others_have_no_cluster(m
     known = some(y, 3)
     known[[0, 4]] = [2, -1]
     for labels, none in ((known, -1), (np.where(known < 0, "", known.astype(str)), "")):
-        with pytest.warns(match=r'zero encodings and without a cluster \(-1, or "" beside strings\) unless y labels them'):
+        with pytest.warns(
+            match=(
+                r'zero encodings and without a cluster \(-1, or "" beside strings\) unless y labels'
+                r" them"
+            )
+        ):
             fitted = type(model)(3, random_state=0).fit(X, labels)
         assert fitted.labels_[[0, 4]].tolist() == [labels[0], none]
         np.testing.assert_array_equal(fitted.label_distributions_[[0, 4]], [[0, 0, 1], [0, 0, 0]])
         with pytest.warns(match=f"zero encodings and the label {none!r}, which means no cluster"):
             assert fitted.predict(X)[[0, 4]].tolist() == [none, none]
-    with pytest.warns(match="zeros"), pytest.raises(InvalidInputError, match="must_link has sample 4 in pair 1, which holds only zeros"):
+    with (
+        pytest.warns(match="zeros"),
+        pytest.raises(
+            InvalidInputError, match="must_link has sample 4 in pair 1, which holds only zeros"
+        ),
+    ):
         type(model)(3, random_state=0).fit(X, must_link=[(1, 2), (3, 4)])
-    with pytest.warns(match="zeros"), pytest.raises(InvalidInputError, match="cannot_link has sample 0 in pair 0, which holds only zeros"):
+    with (
+        pytest.warns(match="zeros"),
+        pytest.raises(
+            InvalidInputError, match="cannot_link has sample 0 in pair 0, which holds only zeros"
+        ),
+    ):
         type(model)(3, random_state=0).fit(X, known, cannot_link=[(0, 1)])
 
 
@@ -217,42 +266,80 @@ def test_classes_keep_their_kind(y, labels, classes):
 
 @pytest.mark.parametrize("y", [[0, np.inf, 1], np.array([0, 2**63, 1], np.uint64)])
 def test_labels_that_are_no_whole_numbers_of_64_bits_are_refused(y):
-    with pytest.raises(InvalidInputError, match=r"y has the label .* for sample 1; use smaller numbers, or -1 if it is unknown"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"y has the label .* for sample 1; use smaller numbers, or -1 if it is unknown",
+    ):
         read_labels(y, 3)
 
 
-@pytest.mark.parametrize("pairs", [{(0, 3)}, [frozenset((0, 3))], zip([0], [3], strict=True), np.array([[0, 3]]), pd.DataFrame([[0, 3]])])
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        {(0, 3)},
+        [frozenset((0, 3))],
+        zip([0], [3], strict=True),
+        np.array([[0, 3]]),
+        pd.DataFrame([[0, 3]]),
+    ],
+)
 def test_pairs_in_any_form_say_the_same(pairs):
-    np.testing.assert_array_equal(np.sort(read_pairs(pairs, "must_link", np.ones(4, bool))), [[0, 3]])
+    np.testing.assert_array_equal(
+        np.sort(read_pairs(pairs, "must_link", np.ones(4, bool))), [[0, 3]]
+    )
 
 
 BAD = [
     ({"y": [0, 1]}, "y has 2 labels for 12 samples; give one for each, -1 where it is unknown"),
     ({"y": np.zeros((12, 2))}, r"y has shape \(12, 2\); give one label for each sample"),
-    ({"y": [0] + [-1] * 11}, "y names only one class, 0; label samples of at least two classes, or leave y out"),
-    ({"y": [0, 1, 2, 3] + [-1] * 8}, "y names 4 classes, more than n_components = 3; set n_components=4 or more"),
+    (
+        {"y": [0] + [-1] * 11},
+        "y names only one class, 0; label samples of at least two classes, or leave y out",
+    ),
+    (
+        {"y": [0, 1, 2, 3] + [-1] * 8},
+        "y names 4 classes, more than n_components = 3; set n_components=4 or more",
+    ),
     ({"y": ["a", 1] + [None] * 10}, "y mixes labels of the types int, str; use one type"),
-    ({"must_link": [(0, 1)], "cannot_link": [(1, 0)]}, "samples 1 and 0 are in must_link and in cannot_link; drop one of the two pairs"),
+    (
+        {"must_link": [(0, 1)], "cannot_link": [(1, 0)]},
+        "samples 1 and 0 are in must_link and in cannot_link; drop one of the two pairs",
+    ),
     (
         {"must_link": [(0, 1), (1, 2)], "cannot_link": [(0, 2)]},
-        "cannot_link keeps samples 0 and 2 apart, but must_link joins them in several steps; drop one of these pairs",
+        (
+            "cannot_link keeps samples 0 and 2 apart, but must_link joins them in several steps;"
+            " drop one of these pairs"
+        ),
     ),
     ({"cannot_link": [(3, 3)]}, "cannot_link keeps sample 3 apart from itself; drop this pair"),
     (
         {"y": list("ab") + [""] * 10, "must_link": [(0, 5), (5, 1)]},
-        "must_link puts samples 0 and 1 into one cluster, but y gives them the labels a and b; drop the pair or a label",
+        (
+            "must_link puts samples 0 and 1 into one cluster, but y gives them the labels a and b;"
+            " drop the pair or a label"
+        ),
     ),
     (
         {"y": [0, 0, 1] + [-1] * 9, "must_link": [(1, 7)], "cannot_link": [(0, 7)]},
-        "cannot_link keeps samples 0 and 7 apart, but y gives them the same label; drop the pair or a label",
+        (
+            "cannot_link keeps samples 0 and 7 apart, but y gives them the same label; drop the"
+            " pair or a label"
+        ),
     ),
-    ({"must_link": [(0, 12)]}, "must_link has sample 12 in pair 0, but the samples are numbered from 0 to 11"),
+    (
+        {"must_link": [(0, 12)]},
+        "must_link has sample 12 in pair 0, but the samples are numbered from 0 to 11",
+    ),
     ({"cannot_link": [(0, 1), (-1, 2)]}, "cannot_link has sample -1 in pair 1"),
     ({"must_link": [0, 1]}, "must_link must be a list of pairs of sample numbers"),
     ({"must_link": [(0.5, 1)]}, "must_link must be a list of pairs of sample numbers"),
     (
         {"cannot_link": [(i, j) for i in range(4) for j in range(i)]},
-        "no cluster is left for sample 3: cannot_link keeps it apart from samples of all n_components = 3 clusters; ask for more",
+        (
+            "no cluster is left for sample 3: cannot_link keeps it apart from samples of all"
+            " n_components = 3 clusters; ask for more"
+        ),
     ),
 ]
 
@@ -268,27 +355,45 @@ def test_bad_hints(model, hints, message):
 def test_more_refusals():
     X = np.random.default_rng(0).random((12, 5))
     y = [0, 1] + [-1] * 10
-    with pytest.raises(InvalidInputError, match="labels and pairs of samples need solver='em'; got 'mu'"):
+    with pytest.raises(
+        InvalidInputError, match="labels and pairs of samples need solver='em'; got 'mu'"
+    ):
         OrthogonalNMF(2, solver="mu").fit(X, y)
     X[0] = 0
-    with pytest.warns(match="only zeros"), pytest.raises(InvalidInputError, match="all samples labelled 0 are zero everywhere; label"):
+    with (
+        pytest.warns(match="only zeros"),
+        pytest.raises(InvalidInputError, match="all samples labelled 0 are zero everywhere; label"),
+    ):
         CCNMF(2).fit(X, y)
     X[0] = 1
     X[1] = X[2]
-    with pytest.raises(InvalidInputError, match="cannot_link keeps samples 1 and 2 apart, but they are identical; drop this pair"):
+    with pytest.raises(
+        InvalidInputError,
+        match="cannot_link keeps samples 1 and 2 apart, but they are identical; drop this pair",
+    ):
         GraphCCNMF(2).fit(X, cannot_link=[(1, 2)])
 
 
 def test_a_y_for_another_step_of_a_pipeline():
     X, y = overlapping(9, 40)
     plain = CCNMF(2, random_state=0).fit(X)
-    with pytest.warns(UserWarning, match="y labels every sample, with 3 classes, more than n_components = 2, so it is ignored") as caught:
+    with pytest.warns(
+        UserWarning,
+        match="y labels every sample, with 3 classes, more than n_components = 2, so it is ignored",
+    ) as caught:
         fitted = CCNMF(2, random_state=0).fit(X, y)
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(fitted.embedding_, plain.embedding_)
-    np.testing.assert_array_equal(make_pipeline(CCNMF(2, random_state=0), LinearRidge()).fit(X, X[:, 0])[0].embedding_, plain.embedding_)
-    np.testing.assert_array_equal(HierarchicalNMF(2, random_state=0).fit(X, y).labels_, HierarchicalNMF(2, random_state=0).fit(X).labels_)
-    assert (CCNMF(3, random_state=0).fit_predict(X, y) == y).all()  # with enough clusters it is used
+    np.testing.assert_array_equal(
+        make_pipeline(CCNMF(2, random_state=0), LinearRidge()).fit(X, X[:, 0])[0].embedding_,
+        plain.embedding_,
+    )
+    np.testing.assert_array_equal(
+        HierarchicalNMF(2, random_state=0).fit(X, y).labels_,
+        HierarchicalNMF(2, random_state=0).fit(X).labels_,
+    )
+    # with enough clusters it is used
+    assert (CCNMF(3, random_state=0).fit_predict(X, y) == y).all()
 
 
 @settings(max_examples=20, deadline=None)
@@ -332,7 +437,9 @@ def test_a_label_left_out_has_no_influence():
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_ridge_in_gram_form_is_ridge_on_rows_at_unit_length_that_are_centred_at_all_or_at_several_labels(count):
+def test_ridge_in_gram_form_is_ridge_on_unit_rows_that_are_centred_at_all_or_at_several_labels(
+    count,
+):
     X, y = overlapping(10, 40, spread=2.0)
     seeds = Seeds.of(some(y, count))
     rows, L = X / np.linalg.norm(X, axis=1, keepdims=True), seeds.index
@@ -340,8 +447,12 @@ def test_ridge_in_gram_form_is_ridge_on_rows_at_unit_length_that_are_centred_at_
     strength = 0.1 * np.square(rows[L]).sum(axis=1).mean()
     peer = LinearRidge(alpha=strength, fit_intercept=False).fit(rows[L], seeds.indicator - 1 / 3)
     ridge, kept = Ridge(as_table(X), seeds), np.ones(len(L), bool)
-    np.testing.assert_allclose(ridge.linear(kept).scores(as_table(X)), rows @ peer.coef_.T, atol=1e-10)
-    np.testing.assert_allclose(ridge.logs(kept), ridge.linear(kept).logs(rows @ peer.coef_.T), atol=1e-5)
+    np.testing.assert_allclose(
+        ridge.linear(kept).scores(as_table(X)), rows @ peer.coef_.T, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        ridge.logs(kept), ridge.linear(kept).logs(rows @ peer.coef_.T), atol=1e-5
+    )
 
 
 def test_every_label_is_left_out_once_and_no_class_is_left_without_one():
@@ -373,9 +484,15 @@ def test_the_source_that_finds_labels_counts_most():
     assert len(evidence.trials) == 3
     one = pooled([Said(right), Said(wrong)], Seeds.of(np.where(np.arange(60) < 3, y, -1)))
     np.testing.assert_array_equal(one.weights, [0.5, 0.5])
-    np.testing.assert_array_equal(pooled([Said(right), Said(wrong)], Seeds.of(np.where(np.arange(60) < 3, y, -1)), (1, 0)).weights, [1, 0])
+    np.testing.assert_array_equal(
+        pooled(
+            [Said(right), Said(wrong)], Seeds.of(np.where(np.arange(60) < 3, y, -1)), (1, 0)
+        ).weights,
+        [1, 0],
+    )
     assert one.trials == ()
-    assert learned_weights(np.stack([np.log(wrong)]), y, np.ones(1))[0] == pytest.approx(1)  # never less sure than at equal weights
+    # never less sure than at equal weights
+    assert learned_weights(np.stack([np.log(wrong)]), y, np.ones(1))[0] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("finds", ["clusters", "evidence"])
@@ -388,7 +505,9 @@ def test_labels_left_out_decide_between_named_and_guided_clusters(finds):
     known = np.full(60, -1)
     known[np.r_[0:8, 52:60]] = truth[np.r_[0:8, 52:60]]
     seeds = Seeds.of(known)
-    run = ClampedClusters(X, constrained(known), pooled([Said(np.full((60, 2), 0.35) + 0.3 * np.eye(2)[said])], seeds))
+    run = ClampedClusters(
+        X, constrained(known), pooled([Said(np.full((60, 2), 0.35) + 0.3 * np.eye(2)[said])], seeds)
+    )
     labels = run.best_of([1 - clusters], 2).W.argmax(axis=1)
     assert (run.trust == NAMED) if finds == "clusters" else (run.trust < 2)
     assert (labels == truth).mean() > 0.9
@@ -396,7 +515,8 @@ def test_labels_left_out_decide_between_named_and_guided_clusters(finds):
 
 @each
 def test_clusters_that_are_clear_are_only_named(model):
-    """Labels of untypical samples do not move the others: clusters are those of a fit without labels."""
+    """Labels of untypical samples do not move the others: clusters are those of a fit without
+    labels."""
     X, y = overlapping(11, 90, spread=0.05)
     plain = clone(model).fit(X)
     assert len({*zip(plain.labels_, y, strict=True)}) == 3
@@ -408,7 +528,8 @@ def test_clusters_that_are_clear_are_only_named(model):
 
 
 def test_one_of_two_labels_outside_is_too_many():
-    """Two classes whose labels are in one cluster say nothing for either name of the other cluster."""
+    """Two classes whose labels are in one cluster say nothing for either name of the other
+    cluster."""
     clusters = np.repeat([0, 1], 20)
     X = as_table(np.eye(2)[clusters] + 0.05 * np.random.default_rng(0).random((40, 2)))
     for second, are_named in ((20, True), (1, False)):
@@ -419,17 +540,27 @@ def test_one_of_two_labels_outside_is_too_many():
         assert (run.trust == NAMED) is are_named
 
 
-def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_the_evidence_disagrees_too():
-    X = as_table(np.kron(np.eye(4), np.ones((10, 2))) + 0.05 * np.random.default_rng(0).random((40, 8)))
+def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_evidence_disagrees():
+    X = as_table(
+        np.kron(np.eye(4), np.ones((10, 2))) + 0.05 * np.random.default_rng(0).random((40, 8))
+    )
     clusters = np.repeat(np.arange(4), 10)
     right, wrong = np.eye(4)[clusters], np.eye(4)[(clusters + 1) % 4]
     a_tenth_wrong, more_wrong = np.vstack([wrong[:4], right[4:]]), np.vstack([wrong[:5], right[5:]])
-    cases = (1, right, True), (1, a_tenth_wrong, True), (1, more_wrong, False), (1, wrong, False), (2, right, False), (0, wrong, True)
+    cases = (
+        (1, right, True),
+        (1, a_tenth_wrong, True),
+        (1, more_wrong, False),
+        (1, wrong, False),
+        (2, right, False),
+        (0, wrong, True),
+    )
     for outside, q, are_named in cases:
         known = np.full(40, -1)
         known[[0, 10, 20, 30]] = np.arange(4)
         known[[10, 20][:outside]] = -1
-        known[[1, 2][:outside]] = [1, 2][:outside]  # labels of classes 1 and 2 in the cluster of class 0
+        # labels of classes 1 and 2 in the cluster of class 0
+        known[[1, 2][:outside]] = [1, 2][:outside]
         run = ClampedClusters(X, constrained(known), Evidence(0.1 + 0.6 * q))
         run.best_of([clusters], 4)
         assert (run.trust == NAMED) is are_named
@@ -438,7 +569,8 @@ def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_the
 @pytest.mark.parametrize("seed", range(3))
 def test_more_clusters_than_classes_are_never_empty(seed):
     X, y = overlapping(seed, 40, 2, 0.3)
-    known = np.where(y == 0, 0, -1)  # the whole class has labels, so its second cluster loses all samples
+    # the whole class has labels, so its second cluster loses all samples
+    known = np.where(y == 0, 0, -1)
     known[np.flatnonzero(y == 1)[:2]] = 1
     model = OrthogonalNMF(5, random_state=0).fit(X, known)
     assert np.bincount(model.embedding_.argmax(axis=1), minlength=5).min() > 0
@@ -448,7 +580,9 @@ def test_more_clusters_than_classes_are_never_empty(seed):
 def test_sharpening_gives_the_same_mean_confidence():
     scores = np.random.default_rng(0).normal(size=(200, 5))
     for scale in (1e-3, 1.0, 1e3):
-        assert probabilities(sharpness(scale * scores) * scale * scores).max(axis=1).mean() == pytest.approx(0.7, abs=1e-3)
+        assert probabilities(sharpness(scale * scores) * scale * scores).max(
+            axis=1
+        ).mean() == pytest.approx(0.7, abs=1e-3)
     assert np.isfinite(probabilities(sharpness(np.ones((4, 3))) * np.ones((4, 3)))).all()
 
 

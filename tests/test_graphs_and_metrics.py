@@ -27,7 +27,13 @@ from conecollapse.affinity.graphs import (
 from conecollapse.affinity.spectrum import leading_eigenpairs
 from conecollapse.estimators._rank_clusters import cophenetic_correlation
 from conecollapse.estimators.rank import METHODS
-from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, contingency, normalized_mutual_info_score, purity_score
+from conecollapse.metrics import (
+    adjusted_rand_score,
+    clustering_accuracy,
+    contingency,
+    normalized_mutual_info_score,
+    purity_score,
+)
 from conecollapse.tables import DiffusedTable, as_table
 
 
@@ -75,7 +81,9 @@ def test_diffusion_applied_is_diffusion_formed(seed, damping):
     B = rng.standard_normal((30, 3))
     np.testing.assert_allclose(operator @ B, M @ B, atol=1e-11)
     np.testing.assert_allclose(operator.T @ B, M.T @ B, atol=1e-11)
-    np.testing.assert_allclose((np.eye(30) - damping * normalized(G).toarray()) @ M, np.eye(30), atol=1e-11)
+    np.testing.assert_allclose(
+        (np.eye(30) - damping * normalized(G).toarray()) @ M, np.eye(30), atol=1e-11
+    )
     assert M.min() >= 0
     assert (operator @ np.abs(B)).min() >= 0
     np.testing.assert_allclose(operator.row_lengths, np.linalg.norm(M, axis=1), rtol=0.4)
@@ -100,19 +108,40 @@ def test_isolated_samples_have_a_place_in_the_diffusion():
 
 def test_new_samples_find_their_neighbours():
     X = np.array([[0.0], [1.0], [5.0]])
-    np.testing.assert_array_equal(neighbor_rows(np.array([[0.4], [4.0]]), X, 1, metric="euclidean").toarray(), [[1, 0, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(
+        neighbor_rows(np.array([[0.4], [4.0]]), X, 1, metric="euclidean").toarray(),
+        [[1, 0, 0], [0, 0, 1]],
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda X: knn_graph(X, 9), r"n_neighbors = 9, but each of the 4 samples has only 3 others"),
+        (
+            lambda X: knn_graph(X, 9),
+            r"n_neighbors = 9, but each of the 4 samples has only 3 others",
+        ),
         (lambda X: knn_graph(X, 0), r"n_neighbors must be an integer of at least 1"),
-        (lambda X: knn_graph(X, 2, metric="manhattan"), r"metric must be one of auto, euclidean, cosine; got 'manhattan'"),
-        (lambda X: knn_graph(X, 2, weights="heat"), r"weights must be one of binary, cosine, local, shared; got 'heat'"),
-        (lambda X: knn_graph(X, 2, weights="cosine", metric="euclidean"), r'weights="cosine" needs metric="cosine"'),
-        (lambda X: diffused_graph(knn_graph(X, 2), 1.0), r"damping must be a number above 0 and below 1; got 1\.0"),
-        (lambda _: diffused_graph(-np.ones((3, 3))), r"G has 9 negative entries.*a graph needs weights >= 0"),
+        (
+            lambda X: knn_graph(X, 2, metric="manhattan"),
+            r"metric must be one of auto, euclidean, cosine; got 'manhattan'",
+        ),
+        (
+            lambda X: knn_graph(X, 2, weights="heat"),
+            r"weights must be one of binary, cosine, local, shared; got 'heat'",
+        ),
+        (
+            lambda X: knn_graph(X, 2, weights="cosine", metric="euclidean"),
+            r'weights="cosine" needs metric="cosine"',
+        ),
+        (
+            lambda X: diffused_graph(knn_graph(X, 2), 1.0),
+            r"damping must be a number above 0 and below 1; got 1\.0",
+        ),
+        (
+            lambda _: diffused_graph(-np.ones((3, 3))),
+            r"G has 9 negative entries.*a graph needs weights >= 0",
+        ),
         (lambda _: diffused_graph(np.triu(np.ones((3, 3)))), r"G is not symmetric"),
         (check_graph, r"a graph of samples is square"),
     ],
@@ -125,7 +154,9 @@ def test_bad_graphs(call, message):
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_graphs_know_no_scale_and_no_storage(scale, metric):
-    X = np.random.default_rng(0).random((30, 30)) * (np.random.default_rng(1).random((30, 30)) < 0.5)
+    X = np.random.default_rng(0).random((30, 30)) * (
+        np.random.default_rng(1).random((30, 30)) < 0.5
+    )
     G = knn_graph(X, 3, metric=metric).toarray()
     for table in (X * scale, sp.csc_array(X), sp.coo_array(X), sp.lil_array(X), X.tolist()):
         np.testing.assert_array_equal(knn_graph(table, 3, metric=metric).toarray(), G)
@@ -151,7 +182,9 @@ def test_every_copy_of_a_repeated_eigenvalue_is_found():
 
 
 def test_small_parts_are_tied_to_the_rest():
-    X = np.vstack([np.random.default_rng(0).random((40, 3)), 50 + np.random.default_rng(1).random((4, 3))])
+    X = np.vstack(
+        [np.random.default_rng(0).random((40, 3)), 50 + np.random.default_rng(1).random((4, 3))]
+    )
     G = knn_graph(X, 3, metric="euclidean", weights="shared")
     tied, count = tie_small_parts(G, X, 10, 3, "euclidean")
     assert (n_parts(G), n_parts(tied), count) == (2, 1, 4)
@@ -190,7 +223,9 @@ def test_metrics_ignore_names_and_agree_with_brute_force(data):
 def test_purity_of_the_definition():
     assert purity_score([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]) == pytest.approx(5 / 6)
     assert clustering_accuracy([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]) == pytest.approx(4 / 6)
-    assert adjusted_rand_score([0, 1], [1, 0]) == normalized_mutual_info_score([0, 1], [1, 0]) == 1.0
+    assert (
+        adjusted_rand_score([0, 1], [1, 0]) == normalized_mutual_info_score([0, 1], [1, 0]) == 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,7 +261,9 @@ def test_the_planted_rank_is_found(method, make):
 
 def test_rank_selection_takes_any_estimator():
     X, _ = clusters(np.random.default_rng(2))
-    assert select_rank(X, [2, 3, 4], "residual", estimator=HierarchicalNMF(tol=1e-3), n_runs=2, random_state=0).rank in (2, 3, 4)
+    assert select_rank(
+        X, [2, 3, 4], "residual", estimator=HierarchicalNMF(tol=1e-3), n_runs=2, random_state=0
+    ).rank in (2, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +271,19 @@ def test_rank_selection_takes_any_estimator():
     [
         ({"candidates": []}, "candidates is empty"),
         ({"candidates": [0]}, "each candidate must be an integer of at least 1; got 0"),
-        ({"candidates": [50]}, "candidate 50 exceeds the number of samples that stability works with, 48"),
+        (
+            {"candidates": [50]},
+            "candidate 50 exceeds the number of samples that stability works with, 48",
+        ),
         ({"candidates": [1, 2]}, "rank 1 puts all samples together"),
         ({"candidates": 3}, "candidates must be several ranks"),
-        ({"method": "elbow"}, "method must be one of stability, eigengap, heldout, consensus, residual, mixture; got 'elbow'"),
+        (
+            {"method": "elbow"},
+            (
+                "method must be one of stability, eigengap, heldout, consensus, residual, mixture;"
+                " got 'elbow'"
+            ),
+        ),
     ],
 )
 def test_bad_rank_selection(arguments, message):
@@ -265,7 +311,9 @@ def test_missing_entries_are_neither_fitted_nor_held_out():
     found = select_rank(X, range(1, 6), "heldout", n_runs=3, random_state=0)
     assert found.rank == 3
     for same in (np.ma.masked_invalid(X), pd.DataFrame(X)):
-        np.testing.assert_array_equal(select_rank(same, range(1, 6), "heldout", n_runs=3, random_state=0).scores, found.scores)
+        np.testing.assert_array_equal(
+            select_rank(same, range(1, 6), "heldout", n_runs=3, random_state=0).scores, found.scores
+        )
     table = rng.poisson(3.0, (12, 8)).astype(float)
     known = np.ones(table.shape, bool)
     known[0, 1:] = known[1:6, 0] = False  # the only known entry of row 0 is held out in one fold
@@ -277,8 +325,18 @@ def test_missing_entries_are_neither_fitted_nor_held_out():
 @pytest.mark.parametrize(
     ("at", "method", "make", "message"),
     [
-        ((4, 2), "stability", np.asarray, 'X has NaN at row 4, column 2; of the methods only "heldout" can use missing values'),
-        ((4, 2), "heldout", sp.csr_array, 'X has NaN at row 4, column 2; of the methods only "heldout" can .* in a dense table'),
+        (
+            (4, 2),
+            "stability",
+            np.asarray,
+            'X has NaN at row 4, column 2; of the methods only "heldout" can use missing values',
+        ),
+        (
+            (4, 2),
+            "heldout",
+            sp.csr_array,
+            'X has NaN at row 4, column 2; of the methods only "heldout" can .* in a dense table',
+        ),
         ((4, slice(None)), "heldout", np.asarray, "all entries of row 4 of X are missing"),
         ((slice(None), 2), "heldout", np.asarray, "all entries of column 2 of X are missing"),
     ],
@@ -298,11 +356,17 @@ def test_rank_selection_on_a_graph_and_on_few_features(method):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if method == "residual":
-            with pytest.raises(InvalidInputError, match="residual shuffles features, and a graph has none"):
+            with pytest.raises(
+                InvalidInputError, match="residual shuffles features, and a graph has none"
+            ):
                 select_rank(G, [2, 3, 4], method, estimator=model)
         else:
-            assert select_rank(G, [2, 3, 4], method, estimator=model, n_runs=3, random_state=0).rank in (2, 3, 4)
-        assert select_rank(X[:, :4], range(2, 7), method, n_runs=2, random_state=0).rank in range(2, 7)
+            assert select_rank(
+                G, [2, 3, 4], method, estimator=model, n_runs=3, random_state=0
+            ).rank in (2, 3, 4)
+        assert select_rank(X[:, :4], range(2, 7), method, n_runs=2, random_state=0).rank in range(
+            2, 7
+        )
 
 
 def test_cophenetic_correlation_of_agreement_is_one():
@@ -330,12 +394,19 @@ def test_the_eigenvalues_of_a_graph_fall_after_as_many_as_there_are_clusters(sto
         assert found.rank == k
         assert found.scores.argmax() == k - 2
         assert found.reason.startswith("the largest gap between the eigenvalues of the graph")
-    assert "'root'" in select_rank(X, [4, 5], "eigengap", estimator=GraphCCNMF(view="root"), random_state=0).reason
+    assert (
+        "'root'"
+        in select_rank(
+            X, [4, 5], "eigengap", estimator=GraphCCNMF(view="root"), random_state=0
+        ).reason
+    )
 
 
 def test_eigengaps_are_of_graph_ccnmf_and_need_one_more_eigenvalue():
     X = np.random.default_rng(0).random((8, 3))
     with pytest.raises(InvalidInputError, match="graph of a GraphCCNMF; got OrthogonalNMF"):
         select_rank(X, [2, 3], "eigengap", estimator=OrthogonalNMF())
-    with pytest.raises(InvalidInputError, match="candidate 8 leaves no eigenvalue after it: 8 samples are distinct"):
+    with pytest.raises(
+        InvalidInputError, match="candidate 8 leaves no eigenvalue after it: 8 samples are distinct"
+    ):
         select_rank(X, [2, 8], "eigengap")

@@ -1,4 +1,5 @@
-"""Files made to do harm are refused in one sentence, before memory is taken; and mistakes of ours are never blamed on a file."""
+"""Files made to do harm are refused in one sentence, before memory is taken; and mistakes of ours
+are never blamed on a file."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def test_a_small_matrix_market_file_that_claims_a_huge_table(door, sizes, tmp_pa
     sentence, peak = refusal(door, path)
     rows, columns = sizes.split()[:2]
     assert f"says that it has {rows} rows and {columns} columns" in sentence
-    assert re.search(r"takes [0-9.]+ GB of memory; the limit for a file of its size is 1.1 GB", sentence)
+    assert re.search(
+        r"takes [0-9.]+ GB of memory; the limit for a file of its size is 1.1 GB", sentence
+    )
     assert peak < 4 * MB
 
 
@@ -92,7 +95,11 @@ def test_gzipped_bombs(name, tmp_path, monkeypatch):
     path = write_bomb(tmp_path / name, GZIP_BOMBS[name], 2**28)
     door = labels_of if name == "t.txt.gz" else read_table
     sentence, peak = refusal(door, path)
-    assert re.search(r"has [0-9.]+ kB and takes more than [0-9.]+ MB of memory; the limit for a file of its size is [0-9.]+ MB", sentence)
+    assert re.search(
+        r"has [0-9.]+ kB and takes more than [0-9.]+ MB of memory; the limit for a file of its size"
+        r" is [0-9.]+ MB",
+        sentence,
+    )
     assert peak < 30 * MB
 
 
@@ -113,7 +120,9 @@ def test_a_bomb_beside_a_matrix(tmp_path, monkeypatch):
 
 def header(shape, kind="<f8"):
     stream = io.BytesIO()
-    np.lib.format.write_array_header_1_0(stream, {"descr": kind, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": kind, "fortran_order": False, "shape": shape}
+    )
     return stream.getvalue()
 
 
@@ -129,13 +138,19 @@ def write_members(path, members, claimed=None, method=zipfile.ZIP_DEFLATED):
 @pytest.mark.parametrize("door", [read_table, labels_of])
 class TestNpzBombs:
     def test_claimed_by_the_archive(self, door, tmp_path):
-        path = write_members(tmp_path / "t.npz", {"y.npy": header((3 * 10**8,)) + bytes(10**6)}, claimed=3_000_000_000)
+        path = write_members(
+            tmp_path / "t.npz",
+            {"y.npy": header((3 * 10**8,)) + bytes(10**6)},
+            claimed=3_000_000_000,
+        )
         sentence, peak = refusal(door, path)
         assert "takes 3.0 GB of memory; the limit for a file of its size is 1.1 GB" in sentence
         assert peak < MB
 
     def test_claimed_by_the_array(self, door, tmp_path):
-        path = write_members(tmp_path / "t.npz", {"X.npy": header((10**6, 10**6)), "y.npy": header((10**12,))})
+        path = write_members(
+            tmp_path / "t.npz", {"X.npy": header((10**6, 10**6)), "y.npy": header((10**12,))}
+        )
         sentence, peak = refusal(door, path)
         assert "but its header promises 8000000000128; it was cut short" in sentence
         assert peak < MB
@@ -151,7 +166,9 @@ class TestNpzBombs:
     def test_methods_that_unpack_without_a_bound(self, door, tmp_path):
         content = header((10**3,)) + bytes(8 * 10**3)
         for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-            sentence, peak = refusal(door, write_members(tmp_path / "t.npz", {"y.npy": content}, method=method))
+            sentence, peak = refusal(
+                door, write_members(tmp_path / "t.npz", {"y.npy": content}, method=method)
+            )
             assert "compressed by a method that NumPy does not use" in sentence
             assert peak < MB
 
@@ -215,9 +232,15 @@ def test_pipes_and_devices_are_refused_and_not_waited_for(kind, tmp_path):
     pipe, device = tmp_path / f"pipe{kind}", tmp_path / f"device{kind}"
     os.mkfifo(pipe)
     device.symlink_to("/dev/zero")
-    doors = [door for door, kinds in ((read_table, FORMATS), (open_table, (".npy", ".mtx", ".h5ad"))) if kind in kinds]
+    doors = [
+        door
+        for door, kinds in ((read_table, FORMATS), (open_table, (".npy", ".mtx", ".h5ad")))
+        if kind in kinds
+    ]
     for door in [*doors, *([labels_of] if kind in (".txt", ".csv", ".npy", ".npz") else [])]:
-        with pytest.raises(InvalidInputError, match=r"is a pipe, not a file; write its content to a file first"):
+        with pytest.raises(
+            InvalidInputError, match=r"is a pipe, not a file; write its content to a file first"
+        ):
             door(pipe)
         with pytest.raises(InvalidInputError, match="is a device, not a file"):
             door(device)
@@ -232,10 +255,38 @@ def test_links_in_a_circle_and_impossible_names(tmp_path):
 
 
 PIECES = st.sampled_from(
-    ["'descr': ", "'<f8'", "'fortran_order': ", "'shape': ", "(3, 4)", "(3,", "{", "}", "(", ")", ", ", "True", "False"]
+    [
+        "'descr': ",
+        "'<f8'",
+        "'fortran_order': ",
+        "'shape': ",
+        "(3, 4)",
+        "(3,",
+        "{",
+        "}",
+        "(",
+        ")",
+        ", ",
+        "True",
+        "False",
+    ]
 )
 NONSENSE = st.sampled_from(
-    ["None", "-1", "(-3, 4)", "(True, 4)", "'O'", "'V0'", "[('a', 'O')]", "'<f8,(2'", "''", "1e5", "(3.0, 4)", "\\x00", "'\\ud8'"]
+    [
+        "None",
+        "-1",
+        "(-3, 4)",
+        "(True, 4)",
+        "'O'",
+        "'V0'",
+        "[('a', 'O')]",
+        "'<f8,(2'",
+        "''",
+        "1e5",
+        "(3.0, 4)",
+        "\\x00",
+        "'\\ud8'",
+    ]
 )
 GOOD = "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }"
 
@@ -244,7 +295,13 @@ def with_header(text, version=b"\x01\x00", length=None):
     content = text.encode("latin-1", "replace")
     content += b" " * (-(len(content) + 11) % 64) + b"\n"
     size = len(content) if length is None else length
-    return b"\x93NUMPY" + version + size.to_bytes(2 if version == b"\x01\x00" else 4, "little") + content + np.ones((3, 4)).tobytes()
+    return (
+        b"\x93NUMPY"
+        + version
+        + size.to_bytes(2 if version == b"\x01\x00" else 4, "little")
+        + content
+        + np.ones((3, 4)).tobytes()
+    )
 
 
 @pytest.mark.slow
@@ -252,9 +309,9 @@ def with_header(text, version=b"\x01\x00", length=None):
 @given(
     st.one_of(
         st.lists(st.one_of(PIECES, NONSENSE), max_size=12).map("".join),
-        st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), st.one_of(NONSENSE, st.text(max_size=4))).map(
-            lambda cut: GOOD[: cut[0]] + cut[2] + GOOD[cut[0] + cut[1] :]
-        ),
+        st.tuples(
+            st.integers(0, len(GOOD)), st.integers(0, 12), st.one_of(NONSENSE, st.text(max_size=4))
+        ).map(lambda cut: GOOD[: cut[0]] + cut[2] + GOOD[cut[0] + cut[1] :]),
     ),
     st.sampled_from([b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x09\x09"]),
     st.one_of(st.none(), st.integers(0, 300)),
@@ -274,7 +331,9 @@ def test_cut_and_flipped_files_opened_in_blocks(kind, tmp_path):
     content = path.read_bytes()
     rng = np.random.default_rng(0)
     for k in range(80):
-        damaged = bytearray(content[: rng.integers(1, len(content))] if k % 2 or kind == ".h5ad" else content)
+        damaged = bytearray(
+            content[: rng.integers(1, len(content))] if k % 2 or kind == ".h5ad" else content
+        )
         if kind != ".h5ad":  # HDF5 itself may crash on flipped bytes
             damaged[rng.integers(min(len(damaged), 128))] = rng.integers(256)
         path.write_bytes(bytes(damaged))
@@ -315,7 +374,16 @@ MISTAKES = [
     (".h5ad", "conecollapse.io.h5ad.check_room"),
     *((kind, "conecollapse.io.reading.as_numbers") for kind in FORMATS),
 ]
-OURS = (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError, NotImplementedError, ZeroDivisionError)
+OURS = (
+    TypeError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+    ZeroDivisionError,
+)
 
 
 @pytest.mark.parametrize(("kind", "ours"), MISTAKES)
@@ -344,7 +412,9 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_file(kind, ours, tmp_path, monke
         (".h5ad", "conecollapse.tables.sources.watch.WatchedFile.check"),
     ],
 )
-def test_a_mistake_of_ours_is_not_blamed_on_a_file_read_in_blocks(kind, ours, tmp_path, monkeypatch):
+def test_a_mistake_of_ours_is_not_blamed_on_a_file_read_in_blocks(
+    kind, ours, tmp_path, monkeypatch
+):
     path = tmp_path / f"table{kind}"
     WRITERS[kind](path)
     for mistake in OURS:
@@ -378,7 +448,10 @@ def test_too_little_memory_is_said_with_the_size(kind, tmp_path, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr("conecollapse.io.reading.as_numbers", broken)
-    with pytest.raises(InvalidInputError, match=r"table\.\w+ \([0-9.]+ (bytes|kB)\) is too large for memory: [0-9.]+ [MGT]B are free"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"table\.\w+ \([0-9.]+ (bytes|kB)\) is too large for memory: [0-9.]+ [MGT]B are free",
+    ):
         read_table(path)
 
 
@@ -397,7 +470,20 @@ def test_a_table_larger_than_the_free_memory_is_refused(tmp_path, monkeypatch):
         assert "too large for the 100 bytes that are free" in refusal(read_table, path)[0]
 
 
-LIVE = ["=1+1", "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1", " =1", "'=1", "''+1", "\n@x", "\uff1d1", "=cmd|'/c calc'!A1"]
+LIVE = [
+    "=1+1",
+    "+1",
+    "-1+2",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    " =1",
+    "'=1",
+    "''+1",
+    "\n@x",
+    "\uff1d1",
+    "=cmd|'/c calc'!A1",
+]
 TAME = ["TP53", "'abc", "a=b", "", "'", "5'-UTR", "x-1"]
 
 
@@ -413,12 +499,22 @@ def test_formulas_in_names_do_not_reach_the_files_live(tmp_path):
     names = LIVE + TAME
     X = rng.random((len(names), 6)) + np.kron(np.eye(2), np.ones((len(names), 3)))[: len(names)]
     frame = pd.DataFrame(X, index=names, columns=["=1", "+2", "-3", "@4", "five", "'-6"])
-    run = cluster(read_table(frame, features_in="columns"), 2, target=np.array(names), random_state=0, method="features")
+    run = cluster(
+        read_table(frame, features_in="columns"),
+        2,
+        target=np.array(names),
+        random_state=0,
+        method="features",
+    )
     save(run, tmp_path / "out")
     for file in ("labels.csv", "rays.csv"):
         with open(tmp_path / "out" / file, encoding="utf-8", newline="") as stream:
             cells = [cell for row in csv.reader(stream) for cell in row]
-        assert not [cell for cell in cells if cell.lstrip().startswith(tuple(SIGNS)) or cell[:1] in ("\t", "\r", "\n")]
+        assert not [
+            cell
+            for cell in cells
+            if cell.lstrip().startswith(tuple(SIGNS)) or cell[:1] in ("\t", "\r", "\n")
+        ]
         assert any(cell.startswith("'=") for cell in cells)
     assert verify(tmp_path / "out", frame).n_samples == len(names)
 
@@ -427,9 +523,16 @@ def test_sparse_matrices_with_wrong_parts_are_refused(tmp_path):
     path = tmp_path / "t.npz"
     good = {"data": [1.0, 2.0], "row": [0, 1], "col": [0, 1], "shape": [2, 2]}
     for name, value in [
-        ("row", [0.5, 1]), ("col", [0, 7]), ("row", [-1, 0]), ("data", [1.0]), ("data", ["a", "b"]), ("shape", [2]), ("shape", [2.0, 2.0]),
-        ("shape", [-2, 2]), ("row", [[0, 1]]),
-    ]:  # fmt: skip
+        ("row", [0.5, 1]),
+        ("col", [0, 7]),
+        ("row", [-1, 0]),
+        ("data", [1.0]),
+        ("data", ["a", "b"]),
+        ("shape", [2]),
+        ("shape", [2.0, 2.0]),
+        ("shape", [-2, 2]),
+        ("row", [[0, 1]]),
+    ]:
         np.savez(path, **good | {name: value})
         with pytest.raises(InvalidInputError, match=r"^[^\n]+$"):
             read_table(path)
@@ -442,5 +545,8 @@ def test_a_line_that_is_too_long_for_a_table_is_refused(text, tmp_path, monkeypa
     monkeypatch.setattr("conecollapse.io.opening.PIECE", 64)
     monkeypatch.setattr("conecollapse.io.opening.LONGEST_LINE", 100)
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(InvalidInputError, match=r"line \d of t.csv has more than 100 bytes, the limit; is it a table"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"line \d of t.csv has more than 100 bytes, the limit; is it a table",
+    ):
         read_table(tmp_path / "t.csv")

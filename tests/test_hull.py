@@ -1,4 +1,5 @@
-"""Hulls: the vertices are Qhull's, whatever the position, scale and orientation; distances and claims are in the units of the points."""
+"""Hulls: the vertices are Qhull's, whatever the position, scale and orientation; distances and
+claims are in the units of the points."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from conecollapse._nnls import nearest
 
 
 def clouds(dim, rng):
-    """Random clouds, among them lattices with many points on faces, repeated points, and clouds that are far away or stretched."""
+    """Random clouds, among them lattices with many points on faces, repeated points, and clouds
+    that are far away or stretched."""
     n = int(rng.integers(dim + 2, 40))
     normal = rng.standard_normal((n, dim))
     corners = rng.standard_normal((dim + 1, dim))
@@ -39,7 +41,10 @@ def test_vertices_are_qhulls(seed):
         assert {tuple(x) for x in hull.vertices} == {tuple(x) for x in X[expected]}, name
         verdict = hull.verify(X)
         assert verdict.largest_distance <= hull.tol
-        assert verdict.smallest_distance is None or verdict.smallest_distance > hull.tol * hull.dim / (hull.dim + 1) * 0.99
+        assert (
+            verdict.smallest_distance is None
+            or verdict.smallest_distance > hull.tol * hull.dim / (hull.dim + 1) * 0.99
+        )
 
 
 def scipys_distance(V, y):
@@ -74,12 +79,15 @@ def test_nothing_depends_on_position_scale_and_orientation():
     for scale in (1e-200, 1e-9, 1e9, 1e200):
         moved = Hull.from_points(scale * (X @ Q + 3))
         np.testing.assert_array_equal(moved.vertex_indices, hull.vertex_indices)
-        np.testing.assert_allclose(moved.distance(scale * (Y @ Q + 3)) / scale, hull.distance(Y), atol=1e-9)
+        np.testing.assert_allclose(
+            moved.distance(scale * (Y @ Q + 3)) / scale, hull.distance(Y), atol=1e-9
+        )
         assert moved.tol / scale == pytest.approx(hull.tol)
 
 
 def test_tol_is_a_distance_in_the_units_of_the_points():
-    """A point that sticks out of a face by more than tol is a vertex, by less than d / (d + 1) of it is none."""
+    """A point that sticks out of a face by more than tol is a vertex, by less than d / (d + 1) of
+    it is none."""
     square = 1000.0 + 10 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
     for height, is_vertex in ((1.1, True), (0.6, False)):
         radius = Hull.from_points(np.vstack([square, [1005, 1000]])).radius
@@ -106,10 +114,14 @@ def test_degenerate_clouds():
 
 def test_names_and_single_precision():
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame(rng.standard_normal((20, 3)).astype(np.float32), index=[f"p{i}" for i in range(20)])
+    frame = pd.DataFrame(
+        rng.standard_normal((20, 3)).astype(np.float32), index=[f"p{i}" for i in range(20)]
+    )
     hull = Hull.from_points(frame)
     assert hull.vertex_names.tolist() == [f"p{i}" for i in hull.vertex_indices]
-    assert sorted(hull.vertex_indices) == sorted(scipy.spatial.ConvexHull(frame.to_numpy()).vertices)
+    assert sorted(hull.vertex_indices) == sorted(
+        scipy.spatial.ConvexHull(frame.to_numpy()).vertices
+    )
     hull.verify(frame)
 
 
@@ -117,7 +129,10 @@ def test_forged_hulls_are_refused():
     X = np.random.default_rng(4).standard_normal((30, 3))
     hull = Hull.from_points(X)
     for forged, message in (
-        (Hull(hull.vertices + 1, hull.cone, hull.centre, hull.radius), "vertices are not the points"),
+        (
+            Hull(hull.vertices + 1, hull.cone, hull.centre, hull.radius),
+            "vertices are not the points",
+        ),
         (Hull(hull.vertices, hull.cone, hull.centre, hull.radius / 2), "further than the radius"),
         (Hull(hull.vertices, hull.cone, hull.centre + 0.1, 9 * hull.radius), "ray 0"),
     ):
@@ -158,7 +173,11 @@ def test_directions_have_the_rays_of_their_cone():
         ([[1.0, np.nan]], 1e-8, "X has NaN at row 0, column 1"),
         ([1.0, 2.0], 1e-8, "expected two dimensions"),
         (np.ones((3, 2)), 0, "tol must be a number above 0"),
-        (np.ones((3, 50)), 1e-10, "tol = 1e-10 is below .*, the least that can be proven in dimension 50"),
+        (
+            np.ones((3, 50)),
+            1e-10,
+            "tol = 1e-10 is below .*, the least that can be proven in dimension 50",
+        ),
         ([["a"]], 1e-8, "X holds text"),
     ],
 )
@@ -173,10 +192,18 @@ def test_other_dimensions_are_refused():
 
 
 def test_short_lists_find_the_nearest_points_of_many(monkeypatch):
-    """With very many columns the nearest points are found over lists of them: the same ones, proven, and warm starts take one round."""
+    """With very many columns the nearest points are found over lists of them: the same ones,
+    proven, and warm starts take one round."""
     rng = np.random.default_rng(6)
     V = rng.standard_normal((80, 5))
-    Y = np.vstack([2 * rng.standard_normal((20, 5)), rng.dirichlet(np.ones(80), 10) @ V, V[:5], V[:5] * (1 + 1e-9)])
+    Y = np.vstack(
+        [
+            2 * rng.standard_normal((20, 5)),
+            rng.dirichlet(np.ones(80), 10) @ V,
+            V[:5],
+            V[:5] * (1 + 1e-9),
+        ]
+    )
     expected, distance = nnls(V.T, Y.T, simplex=True)
     monkeypatch.setattr(nearest, "MANY_COLUMNS", 10)
     X, rnorm, info = nnls(V.T, Y.T, simplex=True, full_output=True)
@@ -194,7 +221,8 @@ def test_short_lists_find_the_nearest_points_of_many(monkeypatch):
 @pytest.mark.parametrize("error", [1e-12, 1e-8, 1e-4, 1.0])
 @pytest.mark.parametrize("n_more", [0, 1, 70])
 def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more, monkeypatch):
-    """Whatever shares are measured, optimal or not and of however many points, no distance is below the bound."""
+    """Whatever shares are measured, optimal or not and of however many points, no distance is below
+    the bound."""
     rng = np.random.default_rng(7)
     V, Y = rng.standard_normal((80, 5)), 2 * rng.standard_normal((20, 5))
     X, distance = nnls(V.T, Y.T, simplex=True)
@@ -202,7 +230,9 @@ def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more, monk
     shares[:, :n_more] += error * rng.random((20, n_more))
     shares /= shares.sum(axis=1, keepdims=True)
     monkeypatch.setattr(nearest, "MANY_COLUMNS", 10)
-    monkeypatch.setattr(nearest, "nearest_in_hull", lambda *_: (shares, np.ones(20, np.int64), np.ones(20, bool)))
+    monkeypatch.setattr(
+        nearest, "nearest_in_hull", lambda *_: (shares, np.ones(20, np.int64), np.ones(20, bool))
+    )
     _, rnorm, info = nnls(V.T, Y.T, simplex=True, full_output=True)
     np.testing.assert_allclose(rnorm, np.linalg.norm(shares @ V - Y, axis=1), rtol=1e-12)
     assert (info.least <= distance * (1 + 1e-12)).all()
@@ -211,7 +241,9 @@ def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more, monk
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_saved_hull_is_the_same_and_is_verified_after_loading(tmp_path, signed):
-    X = np.random.default_rng(4).standard_normal((60, 3)) + (np.array([5.0, 0, 0]) if signed else 0.0)
+    X = np.random.default_rng(4).standard_normal((60, 3)) + (
+        np.array([5.0, 0, 0]) if signed else 0.0
+    )
     frame = pd.DataFrame(X, index=[f"p{i}" for i in range(60)])
     hull = Hull.from_directions(frame) if signed else Hull.from_points(frame)
     hull.save(tmp_path / "hull.npz")

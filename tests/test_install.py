@@ -42,7 +42,8 @@ def nothing_said(monkeypatch):
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """A function that makes a new kernel ``double`` from a file, with ``NUMBA_CACHE_DIR`` beside it."""
+    """A function that makes a new kernel ``double`` from a file, with ``NUMBA_CACHE_DIR`` beside
+    it."""
     file = tmp_path / "module.py"
     file.write_text(f"from conecollapse._kernels import kernel\n\n@kernel\n{DOUBLE}")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
@@ -95,8 +96,11 @@ def outer(x):
 
 
 @pytest.mark.parametrize("change", [{"by": 3}, {"code": "x + 2"}, {"options": "(fastmath=True)"}])
-def test_a_kernel_is_compiled_anew_when_another_file_changes_what_is_built_into_it(change, tmp_path, monkeypatch):
-    """An old one would go on with the constants and kernels of before, as after an upgrade of the package."""
+def test_a_kernel_is_compiled_anew_when_another_file_changes_what_is_built_into_it(
+    change, tmp_path, monkeypatch
+):
+    """An old one would go on with the constants and kernels of before, as after an upgrade of the
+    package."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "outer.py").write_text(OUTER)
@@ -107,7 +111,8 @@ def test_a_kernel_is_compiled_anew_when_another_file_changes_what_is_built_into_
         for name in ("inner", "outer"):
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
-        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)  # bytecode, known by the second in which a file was written
+        # bytecode, known by the second in which a file was written
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
         made = importlib.import_module("outer").outer
         return made(5), sum(made.dispatcher(from_python=True).stats.cache_hits.values())
 
@@ -120,7 +125,8 @@ def test_a_kernel_is_compiled_anew_when_another_file_changes_what_is_built_into_
 
 @pytest.mark.usefixtures("nothing_said")
 def test_kernels_that_were_kept_are_used_where_nothing_can_be_written(module, monkeypatch):
-    """As in a container whose image holds them; what is not among them is compiled, with one warning."""
+    """As in a container whose image holds them; what is not among them is compiled, with one
+    warning."""
 
     def refused(_):
         raise PermissionError(errno.EACCES, "Read-only file system")
@@ -162,7 +168,8 @@ import numpy as np
 
 data, out, example = sys.argv[1:]
 limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))  # not a byte in any file, temporary ones included
+# not a byte in any file, temporary ones included
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
 import conecollapse
 print(conecollapse.__file__)
 X = np.loadtxt(data, delimiter=",", skiprows=1)
@@ -190,12 +197,20 @@ def everybodys_folder():
 @pytest.mark.slow
 def test_it_clusters_in_a_read_only_installation_without_a_home(everybodys_folder):
     """As a user who may read everything and write nowhere but in the folder of the results."""
-    read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # the interpreter may be in a private folder
+    # the interpreter may be in a private folder
+    read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *read]
-    if not shutil.which("setpriv") or subprocess.run([*as_nobody, "true"], capture_output=True, check=False).returncode:
+    if (
+        not shutil.which("setpriv")
+        or subprocess.run([*as_nobody, "true"], capture_output=True, check=False).returncode
+    ):
         pytest.skip("only root can run a command as another user, with setpriv")
     site, results, data = (everybodys_folder / name for name in ("site", "results", "data.csv"))
-    shutil.copytree(Path(conecollapse.__file__).parent, site / "conecollapse", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(conecollapse.__file__).parent,
+        site / "conecollapse",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     X = np.random.default_rng(0).gamma(0.5, size=(15, 24))
     X[:, 20:] = X[:, :4] + X[:, 4:8]
     np.savetxt(data, X, delimiter=",", header=",".join(f"gene {j}" for j in range(24)), comments="")
@@ -203,11 +218,29 @@ def test_it_clusters_in_a_read_only_installation_without_a_home(everybodys_folde
     os.chown(results, NOBODY, NOBODY)
     before = sorted(site.rglob("*"))
     nowhere = str(everybodys_folder / "nowhere")
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(site), "HOME": nowhere, "TMPDIR": nowhere}
-    command = [*as_nobody, sys.executable, "-c", IN_A_CONTAINER, str(data), str(results / "out"), str(EXAMPLE)]
-    run = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(site),
+        "HOME": nowhere,
+        "TMPDIR": nowhere,
+    }
+    command = [
+        *as_nobody,
+        sys.executable,
+        "-c",
+        IN_A_CONTAINER,
+        str(data),
+        str(results / "out"),
+        str(EXAMPLE),
+    ]
+    run = subprocess.run(
+        command, cwd=site, env=environment, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[:2] == [str(site / "conecollapse" / "__init__.py"), "[0, 1, 2] 20"]
+    assert run.stdout.splitlines()[:2] == [
+        str(site / "conecollapse" / "__init__.py"),
+        "[0, 1, 2] 20",
+    ]
     assert len(re.findall(CANNOT, run.stderr)) == 1, run.stderr
     assert (results / "search.joblib").exists()
     assert (results / "out" / "report.html").exists()
@@ -215,7 +248,9 @@ def test_it_clusters_in_a_read_only_installation_without_a_home(everybodys_folde
 
 
 def test_every_declared_minimum_is_one_that_is_tested():
-    extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     untested = [line for extra in extras.keys() - set(EXTRAS) for line in extras[extra]]
     assert [line for line in untested if re.search("[<>=~!]", line)] == []
     assert [line for line in oldest() if not re.fullmatch(r"[\w-]+(\[\w+\])?==[\d.]+", line)] == []
@@ -224,18 +259,27 @@ def test_every_declared_minimum_is_one_that_is_tested():
 @pytest.mark.skipif("CONECOLLAPSE_OLDEST" not in os.environ, reason="only in make test-oldest")
 def test_this_is_the_oldest_environment():
     pinned = dict(re.sub(r"\[\w+\]", "", line).split("==") for line in oldest())
-    assert {name: Version(version(name)) for name in pinned} == {name: Version(minimum) for name, minimum in pinned.items()}
+    assert {name: Version(version(name)) for name in pinned} == {
+        name: Version(minimum) for name, minimum in pinned.items()
+    }
     python = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["requires-python"]
     assert python == f">={sys.version_info.major}.{sys.version_info.minor}"
 
 
 def test_what_changes_must_pass_includes_the_oldest_versions():
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1] == "make test"
-    recipes = subprocess.run(["make", "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "make test-oldest needs Python 3.11" in recipes or ".venv-oldest/bin/python -m pytest" in recipes
+    recipes = subprocess.run(
+        ["make", "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert (
+        "make test-oldest needs Python 3.11" in recipes
+        or ".venv-oldest/bin/python -m pytest" in recipes
+    )
 
 
-NO_NUMBA = "import sys; from conecollapse import CCNMF, Cone, nnls; assert 'numba' not in sys.modules"
+NO_NUMBA = (
+    "import sys; from conecollapse import CCNMF, Cone, nnls; assert 'numba' not in sys.modules"
+)
 
 
 def test_numba_is_imported_with_the_first_kernel_that_is_called():
@@ -249,5 +293,7 @@ def test_a_kernel_is_sent_to_another_process_by_its_name():
 def test_every_kernel_is_made_in_one_place():
     package = Path(conecollapse.__file__).parent
     imports = re.compile(r"^\s*(from|import) numba", re.MULTILINE)
-    users = [file for file in package.rglob("*.py") if imports.search(file.read_text(encoding="utf-8"))]
+    users = [
+        file for file in package.rglob("*.py") if imports.search(file.read_text(encoding="utf-8"))
+    ]
     assert users == [package / "_kernels.py"]

@@ -1,4 +1,5 @@
-"""Reading: every format gives the same table back with its names, and everything that is wrong is said in one sentence."""
+"""Reading: every format gives the same table back with its names, and everything that is wrong is
+said in one sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ X = np.array([[1.0, 0.0, 2.5], [0.25, 3.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1e-3, 7.
 ROWS = ["plain", 'a "quoted", name', "<script>alert(1)</script>", "=1+1"]
 COLUMNS = ["ünïcode", "two\nlines", "semi;colon"]
 FRAME = pd.DataFrame(X, index=ROWS, columns=COLUMNS)
-GENES = pd.DataFrame(np.arange(24.0).reshape(12, 2) + 1, index=[f"g{i}" for i in range(12)], columns=["s0", "s1"])
+GENES = pd.DataFrame(
+    np.arange(24.0).reshape(12, 2) + 1, index=[f"g{i}" for i in range(12)], columns=["s0", "s1"]
+)
 
 
 def write(path, text):
@@ -48,7 +51,9 @@ def write_h5ad(path):
         warnings.simplefilter("ignore")
         import anndata
 
-        anndata.AnnData(sp.csr_matrix(X), obs=pd.DataFrame(index=ROWS), var=pd.DataFrame(index=COLUMNS)).write_h5ad(path)
+        anndata.AnnData(
+            sp.csr_matrix(X), obs=pd.DataFrame(index=ROWS), var=pd.DataFrame(index=COLUMNS)
+        ).write_h5ad(path)
 
 
 WRITERS = {
@@ -102,8 +107,13 @@ def test_every_truncation_is_one_sentence(kind, tmp_path):
     path = tmp_path / f"table{kind}"
     WRITERS[kind](path)
     content = path.read_bytes()
-    # text cut at the end of a line is a shorter table, so such files are cut inside a number or a quote
-    lengths = [len(content) // 3, len(content) * 2 // 3, len(content) - 9] if kind not in (".csv", ".tsv") else [25, 35]
+    # text cut at the end of a line is a shorter table, so such files are cut inside a number or a
+    # quote
+    lengths = (
+        [len(content) // 3, len(content) * 2 // 3, len(content) - 9]
+        if kind not in (".csv", ".tsv")
+        else [25, 35]
+    )
     for length in lengths:
         path.write_bytes(content[:length])
         with pytest.raises(InvalidInputError) as refused:
@@ -118,7 +128,9 @@ def test_every_truncation_is_one_sentence(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
-    "content", [b"\x00\x01\x02\x03" * 50, b"\x80\x04\x95 not a table", b"PK\x03\x04 zip"], ids=["zeros", "pickle", "zip"]
+    "content",
+    [b"\x00\x01\x02\x03" * 50, b"\x80\x04\x95 not a table", b"PK\x03\x04 zip"],
+    ids=["zeros", "pickle", "zip"],
 )
 def test_garbage_is_one_sentence(kind, content, tmp_path):
     path = tmp_path / f"table{kind}"
@@ -127,7 +139,8 @@ def test_garbage_is_one_sentence(kind, content, tmp_path):
         read_table(path)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != ".h5ad"])  # HDF5 itself may crash on flipped bytes
+# HDF5 itself may crash on flipped bytes
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != ".h5ad"])
 def test_flipped_bytes_are_read_or_refused(kind, tmp_path):
     path = tmp_path / f"table{kind}"
     WRITERS[kind](path)
@@ -157,7 +170,11 @@ class TestFrames:
         np.testing.assert_array_equal(sparse.X.toarray(), X)
 
     def test_duplicate_names_are_fine(self):
-        assert read_table(FRAME.set_axis(["a", "a", "a"], axis=1)).feature_names.tolist() == ["a", "a", "a"]
+        assert read_table(FRAME.set_axis(["a", "a", "a"], axis=1)).feature_names.tolist() == [
+            "a",
+            "a",
+            "a",
+        ]
 
     def test_a_frame_without_columns_says_so(self):
         with pytest.raises(InvalidInputError, match="has no columns of numbers"):
@@ -165,7 +182,10 @@ class TestFrames:
 
     def test_a_column_of_text_is_named(self):
         frame = FRAME.assign(kind=["1", "x", "y", "z"])
-        with pytest.raises(InvalidInputError, match=r"has 'x' where a number belongs, in row 2 .* column 4 \('kind'\)"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"has 'x' where a number belongs, in row 2 .* column 4 \('kind'\)",
+        ):
             read_table(frame)
         with pytest.raises(InvalidInputError, match=r"missing value .* in row 3 "):
             read_table(FRAME.assign(other=[1, 2, None, 4]))
@@ -176,7 +196,10 @@ class TestFrames:
         table = read_table(frame)
         assert table.feature_names.tolist() == ["a", "b"]
         np.testing.assert_array_equal(table.X, [[1, 2], [0.5, 0]])
-        with pytest.raises(InvalidInputError, match=r"'u' where a number belongs, in row 1 \('a'\), column 3 \('t'\)"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"'u' where a number belongs, in row 1 \('a'\), column 3 \('t'\)",
+        ):
             read_table(frame.with_columns(t=polars.Series(["u", "v"])))
         with pytest.raises(InvalidInputError, match=r"missing value in row 2 \('b'\)"):
             read_table(frame.with_columns(t=polars.Series([1, None])))
@@ -185,7 +208,9 @@ class TestFrames:
         anndata = pytest.importorskip("anndata")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            data = anndata.AnnData(X.astype(np.float32), obs=pd.DataFrame(index=ROWS), var=pd.DataFrame(index=COLUMNS))
+            data = anndata.AnnData(
+                X.astype(np.float32), obs=pd.DataFrame(index=ROWS), var=pd.DataFrame(index=COLUMNS)
+            )
             table = read_table(data[:3])
             empty = anndata.AnnData(obs=pd.DataFrame(index=ROWS))
         assert table.X.dtype == np.float32
@@ -198,7 +223,11 @@ class TestFrames:
         anndata = pytest.importorskip("anndata")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            data = anndata.AnnData(X.astype(np.float32), obs=pd.DataFrame(index=["a"] * len(ROWS)), var=pd.DataFrame(index=COLUMNS))
+            data = anndata.AnnData(
+                X.astype(np.float32),
+                obs=pd.DataFrame(index=["a"] * len(ROWS)),
+                var=pd.DataFrame(index=COLUMNS),
+            )
             data.write_h5ad(tmp_path / "t.h5ad")
         assert read_table(tmp_path / "t.h5ad").sample_names.tolist() == ["a"] * len(ROWS)
 
@@ -244,7 +273,15 @@ class TestNpz:
         np.testing.assert_array_equal(dense.X, X)
         assert dense.why.startswith("samples are columns and features rows, because y has an entry")
         C = sp.csc_array(X.T)
-        np.savez(tmp_path / "t.npz", data=C.data, indices=C.indices, indptr=C.indptr, shape=C.shape, y=y, vocab=np.array(["a", "b", "c"]))
+        np.savez(
+            tmp_path / "t.npz",
+            data=C.data,
+            indices=C.indices,
+            indptr=C.indptr,
+            shape=C.shape,
+            y=y,
+            vocab=np.array(["a", "b", "c"]),
+        )
         text = read_table(tmp_path / "t.npz")
         np.testing.assert_array_equal(text.X.toarray(), X)
         assert text.feature_names.tolist() == ["a", "b", "c"]
@@ -259,7 +296,10 @@ class TestNpz:
     def test_unreadable_npz_files_are_refused(self, tmp_path):
         path = tmp_path / "x.npz"
         np.savez(path, a=X, b=X)
-        with pytest.raises(InvalidInputError, match=r"holds a \(4, 3\), b \(4, 3\); it should hold one table, or one called X"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"holds a \(4, 3\), b \(4, 3\); it should hold one table, or one called X",
+        ):
             read_table(path)
         np.savez(path, data=[1.0], indices=[7], indptr=[0, 1, 1], shape=[2, 2], format="csr")
         with pytest.raises(InvalidInputError, match="cannot be read"):
@@ -297,7 +337,8 @@ class TestDelimited:
             ("a;b\n1;2\n3;4\n", None, ["a", "b"], [[1, 2], [3, 4]]),
             ("a\tb\n1\t2\n3\t4\n", None, ["a", "b"], [[1, 2], [3, 4]]),
             ('"a,b","c ""d"""\n1,2\n\n3,1e-2', None, ["a,b", 'c "d"'], [[1, 2], [3, 0.01]]),
-            ('"a,b,c";"d,e,f,g"\n1;2\n3;4\n', None, ["a,b,c", "d,e,f,g"], [[1, 2], [3, 4]]),  # commas in quotes separate nothing
+            # commas in quotes separate nothing
+            ('"a,b,c";"d,e,f,g"\n1;2\n3;4\n', None, ["a,b,c", "d,e,f,g"], [[1, 2], [3, 4]]),
             ("\ufeffa,b\r\n1,2\r\n3,4\r\n", None, ["a", "b"], [[1, 2], [3, 4]]),
         ],
     )
@@ -314,15 +355,27 @@ class TestDelimited:
         [
             ("a,b\n1,2\n3\n", "line 3 of t.csv has 1 cells where the lines before have 2"),
             ("a,b,c\n1,2,3\n4,5\n", "line 3"),
-            ("g,a,b\nx,1,2\ny,3,oops\nz,1,1\n", r"line 3 \('y'\), column 3 \('b'\) of t.csv holds 'oops' where a number belongs"),
+            (
+                "g,a,b\nx,1,2\ny,3,oops\nz,1,1\n",
+                r"line 3 \('y'\), column 3 \('b'\) of t.csv holds 'oops' where a number belongs",
+            ),
             ("1,2\n3,4\n5,x\n", "line 3, column 2 of t.csv holds 'x'"),
             ("1,2\nx,4\n5,6\n5,6\n", "line 2, column 1 of t.csv holds 'x'"),
-            ("a;b\n1,5;2\n3;4\n", r"line 2, column 1 \('a'\) of t.csv holds '1,5' where a number belongs, with a decimal point"),
+            (
+                "a;b\n1,5;2\n3;4\n",
+                (
+                    r"line 2, column 1 \('a'\) of t.csv holds '1,5' where a number belongs, with a"
+                    r" decimal point"
+                ),
+            ),
             ("a,b\n1,\n3,4\n", r"line 2, column 2 \('b'\) of t.csv holds no number \(''\)"),
             ("a,b\n1,NA\n3,4\n", r"holds no number \('NA'\)"),
             ("a,b\n1,nan\n3,4\n", r"missing value \(NaN\) in row 1, column 2 \('b'\)"),
             ("a,b\n1,inf\n3,4\n", r"infinite value in row 1, column 2 \('b'\)"),
-            ("g,a,b\nx,1,2\ny,-3,4\nz,1,-1\n", r"2 negative values, the first in row 2 \('y'\), column 1 \('a'\): -3"),
+            (
+                "g,a,b\nx,1,2\ny,-3,4\nz,1,-1\n",
+                r"2 negative values, the first in row 2 \('y'\), column 1 \('a'\): -3",
+            ),
             ("a\n1\n2\n3\n", "only one column of numbers; .*separator"),
             ("a,b\n", "has a heading and no rows"),
             ("\n\n", "has no rows"),
@@ -355,15 +408,22 @@ class TestMatrixMarket:
         assert table.feature_names.tolist() == ["A", "B", "C"]
         assert table.sample_names.tolist() == ["c1", "c2", "c3", "c4"]
         write(tmp_path / "features.tsv", "A\nB\n")
-        with pytest.raises(InvalidInputError, match=r"features.tsv has 2 names, but matrix.mtx has 3"):
+        with pytest.raises(
+            InvalidInputError, match=r"features.tsv has 2 names, but matrix.mtx has 3"
+        ):
             read_table(tmp_path / "matrix.mtx")
 
     def test_dense_pattern_and_complex(self, tmp_path):
         scipy.io.mmwrite(tmp_path / "d.mtx", X)
         np.testing.assert_array_equal(read_table(tmp_path / "d.mtx").X, X)
-        write(tmp_path / "p.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 1\n2 2\n")
+        write(
+            tmp_path / "p.mtx",
+            "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 1\n2 2\n",
+        )
         assert read_table(tmp_path / "p.mtx").X.toarray().tolist() == [[1, 0], [0, 1]]
-        write(tmp_path / "c.mtx", "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1 1\n")
+        write(
+            tmp_path / "c.mtx", "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1 1\n"
+        )
         with pytest.raises(InvalidInputError, match="complex"):
             read_table(tmp_path / "c.mtx")
 
@@ -379,10 +439,18 @@ class TestOrientation:
     def test_arrays_are_never_transposed(self):
         assert read_table(GENES.to_numpy()).X.shape == (12, 2)
         assert read_table(GENES.reset_index(drop=True)).X.shape == (12, 2)
-        assert read_table(GENES.set_axis(range(100, 112))).X.shape == (12, 2)  # numbers are no names
+        # numbers are no names
+        assert read_table(GENES.set_axis(range(100, 112))).X.shape == (12, 2)
 
     @pytest.mark.parametrize(
-        ("word", "shape"), [("Gene_ID", (3, 4)), ("words", (3, 4)), ("sample", (4, 3)), ("Cells", (4, 3)), ("what", (4, 3))]
+        ("word", "shape"),
+        [
+            ("Gene_ID", (3, 4)),
+            ("words", (3, 4)),
+            ("sample", (4, 3)),
+            ("Cells", (4, 3)),
+            ("what", (4, 3)),
+        ],
     )
     def test_the_word_over_the_names_decides(self, word, shape):
         assert read_table(FRAME.rename_axis(word)).X.shape == shape
@@ -394,7 +462,9 @@ class TestOrientation:
         assert "an image has 6 pixels" in table.why
 
     def test_an_unknown_orientation_is_refused(self):
-        with pytest.raises(InvalidInputError, match="features_in must be one of auto, rows, columns; got 'left'"):
+        with pytest.raises(
+            InvalidInputError, match="features_in must be one of auto, rows, columns; got 'left'"
+        ):
             read_table(X, features_in="left")
 
 
@@ -404,23 +474,38 @@ class TestFiles:
             (tmp_path / "none.csv", "there is no file"),
             (tmp_path, "is a folder"),
             (write(tmp_path / "empty.csv", ""), "is empty"),
-            (write(tmp_path / "t.xlsx", "x"), r"known are .npy, .npz, .csv, .tsv, .mtx, .parquet, .h5ad, .csv.gz"),
+            (
+                write(tmp_path / "t.xlsx", "x"),
+                r"known are .npy, .npz, .csv, .tsv, .mtx, .parquet, .h5ad, .csv.gz",
+            ),
             (write(tmp_path / "t.npy.gz", "x"), "no known format"),
             (write(tmp_path / "noext", "x"), "no known format"),
         ]:
             with pytest.raises(InvalidInputError, match=message):
                 read_table(path)
 
-    @pytest.mark.parametrize(("kind", "package", "extra"), [(".parquet", "pyarrow", "parquet"), (".h5ad", "anndata", "bio")])
-    def test_a_missing_package_is_named_with_its_extra(self, kind, package, extra, tmp_path, monkeypatch):
+    @pytest.mark.parametrize(
+        ("kind", "package", "extra"),
+        [(".parquet", "pyarrow", "parquet"), (".h5ad", "anndata", "bio")],
+    )
+    def test_a_missing_package_is_named_with_its_extra(
+        self, kind, package, extra, tmp_path, monkeypatch
+    ):
         found = importlib.util.find_spec
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
-        with pytest.raises(InvalidInputError, match=rf"needs the package {package}; .*conecollapse\[{extra}\]"):
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name: None if name == package else found(name)
+        )
+        with pytest.raises(
+            InvalidInputError, match=rf"needs the package {package}; .*conecollapse\[{extra}\]"
+        ):
             read_table(write(tmp_path / f"t{kind}", "x"))
 
     @pytest.mark.parametrize("kind", [".txt", ".csv"])
     def test_lines_are_numbered_from_one_and_empty_lines_count(self, kind, tmp_path):
-        assert list(rows_of(write(tmp_path / f"t{kind}", "a\n\nb\n"), kind)) == [(1, ["a"]), (3, ["b"])]
+        assert list(rows_of(write(tmp_path / f"t{kind}", "a\n\nb\n"), kind)) == [
+            (1, ["a"]),
+            (3, ["b"]),
+        ]
 
 
 class TestLabels:
@@ -466,11 +551,15 @@ def test_our_digits_written_and_read_again(tmp_path):
     np.savez(tmp_path / "DIGITS.npz", X=digits.X.T, y=digits.y)
     table = read_table(tmp_path / "DIGITS.npz")
     np.testing.assert_array_equal(table.X, digits.X)
-    assert read_labels(tmp_path / "DIGITS.npz", None, 1797).tolist() == [str(label) for label in digits.y]
+    assert read_labels(tmp_path / "DIGITS.npz", None, 1797).tolist() == [
+        str(label) for label in digits.y
+    ]
 
 
 def test_numbers_of_pandas_own_types_are_floats_and_what_is_missing_is_nan():
-    frame = pd.DataFrame({"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([1.5, None], dtype="Float64")})
+    frame = pd.DataFrame(
+        {"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([1.5, None], dtype="Float64")}
+    )
     values = from_pandas(frame, wanted=False).values
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values, [[1, 1.5], [2, np.nan]])

@@ -19,7 +19,10 @@ SOURCE = Path(conecollapse.__file__).parent
 
 def is_kernel(function: ast.FunctionDef) -> bool:
     """Whether it is decorated with ``@kernel`` or ``@kernel(...)``."""
-    names = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in function.decorator_list]
+    names = [
+        decorator.func if isinstance(decorator, ast.Call) else decorator
+        for decorator in function.decorator_list
+    ]
     return any(isinstance(name, ast.Name) and name.id == "kernel" for name in names)
 
 
@@ -30,7 +33,11 @@ def kernels() -> dict[str, list[ast.arg]]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and is_kernel(node):
                 a = node.args
-                found[f"{file.relative_to(SOURCE).as_posix()}: {node.name}"] = [*a.posonlyargs, *a.args, *a.kwonlyargs]
+                found[f"{file.relative_to(SOURCE).as_posix()}: {node.name}"] = [
+                    *a.posonlyargs,
+                    *a.args,
+                    *a.kwonlyargs,
+                ]
     return found
 
 
@@ -99,7 +106,11 @@ def test_code_is_simplified_with_the_passes_of_every_numba():
     for codegen, arguments in (
         (SimpleNamespace(_mpm_cheap=passes), ("code",)),  # 0.60
         (SimpleNamespace(_module_pass_manager=lambda **_: passes), ("code",)),  # 0.61
-        (SimpleNamespace(_module_pass_manager=lambda **_: (passes, "builder")), ("code", "builder")),  # since 0.62
+        # since 0.62
+        (
+            SimpleNamespace(_module_pass_manager=lambda **_: (passes, "builder")),
+            ("code", "builder"),
+        ),
     ):
         _simplify(codegen, "code")
         assert passes.ran.pop() == arguments

@@ -1,4 +1,5 @@
-"""A run is always there under its name, whenever the process that replaces it is killed; the next one leaves nothing behind."""
+"""A run is always there under its name, whenever the process that replaces it is killed; the next
+one leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,7 +27,13 @@ X = np.kron(np.eye(2), np.ones((3, 4))) + 0.1 * np.random.default_rng(0).random(
 
 
 def python(*arguments, **options):
-    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
 
 
 def names(folder):
@@ -35,7 +42,11 @@ def names(folder):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of a process")
 class TestKills:
-    @pytest.mark.parametrize("how", [["calls"], ["random", "5"], ["commands", "3"]], ids=["every call", "random moments", "commands"])
+    @pytest.mark.parametrize(
+        "how",
+        [["calls"], ["random", "5"], ["commands", "3"]],
+        ids=["every call", "random moments", "commands"],
+    )
     def test_a_whole_run_each_time_and_nothing_left(self, how):
         done = python(ROOT / "tests" / "kill_runs.py", *how)
         assert done.returncode == 0, done.stderr
@@ -43,7 +54,8 @@ class TestKills:
             assert " 0 of them left no run" in done.stdout.splitlines()[1]
 
     def test_a_file_that_was_being_written(self, tmp_path):
-        """The next one that writes the file removes what a killed process left of it, but not what a living one is writing."""
+        """The next one that writes the file removes what a killed process left of it, but not what
+        a living one is writing."""
         program = """
 import os, signal, sys
 from pathlib import Path
@@ -78,7 +90,13 @@ class TestLeftovers:
         assert names(out) == ["run.json"]
 
     def test_files_of_others_with_such_names_stay(self, tmp_path):
-        theirs = [".out.tmp", ".out.lock", f".out.{'a' * 32}.tmp", f".out.x.{'b' * 32}.lock", f".outer.{'c' * 32}.lock"]
+        theirs = [
+            ".out.tmp",
+            ".out.lock",
+            f".out.{'a' * 32}.tmp",
+            f".out.x.{'b' * 32}.lock",
+            f".outer.{'c' * 32}.lock",
+        ]
         for name in theirs:
             (tmp_path / name).touch()
         save(rays(read_table(X)), tmp_path / "out")
@@ -126,7 +144,8 @@ class TestInPlace:
         assert verify(backup, X)
 
     def test_a_full_disk_in_between_loses_neither(self, earlier, tmp_path, monkeypatch):
-        """Half-way there is no run for anybody; the message names the folder that holds it, and the command verify puts it in place."""
+        """Half-way there is no run for anybody; the message names the folder that holds it, and the
+        command verify puts it in place."""
         copy = publishing.shutil.copyfile
 
         def full(source, target):
@@ -135,7 +154,9 @@ class TestInPlace:
             return copy(source, target)
 
         monkeypatch.setattr(publishing.shutil, "copyfile", full)
-        with pytest.raises(RunFolderError, match="No space left on device; they are complete in") as caught:
+        with pytest.raises(
+            RunFolderError, match="No space left on device; they are complete in"
+        ) as caught:
             save(rays(read_table(2 * X)), earlier)
         (left,) = tmp_path.glob(".out.*.tmp")
         assert str(left) in str(caught.value)

@@ -1,4 +1,5 @@
-"""Headings and names: a table that is written in a known style is read as it was meant, and what was taken is said and can be overruled."""
+"""Headings and names: a table that is written in a known style is read as it was meant, and what
+was taken is said and can be overruled."""
 
 from __future__ import annotations
 
@@ -26,7 +27,13 @@ def write(path, text):
 def read(folder, text, **choices):
     """What was taken as names of rows, as names of columns, and the numbers."""
     matrix = read_delimited(write(folder / "t.csv", text), **choices)
-    return tuple(None if names is None else names.tolist() for names in (matrix.row_names, matrix.column_names)), matrix.values.tolist()
+    return (
+        tuple(
+            None if names is None else names.tolist()
+            for names in (matrix.row_names, matrix.column_names)
+        ),
+        matrix.values.tolist(),
+    )
 
 
 COUNTING = "".join(f"{i},{i * i % 7},{i * 5 % 11}\n" for i in range(1, 11))
@@ -38,11 +45,20 @@ DECIMALS = "0.5,1.25,3.0\n0.25,0,2.75\n"
     [
         # headings of numbers
         ("gene,2001,2002,2003\na,5,0,2\nb,1,1,7\n", ["a", "b"], ["2001", "2002", "2003"]),
-        ("town,2001,2002,2003\nParis,5,0,2\nRome,1,1,7\n", ["Paris", "Rome"], ["2001", "2002", "2003"]),
+        (
+            "town,2001,2002,2003\nParis,5,0,2\nRome,1,1,7\n",
+            ["Paris", "Rome"],
+            ["2001", "2002", "2003"],
+        ),
         ("2001,2002,2003\n5,0,2\n1,1,7\n", None, ["2001", "2002", "2003"]),
         ("gene,7,3\na,5,0\nb,1,1\n", ["a", "b"], ["7", "3"]),
-        ("0,1,2,3,4\n5,0,2,1,1\n3,3,0,0,9\n", None, ["0", "1", "2", "3", "4"]),  # pandas, index=False
-        ("place,0.5,1,1.5,2,2.5\na,5,0,2,1,1\nb,3,3,0,0,9\n", ["a", "b"], ["0.5", "1", "1.5", "2", "2.5"]),
+        # pandas, index=False
+        ("0,1,2,3,4\n5,0,2,1,1\n3,3,0,0,9\n", None, ["0", "1", "2", "3", "4"]),
+        (
+            "place,0.5,1,1.5,2,2.5\na,5,0,2,1,1\nb,3,3,0,0,9\n",
+            ["a", "b"],
+            ["0.5", "1", "1.5", "2", "2.5"],
+        ),
         (
             "400,401,405,420,421,440,500,501\n5,0,2,1,1,0,3,3\n3,3,0,0,9,1,0,2\n",
             None,
@@ -104,9 +120,15 @@ def test_a_heading_of_numbers_is_no_sample_and_an_id_no_feature(tmp_path):
     assert table.X.tolist() == [[5, 0], [1, 1]]
 
 
-@pytest.mark.parametrize("cell", ["1_000", "\uff11\uff12", "\u0661", "1__0", "0x1F", "1\u00a0000", "\u00b2"])
+@pytest.mark.parametrize(
+    "cell", ["1_000", "\uff11\uff12", "\u0661", "1__0", "0x1F", "1\u00a0000", "\u00b2"]
+)
 def test_only_plain_digits_are_numbers(cell, tmp_path):
-    for text in (f"a,b\n1,{cell}\n2,3\n4,5\n", f"a,b\n{cell},1\n2,3\n4,5\n", f"2,3\n4,5\n1,{cell}\n"):
+    for text in (
+        f"a,b\n1,{cell}\n2,3\n4,5\n",
+        f"a,b\n{cell},1\n2,3\n4,5\n",
+        f"2,3\n4,5\n1,{cell}\n",
+    ):
         with pytest.raises(InvalidInputError, match=r"holds '.*' where a number belongs"):
             read_table(write(tmp_path / "t.csv", text))
 
@@ -127,11 +149,14 @@ SEPARATORS = [",", ";", "\t"]
 
 @st.composite
 def tables(draw):
-    """Counts or decimals in a style of heading and names in which they can be told from numbers by the rule."""
+    """Counts or decimals in a style of heading and names in which they can be told from numbers by
+    the rule."""
     n, k = draw(st.integers(2, 12)), draw(st.integers(5, 9))
     whole = draw(st.booleans())
     entry = st.integers(0, 40) if whole else st.integers(1, 400).map(lambda value: value / 8)
-    values = np.array(draw(st.lists(st.lists(entry, min_size=k, max_size=k), min_size=n, max_size=n)), dtype=float)
+    values = np.array(
+        draw(st.lists(st.lists(entry, min_size=k, max_size=k), min_size=n, max_size=n)), dtype=float
+    )
     columns = draw(st.sampled_from([None, *COLUMN_STYLES]))
     rows = draw(st.sampled_from([None, "words"] if columns is None else [None, *ROW_STYLES]))
     return values, whole, columns, rows, draw(st.sampled_from(SEPARATORS)), draw(st.booleans())
@@ -145,17 +170,27 @@ def steps(line):
 def test_tables_of_every_style_are_read_as_they_were_written(tmp_path_factory, drawn):
     values, whole, columns, rows, separator, quoted = drawn
     n, k = values.shape
-    # a table of numbers alone is what it is: numbers in equal or rising steps over other numbers are labels
+    # a table of numbers alone is what it is: numbers in equal or rising steps over other numbers
+    # are labels
     line = values[0].tolist()
-    alike = sum(steps(row) or (np.diff(row) > 0).all() for row in values) > 0 or (columns is None and len(set(line)) == k and not whole)
+    alike = sum(steps(row) or (np.diff(row) > 0).all() for row in values) > 0 or (
+        columns is None and len(set(line)) == k and not whole
+    )
     if alike or (rows is None and (values[:, 0] == np.arange(n) + values[0, 0]).all()):
         return
     mark = '"{}"'.format if quoted else "{}".format
     shown = [[str(int(cell)) if whole else repr(float(cell)) for cell in row] for row in values]
     heads = None if columns is None else COLUMN_STYLES[columns](k)
     word, names = (None, None) if rows is None else (ROW_STYLES[rows][0], ROW_STYLES[rows][1](n))
-    lines = [] if heads is None else [[mark(head) for head in [*([] if word is None else [word]), *heads]]]
-    lines += [[mark(name) for name in ([] if names is None else [names[i]])] + row for i, row in enumerate(shown)]
+    lines = (
+        []
+        if heads is None
+        else [[mark(head) for head in [*([] if word is None else [word]), *heads]]]
+    )
+    lines += [
+        [mark(name) for name in ([] if names is None else [names[i]])] + row
+        for i, row in enumerate(shown)
+    ]
     path = tmp_path_factory.mktemp("style") / "t.csv"
     matrix = read_delimited(write(path, "\n".join(separator.join(line) for line in lines) + "\n"))
     np.testing.assert_array_equal(matrix.values, values)
@@ -167,12 +202,30 @@ class TestOverridden:
     TEXT = "gene,2001,2002\na,5,0\nb,1,1\n"
 
     def test_arguments(self, tmp_path):
-        assert read(tmp_path, "1,2\n3,4\n5,6\n", header=True) == ((None, ["1", "2"]), [[3, 4], [5, 6]])
-        assert read(tmp_path, "1,2,9\n3,4,9\n", names=True) == ((["1", "3"], None), [[2, 9], [4, 9]])
-        assert read(tmp_path, "1,2,9\n3,4,9\n5,6,9\n", header=True, names=True) == ((["3", "5"], ["2", "9"]), [[4, 9], [6, 9]])
-        assert read(tmp_path, self.TEXT, header=False) == ((["gene", "a", "b"], None), [[2001, 2002], [5, 0], [1, 1]])
-        assert read(tmp_path, "id,a\n1,5\n2,3\n", names=False) == ((None, ["id", "a"]), [[1, 5], [2, 3]])
-        assert read(tmp_path, "a,b\n1,1,2\n2,3,4\n", names=True, header=True)[0] == (["1", "2"], ["a", "b"])
+        assert read(tmp_path, "1,2\n3,4\n5,6\n", header=True) == (
+            (None, ["1", "2"]),
+            [[3, 4], [5, 6]],
+        )
+        assert read(tmp_path, "1,2,9\n3,4,9\n", names=True) == (
+            (["1", "3"], None),
+            [[2, 9], [4, 9]],
+        )
+        assert read(tmp_path, "1,2,9\n3,4,9\n5,6,9\n", header=True, names=True) == (
+            (["3", "5"], ["2", "9"]),
+            [[4, 9], [6, 9]],
+        )
+        assert read(tmp_path, self.TEXT, header=False) == (
+            (["gene", "a", "b"], None),
+            [[2001, 2002], [5, 0], [1, 1]],
+        )
+        assert read(tmp_path, "id,a\n1,5\n2,3\n", names=False) == (
+            (None, ["id", "a"]),
+            [[1, 5], [2, 3]],
+        )
+        assert read(tmp_path, "a,b\n1,1,2\n2,3,4\n", names=True, header=True)[0] == (
+            ["1", "2"],
+            ["a", "b"],
+        )
 
     def test_impossible_arguments_are_refused(self, tmp_path):
         for choices, message in [
@@ -183,7 +236,10 @@ class TestOverridden:
             with pytest.raises(InvalidInputError, match=message):
                 read_table(write(tmp_path / "t.csv", "a,b\n1,1,2\n2,3,4\n"), **choices)
         np.save(tmp_path / "t.npy", np.eye(2))
-        with pytest.raises(InvalidInputError, match=r"header=True is only for .csv, .tsv files; leave it out for t.npy"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"header=True is only for .csv, .tsv files; leave it out for t.npy",
+        ):
             read_table(tmp_path / "t.npy", header=True)
         with pytest.raises(InvalidInputError, match="names=False is only for"):
             read_table(np.eye(2), names=False)
@@ -195,18 +251,24 @@ class TestOverridden:
             table = read_table(source)
             assert table.sample_names.tolist() == ["7", "4", "9"]
             assert table.X.shape == (3, 2)
-            assert table.read_as.startswith("names: first column 'id'; if that is wrong, pass names=False")
+            assert table.read_as.startswith(
+                "names: first column 'id'; if that is wrong, pass names=False"
+            )
             assert read_table(source, names=False).X.shape == (3, 3)
         assert read_table(frame.rename(columns={"id": "size"})).X.shape == (3, 3)
         assert read_table(frame.rename(columns={"id": "size"}), names=True).X.shape == (3, 2)
 
     def test_read_as_says_what_was_detected(self, tmp_path):
         table = read_table(write(tmp_path / "t.csv", self.TEXT), features_in="columns")
-        assert table.read_as == (
-            "heading: first line (2 feature names); names: first column 'gene'; if that is wrong, pass header=False or names=False"
+        assert (
+            table.read_as
+            == "heading: first line (2 feature names); names: first column 'gene'; if that is"
+            " wrong, pass header=False or names=False"
         )
         assert "(2 sample names)" in read_table(tmp_path / "t.csv", features_in="rows").read_as
-        assert read_table(write(tmp_path / "t.csv", "1,2\n3,4\n")).read_as.startswith("heading: none; names: none; ")
+        assert read_table(write(tmp_path / "t.csv", "1,2\n3,4\n")).read_as.startswith(
+            "heading: none; names: none; "
+        )
         assert read_table(np.eye(2)).read_as == ""
 
 
@@ -231,7 +293,9 @@ class TestCommand:
         assert "pass --features-in rows" in out
         assert "heading: first line (3 feature names); names: first column 'place'; " in out
         assert "if that is wrong, pass --no-header or --no-names." in out
-        assert json.loads(run("--json")[1])["read_as"].startswith("heading: first line (3 feature names)")
+        assert json.loads(run("--json")[1])["read_as"].startswith(
+            "heading: first line (3 feature names)"
+        )
 
     def test_options_override(self, run):
         assert "t.csv: 4 samples, 3 features" in run("--no-header")[1]
@@ -261,9 +325,22 @@ class TestLabels:
             ("id,2001\nb,2\na,1\nc,1\n", names),
             ("1\n2\n1\n", None),
         ]:
-            assert read_labels(write(tmp_path / "l.csv", text), sample_names, 3).tolist() == ["1", "2", "1"]
-        assert read_labels(write(tmp_path / "l.txt", "label\n1\n2\n1\n"), None, 3).tolist() == ["1", "2", "1"]
-        assert read_labels(write(tmp_path / "l.csv", "y\nn\ny\n"), None, 3).tolist() == ["y", "n", "y"]  # yes and no
+            assert read_labels(write(tmp_path / "l.csv", text), sample_names, 3).tolist() == [
+                "1",
+                "2",
+                "1",
+            ]
+        assert read_labels(write(tmp_path / "l.txt", "label\n1\n2\n1\n"), None, 3).tolist() == [
+            "1",
+            "2",
+            "1",
+        ]
+        # yes and no
+        assert read_labels(write(tmp_path / "l.csv", "y\nn\ny\n"), None, 3).tolist() == [
+            "y",
+            "n",
+            "y",
+        ]
 
     def test_one_extra_label_is_not_a_heading(self, tmp_path):
         with pytest.raises(InvalidInputError, match="has 4 labels for 3 samples"):
@@ -271,7 +348,9 @@ class TestLabels:
 
     def test_arguments_override(self, tmp_path):
         path = write(tmp_path / "l.csv", "1,x\n2,y\n3,x\n4,z\n")
-        assert read_labels(path, np.array(["b", "a", "c"]), 3, header=True, names=False).tolist() == ["y", "x", "z"]
+        assert read_labels(
+            path, np.array(["b", "a", "c"]), 3, header=True, names=False
+        ).tolist() == ["y", "x", "z"]
         assert read_labels(path, None, 4, header=False).tolist() == ["x", "y", "x", "z"]
         with pytest.raises(InvalidInputError, match=r"names=True, but l\.csv has one column"):
             read_labels(write(tmp_path / "l.csv", "x\ny\n"), None, 2, names=True)
@@ -280,10 +359,16 @@ class TestLabels:
 @pytest.mark.parametrize("head", ["NO2,O3,CO", "NO,O3,CO", "copy number,O3,CO"])
 def test_a_measurement_is_not_taken_for_names(head, tmp_path):
     (tmp_path / "air.csv").write_text(head + "\n10,3,1\n20,2,2\n30,1,9\n")
-    assert read_table(tmp_path / "air.csv", features_in="columns").features.tolist() == head.split(",")
+    assert read_table(tmp_path / "air.csv", features_in="columns").features.tolist() == head.split(
+        ","
+    )
 
 
 def test_counts_under_a_plural_are_not_names(tmp_path):
     rows = "\n".join(f"{17 * k + 3 * (k % 3)},{k % 4},{k % 5}" for k in range(1, 13))
     (tmp_path / "site.csv").write_text("users,clicks,sales\n" + rows + "\n")
-    assert read_table(tmp_path / "site.csv", features_in="columns").features.tolist() == ["users", "clicks", "sales"]
+    assert read_table(tmp_path / "site.csv", features_in="columns").features.tolist() == [
+        "users",
+        "clicks",
+        "sales",
+    ]

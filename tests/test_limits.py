@@ -1,4 +1,5 @@
-"""Where floating point ends: numbers of any scale, any type and any storage, and samples that hold nothing."""
+"""Where floating point ends: numbers of any scale, any type and any storage, and samples that hold
+nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +28,16 @@ from conecollapse import (
     affinity,
 )
 from conecollapse.blocks import open_table
-from conecollapse.factorization import SOLVERS, Factorization, anls, best_of_starts, hals, initialize, mu, pnmf
+from conecollapse.factorization import (
+    SOLVERS,
+    Factorization,
+    anls,
+    best_of_starts,
+    hals,
+    initialize,
+    mu,
+    pnmf,
+)
 from conecollapse.geometry.tall import triangular_of
 from conecollapse.io import read_table
 from conecollapse.report.clustering import contents
@@ -50,7 +60,12 @@ MODELS = [
     GraphCCNMF(),
     HierarchicalNMF(affinity=affinity.Diffusion(3)),
 ]
-CONES = [ConeCollapse(), ConeCollapse(points="samples"), ConeCollapse("approximate"), ConeCollapse("approximate", weighting="mass")]
+CONES = [
+    ConeCollapse(),
+    ConeCollapse(points="samples"),
+    ConeCollapse("approximate"),
+    ConeCollapse("approximate", weighting="mass"),
+]
 FITTED = (
     "embedding_",
     "components_",
@@ -82,11 +97,16 @@ def everything_from(model, X):
     if not isinstance(model, ConeCollapse):
         model.set_params(n_components=3, random_state=0, max_iter=60)
     model.fit(X)
-    found = {name: getattr(model, name) for name in FITTED if getattr(model, name, None) is not None}
+    found = {
+        name: getattr(model, name) for name in FITTED if getattr(model, name, None) is not None
+    }
     found["transform"] = model.transform(X)
     found["inverse_transform"] = model.inverse_transform(found["transform"])
     if isinstance(model, ConeCollapse):
-        found |= {"score_samples": model.score_samples(X), "witness_samples": model.witness_samples(X)}
+        found |= {
+            "score_samples": model.score_samples(X),
+            "witness_samples": model.witness_samples(X),
+        }
     else:
         found |= {"score": model.score(X), "labels": model.labels_, "predict": model.predict(X)}
     return found
@@ -116,23 +136,37 @@ def test_every_number_of_an_estimator_is_finite_for_data_of_any_range(model, sto
             assert np.isfinite(dense(values)).all(), (name, what)
 
 
-@pytest.mark.parametrize("model", [HierarchicalNMF(), AlternatingNMF(), CCNMF(), OrthogonalNMF(), MultiplicativeNMF()], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [HierarchicalNMF(), AlternatingNMF(), CCNMF(), OrthogonalNMF(), MultiplicativeNMF()],
+    ids=repr,
+)
 def test_large_float32_numbers_give_the_factors_of_small_ones(model):
     rng = np.random.default_rng(1)
     X = rng.integers(1, 100, size=(30, 8)).astype(np.float32)
     unit = np.float32(2.0**121)  # the largest entry is then 2.6e38
-    one, other = (clone(model).set_params(n_components=3, random_state=0).fit(table) for table in (X, X * unit))
+    one, other = (
+        clone(model).set_params(n_components=3, random_state=0).fit(table)
+        for table in (X, X * unit)
+    )
     np.testing.assert_array_equal(one.labels_, other.labels_)
-    assert other.reconstruction_err_ == pytest.approx(one.reconstruction_err_ * float(unit), rel=1e-6)
-    product = other.embedding_.astype(np.float64) @ other.components_.astype(np.float64) / float(unit)
-    np.testing.assert_allclose(product, one.embedding_.astype(np.float64) @ one.components_, rtol=1e-4, atol=1e-3)
+    assert other.reconstruction_err_ == pytest.approx(
+        one.reconstruction_err_ * float(unit), rel=1e-6
+    )
+    product = (
+        other.embedding_.astype(np.float64) @ other.components_.astype(np.float64) / float(unit)
+    )
+    np.testing.assert_allclose(
+        product, one.embedding_.astype(np.float64) @ one.components_, rtol=1e-4, atol=1e-3
+    )
 
 
 def test_cc_nmf_finds_the_rays_and_loadings_of_features_of_any_scale():
     rng = np.random.default_rng(2)
     X = rng.random((20, 6))
     scaled = X * np.array([1.0, 1e-162, 1e-100, 1.0, 1.0, 1e-200])
-    model = CCNMF(2, weighting="unit", random_state=0)  # unit rays: the scales of the features do not enter stage 2
+    # unit rays: the scales of the features do not enter stage 2
+    model = CCNMF(2, weighting="unit", random_state=0)
     one, other = clone(model).fit(X), clone(model).fit(scaled)
     np.testing.assert_array_equal(other.ray_indices_, one.ray_indices_)
     np.testing.assert_allclose(other.loadings_, one.loadings_, rtol=1e-10)
@@ -142,17 +176,26 @@ def test_cc_nmf_finds_the_rays_and_loadings_of_features_of_any_scale():
 def test_what_floating_point_cannot_compare_is_refused_before_work_starts():
     X = np.random.default_rng(0).random((6, 4)) * np.array([1e-300, 1.0, 1.0, 1e300])
     for model in (HierarchicalNMF(2), CCNMF(2)):
-        with pytest.raises(InvalidInputError, match=r"feature 0 of X is more than 1e300 times smaller than the largest entry of X"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"feature 0 of X is more than 1e300 times smaller than the largest entry of X",
+        ):
             model.fit(X)
 
 
 @pytest.mark.parametrize("method", [anls, hals, mu, pnmf, *SOLVERS.values()])
-@pytest.mark.parametrize(("scale", "dtype"), [(1e200, np.float64), (1e-200, np.float64), (1e30, np.float32), (1e-30, np.float32)])
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [(1e200, np.float64), (1e-200, np.float64), (1e30, np.float32), (1e-30, np.float32)],
+)
 def test_a_pure_factorization_refuses_squares_that_it_cannot_hold(method, scale, dtype):
     rng = np.random.default_rng(0)
     X = (rng.random((6, 5)) * scale).astype(dtype)
     W, H = (rng.random(shape).astype(dtype) for shape in ((6, 2), (2, 5)))
-    with pytest.raises(InvalidInputError, match=r"the squares of X, whose largest entry is .*, leave the range of float"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"the squares of X, whose largest entry is .*, leave the range of float",
+    ):
         method(X, W, H)
 
 
@@ -164,10 +207,16 @@ def test_encodings_that_would_overflow_are_refused():
 
 def tall_tables():
     X = np.random.default_rng(0).random((60, 5))
-    X = np.hstack([X, X[:, :3] @ np.array([[1.0, 0.5], [1.0, 2.0], [0.0, 1.0]])])  # two points inside
+    # two points inside
+    X = np.hstack([X, X[:, :3] @ np.array([[1.0, 0.5], [1.0, 2.0], [0.0, 1.0]])])
     rest, faint = np.ones(7), np.zeros(7, bool)
     faint[[1, 4, 6]] = True
-    return X, [np.where(faint, 1e-162, rest), np.where(faint, 1e-162, 1e150), np.where(faint, 1e-180, 1e150), np.where(faint, 1e-300, 1e8)]
+    return X, [
+        np.where(faint, 1e-162, rest),
+        np.where(faint, 1e-162, 1e150),
+        np.where(faint, 1e-180, 1e150),
+        np.where(faint, 1e-300, 1e8),
+    ]
 
 
 def test_samples_in_blocks_give_the_cone_of_columns_of_any_scale():
@@ -181,7 +230,9 @@ def test_samples_in_blocks_give_the_cone_of_columns_of_any_scale():
 
 def test_the_triangle_of_a_table_keeps_the_angles_of_columns_that_grow_from_block_to_block():
     X, _ = tall_tables()
-    grown = np.vstack([X[:20] * 1e-250, X[20:40] * np.where(np.arange(7) < 3, 1e-250, 1e250), X[40:]])
+    grown = np.vstack(
+        [X[:20] * 1e-250, X[20:40] * np.where(np.arange(7) < 3, 1e-250, 1e250), X[40:]]
+    )
     R = triangular_of([grown[:20], grown[20:40], grown[40:]])
     lengths = np.linalg.norm(R, axis=0)
     unit = grown / grown.max(axis=0)
@@ -194,7 +245,11 @@ def test_a_table_in_blocks_measures_columns_of_any_scale(axis):
     X = np.random.default_rng(0).random((9, 5)) * np.array([1.0, 1e-162, 1e-250, 1e100, 0.0])
     for store in (np.asarray, sp.csr_array):
         survey = open_table(store(X), block_size=3).along(axis).survey
-        np.testing.assert_allclose(survey.lengths, [np.linalg.norm(c / c.max()) * c.max() if c.any() else 0.0 for c in X.T], rtol=1e-14)
+        np.testing.assert_allclose(
+            survey.lengths,
+            [np.linalg.norm(c / c.max()) * c.max() if c.any() else 0.0 for c in X.T],
+            rtol=1e-14,
+        )
         np.testing.assert_array_equal(survey.peaks, X.max(axis=0))
 
 
@@ -203,7 +258,9 @@ def whole_numbers():
     rng = np.random.default_rng(0)
     blobs = make_blobs(120, 12, centers=5, cluster_std=3.0, random_state=0)[0]
     kinds = rng.integers(5, size=120)
-    counts = rng.poisson(0.06, size=(120, 90)) + rng.poisson(1.5 * (rng.random((5, 90)) < 0.08)[kinds])
+    counts = rng.poisson(0.06, size=(120, 90)) + rng.poisson(
+        1.5 * (rng.random((5, 90)) < 0.08)[kinds]
+    )
     counts[counts.sum(axis=1) == 0, 0] = 1
     return {
         "digits": load_digits().data[:180].astype(np.uint8),
@@ -240,19 +297,26 @@ def test_the_same_whole_numbers_give_the_same_clusters_in_any_type_and_order(mod
         np.testing.assert_array_equal(fitted.labels_, expected.labels_)
         np.testing.assert_array_equal(fitted.predict(table), expected.predict(X.astype(np.float64)))
     stored = clone(model).fit(sp.csr_array(X.astype(np.float64)))
-    np.testing.assert_array_equal(clone(model).fit(sp.csc_array(X.astype(np.float32))).labels_, stored.labels_)
+    np.testing.assert_array_equal(
+        clone(model).fit(sp.csc_array(X.astype(np.float32))).labels_, stored.labels_
+    )
 
 
 @pytest.mark.parametrize("model", each([CCNMF(), OrthogonalNMF(), GraphCCNMF()]))
 def test_sparse_and_dense_storage_of_the_same_numbers_give_the_same_clusters(model):
     for name, X in whole_numbers().items():
         model = clone(model).set_params(n_components=5, random_state=0)
-        np.testing.assert_array_equal(model.fit_predict(X), model.fit_predict(sp.csr_array(X)), err_msg=name)
+        np.testing.assert_array_equal(
+            model.fit_predict(X), model.fit_predict(sp.csr_array(X)), err_msg=name
+        )
 
 
 def test_a_table_in_blocks_has_the_same_clusters_in_float32_and_float64():
     X = whole_numbers()["digits"]
-    models = [CCNMF(5, cone_tol=1e-6, random_state=0).fit(open_table(X.astype(kind), block_size=40)) for kind in (np.float32, np.float64)]
+    models = [
+        CCNMF(5, cone_tol=1e-6, random_state=0).fit(open_table(X.astype(kind), block_size=40))
+        for kind in (np.float32, np.float64)
+    ]
     np.testing.assert_array_equal(*(model.labels_ for model in models))
     assert models[0].components_.dtype == np.float32
 
@@ -266,11 +330,16 @@ def test_of_starts_that_end_alike_the_first_is_taken():
 
         def run(_, W, H):
             k, objective = next(ends)
-            return Factorization(W, H, objective, np.array([objective]), True, str(k), 100.0, objective)
+            return Factorization(
+                W, H, objective, np.array([objective]), True, str(k), 100.0, objective
+            )
 
-        return int(best_of_starts(run, X, 2, "random", len(objectives), np.random.default_rng(0)).status)
+        return int(
+            best_of_starts(run, X, 2, "random", len(objectives), np.random.default_rng(0)).status
+        )
 
-    assert chosen([1.0, 1.0 - 1e-9, 1.0 + 1e-9]) == 0  # rounding and the place where a run stopped decide nothing
+    # rounding and the place where a run stopped decide nothing
+    assert chosen([1.0, 1.0 - 1e-9, 1.0 + 1e-9]) == 0
     assert chosen([1.0 + 1e-9, 1.0, 1.0 - 1e-9]) == 0
     assert chosen([1.1, 1.0 + 1e-9, 1.0]) == 1
     assert chosen([1.1, 1.0, 0.9]) == 2
@@ -305,18 +374,25 @@ ON_SAMPLES = [
 @pytest.mark.parametrize("model", each(ON_SAMPLES))
 def test_samples_of_zeros_get_no_cluster(model, store):
     rng = np.random.default_rng(0)
-    filled = np.kron(np.eye(3), np.ones((12, 8))) * rng.integers(1, 9, size=(36, 24)) + (rng.random((36, 24)) < 0.05)
+    filled = np.kron(np.eye(3), np.ones((12, 8))) * rng.integers(1, 9, size=(36, 24)) + (
+        rng.random((36, 24)) < 0.05
+    )
     empty = np.array([0, 7, 36])
     X = np.insert(filled, [0, 6, 34], 0.0, axis=0)
     assert not X[empty].any()
     others = np.setdiff1d(np.arange(39), empty)
-    model = type(model)(**model.get_params(deep=False)).set_params(n_components=3, random_state=0)  # copies by `clone` warn once for all
+    # copies by `clone` warn once for all
+    model = type(model)(**model.get_params(deep=False)).set_params(n_components=3, random_state=0)
     without = clone(model).fit(store(filled))
-    with pytest.warns(EmptyDataWarning, match=r"samples 0, 7, 36 of X hold only zeros.*label -1, which means no cluster"):
+    with pytest.warns(
+        EmptyDataWarning,
+        match=r"samples 0, 7, 36 of X hold only zeros.*label -1, which means no cluster",
+    ):
         model.fit(store(X))
     np.testing.assert_array_equal(model.labels_[empty], -1)
     assert not model.embedding_[empty].any()
-    if model.affinity or isinstance(model, GraphCCNMF):  # where samples are compared with each other, those of zeros have no say at all
+    # where samples are compared with each other, those of zeros have no say at all
+    if model.affinity or isinstance(model, GraphCCNMF):
         np.testing.assert_array_equal(model.labels_[others], without.labels_)
         np.testing.assert_allclose(model.embedding_[others], without.embedding_)
     if model.affinity:
@@ -336,7 +412,8 @@ def test_samples_of_zeros_get_no_cluster(model, store):
 
 def test_no_sample_is_a_neighbour_of_one_that_holds_nothing():
     rng = np.random.default_rng(0)
-    X = (rng.random((40, 60)) < 0.05) * 1.0  # samples with little in common are further from each other than from zero
+    # samples with little in common are further from each other than from zero
+    X = (rng.random((40, 60)) < 0.05) * 1.0
     X[np.arange(40), np.arange(40)] += 1
     X = np.vstack([X, np.zeros((3, 60))])
     model = OrthogonalNMF(2, affinity=affinity.KNN(metric="cosine"), random_state=0)
@@ -352,7 +429,11 @@ def test_the_report_says_which_samples_have_no_cluster():
         run = cluster(read_table(X), 3, target=np.repeat(["a", "b", "c"], 8))
     found = contents(run)
     assert "1 belongs to none because the encoding is zero" in found.sentences[0]
-    parts = {part.kind: part for part in found.all_parts() if part.kind == "cards" or getattr(part, "name", "") == "samples"}
+    parts = {
+        part.kind: part
+        for part in found.all_parts()
+        if part.kind == "cards" or getattr(part, "name", "") == "samples"
+    }
     assert [row[1] for row in parts["table"].rows].count("none") == 1
     assert sum(int(card.texts[0].split()[0]) for card in parts["cards"].cards) == 23
     assert "no cluster" in [trace.name for trace in found.picture.figure.data]
@@ -374,4 +455,7 @@ def test_sparse_tables_of_the_smallest_numbers(scale):
     """SciPy divides a sparse array by multiplying with the inverse, which overflows here."""
     X = sp.csr_array(np.kron(np.eye(2), np.ones((5, 3))) * scale)
     assert np.isfinite(HierarchicalNMF(2, random_state=0).fit(X).components_).all()
-    assert CCNMF(2, random_state=0).fit_predict(X).tolist() in ([0] * 5 + [1] * 5, [1] * 5 + [0] * 5)
+    assert CCNMF(2, random_state=0).fit_predict(X).tolist() in (
+        [0] * 5 + [1] * 5,
+        [1] * 5 + [0] * 5,
+    )

@@ -36,9 +36,13 @@ def make(folder, *arguments, python=sys.executable):
         path = shutil.which(name)
         if path and not (programs / name).exists():
             (programs / name).symlink_to(path)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | {"PATH": str(programs)}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("MAKE")
+    } | {"PATH": str(programs)}
     command = [shutil.which("make"), "--no-print-directory", f"PYTHON={python}", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 def install_all(folder):
@@ -51,7 +55,9 @@ def install_all(folder):
 
 def test_help_has_a_line_for_every_target(checkout):
     lines = make(checkout, "help")
-    phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)[1].split()
+    phony = re.search(
+        r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )[1].split()
     assert sorted(line.split()[1] for line in lines) == sorted(set(phony) - {"announce", "browser"})
     assert all(len(line.split()) > 2 for line in lines)
 
@@ -59,12 +65,19 @@ def test_help_has_a_line_for_every_target(checkout):
 def test_test_says_what_it_will_install_and_where(checkout):
     said = make(checkout, "announce", "GOALS=test")
     assert said[0].startswith("To be installed in .venv, in this folder: conecollapse (editable), ")
-    assert said[-1] == "No Chromium on this machine: the tests of the report in a browser will be skipped."
-    assert len(said) == 2 or (len(said) == 3 and said[1].startswith("To be installed in .venv-oldest, in this folder: "))
+    assert (
+        said[-1]
+        == "No Chromium on this machine: the tests of the report in a browser will be skipped."
+    )
+    assert len(said) == 2 or (
+        len(said) == 3 and said[1].startswith("To be installed in .venv-oldest, in this folder: ")
+    )
 
 
 def test_a_target_speaks_of_what_it_needs_only(checkout):
-    assert [line.split(":")[0] for line in make(checkout, "announce", "GOALS=quick")] == ["To be installed in .venv, in this folder"]
+    assert [line.split(":")[0] for line in make(checkout, "announce", "GOALS=quick")] == [
+        "To be installed in .venv, in this folder"
+    ]
 
 
 def test_nothing_is_said_when_all_is_installed(checkout):
@@ -78,7 +91,11 @@ def test_nothing_is_said_when_all_is_installed(checkout):
 def test_it_is_said_before_anything_is_installed(checkout, target):
     recipes = make(checkout, "--dry-run", target)
     said = [i for i, line in enumerate(recipes) if "To be installed in" in line]
-    done = [i for i, line in enumerate(recipes) if re.search("-m venv|pip install|setup_browser.py install", line)]
+    done = [
+        i
+        for i, line in enumerate(recipes)
+        if re.search("-m venv|pip install|setup_browser.py install", line)
+    ]
     assert max(said) < min(done)
 
 
@@ -87,7 +104,11 @@ class TestBrowser:
     def machine(self, monkeypatch):
         """A Debian machine without a browser, and root at work; what would be run is recorded."""
         self.programs, self.run = {"apt-get"}, []
-        monkeypatch.setattr(setup_browser.shutil, "which", lambda name: f"/usr/bin/{name}" if name in self.programs else None)
+        monkeypatch.setattr(
+            setup_browser.shutil,
+            "which",
+            lambda name: f"/usr/bin/{name}" if name in self.programs else None,
+        )
         monkeypatch.setattr(setup_browser.os, "geteuid", lambda: 0)
         monkeypatch.delenv("CHROMIUM", raising=False)
 
@@ -98,7 +119,9 @@ class TestBrowser:
         monkeypatch.setattr(setup_browser.subprocess, "run", run)
 
     def test_packages_of_the_system_are_announced(self, capsys):
-        assert setup_browser.plan().startswith("To be installed on this system, outside this folder, with apt-get: chromium ")
+        assert setup_browser.plan().startswith(
+            "To be installed on this system, outside this folder, with apt-get: chromium "
+        )
         assert self.run == []
         setup_browser.install()
         assert self.run == [["apt-get", "install"], ["apt-get", "update"], ["apt-get", "install"]]

@@ -1,4 +1,5 @@
-"""Many samples: approximate neighbours, the diffusion that is applied, and tables that are not in memory."""
+"""Many samples: approximate neighbours, the diffusion that is applied, and tables that are not in
+memory."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ quiet = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_nearly_all_true_neighbours_are_found_by_any_number_of_threads(metric):
-    P = np.random.default_rng(0).random((2000, 12)) + 1e3 * (metric == "euclidean")  # far from the origin, where float32 is coarse
+    # far from the origin, where float32 is coarse
+    P = np.random.default_rng(0).random((2000, 12)) + 1e3 * (metric == "euclidean")
     truth, distance = nearest(P, P, 5, metric, exclude_self=True)
     found, about = nearest(P, P, 5, metric, exclude_self=True, search="approximate")
     assert (truth[:, :, None] == found[:, None]).any(axis=2).mean() > 0.95
@@ -34,7 +36,9 @@ def test_nearly_all_true_neighbours_are_found_by_any_number_of_threads(metric):
     np.testing.assert_allclose(about[same], distance[same], rtol=1e-3)
     for n_jobs in (1, 2):
         with limit_threads(n_jobs):
-            np.testing.assert_array_equal(nearest(P, P, 5, metric, exclude_self=True, search="approximate")[0], found)
+            np.testing.assert_array_equal(
+                nearest(P, P, 5, metric, exclude_self=True, search="approximate")[0], found
+            )
 
 
 def test_a_sample_is_not_its_own_neighbour_however_many_copies_it_has():
@@ -70,39 +74,65 @@ def test_as_many_cells_are_searched_as_the_recall_needs():
 def test_beyond_so_many_samples_neighbours_are_approximate(monkeypatch):
     monkeypatch.setattr(neighbors, "MANY", 100)
     calls = []
-    monkeypatch.setattr(neighbors, "approximate", lambda samples, k: calls.append(k) or exact(None, samples, k))
-    for table, neighbor_search in ((X, "auto"), (sp.csr_array(X), "auto"), (X, "exact"), (X[:100], "auto")):
+    monkeypatch.setattr(
+        neighbors, "approximate", lambda samples, k: calls.append(k) or exact(None, samples, k)
+    )
+    for table, neighbor_search in (
+        (X, "auto"),
+        (sp.csr_array(X), "auto"),
+        (X, "exact"),
+        (X[:100], "auto"),
+    ):
         knn_graph(table, 3, neighbors=neighbor_search)
     assert calls == [3]
 
 
-@pytest.mark.parametrize(("make", "faster"), [(np.asarray, "neighbors='approximate' is faster"), (sp.csr_array, "fit a random part")])
+@pytest.mark.parametrize(
+    ("make", "faster"),
+    [(np.asarray, "neighbors='approximate' is faster"), (sp.csr_array, "fit a random part")],
+)
 def test_exact_neighbours_of_many_samples_are_announced(make, faster, monkeypatch):
     monkeypatch.setattr("conecollapse.affinity.neighbors.PER_PRODUCT", 1e9)
-    with pytest.warns(SlowWarning, match=f"finding the exact neighbours of 240 samples may take about .*; {faster}"):
+    with pytest.warns(
+        SlowWarning,
+        match=f"finding the exact neighbours of 240 samples may take about .*; {faster}",
+    ):
         knn_graph(make(X), 3, neighbors="exact")
 
 
 def test_searches_that_are_refused():
-    with pytest.raises(InvalidInputError, match="neighbors must be one of auto, exact, approximate; got 'fast'"):
+    with pytest.raises(
+        InvalidInputError, match="neighbors must be one of auto, exact, approximate; got 'fast'"
+    ):
         GraphCCNMF(3, neighbors="fast").fit(X)
-    with pytest.raises(InvalidInputError, match="approximate neighbours need a dense table, and X is sparse"):
+    with pytest.raises(
+        InvalidInputError, match="approximate neighbours need a dense table, and X is sparse"
+    ):
         KNN(5, neighbors="approximate").source(as_table(sp.csr_array(X)), 3)
 
 
 def test_clusters_are_those_of_exact_neighbours():
     approximate = GraphCCNMF(3, neighbors="approximate", random_state=0).fit(X)
-    assert adjusted_rand_score(GraphCCNMF(3, neighbors="exact", random_state=0).fit_predict(X), approximate.labels_) == 1
+    assert (
+        adjusted_rand_score(
+            GraphCCNMF(3, neighbors="exact", random_state=0).fit_predict(X), approximate.labels_
+        )
+        == 1
+    )
     np.testing.assert_array_equal(approximate.predict(X), approximate.labels_)
 
 
 @pytest.mark.parametrize("weighting", ["mass", "unit"])
-def test_a_diffusion_that_is_applied_gives_the_clusters_of_one_that_is_formed(weighting, monkeypatch):
+def test_a_diffusion_that_is_applied_gives_the_clusters_of_one_that_is_formed(
+    weighting, monkeypatch
+):
     formed = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
     monkeypatch.setattr("conecollapse.factorization.graph_ccnmf.FORMED_N", 10)
     applied = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
     np.testing.assert_array_equal(applied.labels_, formed.labels_)
-    np.testing.assert_allclose(applied.components_, formed.components_, rtol=0.05, atol=0.05 * formed.components_.max())
+    np.testing.assert_allclose(
+        applied.components_, formed.components_, rtol=0.05, atol=0.05 * formed.components_.max()
+    )
 
 
 def test_a_graph_in_blocks_is_the_graph(monkeypatch):
@@ -111,7 +141,9 @@ def test_a_graph_in_blocks_is_the_graph(monkeypatch):
     B = np.random.default_rng(1).standard_normal((700, 5)).astype(np.float32)
 
     def measured():
-        return DiffusedTable(N, 0.6, dtype=np.float32).solve(B), *leading_eigenpairs(N, 4, np.random.default_rng(0))
+        return DiffusedTable(N, 0.6, dtype=np.float32).solve(B), *leading_eigenpairs(
+            N, 4, np.random.default_rng(0)
+        )
 
     whole = measured()
     monkeypatch.setattr("conecollapse._linalg.BLOCK_ROWS", 90)
@@ -136,7 +168,8 @@ def test_an_opened_file_gives_the_clusters_of_its_array(tmp_path):
 @quiet
 @pytest.mark.parametrize("kind", ["file", "sparse", "filled sparse", "dask"])
 def test_what_does_not_fit_into_memory_is_clustered_by_its_coordinates(kind, monkeypatch):
-    """As the separate clusters that these are; a sample gets the same cluster again however its row comes."""
+    """As the separate clusters that these are; a sample gets the same cluster again however its row
+    comes."""
     monkeypatch.setattr(sketch, "GATHERED", 0)
     monkeypatch.setattr(sketch, "SAMPLE_ROWS", 60)
     array = WITH_ZEROS
@@ -155,4 +188,6 @@ def test_what_does_not_fit_into_memory_is_clustered_by_its_coordinates(kind, mon
     assert model.cone_.n_rays == (labels >= 0).sum()
     members = np.equal.outer(np.arange(3), labels)
     dense = array.toarray() if "sparse" in kind else array
-    np.testing.assert_allclose(model.profiles_, members @ dense / members.sum(axis=1)[:, None], rtol=1e-9)
+    np.testing.assert_allclose(
+        model.profiles_, members @ dense / members.sum(axis=1)[:, None], rtol=1e-9
+    )

@@ -42,14 +42,18 @@ def test_merging_colinear_rays_and_three_cones():
 
 
 def test_errors_add_up_honestly_when_cones_merge():
-    """Two cones whose rays differ by just less than tol: points of the second end up further than tol from the merged rays."""
+    """Two cones whose rays differ by just less than tol: points of the second end up further than
+    tol from the merged rays."""
     d = 0.9e-8
     A, B = np.array([[1.0, 0, 0], [0, 1, 0]]), np.array([[1, 0, d], [0, 1, d], [1, 1, 2 * d]])
     merged = Cone.from_points(A).merge(Cone.from_points(B))
     assert merged.n_rays == 2
     verdict = merged.verify(np.vstack([A, B]))
     assert 1e-8 < verdict.largest_residual <= merged.tol == verdict.tol < 3e-8
-    with pytest.raises(CertificateError, match=r"point 4: it is 1\.27e-08 away from its combination of rays, more than tol = 1e-08"):
+    with pytest.raises(
+        CertificateError,
+        match=r"point 4: it is 1\.27e-08 away from its combination of rays, more than tol = 1e-08",
+    ):
         merged.verify(np.vstack([A, B]), tol=1e-8)
 
 
@@ -63,7 +67,12 @@ def test_cones_of_different_dimension_do_not_merge():
 def cones():
     P = planted(np.random.default_rng(1), 7, 11, 25)
     S = sp.random_array((60, 40), density=0.06, rng=np.random.default_rng(2)).tocsr()
-    return [(Cone.from_points(P), P), (Cone.from_points(S), S), (Cone.approximate(P, 0.1), P), (Cone.approximate(S, 0.3), S)]
+    return [
+        (Cone.from_points(P), P),
+        (Cone.from_points(S), S),
+        (Cone.approximate(P, 0.1), P),
+        (Cone.approximate(S, 0.3), S),
+    ]
 
 
 @pytest.mark.parametrize(("cone", "P"), cones())
@@ -110,12 +119,18 @@ def test_altered_files_are_refused_before_anything_is_used(tmp_path):
     Cone.from_points(P).save(file)
     arrays = dict(np.load(file))
     for name, value in [
-        ("rays", arrays["rays"] + 100), ("coefficients.indices", arrays["coefficients.indices"] + 100),
-        ("coefficients.indptr", -arrays["coefficients.indptr"]), ("unit_rays", arrays["unit_rays"][:, 1:]),
+        ("rays", arrays["rays"] + 100),
+        ("coefficients.indices", arrays["coefficients.indices"] + 100),
+        ("coefficients.indptr", -arrays["coefficients.indptr"]),
+        ("unit_rays", arrays["unit_rays"][:, 1:]),
         ("leader", arrays["leader"] * 1.0),
-        ("coefficients.indptr", arrays["coefficients.indptr"] * 1.0), ("unit_rays", arrays["unit_rays"] * np.nan),
-        ("n_points", np.array(np.inf)), ("tol", np.array(np.nan)), ("n_points", np.array(10**6)), ("dim", np.array(3)),
-    ]:  # fmt: skip
+        ("coefficients.indptr", arrays["coefficients.indptr"] * 1.0),
+        ("unit_rays", arrays["unit_rays"] * np.nan),
+        ("n_points", np.array(np.inf)),
+        ("tol", np.array(np.nan)),
+        ("n_points", np.array(10**6)),
+        ("dim", np.array(3)),
+    ]:
         np.savez(file, **(arrays | {name: value}))
         with pytest.raises(ConeFileError, match="incomplete or inconsistent cone file"):
             Cone.load(file)
@@ -143,7 +158,11 @@ def test_files_of_an_earlier_version_are_refused_in_one_sentence(tmp_path):
     Cone.from_points(np.eye(2)).save(file)
     np.savez(file, **(dict(np.load(file)) | {"format": np.array("conecollapse-cone-2")}))
     with pytest.raises(
-        ConeFileError, match=r"is a cone file of another version \('conecollapse-cone-2', not '.*'\); make and save the cone again\.$"
+        ConeFileError,
+        match=(
+            r"is a cone file of another version \('conecollapse-cone-2', not '.*'\); make and save"
+            r" the cone again\.$"
+        ),
     ):
         Cone.load(file)
 
@@ -152,7 +171,9 @@ def test_a_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
     cone = Cone.from_points(np.eye(2))
     file = tmp_path / "cone.npz"
     file.write_bytes(b"precious")
-    monkeypatch.setattr(np, "savez", lambda *_args, **_kwargs: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(
+        np, "savez", lambda *_args, **_kwargs: (_ for _ in ()).throw(OSError("disk full"))
+    )
     with pytest.raises(OSError, match="disk full"):
         cone.save(file)
     assert file.read_bytes() == b"precious"
@@ -160,7 +181,9 @@ def test_a_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def test_missing_file_and_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere.* to write 'c.npz' in"):
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no folder .*nowhere.* to write 'c.npz' in"
+    ):
         Cone.from_points(np.eye(2)).save(tmp_path / "nowhere" / "c.npz")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing.npz"):
         Cone.load(tmp_path / "nothing.npz")

@@ -1,4 +1,5 @@
-"""Mixtures: pure components from samples that contain them and from samples that do not, and what is refused."""
+"""Mixtures: pure components from samples that contain them and from samples that do not, and what
+is refused."""
 
 from __future__ import annotations
 
@@ -42,11 +43,14 @@ def smooth(rng, r, m):
     """Spectra: a few broad bumps each."""
     t = np.linspace(0, 1, m)
     centres, widths = rng.random((r, 3, 1)), rng.uniform(0.05, 0.2, (r, 3, 1))
-    return (rng.uniform(0.3, 1, (r, 3, 1)) * np.exp(-(((t - centres) / widths) ** 2))).sum(axis=1) + 0.02
+    return (rng.uniform(0.3, 1, (r, 3, 1)) * np.exp(-(((t - centres) / widths) ** 2))).sum(
+        axis=1
+    ) + 0.02
 
 
 def mixtures(rng, *, r=3, m=30, n=150, noise=0.0, purest=1.0):
-    """Samples of varying brightness, no share of a component above ``purest``; and the components."""
+    """Samples of varying brightness, no share of a component above ``purest``; and the
+    components."""
     H = smooth(rng, r, m)
     A = rng.dirichlet(np.full(r, 0.5), 20 * n)
     A = A[A.max(axis=1) <= purest][:n]
@@ -78,7 +82,8 @@ def test_scikit_learn_checks_of_the_others(estimator, check):
 @pytest.mark.parametrize("method", SELECTIONS)
 @pytest.mark.parametrize("seed", seeds(3, quick=1))
 def test_every_method_finds_the_pure_samples_of_exact_mixtures(method, seed):
-    """In unit sums mixtures are convex combinations, of which every method here takes the vertices."""
+    """In unit sums mixtures are convex combinations, of which every method here takes the
+    vertices."""
     X, H, _ = mixtures(np.random.default_rng(seed), r=4)
     chosen = select(X, 4, method, "sum", np.random.default_rng(0))
     assert degrees(X[chosen.indices], H).max() < 1e-4
@@ -98,7 +103,9 @@ def test_separable_nmf_gives_pure_samples_abundances_and_a_certificate(sparse, d
     np.testing.assert_allclose(model.embedding_.sum(axis=1), 1, rtol=1e-5)
     parts = A * np.linalg.norm(H, axis=1)
     order = np.argsort(model.ray_indices_)
-    np.testing.assert_allclose(model.embedding_[:, order], parts / parts.sum(axis=1, keepdims=True), atol=1e-4)
+    np.testing.assert_allclose(
+        model.embedding_[:, order], parts / parts.sum(axis=1, keepdims=True), atol=1e-4
+    )
     assert model.verify(table).largest_residual == pytest.approx(model.residuals_.max(), abs=1e-3)
 
 
@@ -112,14 +119,17 @@ def test_anchors_are_features_that_generate_the_others():
 
 @pytest.mark.parametrize("seed", seeds(6, quick=2))
 def test_minimum_volume_needs_no_pure_samples(seed):
-    """No sample holds more than 80 % of a component, and the components are found where the purest samples are far from them."""
+    """No sample holds more than 80 % of a component, and the components are found where the purest
+    samples are far from them."""
     X, H, _ = mixtures(np.random.default_rng(seed), purest=0.8, n=300)
     model = MinVolumeNMF(3).fit(X)
     assert degrees(model.components_, H).mean() < 0.5 * degrees(X, H).mean()
     assert (np.diff(model.history_) <= 1e-14).all()
     assert model.verify(X).largest_residual <= model.cone_.tol
     np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9)
-    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), np.median(np.linalg.norm(X, axis=1)))
+    np.testing.assert_allclose(
+        np.linalg.norm(model.components_, axis=1), np.median(np.linalg.norm(X, axis=1))
+    )
 
 
 def test_the_objective_never_rises_and_held_components_stay():
@@ -141,7 +151,8 @@ def test_the_objective_never_rises_and_held_components_stay():
 
 @pytest.mark.parametrize("seed", seeds(6, quick=2))
 def test_sweeps_of_small_factors_are_coordinate_descent(seed):
-    """The first sweep is that of the kernels, many sweeps reach the least squares, and a component that is zero stays as it is."""
+    """The first sweep is that of the kernels, many sweeps reach the least squares, and a component
+    that is zero stays as it is."""
     rng = np.random.default_rng(seed)
     H, X, W = rng.random((4, 20)), rng.random((50, 20)), rng.random((50, 4))
     G, C = H @ H.T, X @ H.T
@@ -159,12 +170,14 @@ def test_minimum_volume_of_counts_never_raises_its_objective_and_finds_the_compo
     model = MinVolumeNMF(3, loss="kullback-leibler").fit(X)
     assert degrees(model.components_, H).max() < 12
     assert (np.diff(model.history_) <= 1e-12).all()
-    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9)  # found with components in another order
+    # found with components in another order
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9)
     assert model.verify(X).largest_residual <= model.cone_.tol
 
 
 def counts(rng, *, n=200, m=400, r=3):
-    """Poisson counts of features whose means differ by orders, from samples of different depth; and components and shares."""
+    """Poisson counts of features whose means differ by orders, from samples of different depth; and
+    components and shares."""
     H = np.exp(rng.normal(0, 2, m) + rng.normal(0, 0.7, (r, m)))
     H /= H.sum(axis=1, keepdims=True)
     A = rng.dirichlet(np.full(r, 0.4), n)
@@ -183,11 +196,20 @@ def test_counts_are_divided_by_the_noise_of_their_features_and_give_the_shares(m
 
     assert worst(fitted.shares_) < min(0.04, worst(plain.shares_))
     large = X.mean(axis=0) > 1
-    assert np.corrcoef(np.log(fitted.feature_noise_[large]), 0.5 * np.log(X[:, large].mean(axis=0)))[0, 1] > 0.95
-    assert model(3).fit(sp.csr_array(X)).feature_noise_ == pytest.approx(fitted.feature_noise_, rel=1e-6)
+    assert (
+        np.corrcoef(np.log(fitted.feature_noise_[large]), 0.5 * np.log(X[:, large].mean(axis=0)))[
+            0, 1
+        ]
+        > 0.95
+    )
+    assert model(3).fit(sp.csr_array(X)).feature_noise_ == pytest.approx(
+        fitted.feature_noise_, rel=1e-6
+    )
     given = model(3, feature_noise=7 * fitted.feature_noise_).fit(X)  # up to a common factor
     np.testing.assert_allclose(given.shares_, fitted.shares_, atol=1e-9)
-    np.testing.assert_allclose(model(3).fit(X).transform(X, sum_to_one=True), fitted.shares_, atol=1e-9)
+    np.testing.assert_allclose(
+        model(3).fit(X).transform(X, sum_to_one=True), fitted.shares_, atol=1e-9
+    )
     assert fitted.verify(X).largest_residual <= fitted.cone_.tol
 
 
@@ -200,14 +222,16 @@ def test_noise_of_equal_features_and_of_exact_mixtures_scales_nothing_much():
 
 
 def test_structure_in_the_residual_is_not_taken_for_the_noise_of_features():
-    """A fourth component that is not asked for makes some features hard to explain, but not unreliable."""
+    """A fourth component that is not asked for makes some features hard to explain, but not
+    unreliable."""
     X, _, _ = mixtures(np.random.default_rng(5), r=4, noise=0.001, n=400)
     assert (MinVolumeNMF(2).fit(X).feature_noise_ == 1).all()
 
 
 @pytest.mark.parametrize("n", [100, 2000])
 def test_the_noise_inside_the_subspace_is_told_from_outside(n):
-    """Independent noise of variance v has n v in each direction, for few samples of many features, too."""
+    """Independent noise of variance v has n v in each direction, for few samples of many features,
+    too."""
     rng = np.random.default_rng(6)
     clean = rng.dirichlet(np.ones(3), n) @ rng.uniform(1, 2, (3, 300))
     X = clean + 0.01 * rng.standard_normal(clean.shape)
@@ -225,7 +249,11 @@ def test_scale_of_samples_and_of_the_table_and_their_order_change_no_direction()
 
 
 @pytest.mark.parametrize("share", [0.01, 0.04])
-@pytest.mark.parametrize("model", [SeparableNMF(3, outliers="auto"), MinVolumeNMF(3, outliers="auto")], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model",
+    [SeparableNMF(3, outliers="auto"), MinVolumeNMF(3, outliers="auto")],
+    ids=lambda m: type(m).__name__,
+)
 def test_bad_samples_are_left_out(share, model):
     rng = np.random.default_rng(5)
     X, H, _ = mixtures(rng, noise=0.01, n=300)
@@ -256,7 +284,8 @@ def test_projection_on_mixtures_satisfies_its_optimality_conditions():
 
 
 def near_separable(rng, noise):
-    """Mixtures scaled to sum one, with noise of exactly this length in directions that keep the sum; and the pure points."""
+    """Mixtures scaled to sum one, with noise of exactly this length in directions that keep the
+    sum; and the pure points."""
     r = int(rng.integers(2, 6))
     T = rng.dirichlet(np.full(int(rng.integers(r, 12)), rng.uniform(0.3, 2)), r)
     A = np.vstack([np.eye(r), rng.dirichlet(np.full(r, 0.5), 40)])
@@ -285,7 +314,8 @@ def test_the_greedy_cone_recovers_pure_points_within_the_bound(block):
 
 
 def test_the_bound_is_tight_within_a_factor_of_three():
-    """Two orthogonal pure points: a mixture can be chosen although it is a third of the bound away from the pure one."""
+    """Two orthogonal pure points: a mixture can be chosen although it is a third of the bound away
+    from the pure one."""
     noise = 1e-5
     T = np.eye(2)
     share = 4 * noise / 2 * 0.999  # as much of the other point as noise of this size can hide
@@ -302,10 +332,14 @@ def test_the_guarantee_is_reported_or_said_to_be_empty():
     exact = SeparableNMF(3, method="cone", scaling="sum").fit(X)
     assert exact.guarantee_.bound < 1e-3
     assert "within" in exact.guarantee_.sentence
-    noisy = SeparableNMF(3, method="cone", scaling="sum").fit(mixtures(np.random.default_rng(8), noise=0.3)[0])
+    noisy = SeparableNMF(3, method="cone", scaling="sum").fit(
+        mixtures(np.random.default_rng(8), noise=0.3)[0]
+    )
     assert noisy.guarantee_.bound == np.inf
     assert noisy.guarantee_.sentence.startswith("no bound: noise")
-    assert SeparableNMF(3, method="spa").fit(X).guarantee_.sentence.startswith("no bound: it is for")
+    assert (
+        SeparableNMF(3, method="spa").fit(X).guarantee_.sentence.startswith("no bound: it is for")
+    )
 
 
 BASE = np.random.default_rng(9).random((12, 7))
@@ -318,9 +352,27 @@ DEAD = np.where((np.arange(12)[:, None] == 3) | (np.arange(7) == 2), 0.0, BASE)
     [
         (13, BASE, r"n_components = 13, but X has only n_samples = 12; ask for at most that many"),
         (8, BASE, r"n_components = 8, but X has only n_features = 7"),
-        (3, np.tile(BASE[:1], (12, 1)), r"n_components = 3, but X has rank 1: all its samples have the same direction; ask for at most 1"),
-        (3, BASE[:, :2] @ BASE[:2], r"n_components = 3, but X has rank 2: its samples span only 2 dimensions; ask for at most 2"),
-        (2, -BASE, r"Negative values in data: X has 84 negative entries, the first at row 0, column 0"),
+        (
+            3,
+            np.tile(BASE[:1], (12, 1)),
+            (
+                r"n_components = 3, but X has rank 1: all its samples have the same direction; ask"
+                r" for at most 1"
+            ),
+        ),
+        (
+            3,
+            BASE[:, :2] @ BASE[:2],
+            (
+                r"n_components = 3, but X has rank 2: its samples span only 2 dimensions; ask for"
+                r" at most 2"
+            ),
+        ),
+        (
+            2,
+            -BASE,
+            r"Negative values in data: X has 84 negative entries, the first at row 0, column 0",
+        ),
         (2, np.where(BASE[4, 5] == BASE, np.nan, BASE), r"NaN"),
         (2, np.zeros((4, 3)), r"X is zero everywhere"),
         (0, BASE, r"n_components must be an integer of at least 1; got 0"),
@@ -334,15 +386,36 @@ def test_what_cannot_be_unmixed_is_refused_in_one_sentence(model, r, X, message)
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (SeparableNMF(2, method="pixel purity"), r"method must be one of auto, cone, spa, snpa, xray, vca; got 'pixel purity'"),
-        (SeparableNMF(2, scaling="unit"), r"scaling must be one of auto, raw, sum, length; got 'unit'"),
+        (
+            SeparableNMF(2, method="pixel purity"),
+            r"method must be one of auto, cone, spa, snpa, xray, vca; got 'pixel purity'",
+        ),
+        (
+            SeparableNMF(2, scaling="unit"),
+            r"scaling must be one of auto, raw, sum, length; got 'unit'",
+        ),
         (SeparableNMF(2, points="pixels"), r"points must be samples or features; got 'pixels'"),
-        (SeparableNMF(2, outliers=0.9), r"outliers must be 'auto' or a share of the samples from 0 to 0\.5; got 0\.9"),
-        (MinVolumeNMF(2, loss="poisson"), r"loss must be one of frobenius, kullback-leibler; got 'poisson'"),
-        (MinVolumeNMF(2, feature_noise="poisson"), r"feature_noise must be one of auto, equal, or an array; got 'poisson'"),
-        (SeparableNMF(2, feature_noise=np.zeros(7)), r"feature_noise has shape \(7,\); expected 7 positive finite numbers"),
+        (
+            SeparableNMF(2, outliers=0.9),
+            r"outliers must be 'auto' or a share of the samples from 0 to 0\.5; got 0\.9",
+        ),
+        (
+            MinVolumeNMF(2, loss="poisson"),
+            r"loss must be one of frobenius, kullback-leibler; got 'poisson'",
+        ),
+        (
+            MinVolumeNMF(2, feature_noise="poisson"),
+            r"feature_noise must be one of auto, equal, or an array; got 'poisson'",
+        ),
+        (
+            SeparableNMF(2, feature_noise=np.zeros(7)),
+            r"feature_noise has shape \(7,\); expected 7 positive finite numbers",
+        ),
         (MinVolumeNMF(2, volume=-1), r"volume must be a number above 0; got -1"),
-        (MinVolumeNMF(2, fixed_components=np.ones((3, 7))), r"fixed_components has shape \(3, 7\); expected at most n_components = 2 rows"),
+        (
+            MinVolumeNMF(2, fixed_components=np.ones((3, 7))),
+            r"fixed_components has shape \(3, 7\); expected at most n_components = 2 rows",
+        ),
         (MinVolumeNMF(2, fixed_components=np.ones((1, 6))), r"and 7 columns"),
     ],
 )
@@ -351,10 +424,15 @@ def test_parameters_that_make_no_sense_are_refused(model, message):
         model.fit(BASE)
 
 
-@pytest.mark.parametrize("model", [SeparableNMF(2), MinVolumeNMF(2)], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", [SeparableNMF(2), MinVolumeNMF(2)], ids=lambda m: type(m).__name__
+)
 def test_an_empty_band_and_a_dead_row_are_named_and_stay_zero(model):
     with (
-        pytest.warns(UserWarning, match=r"sample 3 of X holds only zeros: kept in place, with zero abundances"),
+        pytest.warns(
+            UserWarning,
+            match=r"sample 3 of X holds only zeros: kept in place, with zero abundances",
+        ),
         pytest.warns(UserWarning, match="feature 2 of X holds only zeros"),
     ):
         model.fit(DEAD)
@@ -371,7 +449,9 @@ def test_the_number_of_components_of_clear_mixtures_is_found_and_disagreement_is
     assert chosen.scores[1] > 0.12 > chosen.scores[2]
     assert "the elbow of the volume suggests" in chosen.reason
     assert "the singular values suggest" in chosen.reason
-    agree = "volume suggests 3, the singular values suggest 3, the noise suggests 3" in chosen.reason
+    agree = (
+        "volume suggests 3, the singular values suggest 3, the noise suggests 3" in chosen.reason
+    )
     assert ("disagree" in chosen.reason) != agree
 
 
@@ -384,7 +464,8 @@ def test_counts_have_as_many_components_as_their_noise_allows():
 def test_the_choice_is_the_clearance_within_reach_of_the_singular_values():
     X, _, _ = mixtures(np.random.default_rng(5), r=3, noise=0.02, n=150)
     waves = np.cos(np.pi * np.outer(np.arange(2), np.linspace(0, 1, X.shape[1])))
-    X = X * np.maximum(1 + 0.2 * np.random.default_rng(6).standard_normal((len(X), 2)) @ waves, 0)  # variants of the components
+    # variants of the components
+    X = X * np.maximum(1 + 0.2 * np.random.default_rng(6).standard_normal((len(X), 2)) @ waves, 0)
     for ranks in (np.arange(2, 8), np.array([2, 3, 6])):
         found = count_components(X, ranks)
         near = [r for r in ranks if 0 <= r - found.spectrum <= 1]
@@ -420,14 +501,17 @@ def test_a_run_that_is_stopped_says_so():
         MinVolumeNMF(3, max_iter=2, tol=1e-12).fit(X)
     seen = []
     with pytest.warns(ConvergenceWarning, match="stopped by the callback after 3 iterations"):
-        MinVolumeNMF(3, tol=1e-12, callback=lambda k, objective: seen.append(objective) or k == 3).fit(X)
+        MinVolumeNMF(
+            3, tol=1e-12, callback=lambda k, objective: seen.append(objective) or k == 3
+        ).fit(X)
     assert len(seen) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "most"), [("SAMSON", 2.5), ("JASPER", 8.0), ("AMINO_EEM", 0.4)])
 def test_components_of_measured_spectra_are_found_with_defaults(name, most):
-    """Mean angles in degrees; shares within 0.12 of the reference after one factor for each component, where there is one."""
+    """Mean angles in degrees; shares within 0.12 of the reference after one factor for each
+    component, where there is one."""
     z = np.load(data_file(name))
     Y = np.maximum(z["Y"].astype(float), 0)
     Y, M, A = Y[:, Y.any(axis=0)], z["M"].T.astype(float), z["A"].T[Y.any(axis=0)]
@@ -444,7 +528,9 @@ def test_components_of_measured_spectra_are_found_with_defaults(name, most):
 @pytest.mark.slow
 def test_shares_of_cell_lines_are_found_from_raw_counts_with_defaults():
     z = np.load(data_file("RNAMIX_CELSEQ2"))
-    X = sp.csc_array((z["data"].astype(float), z["indices"], z["indptr"]), shape=tuple(z["shape"])).T.tocsr()
+    X = sp.csc_array(
+        (z["data"].astype(float), z["indices"], z["indptr"]), shape=tuple(z["shape"])
+    ).T.tocsr()
     shares = MinVolumeNMF(3).fit(X).shares_
     C = np.corrcoef(shares.T, z["A"])[:3, 3:]
     assert sorted(C.argmax(axis=1).tolist()) == [0, 1, 2]

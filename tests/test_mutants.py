@@ -31,12 +31,18 @@ def changes(source):
         ("x = not a", ["x = (a)"]),
         ("x = a.max(axis=1)", ["x = a.min(axis=1)", "x = a.max(axis=0)"]),
         ("x = a[i:j]", ["x = a[(i) + 1:j]", "x = a[i:(j) - 1]"]),
-        ("x = 0.5, 1e-9, True", ["x = 1.0, 1e-9, True", "x = 0.5, 0.001, True", "x = 0.5, 1e-9, False"]),
+        (
+            "x = 0.5, 1e-9, True",
+            ["x = 1.0, 1e-9, True", "x = 0.5, 0.001, True", "x = 0.5, 1e-9, False"],
+        ),
         ("x += y", ["pass", "x -= y"]),
         ("f(x)", ["pass"]),
         ("raise E(f'{a + 1}')", ["pass"]),
         ("if a:\n    pass", ["if not a:\n    pass"]),
-        ("def f(x: int = 1) -> int:\n    '''Adds 1 + 1.'''", ["def f(x: int = 0) -> int:\n    '''Adds 1 + 1.'''"]),
+        (
+            "def f(x: int = 1) -> int:\n    '''Adds 1 + 1.'''",
+            ["def f(x: int = 0) -> int:\n    '''Adds 1 + 1.'''"],
+        ),
         ("def f(x) -> int:\n    return x", ["def f(x) -> int:\n    return None"]),
         ("def __repr__(self):\n    return 'a' if self.b < 1 else 'c'", []),
         ("@njit(cache=True)\ndef f():\n    '''1 + 1'''", []),
@@ -45,7 +51,10 @@ def changes(source):
         ("with serial() if a < b else nullcontext():\n    x = a", []),
         ("with opened(a < b):\n    x = a", ["with opened(a >= b):\n    x = a"]),
         ("x = f'and {n} more' if n > 1 else ''", []),
-        ("x = 'csr' if n > 1 else 'csc'", [f"x = 'csr' if {t} else 'csc'" for t in ("n <= 1", "n >= 1", "n > 0", "not (n > 1)")]),
+        (
+            "x = 'csr' if n > 1 else 'csc'",
+            [f"x = 'csr' if {t} else 'csc'" for t in ("n <= 1", "n >= 1", "n > 0", "not (n > 1)")],
+        ),
         ("x: Literal[1] = y", []),
         ("x = f'{a + 1}' + 'b'", []),
     ],
@@ -55,9 +64,18 @@ def test_the_changes_of_a_line(source, expected):
 
 
 def test_a_boundary_moves_only_between_whole_numbers():
-    assert [is_whole(ast.parse(text, mode="eval").body) for text in ("len(a)", "A.shape[0]", "a.size", "3", "tol", "0.5", "True")] == [
-        True, True, True, True, False, False, False,
-    ]  # fmt: skip
+    assert [
+        is_whole(ast.parse(text, mode="eval").body)
+        for text in ("len(a)", "A.shape[0]", "a.size", "3", "tol", "0.5", "True")
+    ] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_what_is_drawn():
@@ -67,7 +85,10 @@ def test_what_is_drawn():
     first = drawn(mutants, 50, 1)
     assert first == drawn(mutants, 50, 1) != drawn(mutants, 50, 2)
     assert len({(m.file, m.line) for m in first}) == 50  # at most one change of a line
-    assert all(any(test.startswith("tests/") for test in checks_of(ROOT, file)) for file in {m.file for m in mutants})
+    assert all(
+        any(test.startswith("tests/") for test in checks_of(ROOT, file))
+        for file in {m.file for m in mutants}
+    )
 
 
 def test_the_map_of_tests_names_files_that_exist():
@@ -101,13 +122,19 @@ def mutants_of(file):
 
 def mutant(text, file):
     """The first one of the line that has this text."""
-    line = (ROOT / "src" / "conecollapse" / file).read_text(encoding="utf-8").splitlines().index(text) + 1
+    line = (ROOT / "src" / "conecollapse" / file).read_text(encoding="utf-8").splitlines().index(
+        text
+    ) + 1
     return next(m for m in mutants_of(file) if m.line == line)
 
 
 def test_kernels_are_tried_with_what_calls_them_and_constants_with_what_reads_them(uses):
     m = mutant("                    candidates.dead[q] = True", "_nnls/kernels.py")
-    assert {("_nnls/kernels.py", "revive"), ("_nnls/kernels.py", "descend"), ("_nnls/slots.py", "_advance")} <= set(uses.kernels(m))
+    assert {
+        ("_nnls/kernels.py", "revive"),
+        ("_nnls/kernels.py", "descend"),
+        ("_nnls/slots.py", "_advance"),
+    } <= set(uses.kernels(m))
     assert ("_nnls/kernels.py", "dot") not in uses.kernels(m)
     assert any(file == "_nnls/slots.py" for file, _ in uses.lines(m))
     assert not any(file == "_nnls/kernels.py" for file, _ in uses.lines(m))
@@ -124,12 +151,19 @@ def test_records_say_which_tests_a_mutant_is_tried_with(tmp_path, uses):
     files = checks_of(ROOT, m.file)
     wanted = {"tests/test_exact.py::test_x[a]": 0.5, "tests/test_merge_and_files.py::test_y": 0.01}
     for file in files:
-        took = {test: seconds for test, seconds in wanted.items() if test.startswith(file)} | {f"{file}::test_other": 0.001}
+        took = {test: seconds for test, seconds in wanted.items() if test.startswith(file)} | {
+            f"{file}::test_other": 0.001
+        }
         lines = {f"{m.file}:{m.line}": [test for test in took if test in wanted]}
         for tier in TIERS:
-            records.path(file, tier).write_text(json.dumps({"took": took if tier == TIERS[0] else {}, "lines": lines}))
+            records.path(file, tier).write_text(
+                json.dumps({"took": took if tier == TIERS[0] else {}, "lines": lines})
+            )
     (tests,) = records.batches(m)
-    assert list(tests) == ["tests/test_merge_and_files.py::test_y", "tests/test_exact.py::test_x[a]"]
+    assert list(tests) == [
+        "tests/test_merge_and_files.py::test_y",
+        "tests/test_exact.py::test_x[a]",
+    ]
     for file in files:
         records.loaded[file, TIERS[0]]["lines"] = {}
     (tests,) = records.batches(m, quick=True)  # where no test was seen, all are tried
@@ -143,7 +177,9 @@ def test_tests_are_tried_until_they_take_too_long():
 def test_the_code_of_a_loaded_function_is_changed(tmp_path):
     (tmp_path / "src" / "conecollapse").mkdir(parents=True)
     path, space = tmp_path / "src" / "conecollapse" / "x.py", {}
-    source = b"class A:\n    def f(self, a):\n        return a + 1\n\n\ndef g(a):\n    return a + 1\n"
+    source = (
+        b"class A:\n    def f(self, a):\n        return a + 1\n\n\ndef g(a):\n    return a + 1\n"
+    )
     exec(compile(source, str(path), "exec"), space)
     functions = defaultdict(list)
     for one in (space["A"].f, space["g"]):

@@ -1,4 +1,5 @@
-"""Names are never lost: whatever brings a table, its features keep their names through every estimator."""
+"""Names are never lost: whatever brings a table, its features keep their names through every
+estimator."""
 
 from __future__ import annotations
 
@@ -27,7 +28,14 @@ from conecollapse.io import read_table
 X = np.kron(np.eye(3), np.ones((6, 4))) + 0.1 * np.random.default_rng(0).random((18, 12))
 GENES = [f"gene{j}" for j in range(12)]
 CELLS = [f"cell{i}" for i in range(18)]
-MODELS = [HierarchicalNMF(3, random_state=0), CCNMF(3, random_state=0), MinVolumeNMF(3), SeparableNMF(3), ConeCollapse(), ConeNovelty()]
+MODELS = [
+    HierarchicalNMF(3, random_state=0),
+    CCNMF(3, random_state=0),
+    MinVolumeNMF(3),
+    SeparableNMF(3),
+    ConeCollapse(),
+    ConeNovelty(),
+]
 
 
 def as_anndata(values):
@@ -59,15 +67,23 @@ class TestEveryEstimator:
     def test_takes_anndata_and_its_layers(self, model):
         data = as_anndata(X)
         assert model.fit(data).feature_names_in_.tolist() == GENES
-        errors = [getattr(model.fit(data, layer=layer), "reconstruction_err_", None) for layer in (None, "twice")]
+        errors = [
+            getattr(model.fit(data, layer=layer), "reconstruction_err_", None)
+            for layer in (None, "twice")
+        ]
         assert errors[0] is None or errors[1] == pytest.approx(2 * errors[0], rel=1e-3, abs=1e-6)
         with pytest.raises(InvalidInputError, match=r"no layer 'counts'; it has 'twice'"):
             model.fit(data, layer="counts")
-        with pytest.raises(InvalidInputError, match="layer='twice' is for AnnData objects; leave it out for ndarray"):
+        with pytest.raises(
+            InvalidInputError,
+            match="layer='twice' is for AnnData objects; leave it out for ndarray",
+        ):
             model.fit(X, layer="twice")
 
     def test_refuses_names_that_are_not_one_for_each_feature(self, model):
-        with pytest.raises(InvalidInputError, match="feature_names has 2 names, but X has 12 features"):
+        with pytest.raises(
+            InvalidInputError, match="feature_names has 2 names, but X has 12 features"
+        ):
             model.fit(X, feature_names=["a", "b"])
 
 
@@ -76,7 +92,9 @@ def test_later_tables_of_the_same_object_come_from_the_same_layer():
     model = HierarchicalNMF(3, random_state=0).fit(data, layer="twice")
     np.testing.assert_allclose(model.transform(data), model.transform(2 * X))
     other = data[:, ::-1].copy()
-    with pytest.raises(InvalidInputError, match="feature 0 of X is called 'gene11', but 'gene0' in `fit`"):
+    with pytest.raises(
+        InvalidInputError, match="feature 0 of X is called 'gene11', but 'gene0' in `fit`"
+    ):
         model.transform(other)
 
 
@@ -87,10 +105,17 @@ def test_opened_files_carry_names(tmp_path, make):
     table = open_table(tmp_path / "cells.h5ad")
     assert table.feature_names.tolist() == GENES
     assert table.sample_names.tolist() == CELLS
-    assert CCNMF(3, random_state=0).fit(table).top_features(1) == CCNMF(3, random_state=0).fit(X, feature_names=GENES).top_features(1)
-    np.testing.assert_allclose(open_table(tmp_path / "cells.h5ad", layer="twice") @ np.ones((12, 1)), 2 * X.sum(axis=1, keepdims=True))
+    assert CCNMF(3, random_state=0).fit(table).top_features(1) == CCNMF(3, random_state=0).fit(
+        X, feature_names=GENES
+    ).top_features(1)
+    np.testing.assert_allclose(
+        open_table(tmp_path / "cells.h5ad", layer="twice") @ np.ones((12, 1)),
+        2 * X.sum(axis=1, keepdims=True),
+    )
     assert select_rank(table, [2, 3, 5], n_runs=2, random_state=0).rank == 3
-    with pytest.raises(InvalidInputError, match=r"has no table layers/counts; its layers are 'twice'"):
+    with pytest.raises(
+        InvalidInputError, match=r"has no table layers/counts; its layers are 'twice'"
+    ):
         open_table(tmp_path / "cells.h5ad", layer="counts")
     with pytest.raises(InvalidInputError, match=r"is for \.h5ad files"):
         open_table(X, layer="twice")
@@ -101,7 +126,9 @@ def test_a_backed_object_is_read_in_blocks(tmp_path):
     as_anndata(sp.csr_matrix(X)).write_h5ad(tmp_path / "cells.h5ad")
     backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
     model = HierarchicalNMF(3, random_state=0).fit(backed, layer="twice")
-    np.testing.assert_allclose(model.components_, HierarchicalNMF(3, random_state=0).fit(2 * X).components_, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.components_, HierarchicalNMF(3, random_state=0).fit(2 * X).components_, rtol=1e-6
+    )
     assert model.feature_names_in_.tolist() == GENES
     backed.file.close()
 
@@ -128,8 +155,18 @@ def test_a_rank_is_chosen_for_whatever_brings_a_table():
 
 
 def test_a_pipeline_of_texts_names_its_words():
-    texts = ["apple pear plum", "pear apple", "plum apple pear", "stone sand rock", "rock sand", "sand stone rock"]
+    texts = [
+        "apple pear plum",
+        "pear apple",
+        "plum apple pear",
+        "stone sand rock",
+        "rock sand",
+        "sand stone rock",
+    ]
     pipe = make_pipeline(TfidfVectorizer(), CCNMF(2, random_state=0)).fit(texts)
-    words = [{word.name for word in topic} for topic in pipe[-1].top_features(3, names=pipe[:-1].get_feature_names_out())]
+    words = [
+        {word.name for word in topic}
+        for topic in pipe[-1].top_features(3, names=pipe[:-1].get_feature_names_out())
+    ]
     assert {"apple", "pear", "plum"} in words
     assert {"stone", "sand", "rock"} in words

@@ -42,18 +42,35 @@ def problem(name, rng):
         "one row": lambda: rng.standard_normal((1, 5)),
         "large": lambda: rng.standard_normal((150, 110)),
     }[name]()
-    return A, rng.standard_normal((A.shape[0], 13)), np.maximum(rng.standard_normal((A.shape[1], 13)), 0)
+    return (
+        A,
+        rng.standard_normal((A.shape[0], 13)),
+        np.maximum(rng.standard_normal((A.shape[1], 13)), 0),
+    )
 
 
 NAMES = [
-    "overdetermined", "non-negative", "square", "wide", "very wide", "rank deficient", "repeated columns", "zero columns",
-    "badly scaled", "ill conditioned", "one column", "one row", "large",
-]  # fmt: skip
+    "overdetermined",
+    "non-negative",
+    "square",
+    "wide",
+    "very wide",
+    "rank deficient",
+    "repeated columns",
+    "zero columns",
+    "badly scaled",
+    "ill conditioned",
+    "one column",
+    "one row",
+    "large",
+]
 
 
 def kkt(A, b, x):
     """Largest violation of x >= 0, g <= 0, x g = 0 for g = A'(b - Ax), in units of |a_j| |b|."""
-    scale = np.linalg.norm(A / np.maximum(np.abs(A).max(axis=0), 1e-300), axis=0) * np.abs(A).max(axis=0)
+    scale = np.linalg.norm(A / np.maximum(np.abs(A).max(axis=0), 1e-300), axis=0) * np.abs(A).max(
+        axis=0
+    )
     g = (A / np.where(scale > 0, scale, 1)).T @ (b - A @ x) / np.linalg.norm(b)
     assert (x >= 0).all()
     return max(g.max(), np.abs(g[x > 0]).max(initial=0))
@@ -70,14 +87,17 @@ def test_optimality(name, method, inside):
     for j in np.flatnonzero(B.any(axis=0)):
         assert kkt(A, B[:, j], solution[:, j]) < 1e-9
     assert info.kkt_residual.max() < 1e-9
-    np.testing.assert_allclose(rnorm, np.linalg.norm(B - A @ solution, axis=0), rtol=1e-9, atol=1e-12 * np.abs(B).max())
+    np.testing.assert_allclose(
+        rnorm, np.linalg.norm(B - A @ solution, axis=0), rtol=1e-9, atol=1e-12 * np.abs(B).max()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_objective_equals_scipys(name):
     A, B, _ = problem(name, np.random.default_rng(1))
     if name == "badly scaled":
-        A = A / np.linalg.norm(A / A.max(axis=0), axis=0) / A.max(axis=0)  # SciPy's squares overflow otherwise
+        # SciPy's squares overflow otherwise
+        A = A / np.linalg.norm(A / A.max(axis=0), axis=0) / A.max(axis=0)
     expected = [scipy.optimize.nnls(A, b, maxiter=100 * A.shape[1])[1] for b in B.T]
     for method in METHODS:
         np.testing.assert_allclose(nnls(A, B, method=method)[1], expected, rtol=1e-9, atol=1e-10)
@@ -98,7 +118,9 @@ def test_brute_force_over_passive_sets(seed, m, n):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ["overdetermined", "wide", "rank deficient", "zero columns", "large"])
+@pytest.mark.parametrize(
+    "name", ["overdetermined", "wide", "rank deficient", "zero columns", "large"]
+)
 def test_sparse_equals_dense(name, method):
     A, B, _ = problem(name, np.random.default_rng(2))
     A = A * (np.random.default_rng(3).random(A.shape) < 0.5)
@@ -130,7 +152,10 @@ def test_warm_start_gives_the_same_answer_in_fewer_steps():
         again, _, warm = nnls(A, B, x0=x, full_output=True)
         np.testing.assert_allclose(A @ again, A @ x, atol=1e-10)
         assert warm.n_iter.sum() < cold.n_iter.sum()
-        assert nnls(A, B[:, 0], x0=x[:, 0], full_output=True)[2].n_iter < nnls(A, B[:, 0], full_output=True)[2].n_iter
+        assert (
+            nnls(A, B[:, 0], x0=x[:, 0], full_output=True)[2].n_iter
+            < nnls(A, B[:, 0], full_output=True)[2].n_iter
+        )
     wrong = nnls(A, B, x0=np.ones_like(x))[1]  # a useless start only costs time
     np.testing.assert_allclose(wrong, nnls(A, B)[1], rtol=1e-9)
 
@@ -171,7 +196,8 @@ def test_few_right_hand_sides_of_a_larger_matrix_take_turns(monkeypatch):
 
 @pytest.mark.parametrize(("n", "seed"), [(3, 549), (5, 62)])
 def test_the_backup_rule_ends_cycles(n, seed, monkeypatch):
-    """Two well-posed problems on which exchanging all offenders cycles for ever; the backup rule solves them."""
+    """Two well-posed problems on which exchanging all offenders cycles for ever; the backup rule
+    solves them."""
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((n, n))
     G = M @ M.T + 1e-3 * np.eye(n)
@@ -206,7 +232,9 @@ def test_scale_of_the_right_hand_side_does_not_matter(shape, scale):
     x, rnorm = nnls(A, B)
     for many in (B, B[:, 0]):
         big, size = nnls(A, many * scale)
-        np.testing.assert_allclose(big / scale, x if many.ndim == 2 else x[:, 0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            big / scale, x if many.ndim == 2 else x[:, 0], rtol=1e-9, atol=1e-12
+        )
         np.testing.assert_allclose(size / scale, rnorm if many.ndim == 2 else rnorm[0], rtol=1e-9)
 
 
@@ -228,7 +256,9 @@ def test_maxiter_limits_what_is_done(shape):
     A, B = rng.random(shape), rng.random((shape[0], 5))
     for method in METHODS:
         for limit in (1, 3, 8):
-            assert nnls(A, B, method=method, maxiter=limit, full_output=True)[2].n_iter.max() <= limit
+            assert (
+                nnls(A, B, method=method, maxiter=limit, full_output=True)[2].n_iter.max() <= limit
+            )
     assert nnls(A, B, maxiter=0)[1] == pytest.approx(nnls(A, B)[1])
     for bad in (-1, 2.5, "a", True):
         with pytest.raises(ValueError, match="maxiter must be a whole number"):
@@ -236,7 +266,9 @@ def test_maxiter_limits_what_is_done(shape):
 
 
 def test_zero_right_hand_side():
-    x, rnorm, info = nnls(np.random.default_rng(9).random((5, 3)), np.zeros((5, 2)), full_output=True)
+    x, rnorm, info = nnls(
+        np.random.default_rng(9).random((5, 3)), np.zeros((5, 2)), full_output=True
+    )
     assert not x.any()
     assert not rnorm.any()
     assert not info.kkt_residual.any()
@@ -263,9 +295,13 @@ def test_bad_input(A, b, message):
 
 
 def test_bad_options():
-    with pytest.raises(ValueError, match="method must be one of auto, bpp, active-set; got 'simplex'"):
+    with pytest.raises(
+        ValueError, match="method must be one of auto, bpp, active-set; got 'simplex'"
+    ):
         nnls(np.eye(2), np.ones(2), method="simplex")
-    with pytest.raises(ValueError, match=r"x0 has shape \(3,\); expected that of the solution, \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"x0 has shape \(3,\); expected that of the solution, \(2,\)"
+    ):
         nnls(np.eye(2), np.ones(2), x0=np.ones(3))
     with pytest.raises(ValueError, match="x0 has NaN at row 1, column 0"):
         nnls(np.eye(2), np.ones(2), x0=np.array([1.0, np.nan]))
@@ -377,9 +413,15 @@ def test_a_wrong_proposal_is_left_to_the_kernels(monkeypatch):
 
 @pytest.mark.parametrize("n_buckets", [1, 4, 7, 20])
 def test_a_short_list_has_the_best_column_of_each_bucket(n_buckets):
-    """Column t is in bucket t mod n_buckets; prices up to ``least`` are left out, and the highest price is that of all columns."""
+    """Column t is in bucket t mod n_buckets; prices up to ``least`` are left out, and the highest
+    price is that of all columns."""
     rng = np.random.default_rng(18)
-    R, Z, ids, least = rng.standard_normal((40, 3)), rng.standard_normal((18, 3)), np.arange(100, 118), rng.uniform(-1, 1, 40)
+    R, Z, ids, least = (
+        rng.standard_normal((40, 3)),
+        rng.standard_normal((18, 3)),
+        np.arange(100, 118),
+        rng.uniform(-1, 1, 40),
+    )
 
     def bar(prices, rows):
         prices[:, 5] = -9.0 - np.arange(40)[rows]
@@ -418,7 +460,18 @@ def test_points_that_are_fitted_or_out_of_steps_are_not_priced_again(monkeypatch
     assert priced == [3]
 
 
-@pytest.mark.parametrize("name", ["overdetermined", "square", "ill conditioned", "one column", "rank deficient", "zero columns", "large"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "overdetermined",
+        "square",
+        "ill conditioned",
+        "one column",
+        "rank deficient",
+        "zero columns",
+        "large",
+    ],
+)
 def test_products_in_blocks_or_one_by_one_give_the_same(name, monkeypatch):
     A, B, X = problem(name, np.random.default_rng(18))
     B = np.column_stack([B, A @ X, np.zeros(len(A))])
@@ -428,8 +481,11 @@ def test_products_in_blocks_or_one_by_one_give_the_same(name, monkeypatch):
     for order in "CF":
         many = normal.solve_narrow(A, np.array(B, order=order), 3 * A.shape[1])
         both = (few[-1] == OPTIMAL) & (many[-1] == OPTIMAL)
-        assert both[:13].all() or name in ("rank deficient", "zero columns", "ill conditioned")  # a residual of zero may stay open
-        np.testing.assert_allclose(many[:-1, both], few[:-1, both], rtol=1e-8, atol=1e-12 * np.abs(few[:-1]).max())
+        # a residual of zero may stay open
+        assert both[:13].all() or name in ("rank deficient", "zero columns", "ill conditioned")
+        np.testing.assert_allclose(
+            many[:-1, both], few[:-1, both], rtol=1e-8, atol=1e-12 * np.abs(few[:-1]).max()
+        )
         for j in np.flatnonzero(both & B.any(axis=0)):
             assert kkt(A, B[:, j], many[:-2, j]) < 1e-12
 
@@ -464,8 +520,14 @@ def test_an_exact_fit_with_large_coefficients_is_shown_by_its_residual_in_32_dig
     assert not refine(A.copy(), -x, -b).is_optimal
     for size in (1e-170, 1e170):  # squares are lost
         assert not refine(A.copy(), np.zeros(250), size * b).is_optimal
-    monkeypatch.setattr(quick, "solve_small", lambda *args: (*local.solve_small(*args)[:2], np.array([local.UNPROVEN])))
-    monkeypatch.setattr("conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again"))
+    monkeypatch.setattr(
+        quick,
+        "solve_small",
+        lambda *args: (*local.solve_small(*args)[:2], np.array([local.UNPROVEN])),
+    )
+    monkeypatch.setattr(
+        "conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again")
+    )
     again, rnorm = nnls(A, b)
     assert rnorm < 1e-12 * np.linalg.norm(b)
     np.testing.assert_allclose(A @ again, b, atol=1e-11)
@@ -478,7 +540,9 @@ def test_solutions_of_one_call_are_shown_to_be_optimal_one_by_one():
     endings = local.solve_small(A, B, 180)[2]
     assert list(endings) == [OPTIMAL, local.INVALID, OPTIMAL, OPTIMAL]
     B[:, 1] *= 1e170
-    np.testing.assert_allclose(nnls(A, B * [1, 1e-170, 1, 1])[0], nnls(A, B)[0] * [1, 1e-170, 1, 1], rtol=1e-9)
+    np.testing.assert_allclose(
+        nnls(A, B * [1, 1e-170, 1, 1])[0], nnls(A, B)[0] * [1, 1e-170, 1, 1], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("shape", [(6, 8), (40, 30), (30, 60), (400, 40)])
@@ -487,7 +551,9 @@ def test_zero_columns_and_copies_of_columns_leave_no_doubt(shape, monkeypatch):
     A, B = rng.standard_normal(shape), rng.standard_normal((shape[0], 12))
     X, rnorm = nnls(A, B)
     more = np.hstack([A, 0.0 * A[:, :2], A])
-    monkeypatch.setattr("conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again"))
+    monkeypatch.setattr(
+        "conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again")
+    )
     again, size = nnls(more, B)
     np.testing.assert_allclose(size, rnorm, rtol=1e-9)
     np.testing.assert_allclose(more @ again, A @ X, atol=1e-9)
@@ -512,7 +578,18 @@ def test_columns_whose_squares_are_lost_are_left_open():
     assert (normal.solve_narrow(A, B * 1e-170, 100)[-1] != OPTIMAL).all()
 
 
-@pytest.mark.parametrize("name", ["overdetermined", "square", "underdetermined", "one column", "rank deficient", "zero columns", "copies"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "overdetermined",
+        "square",
+        "underdetermined",
+        "one column",
+        "rank deficient",
+        "zero columns",
+        "copies",
+    ],
+)
 def test_all_sets_of_few_columns_hold_the_solution(name, monkeypatch):
     rng = np.random.default_rng(40)
     shape = {"square": (5, 5), "underdetermined": (4, 6), "one column": (7, 1)}.get(name, (12, 5))
@@ -528,7 +605,8 @@ def test_all_sets_of_few_columns_hold_the_solution(name, monkeypatch):
     assert subsets.is_for_subsets(*A.shape, B.shape[1])
     found = subsets.solve_by_subsets(A, B)
     X, is_shown = found[:-2], found[-1] == OPTIMAL
-    assert is_shown.all() or name in ("rank deficient", "copies")  # where columns depend on each other, a zero gradient is a doubt
+    # where columns depend on each other, a zero gradient is a doubt
+    assert is_shown.all() or name in ("rank deficient", "copies")
     best = np.array([scipy.optimize.nnls(A, b)[1] for b in B.T])
     assert (X >= 0).all()
     np.testing.assert_allclose(found[-2], best, atol=1e-13)
@@ -580,7 +658,9 @@ def test_tall_matrices_are_solved_in_one_walk(kind, for_blas, monkeypatch):
 
 def test_a_large_matrix_whose_solution_has_few_columns_is_solved_by_these(monkeypatch):
     rng = np.random.default_rng(44)
-    monkeypatch.setattr(quick, "_solve_few_columns", lambda *_: pytest.fail("all products are computed"))
+    monkeypatch.setattr(
+        quick, "_solve_few_columns", lambda *_: pytest.fail("all products are computed")
+    )
     A = rng.random((2000, 40))
     A[:, 7] = A[:, 3]
     b = A[:, 3] - 0.6 * rng.random(2000)
@@ -593,14 +673,17 @@ def test_a_large_matrix_whose_solution_has_few_columns_is_solved_by_these(monkey
 
 
 def test_entries_that_float32_rounds_too_far_are_not_called_optimal():
-    """Rounding x to float32 changes a residual by its large entries: the norm is that of the x that is returned."""
+    """Rounding x to float32 changes a residual by its large entries: the norm is that of the x that
+    is returned."""
     rng = np.random.default_rng(62)
     a, d, b = rng.standard_normal((3, 6))
     A = np.column_stack([a, -a + 1e-7 * d, rng.standard_normal(6)]).astype(np.float32)
     x, rnorm, info = nnls(A, b.astype(np.float32), full_output=True)
     assert x.dtype == np.float32
     assert not info.converged[0]
-    assert rnorm == pytest.approx(np.linalg.norm(A.astype(float) @ x - b.astype(np.float32)), rel=1e-6)
+    assert rnorm == pytest.approx(
+        np.linalg.norm(A.astype(float) @ x - b.astype(np.float32)), rel=1e-6
+    )
     inside = nnls(A, (A @ [1, 2, 3]).astype(np.float32), full_output=True)
     ordinary = nnls(rng.random((9, 4), np.float32), rng.random(9, np.float32), full_output=True)
     assert inside[2].converged[0]
@@ -618,7 +701,9 @@ def test_a_matrix_with_nan_is_refused_whatever_b_is():
 def test_few_right_hand_sides_of_a_long_matrix_are_solved_one_by_one(monkeypatch):
     rng = np.random.default_rng(43)
     A, B = rng.random((1001, 3)), rng.random((1001, 4))
-    monkeypatch.setattr(quick, "solve_narrow", lambda *_: pytest.fail("it is solved in another way"))
+    monkeypatch.setattr(
+        quick, "solve_narrow", lambda *_: pytest.fail("it is solved in another way")
+    )
     X, rnorm = nnls(A, np.asfortranarray(B))
     for i, b in enumerate(B.T):
         x, r = scipy.optimize.nnls(A, b)
@@ -636,11 +721,15 @@ def test_tall_matrices_take_any_layout_and_keep_the_limit_on_steps(monkeypatch):
             np.testing.assert_allclose(nnls(B, np.repeat(b, 2)[::2])[0], x, rtol=1e-12)
         np.testing.assert_allclose(nnls(A, A @ [1.0, 2.0, 0.0])[0], [1, 2, 0], atol=1e-13)
         assert nnls(A, -b) == (pytest.approx(np.zeros(3)), pytest.approx(np.linalg.norm(b)))
-        np.testing.assert_allclose(nnls(A[:, :1], b)[0], scipy.optimize.nnls(A[:, :1], b)[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            nnls(A[:, :1], b)[0], scipy.optimize.nnls(A[:, :1], b)[0], rtol=1e-12
+        )
         with pytest.raises(ConvergenceError):
             nnls(A, b, maxiter=1)
     np.testing.assert_allclose(nnls(A * 1e-170, b)[0], x * 1e170, rtol=1e-9)  # squares are lost
-    np.testing.assert_allclose(nnls(A * [1, 0, 1], b)[0], scipy.optimize.nnls(A * [1, 0, 1], b)[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        nnls(A * [1, 0, 1], b)[0], scipy.optimize.nnls(A * [1, 0, 1], b)[0], rtol=1e-9
+    )
     assert nnls(A, 0 * b) == (pytest.approx(np.zeros(3)), 0.0)
     A[7, 1] = np.inf
     with pytest.raises(ValueError, match="A has an infinite entry at row 7, column 1"):
@@ -658,7 +747,10 @@ def test_the_bound_of_many_rows_is_that_of_each(seed):
     for hold_all in (False, True):
         for reach in (3.0, np.inf):
             many = least_residuals(G, H, hold_all, sigma, reach, 30, b_norm, r_norm)
-            each = [least_residual(G[i], H[i], hold_all, sigma[i], reach, 30, b_norm[i], r_norm[i]) for i in range(k)]
+            each = [
+                least_residual(G[i], H[i], hold_all, sigma[i], reach, 30, b_norm[i], r_norm[i])
+                for i in range(k)
+            ]
             np.testing.assert_allclose(np.array(many), np.array(each).T, rtol=1e-9)
 
 
@@ -678,14 +770,23 @@ def test_active_sets_on_products_find_what_block_pivoting_finds(kind):
 def test_masked_entries_are_refused(name):
     given = {"A": np.eye(3), "b": np.ones(3), "weights": np.ones(3)}
     given[name] = np.ma.masked_array(given[name], mask=given[name] == 1)
-    with pytest.raises(InvalidInputError, match=f"{name} is a masked array with 3 masked entries; fill or drop them first"):
+    with pytest.raises(
+        InvalidInputError,
+        match=f"{name} is a masked array with 3 masked entries; fill or drop them first",
+    ):
         nnls(**given)
 
 
 def test_a_limit_is_named_with_what_did_not_keep_it():
     rng = np.random.default_rng(0)
     A, B = rng.random((20, 10)), rng.random((20, 4))
-    with pytest.raises(RuntimeError, match=r"maxiter = 1 exchanges were not enough for \d of 4 right-hand sides; raise maxiter"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"maxiter = 1 exchanges were not enough for \d of 4 right-hand sides; raise maxiter",
+    ):
         nnls(A, B, maxiter=1)
-    with pytest.raises(RuntimeError, match="maxiter = 1 exchanges were not enough for the right-hand side; raise maxiter"):
+    with pytest.raises(
+        RuntimeError,
+        match="maxiter = 1 exchanges were not enough for the right-hand side; raise maxiter",
+    ):
         nnls(A, B[:, 0], maxiter=1)

@@ -1,4 +1,5 @@
-"""The factorizations of the active sets: after columns entered and left in any order, they are those of the passive columns."""
+"""The factorizations of the active sets: after columns entered and left in any order, they are
+those of the passive columns."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from conecollapse._nnls.complement import pivot_complement
 pytestmark = pytest.mark.own
 
 CAPACITY, DIM, UNTOUCHED = 6, 8, 7.0
-moves = st.lists(st.integers(0, 2 * CAPACITY), min_size=1, max_size=14)  # below CAPACITY: the column at this place leaves; else one enters
+# below CAPACITY: the column at this place leaves; else one enters
+moves = st.lists(st.integers(0, 2 * CAPACITY), min_size=1, max_size=14)
 
 
 def walk(moves, enters, leaves, check):
@@ -37,7 +39,9 @@ def test_orthogonal_factors_of_the_passive_columns(moves, seed):
     rng = np.random.default_rng(seed)
     Z, x = rng.standard_normal((20, DIM)), rng.standard_normal(DIM)
     Z /= np.linalg.norm(Z, axis=1)[:, None]
-    state = kernels.State(np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in SHAPES))
+    state = kernels.State(
+        np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in SHAPES)
+    )
 
     def enters(k, j):
         r = x - state.Q[:k].T @ (state.Q[:k] @ x)
@@ -104,8 +108,18 @@ def test_orthogonal_factors_of_twice_the_precision(moves, seed):
     rng = np.random.default_rng(seed)
     Z, b = rng.standard_normal((20, DIM)), rng.standard_normal(DIM)
     Z /= np.linalg.norm(Z, axis=1)[:, None]
-    shapes = [(CAPACITY, 2), (CAPACITY, 2, DIM), (CAPACITY, CAPACITY, 2), (CAPACITY, 2), (2, DIM), (CAPACITY, 2), (2, DIM)]
-    state = careful.TwofoldState(np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in shapes))
+    shapes = [
+        (CAPACITY, 2),
+        (CAPACITY, 2, DIM),
+        (CAPACITY, CAPACITY, 2),
+        (CAPACITY, 2),
+        (2, DIM),
+        (CAPACITY, 2),
+        (2, DIM),
+    ]
+    state = careful.TwofoldState(
+        np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in shapes)
+    )
     state.r[:], state.column[1] = (b, np.zeros(DIM)), 0.0
 
     def enters(k, j):
@@ -122,11 +136,23 @@ def test_orthogonal_factors_of_twice_the_precision(moves, seed):
 
     def check(S):
         k = len(S)
-        Q, R, qb = (pairs.astype(np.longdouble) for pairs in (state.Q[:k], state.R[:k, :k], state.qb[:k]))
-        Q, R, qb, r = Q.sum(axis=1), np.triu(R.sum(axis=2)), qb.sum(axis=1), state.r.astype(np.longdouble).sum(axis=0)
+        Q, R, qb = (
+            pairs.astype(np.longdouble) for pairs in (state.Q[:k], state.R[:k, :k], state.qb[:k])
+        )
+        Q, R, qb, r = (
+            Q.sum(axis=1),
+            np.triu(R.sum(axis=2)),
+            qb.sum(axis=1),
+            state.r.astype(np.longdouble).sum(axis=0),
+        )
         assert state.S[:k].tolist() == state.h[:k, 0].tolist() == (-state.h[:k, 1]).tolist() == S
         digits = 1e-17  # below what float64 resolves
-        for found, expected in ((Q @ Q.T, np.eye(k)), (R.T @ Q, Z[S]), (qb, Q @ b), (r, b - Q.T @ (Q @ b))):
+        for found, expected in (
+            (Q @ Q.T, np.eye(k)),
+            (R.T @ Q, Z[S]),
+            (qb, Q @ b),
+            (r, b - Q.T @ (Q @ b)),
+        ):
             assert np.abs(found - expected).max(initial=0) < digits
 
     walk(moves, enters, leaves, check)
@@ -138,9 +164,13 @@ def test_cholesky_factors_of_the_free_variables(moves, seed):
     A = np.random.default_rng(seed).standard_normal((25, 20))
     G = A.T @ A
     s = cholesky.Factor(
-        np.zeros(CAPACITY, np.int64), *(np.full(shape, UNTOUCHED) for shape in ((CAPACITY, CAPACITY), CAPACITY, CAPACITY, 1, 1, 1)),
+        np.zeros(CAPACITY, np.int64),
+        *(
+            np.full(shape, UNTOUCHED)
+            for shape in ((CAPACITY, CAPACITY), CAPACITY, CAPACITY, 1, 1, 1)
+        ),
         np.zeros(1, bool),
-    )  # fmt: skip
+    )
 
     def enters(k, j):
         pivot = cholesky.append(G, s, k, j)
@@ -172,12 +202,20 @@ def test_a_column_that_depends_on_the_free_ones_or_finds_no_room_is_refused():
 
 
 def test_all_columns_but_the_passive_ones_may_be_priced_again():
-    candidates = kernels.Candidates(np.array([4, 2, 9, 1]), np.array([True, True, True, False]))  # those that are passive are dead
+    # those that are passive are dead
+    candidates = kernels.Candidates(np.array([4, 2, 9, 1]), np.array([True, True, True, False]))
     kernels.revive(candidates, np.array([9, 4, 1, 2]), 2)  # the last two places are not in use
     assert candidates.dead.tolist() == [True, False, True, False]
-    columns = kernels.Columns(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]]), np.array([1.0, 1.0, 1.0, 2.0]))
+    columns = kernels.Columns(
+        np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]]), np.array([1.0, 1.0, 1.0, 2.0])
+    )
     candidates = kernels.Candidates(np.array([0, 1, 2, 3]), np.zeros(4, bool))
-    for r, least, expected in (([1.0, 0.0], 0.0, 3), ([0.0, 1.0], 0.7, 1), ([0.0, 1.0], 1.0, -1), ([-1.0, 0.0], 0.0, -1)):
+    for r, least, expected in (
+        ([1.0, 0.0], 0.0, 3),
+        ([0.0, 1.0], 0.7, 1),
+        ([0.0, 1.0], 1.0, -1),
+        ([-1.0, 0.0], 0.0, -1),
+    ):
         assert kernels.best_candidate(columns, np.array(r), candidates, least) == expected
 
 
@@ -192,7 +230,9 @@ def test_solutions_scale_with_the_linear_term(solver):
     def solve(scale):
         upper = np.full((1, 6), 0.3 * scale)
         if solver == "quadratic":
-            problems = quadratic.Quadratic(G[None], np.zeros(20, np.int64), scale * C, upper, allowed, scale * size, False)
+            problems = quadratic.Quadratic(
+                G[None], np.zeros(20, np.int64), scale * C, upper, allowed, scale * size, False
+            )
             solved = quadratic.solve_quadratic(problems, np.zeros((20, 6)), 6, 100)
             return solved.X, solved.side, solved.ending == quadratic.OPTIMAL, solved.steps
         X = scale * np.linalg.solve(G, C.T).T
@@ -207,13 +247,20 @@ def test_solutions_scale_with_the_linear_term(solver):
 
 
 def test_a_start_is_kept_where_it_sums_to_one():
-    """Variables are sorted by where the start has them; without such a sum a vertex takes its place."""
-    G, upper, allowed = np.eye(4), np.array([0.5, 1.0, 1.0, 1.0]), np.array([True, True, True, False])
+    """Variables are sorted by where the start has them; without such a sum a vertex takes its
+    place."""
+    G, upper, allowed = (
+        np.eye(4),
+        np.array([0.5, 1.0, 1.0, 1.0]),
+        np.array([True, True, True, False]),
+    )
     for x, simplex, expected, sides in (
         ([0.5, 0.3, 0.2, 0.0], True, [0.5, 0.3, 0.2, 0.0], [2, 1, 1, -1]),
         ([0.5, 0.3, 0.0, 0.0], False, [0.5, 0.3, 0.0, 0.0], [2, 1, 0, -1]),
-        ([0.5, 0.3, 0.0, 0.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),  # the second has the smallest objective of its own
-        ([0.0, 0.0, 0.0, 1.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),  # the last one may not be used
+        # the second has the smallest objective of its own
+        ([0.5, 0.3, 0.0, 0.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),
+        # the last one may not be used
+        ([0.0, 0.0, 0.0, 1.0], True, [0.0, 1.0, 0.0, 0.0], [0, 1, 0, -1]),
     ):
         s, side, x = cholesky.new_factor(4, 5), np.zeros(4, np.int8), np.array(x)
         s.c[:] = [0.1, 0.9, 0.2, 0.0]
@@ -221,11 +268,14 @@ def test_a_start_is_kept_where_it_sums_to_one():
         np.testing.assert_array_equal(x, expected)
         assert side.tolist() == sides
         assert k == sides.count(1)
-        np.testing.assert_allclose(s.c, np.array([0.1, 0.9, 0.2, 0.0]) - 0.5 * (np.array(sides) == 2))
+        np.testing.assert_allclose(
+            s.c, np.array([0.1, 0.9, 0.2, 0.0]) - 0.5 * (np.array(sides) == 2)
+        )
 
 
 def inner_loop(Z, x, S, h):
-    """Lawson and Hanson's inner loop as they wrote it: walk towards the solution over S until a coefficient is zero, and drop that one."""
+    """Lawson and Hanson's inner loop as they wrote it: walk towards the solution over S until a
+    coefficient is zero, and drop that one."""
     S, h = list(S), np.array(h)
     while S:
         ls = np.linalg.lstsq(Z[S].T, x, rcond=None)[0]
@@ -248,11 +298,25 @@ def test_coefficients_become_feasible_as_lawson_and_hanson_wrote(digits):
         if digits == 16:
             state = kernels.new_state(CAPACITY, DIM)
             Q, R = np.linalg.qr(Z.T)
-            state.Q[:5], state.R[:5, :5], state.qx[:5], state.h[:5], state.S[:5] = Q.T, R, Q.T @ x, h, range(5)
+            state.Q[:5], state.R[:5, :5], state.qx[:5], state.h[:5], state.S[:5] = (
+                Q.T,
+                R,
+                Q.T @ x,
+                h,
+                range(5),
+            )
             k = kernels.restore_feasibility(state, 5)
             found = state.h[:k]
         else:
-            shapes = [(CAPACITY, 2), (CAPACITY, 2, DIM), (CAPACITY, CAPACITY, 2), (CAPACITY, 2), (2, DIM), (CAPACITY, 2), (2, DIM)]
+            shapes = [
+                (CAPACITY, 2),
+                (CAPACITY, 2, DIM),
+                (CAPACITY, CAPACITY, 2),
+                (CAPACITY, 2),
+                (2, DIM),
+                (CAPACITY, 2),
+                (2, DIM),
+            ]
             state = careful.TwofoldState(np.zeros(CAPACITY, np.int64), *map(np.zeros, shapes))
             state.r[0] = x
             assert all(careful._append(Z, j, state, j) for j in range(5))
@@ -274,10 +338,20 @@ def test_where_pivoting_gives_up_the_active_set_takes_over(seed):
     G, c, rule = A.T @ A, rng.standard_normal(n) @ A * 3, (False, 3e-14, 5 * n + 100)
     unbounded, allowed, s = np.full(n, np.inf), np.ones(n, bool), cholesky.new_factor(n, n + 1)
     s.c[:] = c
-    _, ending, turns = quadratic._pivot(G, np.zeros(n), np.zeros(n, np.int8), unbounded, allowed, s, rule)
+    _, ending, turns = quadratic._pivot(
+        G, np.zeros(n), np.zeros(n, np.int8), unbounded, allowed, s, rule
+    )
     assert ending == quadratic.STEP_LIMIT
     assert turns < 10
-    problems = quadratic.Quadratic(G[None], np.zeros(1, np.int64), c[None], unbounded[None], allowed[None], np.full(1, 3.0), False)
+    problems = quadratic.Quadratic(
+        G[None],
+        np.zeros(1, np.int64),
+        c[None],
+        unbounded[None],
+        allowed[None],
+        np.full(1, 3.0),
+        False,
+    )
     solved = quadratic.solve_quadratic(problems, np.zeros((1, n)), n, 5 * n + 100)
     assert solved.ending.tolist() == [quadratic.OPTIMAL]
     x = solved.X[0]
@@ -291,7 +365,11 @@ def test_passive_columns_are_not_priced_and_dead_ones_only_leave_a_doubt():
     shapes = [(3, 2), (3, 2, 3), (3, 3, 2), (3, 2), (2, 3), (3, 2), (2, 3)]
     state = careful.TwofoldState(np.zeros(3, np.int64), *map(np.zeros, shapes))
     state.r[0] = [3.0, 2.0, 1.0]
-    for dead, expected in (([False] * 3, (1, 2.0, 0.0)), ([False, True, False], (2, 1.0, 2.0)), ([True] * 3, (-1, 0.0, 2.0))):
+    for dead, expected in (
+        ([False] * 3, (1, 2.0, 0.0)),
+        ([False, True, False], (2, 1.0, 2.0)),
+        ([True] * 3, (-1, 0.0, 2.0)),
+    ):
         assert careful._price(np.eye(3), state, 1, np.array(dead)) == expected
 
 
@@ -300,9 +378,13 @@ def test_an_active_set_over_sparse_rows_leaves_out_what_is_excluded_as_that_over
     U = rng.random((12, 8)) * (rng.random((12, 8)) < 0.5) + 0.1 * np.eye(8)[0]
     U /= np.linalg.norm(U, axis=1)[:, None]
     own = np.array([3, 5])
-    found, dense = active_set_sparse(sp.csr_array(U), U[own], exclude=own), active_set(U, U[own], exclude=own)
+    found, dense = (
+        active_set_sparse(sp.csr_array(U), U[own], exclude=own),
+        active_set(U, U[own], exclude=own),
+    )
     assert all(i not in passive for i, passive in zip(own, found.passive, strict=True))
-    assert np.linalg.norm(found.residual, axis=1).min() > 0.1  # each is a ray: with itself nothing would be left
+    # each is a ray: with itself nothing would be left
+    assert np.linalg.norm(found.residual, axis=1).min() > 0.1
     np.testing.assert_allclose(found.residual, dense.residual, atol=1e-12)
 
 

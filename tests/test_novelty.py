@@ -91,7 +91,9 @@ def test_pools_give_the_distances_of_the_gram_matrix(monkeypatch, terms):
     monkeypatch.setattr(nearest_module, "POOL_EACH", 2)
     out = np.array([-1, 4, 7, 0, 1, 2, 3, -1, 9])
     whole, pooled = (nearest(U, Y, G, terms, out) for G in (gram(U), None))
-    np.testing.assert_allclose(distances(U, Y, pooled, terms), distances(U, Y, whole, terms), atol=1e-7)
+    np.testing.assert_allclose(
+        distances(U, Y, pooled, terms), distances(U, Y, whole, terms), atol=1e-7
+    )
     assert all(pooled[[i], [j]] == 0 for i, j in enumerate(out) if j >= 0)
 
 
@@ -101,7 +103,9 @@ def test_over_a_single_trusted_sample_the_distance_follows_from_the_angle():
     for locality in (0.0, 0.3, 0.99):
         expected = np.sqrt(1 - np.maximum((cosine - locality) / (1 - locality), 0) ** 2)
         terms = Terms(locality)
-        np.testing.assert_allclose(distances(U, Y, nearest(U, Y, gram(U), terms), terms), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            distances(U, Y, nearest(U, Y, gram(U), terms), terms), expected, atol=1e-6
+        )
 
 
 def test_witness_separates_and_explains():
@@ -138,7 +142,12 @@ def test_false_alarms_are_at_most_the_contamination(contamination):
 
 
 def test_fit_predict_judges_each_trusted_sample_by_the_others():
-    X = np.vstack([np.tile([1.0, 0.1, 0.0], (40, 1)) + np.random.default_rng(0).random((40, 3)) * 0.1, [[0.0, 0.0, 1.0]]])
+    X = np.vstack(
+        [
+            np.tile([1.0, 0.1, 0.0], (40, 1)) + np.random.default_rng(0).random((40, 3)) * 0.1,
+            [[0.0, 0.0, 1.0]],
+        ]
+    )
     labels = ConeNovelty(contamination=0.1).fit_predict(X)
     assert labels[-1] == -1
     assert (labels == -1).sum() == 3  # of 42, at most a tenth
@@ -154,11 +163,15 @@ def test_blocks_give_the_scores_of_the_whole(kind):
     for block in np.split(X, 4):
         parts.partial_fit(kind(block))
     parts.partial_fit(kind(X[:10]))  # known already: counted, not kept
-    np.testing.assert_allclose(parts.score_samples(kind(new)), whole.score_samples(kind(new)), atol=1e-9)
+    np.testing.assert_allclose(
+        parts.score_samples(kind(new)), whole.score_samples(kind(new)), atol=1e-9
+    )
     assert (parts.n_trusted_, whole.n_trusted_) == (70, 60)
     assert parts._trusted.shape[0] == 60
     assert -parts.offset_ <= -whole.offset_
-    np.testing.assert_allclose(whole.score_samples(new.astype(np.float32)), whole.score_samples(new), atol=1e-5)
+    np.testing.assert_allclose(
+        whole.score_samples(new.astype(np.float32)), whole.score_samples(new), atol=1e-5
+    )
 
 
 def test_a_stream_with_a_tolerance_keeps_few_samples():
@@ -177,7 +190,9 @@ def test_bad_input_is_refused_in_one_sentence():
     model = ConeNovelty().fit(X)
     with pytest.raises(InvalidInputError, match="all trusted samples are zero"):
         ConeNovelty().fit(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match=r"Negative values in data: .* the first at row 0, column 1"):
+    with pytest.raises(
+        ValueError, match=r"Negative values in data: .* the first at row 0, column 1"
+    ):
         ConeNovelty().fit([[1.0, -1.0]])
     with pytest.raises(ValueError, match="Negative values"):
         model.predict([[1.0, -1.0, 0.0]])
@@ -197,7 +212,10 @@ def test_bad_input_is_refused_in_one_sentence():
     ):
         with pytest.raises(InvalidInputError, match=f"{next(iter(wrong))} must be"):
             clone(model).set_params(**wrong).fit(X)
-    with pytest.warns(EmptyDataWarning, match="sample 1 of X holds only zeros: such a sample belongs to every cone"):
+    with pytest.warns(
+        EmptyDataWarning,
+        match="sample 1 of X holds only zeros: such a sample belongs to every cone",
+    ):
         assert model.score_samples([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])[1] == 0
     with pytest.warns(EmptyDataWarning, match="left out of the trusted samples"):
         assert ConeNovelty().fit(np.vstack([X, np.zeros((1, 3))])).n_trusted_ == 3
@@ -232,7 +250,8 @@ def test_the_command_matches_features_by_name_and_writes_reasons(tmp_path, capsy
     judged = judge(a, b)
     np.testing.assert_allclose(judged.distance, written["distance"])
     with pytest.raises(SystemExit):
-        main(["novelty", str(a), str(b), "--out", str(out), "--json"])  # an earlier result may be replaced
+        # an earlier result may be replaced
+        main(["novelty", str(a), str(b), "--out", str(out), "--json"])
     assert json.loads(capsys.readouterr().out)["n_novel"] == 1
     single = files(tmp_path, trusted, new.iloc[2:])[1]
     assert [row["novel"] for row in judge(a, single).rows()] == [True]
@@ -241,8 +260,16 @@ def test_the_command_matches_features_by_name_and_writes_reasons(tmp_path, capsy
 def test_the_command_refuses_in_one_sentence_and_writes_nothing(tmp_path, capsys):
     good = pd.DataFrame(np.eye(3) + 1, columns=list("abc"))
     cases = [
-        (good, good.rename(columns={"c": "d"}), "the trusted samples have the feature 'c', which the new ones lack"),
-        (good, good.assign(d=1.0), "the new samples have the feature 'd', which the trusted ones lack"),
+        (
+            good,
+            good.rename(columns={"c": "d"}),
+            "the trusted samples have the feature 'c', which the new ones lack",
+        ),
+        (
+            good,
+            good.assign(d=1.0),
+            "the new samples have the feature 'd', which the trusted ones lack",
+        ),
         (good, -good, "negative values, the first in row"),
         (good * np.nan, good, "remove or impute missing values first"),
         (good * 0, good, "all trusted samples are zero"),
@@ -264,7 +291,9 @@ def test_the_command_refuses_in_one_sentence_and_writes_nothing(tmp_path, capsys
     with pytest.raises(RunFolderError, match="there is no folder"):
         check_place(tmp_path / "none" / "out.csv", HEADING_LINE)
     np.save(tmp_path / "wide.npy", np.ones((4, 5)))
-    with pytest.raises(InvalidInputError, match="the new samples have 5 features, but the trusted ones 3"):
+    with pytest.raises(
+        InvalidInputError, match="the new samples have 5 features, but the trusted ones 3"
+    ):
         judge(np.ones((4, 3)), tmp_path / "wide.npy")
 
 
@@ -274,8 +303,18 @@ def test_the_page_names_the_new_and_their_features(tmp_path, run):
     new = np.vstack([trusted[:5], trusted[5] + 3 * np.eye(8)[6]])
     columns = [f"<b>feature {j}" for j in range(8)]
     for name, X in (("trusted", trusted), ("new", new)):
-        pd.DataFrame(X, columns=columns, index=[f"{name} {i}" for i in range(len(X))]).to_csv(tmp_path / f"{name}.csv")
-    command = ("novelty", tmp_path / "trusted.csv", tmp_path / "new.csv", "--features-in", "columns", "--out", tmp_path / "judged.csv")
+        pd.DataFrame(X, columns=columns, index=[f"{name} {i}" for i in range(len(X))]).to_csv(
+            tmp_path / f"{name}.csv"
+        )
+    command = (
+        "novelty",
+        tmp_path / "trusted.csv",
+        tmp_path / "new.csv",
+        "--features-in",
+        "columns",
+        "--out",
+        tmp_path / "judged.csv",
+    )
     code, out, err = run(*command)
     assert code == 0, err
     assert "judged.html" in out

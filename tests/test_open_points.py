@@ -20,7 +20,12 @@ from conecollapse.certificates import Metric, Verdict
 from conecollapse.factorization import data_cone
 from conecollapse.geometry import certified
 from conecollapse.geometry.certified.budget import PRODUCTS, Budget, product_time
-from conecollapse.geometry.certified.estimate import DENSE_SPEED, SPARSE_SPEED, product_seconds, warn_if_long
+from conecollapse.geometry.certified.estimate import (
+    DENSE_SPEED,
+    SPARSE_SPEED,
+    product_seconds,
+    warn_if_long,
+)
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import private_coordinates
 from conecollapse.io import read_table
@@ -89,7 +94,13 @@ def test_a_cone_with_open_points_comes_back_from_a_file(case, tmp_path):
 def test_all_open_is_honest_and_says_so(case):
     P, cone = case
     c = cone.certificate
-    nothing = forge(cone, open=np.ones(cone.n_rays, bool), witnesses=(), rays_only=np.zeros(cone.n_rays, bool), separated=c.rays)
+    nothing = forge(
+        cone,
+        open=np.ones(cone.n_rays, bool),
+        witnesses=(),
+        rays_only=np.zeros(cone.n_rays, bool),
+        separated=c.rays,
+    )
     verdict = nothing.verify(P)
     assert (verdict.n_open, verdict.smallest_distance) == (cone.n_rays, None)
     assert nothing.prove(P).verify(P).n_open == 0
@@ -106,10 +117,16 @@ def test_open_points_that_generate_too_little_are_refused(case):
         families.append(dataclasses.replace(some, of=some.of - (some.of > k)))
     H = sp.csr_array(c.coefficients.tocsc()[:, kept])
     fewer = {name: getattr(c, name)[kept] for name in ("rays", "open", "rays_only", "separated")}
-    forged = Cone(cone.rays[kept], dataclasses.replace(c, coefficients=H, witnesses=tuple(families), **fewer))
-    with pytest.raises(CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"):
+    forged = Cone(
+        cone.rays[kept], dataclasses.replace(c, coefficients=H, witnesses=tuple(families), **fewer)
+    )
+    with pytest.raises(
+        CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"
+    ):
         forged.verify(P)
-    with pytest.raises(CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"):
+    with pytest.raises(
+        CertificateError, match=rf"point {c.rays[k]}: it is neither a ray nor represented by rays"
+    ):
         forged.prove(P)
 
 
@@ -118,14 +135,28 @@ def test_claims_about_open_points_contradict_themselves():
     c = cone.certificate
     with pytest.raises(CertificateError, match=r"ray \d+ has 1 of them, but it is open"):
         forge(cone, open=np.ones(cone.n_rays, bool)).verify(P)
-    with pytest.raises(CertificateError, match=r"ray \d+ has 0 of them; each ray needs exactly one, unless it is open"):
+    with pytest.raises(
+        CertificateError,
+        match=r"ray \d+ has 0 of them; each ray needs exactly one, unless it is open",
+    ):
         forge(cone, open=np.zeros(cone.n_rays, bool)).verify(P)
-    with pytest.raises(CertificateError, match=r"'open' is not well formed: ray \d+ is open, so that it has no witness, but 'rays_only'"):
+    with pytest.raises(
+        CertificateError,
+        match=(
+            r"'open' is not well formed: ray \d+ is open, so that it has no witness, but"
+            r" 'rays_only'"
+        ),
+    ):
         forge(cone, rays_only=c.open.copy()).verify(P)
-    with pytest.raises(CertificateError, match="'open' is not well formed: it must be a plain array"):
+    with pytest.raises(
+        CertificateError, match="'open' is not well formed: it must be a plain array"
+    ):
         forge(cone, open=c.open.astype(int)).verify(P)
-    separated = np.where(c.open, c.rays[~c.open][0], c.separated)  # they would count as rays that another point needs
-    with pytest.raises(CertificateError, match=rf"its witness is about another point, {separated[c.open][0]}"):
+    # they would count as rays that another point needs
+    separated = np.where(c.open, c.rays[~c.open][0], c.separated)
+    with pytest.raises(
+        CertificateError, match=rf"its witness is about another point, {separated[c.open][0]}"
+    ):
         forge(cone, separated=separated).verify(P)
 
 
@@ -180,9 +211,21 @@ def test_quick_cones_of_tables_in_blocks(tmp_path):
     np.save(tmp_path / "tall.npy", tall)
     table = open_table(tmp_path / "tall.npy", block_size=50)
     exact = Cone.from_points(tall.T).ray_indices.tolist()
-    for cone in (Cone.from_table(table, effort="quick"), Cone.from_samples(np.split(tall, 4), effort="quick")):
-        assert cone.verify(table).n_open == cone.verify(lambda: np.split(tall, 8)).n_open == len(cone.open_points) > 0
-        assert cone.prove(table).ray_indices.tolist() == cone.prove(tall.T).ray_indices.tolist() == exact
+    for cone in (
+        Cone.from_table(table, effort="quick"),
+        Cone.from_samples(np.split(tall, 4), effort="quick"),
+    ):
+        assert (
+            cone.verify(table).n_open
+            == cone.verify(lambda: np.split(tall, 8)).n_open
+            == len(cone.open_points)
+            > 0
+        )
+        assert (
+            cone.prove(table).ray_indices.tolist()
+            == cone.prove(tall.T).ray_indices.tolist()
+            == exact
+        )
     with pytest.raises(CertificateError, match=r"but the table has shape \(80, 70\)"):
         cone.prove(open_table(tall[:80]))
 
@@ -202,7 +245,13 @@ def test_where_rounding_spoils_a_witness_a_quick_cone_leaves_the_ray_open():
 def table(tmp_path):
     """A file whose features leave rays open when they are looked at quickly."""
     file = tmp_path / "table.csv"
-    np.savetxt(file, dense_points().T, delimiter=",", header=",".join(f"f{i}" for i in range(70)), comments="")
+    np.savetxt(
+        file,
+        dense_points().T,
+        delimiter=",",
+        header=",".join(f"f{i}" for i in range(70)),
+        comments="",
+    )
     return file
 
 
@@ -212,21 +261,32 @@ def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_p
     out = tmp_path / "out"
     asked = ["rays", table, "--features-in", "columns", "-o", out]
     said = run(*asked)[1]
-    assert "29 of 70 features are extreme rays; proven, see certificate.npz. 41 more are open: kept as rays without proof" in said
+    assert (
+        "29 of 70 features are extreme rays; proven, see certificate.npz. 41 more are open: kept as"
+        " rays without proof" in said
+    )
     assert "41 of the rays are open: not proven to be needed." in run("verify", out)[1]
     assert json.loads(run("verify", out, "--json")[1])["verdict"]["n_open"] == 41
     states = [row.split(",")[-2] for row in (out / "rays.csv").read_text().splitlines()]
     assert (states[0], states.count("1")) == ("open", 41)
-    assert "39 of 70 features are extreme rays; proven, see certificate.npz.\n" in run(*asked, "--prove")[1]
+    assert (
+        "39 of 70 features are extreme rays; proven, see certificate.npz.\n"
+        in run(*asked, "--prove")[1]
+    )
     assert "open" not in run("verify", out)[1]
     code, _, refused = run(*asked, "--prove", "--max-rays", 3)
     assert code == 1
-    assert "--prove is for the cone of all rays; leave it out, or leave out --max-residual and --max-rays" in refused
+    assert (
+        "--prove is for the cone of all rays; leave it out, or leave out --max-residual and"
+        " --max-rays" in refused
+    )
 
 
 @pytest.mark.usefixtures("with_room")
 def test_the_command_proves_what_takes_seconds(run, table, tmp_path):
-    said = run("cluster", table, "-k", 2, "--no-report", "--features-in", "columns", "-o", tmp_path / "out")[1]
+    said = run(
+        "cluster", table, "-k", 2, "--no-report", "--features-in", "columns", "-o", tmp_path / "out"
+    )[1]
     assert "39 of 70 features are extreme rays; proven, see certificate.npz.\n" in said
 
 
@@ -262,11 +322,19 @@ def test_estimators_are_quick_and_say_so(monkeypatch):
 
 def test_long_work_is_announced_with_a_way_to_ask_for_less(monkeypatch):
     monkeypatch.setattr("conecollapse.geometry.certified.estimate.EACH", 100.0)
-    with pytest.warns(SlowWarning, match=r"deciding the 41 of 70 points .* about 68 minutes; a quick cone leaves them open, and max_rays="):
+    with pytest.warns(
+        SlowWarning,
+        match=(
+            r"deciding the 41 of 70 points .* about 68 minutes; a quick cone leaves them open, and"
+            r" max_rays="
+        ),
+    ):
         Cone.from_points(dense_points())
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(11, "11 seconds"), (200, "3 minutes"), (3e4, "8 hours")])
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(11, "11 seconds"), (200, "3 minutes"), (3e4, "8 hours")]
+)
 def test_times_are_said_in_units_that_people_use(seconds, said):
     with pytest.warns(SlowWarning, match=f"the work may take about {said}; do less."):
         warn_if_long(seconds, "the work", "do less")
@@ -290,10 +358,13 @@ class Counted(Budget):
         return cls.every[-1]
 
 
-@pytest.mark.parametrize("shape", [(30, 3), (700, 20), (1500, 20), (1200, 300), (300, 900), (40, 4000)])
+@pytest.mark.parametrize(
+    "shape", [(30, 3), (700, 20), (1500, 20), (1200, 300), (300, 900), (40, 4000)]
+)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "smooth"])
 def test_a_quick_cone_spends_at_most_two_products(monkeypatch, kind, shape):
-    """As counted, with what is done in any case; and proven to the same tolerance. Few points are all left open."""
+    """As counted, with what is done in any case; and proven to the same tolerance. Few points are
+    all left open."""
     monkeypatch.setattr(certified, "Budget", Counted)
     monkeypatch.setattr(Counted, "every", [])
     rng = np.random.default_rng(0)
@@ -323,31 +394,41 @@ def test_sparse_points_that_are_not_reached_within_the_budget_stay_open():
 
 
 def test_a_verdict_says_nothing_of_open_rays_where_there_are_none():
-    assert str(Verdict(3, 2, 1e-8, 0.0, 0.5)) == (
-        "2 rays generate all 3 points to within 0 (tol = 1e-08), and each is at least 0.5 away from the cone of the others."
+    assert (
+        str(Verdict(3, 2, 1e-8, 0.0, 0.5))
+        == "2 rays generate all 3 points to within 0 (tol = 1e-08), and each is at least 0.5 away"
+        " from the cone of the others."
     )
 
 
 def test_a_table_of_another_shape_proves_nothing():
     P = dense_points()
     cone = quick(P)
-    with pytest.raises(CertificateError, match=r"the table has shape .*; pass the table that the cone was made from"):
+    with pytest.raises(
+        CertificateError,
+        match=r"the table has shape .*; pass the table that the cone was made from",
+    ):
         cone.prove(open_table(np.ascontiguousarray(P.T[:, 1:])))
 
 
 def test_going_on_from_a_quick_cone_takes_the_product_that_it_left_out():
-    """A quick cone by variances leaves most points open. A search for each would take long; the product proves them all at once."""
+    """A quick cone by variances leaves most points open. A search for each would take long; the
+    product proves them all at once."""
     P = np.random.default_rng(0).random((1500, 200))
     quick_one = Cone.from_points(P, effort="quick")
     assert len(quick_one.open_points) > 1000
     proven = quick_one.prove(P)  # without a SlowWarning, which the tests turn into an error
     assert len(proven.open_points) == 0
-    assert any(isinstance(family, Metric) and len(family.of) > 1000 for family in proven.certificate.witnesses)
+    assert any(
+        isinstance(family, Metric) and len(family.of) > 1000
+        for family in proven.certificate.witnesses
+    )
 
 
 @pytest.mark.parametrize("seed", [28, 0, 4, 24])
 def test_mostly_zeros_with_wild_scales_have_the_same_cone_dense_and_sparse(seed):
-    """Where rounding hides rays in dense coordinates, supports tell; in whatever order the points come."""
+    """Where rounding hides rays in dense coordinates, supports tell; in whatever order the points
+    come."""
     rng = np.random.default_rng(seed)
     P = rng.random((300, 60)) * (rng.random((300, 60)) < 0.05) * 10.0 ** rng.integers(-8, 8, 60)
     cone = Cone.from_points(sp.csr_array(P))

@@ -1,4 +1,5 @@
-"""The paper's datasets, where they are at hand. Small real and synthetic data cover the same code everywhere else."""
+"""The paper's datasets, where they are at hand. Small real and synthetic data cover the same code
+everywhere else."""
 
 from __future__ import annotations
 

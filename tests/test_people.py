@@ -1,4 +1,5 @@
-"""Where people work: AnnData objects and files, 10x folders, texts; in by the command and back out."""
+"""Where people work: AnnData objects and files, 10x folders, texts; in by the command and back
+out."""
 
 from __future__ import annotations
 
@@ -72,7 +73,10 @@ class TestScverse:
         import anndata
 
         again = anndata.read_h5ad(tmp_path / "written.h5ad")
-        assert again.obs["conecollapse"].astype(str).tolist() == adata.obs["conecollapse"].astype(str).tolist()
+        assert (
+            again.obs["conecollapse"].astype(str).tolist()
+            == adata.obs["conecollapse"].astype(str).tolist()
+        )
 
     def test_a_layer_and_highly_variable_genes_can_be_chosen(self, adata):
         adata.var["highly_variable"] = np.arange(24) % 2 == 0
@@ -103,12 +107,20 @@ class TestScverse:
             np.testing.assert_allclose(trace.x, adata.obsm["X_umap"][inside, 0], rtol=1e-6)
             assert all("known as type" in text for text in trace.text)
         maps = scverse.draw(adata, "programs", basis="umap")
-        np.testing.assert_allclose(maps.data[1].marker.color, adata.obsm["X_programs"][:, 1], rtol=1e-6)
+        np.testing.assert_allclose(
+            maps.data[1].marker.color, adata.obsm["X_programs"][:, 1], rtol=1e-6
+        )
         assert maps.layout.annotations[1].text.startswith("1: gene")
         for arguments, message in (
             ({"basis": "pca"}, "obsm has no embedding 'pca'; it has 'X_umap'"),
-            ({"target": "louvain"}, "obs has no column 'louvain'; it has 'cell_type', 'conecollapse'"),
-            ({"key": "leiden"}, r"uns\['leiden'\] holds no result of scverse.cluster or scverse.programs"),
+            (
+                {"target": "louvain"},
+                "obs has no column 'louvain'; it has 'cell_type', 'conecollapse'",
+            ),
+            (
+                {"key": "leiden"},
+                r"uns\['leiden'\] holds no result of scverse.cluster or scverse.programs",
+            ),
         ):
             with pytest.raises(InvalidInputError, match=message):
                 scverse.draw(adata, **arguments)
@@ -161,7 +173,12 @@ def test_a_map_on_an_embedding(adata):
     drawn = np.concatenate([np.column_stack([trace.x, trace.y]) for trace in figure.data[:3]])
     assert len(drawn) == 30
     np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(place[:, 0]), rtol=1e-6)
-    with pytest.raises(InvalidInputError, match=r"embedding has shape \(29, 3\); expected two finite numbers for each of the 30 samples"):
+    with pytest.raises(
+        InvalidInputError,
+        match=(
+            r"embedding has shape \(29, 3\); expected two finite numbers for each of the 30 samples"
+        ),
+    ):
         plots.cluster_map(model, adata, embedding=place[1:])
 
 
@@ -170,8 +187,18 @@ class TestCommand:
         import anndata
 
         adata.write_h5ad(here / "cells.h5ad")
-        options = ["--layer", "counts", "--normalize", "cells", "--labels-from", "obs:cell_type", "--no-report"]
-        code, out, err = command("cluster", "cells.h5ad", "-k", 3, *options, "--write-h5ad", "out.h5ad")
+        options = [
+            "--layer",
+            "counts",
+            "--normalize",
+            "cells",
+            "--labels-from",
+            "obs:cell_type",
+            "--no-report",
+        ]
+        code, out, err = command(
+            "cluster", "cells.h5ad", "-k", 3, *options, "--write-h5ad", "out.h5ad"
+        )
         assert (code, err) == (0, "")
         assert "3 clusters of 10, 10, 10 samples; purity 1.000" in out
         assert "data and results in out.h5ad" in out
@@ -189,58 +216,137 @@ class TestCommand:
         folder = here / "filtered"
         folder.mkdir()
         entries = sp.coo_array(COUNTS.T)
-        lines = [f"{i + 1} {j + 1} {int(value)}" for i, j, value in zip(*entries.coords, entries.data, strict=True)]
+        lines = [
+            f"{i + 1} {j + 1} {int(value)}"
+            for i, j, value in zip(*entries.coords, entries.data, strict=True)
+        ]
         head = ["%%MatrixMarket matrix coordinate integer general", f"24 30 {entries.nnz}"]
         files = {
             "matrix.mtx.gz": "\n".join(head + lines),
-            "features.tsv.gz": "\n".join(f"ENS{j}\t{name}\tGene Expression" for j, name in enumerate(GENES)),
+            "features.tsv.gz": "\n".join(
+                f"ENS{j}\t{name}\tGene Expression" for j, name in enumerate(GENES)
+            ),
             "barcodes.tsv.gz": "\n".join(CELLS),
         }
         for name, text in files.items():
             (folder / name).write_bytes(gzip.compress((text + "\n").encode()))
-        code, out, err = command("cluster", "filtered", "-k", 3, "--normalize", "cells", "--no-report", "--write-h5ad", "x.h5ad")
+        code, out, err = command(
+            "cluster",
+            "filtered",
+            "-k",
+            3,
+            "--normalize",
+            "cells",
+            "--no-report",
+            "--write-h5ad",
+            "x.h5ad",
+        )
         assert (code, err) == (0, "")
         assert "30 samples, 24 features" in out
         assert read_table(folder).feature_names.tolist() == GENES
         assert command("verify", "filtered-clusters")[0] == 0
-        (folder / "matrix.mtx.gz").write_bytes(gzip.compress("\n".join([*head, "1 1 -3", *lines[1:], ""]).encode()))
+        (folder / "matrix.mtx.gz").write_bytes(
+            gzip.compress("\n".join([*head, "1 1 -3", *lines[1:], ""]).encode())
+        )
         with pytest.raises(InvalidInputError, match=r"matrix\.mtx\.gz"):
             read_table(folder)
         (folder / "barcodes.tsv.gz").unlink()
         code, _, err = command("cluster", "filtered", "-k", 3)
         assert code == 1
-        assert "has matrix.mtx.gz, but no barcodes.tsv (also .gz); a 10x folder needs all three files." in err
+        assert (
+            "has matrix.mtx.gz, but no barcodes.tsv (also .gz); a 10x folder needs all three files."
+            in err
+        )
 
     def test_normalizations_apply_in_order(self, here, command):
         np.save("counts.npy", COUNTS)
-        command("cluster", "counts.npy", "-k", 3, "--normalize", "sum-samples", "--normalize", "log", "--no-report", "--out", "a")
-        command("cluster", "counts.npy", "-k", 3, "--normalize", "cells", "--no-report", "--out", "b")
+        command(
+            "cluster",
+            "counts.npy",
+            "-k",
+            3,
+            "--normalize",
+            "sum-samples",
+            "--normalize",
+            "log",
+            "--no-report",
+            "--out",
+            "a",
+        )
+        command(
+            "cluster", "counts.npy", "-k", 3, "--normalize", "cells", "--no-report", "--out", "b"
+        )
         hashes = [np.load(here / folder / "factors.npz")["feature_hashes"] for folder in "ab"]
         np.testing.assert_array_equal(*hashes)
-        assert json.loads((here / "a" / "run.json").read_text())["preparation"]["normalize"] == ["sum-samples", "log"]
+        assert json.loads((here / "a" / "run.json").read_text())["preparation"]["normalize"] == [
+            "sum-samples",
+            "log",
+        ]
         assert command("verify", "a")[0] == 0
         table = read_table(COUNTS)
-        there, back = prepare(table, ["log", "sum-samples"]).X, prepare(table, ["sum-samples", "log"]).X
+        there, back = (
+            prepare(table, ["log", "sum-samples"]).X,
+            prepare(table, ["sum-samples", "log"]).X,
+        )
         assert not np.allclose(there, back)
         code, _, err = command("cluster", "counts.npy", "-k", 3, "--normalize", "depth")
         assert code == 1
-        assert "--normalize must be one of unit-samples, sum-samples, max, log, cells; got 'depth'" in err
+        assert (
+            "--normalize must be one of unit-samples, sum-samples, max, log, cells; got 'depth'"
+            in err
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["cells.h5ad", "--layer", "spliced"], "cells.h5ad has no layer 'spliced'; it has 'counts'."),
-            (["cells.h5ad", "--labels-from", "obs:louvain"], "cells.h5ad has no column 'louvain' in obs; it has 'cell_type'."),
-            (["cells.h5ad", "--labels-from", "louvain"], "--labels-from takes obs:COLUMN, such as obs:cell_type; got 'louvain'."),
-            (["counts.npy", "--labels-from", "obs:x"], "--labels-from is for .h5ad files, and counts.npy is none"),
-            (["counts.npy", "--layer", "counts"], "--layer counts is only for .h5ad files; leave it out for counts.npy."),
+            (
+                ["cells.h5ad", "--layer", "spliced"],
+                "cells.h5ad has no layer 'spliced'; it has 'counts'.",
+            ),
+            (
+                ["cells.h5ad", "--labels-from", "obs:louvain"],
+                "cells.h5ad has no column 'louvain' in obs; it has 'cell_type'.",
+            ),
+            (
+                ["cells.h5ad", "--labels-from", "louvain"],
+                "--labels-from takes obs:COLUMN, such as obs:cell_type; got 'louvain'.",
+            ),
+            (
+                ["counts.npy", "--labels-from", "obs:x"],
+                "--labels-from is for .h5ad files, and counts.npy is none",
+            ),
+            (
+                ["counts.npy", "--layer", "counts"],
+                "--layer counts is only for .h5ad files; leave it out for counts.npy.",
+            ),
             (["cells.h5ad", "--write-h5ad", "cells.h5ad"], "--write-h5ad would replace the data"),
-            (["cells.h5ad", "--write-h5ad", "cells.csv"], "--write-h5ad takes the name of an .h5ad file"),
-            (["empty"], "is a folder without matrix.mtx or matrix.mtx.gz (10x Genomics) and without .txt files"),
-            (["reviews.csv", "--text-column", "text"], "reviews.csv has no column 'text'; its heading is 'id', 'body'."),
-            (["counts.npy", "--text-column", "body"], "--text-column body is for .csv and .tsv files; counts.npy is none."),
+            (
+                ["cells.h5ad", "--write-h5ad", "cells.csv"],
+                "--write-h5ad takes the name of an .h5ad file",
+            ),
+            (
+                ["empty"],
+                (
+                    "is a folder without matrix.mtx or matrix.mtx.gz (10x Genomics) and without"
+                    " .txt files"
+                ),
+            ),
+            (
+                ["reviews.csv", "--text-column", "text"],
+                "reviews.csv has no column 'text'; its heading is 'id', 'body'.",
+            ),
+            (
+                ["counts.npy", "--text-column", "body"],
+                "--text-column body is for .csv and .tsv files; counts.npy is none.",
+            ),
             (["reviews.csv", "--text-column", "id"], "is this the right text?"),
-            (["letters.csv"], "holds 'Dear, all is well here' where a number belongs; if these are texts, pass --text-column body."),
+            (
+                ["letters.csv"],
+                (
+                    "holds 'Dear, all is well here' where a number belongs; if these are texts,"
+                    " pass --text-column body."
+                ),
+            ),
         ],
     )
     def test_mistakes_are_told_in_one_sentence(self, here, adata, command, arguments, message):
@@ -248,25 +354,36 @@ class TestCommand:
         np.save("counts.npy", COUNTS)
         (here / "empty").mkdir()
         (here / "reviews.csv").write_text("id,body\n1,good apple\n2,bad pear\n")
-        (here / "letters.csv").write_text('id,body\n1,"Dear, all is well here"\n2,And so it is here\n')
+        (here / "letters.csv").write_text(
+            'id,body\n1,"Dear, all is well here"\n2,And so it is here\n'
+        )
         code, out, err = command("cluster", *arguments, "-k", 3)
         assert (code, out) == (1, "")
         assert message in err
         assert err.count("\n") == 1
 
 
-FRUIT, ROCKS = ["apple", "pear", "plum", "cherry", "orchard"], ["granite", "basalt", "quartz", "gneiss", "quarry"]
+FRUIT, ROCKS = (
+    ["apple", "pear", "plum", "cherry", "orchard"],
+    ["granite", "basalt", "quartz", "gneiss", "quarry"],
+)
 
 
 def texts(n: int = 12) -> list[str]:
     rng = np.random.default_rng(1)
-    return [f"The {' '.join(rng.permutation(words)[:4])}, and more." for words in (FRUIT, ROCKS) for _ in range(n)]
+    return [
+        f"The {' '.join(rng.permutation(words)[:4])}, and more."
+        for words in (FRUIT, ROCKS)
+        for _ in range(n)
+    ]
 
 
 class TestTexts:
     def test_a_column_of_texts_gives_topics(self, here, command):
         written = [*texts(), "42!"]
-        pd.DataFrame({"id": [f"r{i}" for i in range(25)], "stars": 3, "body": written}).to_csv("reviews.csv", index=False)
+        pd.DataFrame({"id": [f"r{i}" for i in range(25)], "stars": 3, "body": written}).to_csv(
+            "reviews.csv", index=False
+        )
         code, out, err = command("cluster", "reviews.csv", "-k", 2, "--text-column", "body")
         assert code == 0
         assert "25 samples, 10 features" in out
@@ -290,7 +407,11 @@ class TestTexts:
         (here / "letters" / "notes.md").write_text("not a letter")
         code, out, _ = command("cluster", "letters", "-k", 2, "--no-report")
         assert code == 0
-        topics = {frozenset(line.split(": ")[1].split(", ")) for line in out.splitlines() if line.startswith("  topic")}
+        topics = {
+            frozenset(line.split(": ")[1].split(", "))
+            for line in out.splitlines()
+            if line.startswith("  topic")
+        }
         assert topics == {frozenset(FRUIT), frozenset(ROCKS)}
         assert command("verify", "letters-clusters")[0] == 0
         (here / "letters" / "letter00.txt").write_text("granite quarry", encoding="utf-8")
@@ -309,19 +430,25 @@ class TestTexts:
     def test_shares_are_those_of_a_mixture(self):
         profiles = np.array([[3.0, 4.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
         X = np.array([[3.0, 4.0, 5.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-        np.testing.assert_allclose(topic_shares(profiles, X), [[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]], atol=1e-12)
-        np.testing.assert_allclose(topic_shares(profiles, sp.csr_array(X)), topic_shares(profiles, X))
+        np.testing.assert_allclose(
+            topic_shares(profiles, X), [[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]], atol=1e-12
+        )
+        np.testing.assert_allclose(
+            topic_shares(profiles, sp.csr_array(X)), topic_shares(profiles, X)
+        )
 
 
 def test_class_names_of_a_file_are_the_labels(tmp_path):
     np.savez(tmp_path / "d.npz", X=COUNTS, y=KIND, class_names=np.array(["a", "b", "c"]))
     assert set(read_labels(tmp_path / "d.npz", None, 30)[:10]) == {"a"}
-    np.savez(tmp_path / "d.npz", X=COUNTS, y=KIND + 1, class_names=np.array(["a", "b", "c"]))  # no name for each
+    # no name for each
+    np.savez(tmp_path / "d.npz", X=COUNTS, y=KIND + 1, class_names=np.array(["a", "b", "c"]))
     assert set(read_labels(tmp_path / "d.npz", None, 30)[:10]) == {"1"}
 
 
 def test_views_in_parts_are_those_of_the_whole_table(monkeypatch):
-    """Rows at unit length, minus their mean, at unit length again, whatever part of the table is measured at once."""
+    """Rows at unit length, minus their mean, at unit length again, whatever part of the table is
+    measured at once."""
     from conecollapse.affinity import views
 
     X = RNG.gamma(0.3, size=(200, 150)).astype(np.float32)
@@ -330,31 +457,42 @@ def test_views_in_parts_are_those_of_the_whole_table(monkeypatch):
     unit = np.sqrt(X).astype(np.float64)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     centred = unit - unit.mean(axis=0)
-    np.testing.assert_allclose(wanted, centred / np.linalg.norm(centred, axis=1, keepdims=True), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        wanted, centred / np.linalg.norm(centred, axis=1, keepdims=True), rtol=1e-5, atol=1e-7
+    )
     monkeypatch.setattr(views, "AT_ONCE", 1000)
     parts = views._filled_views(X)
     np.testing.assert_array_equal(parts[1].mean, whole[1].mean)
     np.testing.assert_array_equal(parts[1].of(X), wanted)
-    np.testing.assert_array_equal(views._variance_of_roots(X), np.sqrt(X).var(axis=0, dtype=np.float64))
+    np.testing.assert_array_equal(
+        views._variance_of_roots(X), np.sqrt(X).var(axis=0, dtype=np.float64)
+    )
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
 def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
-    """Also where many samples are nearly, or quite, the same: rounding in float32 decides nothing."""
+    """Also where many samples are nearly, or quite, the same: rounding in float32 decides
+    nothing."""
     from sklearn.neighbors import NearestNeighbors
 
     from conecollapse.affinity import brute
     from conecollapse.affinity.neighbors import nearest
 
     rng = np.random.default_rng(3)
-    S = (1 + rng.random((6, 50))[np.arange(300) % 6] + spread * rng.random((300, 50))).astype(np.float32)
+    S = (1 + rng.random((6, 50))[np.arange(300) % 6] + spread * rng.random((300, 50))).astype(
+        np.float32
+    )
     monkeypatch.setattr(brute, "LEAST_WORK", 0)
     monkeypatch.setattr(brute, "STRIPE", 64)
     monkeypatch.setattr(brute, "COMPARED", 70)
     index, distance = nearest(S, S, 5, "euclidean", exclude_self=True)
-    wanted, _ = NearestNeighbors(n_neighbors=5, algorithm="brute").fit(S.astype(np.float64)).kneighbors()
+    wanted, _ = (
+        NearestNeighbors(n_neighbors=5, algorithm="brute").fit(S.astype(np.float64)).kneighbors()
+    )
     np.testing.assert_allclose(distance, wanted, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(S[index].astype(float) - S[:, None], axis=2), wanted, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(S[index].astype(float) - S[:, None], axis=2), wanted, rtol=1e-6, atol=1e-6
+    )
     assert (index != np.arange(300)[:, None]).all()
     unsure = brute.neighbours(S, 5)[2]
     assert unsure.any() == (spread < 1)

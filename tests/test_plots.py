@@ -70,7 +70,8 @@ def test_sparse_tables_give_the_same_figures(fitted):
         for one, two in zip(make(model, X).data, make(model, sp.csr_array(X)).data, strict=True):
             for key in ("x", "y", "z"):
                 if getattr(one, key, None) is not None:
-                    np.testing.assert_allclose(one[key], two[key], atol=2e-3)  # the heat map rounds to three digits
+                    # the heat map rounds to three digits
+                    np.testing.assert_allclose(one[key], two[key], atol=2e-3)
 
 
 def test_shares_are_drawn_on_an_embedding_with_one_scale():
@@ -85,7 +86,9 @@ def test_shares_are_drawn_on_an_embedding_with_one_scale():
     assert [note.text for note in figure.layout.annotations] == ["a", "b"]
     with pytest.raises(InvalidInputError, match="titles has 1 entries, and there are 2 components"):
         plots.shares(values, place, titles=["a"])
-    with pytest.raises(InvalidInputError, match="expected two finite numbers for each of the 3 samples"):
+    with pytest.raises(
+        InvalidInputError, match="expected two finite numbers for each of the 3 samples"
+    ):
         plots.shares(values, place[:2])
 
 
@@ -99,7 +102,8 @@ def test_shares_and_distances(fitted):
     i, own = 3, model.profiles_[model.labels_[3]]
     angle = np.arccos(X[i] @ own / np.linalg.norm(X[i]) / np.linalg.norm(own))
     assert far[i] == pytest.approx(np.sin(angle))
-    np.testing.assert_allclose(distances(7 * X, model.labels_, model.profiles_), far, atol=1e-12)  # scale does not matter
+    # scale does not matter
+    np.testing.assert_allclose(distances(7 * X, model.labels_, model.profiles_), far, atol=1e-12)
 
 
 def test_the_shadow_of_the_cone_is_the_cone_of_the_shadow():
@@ -110,7 +114,8 @@ def test_the_shadow_of_the_cone_is_the_cone_of_the_shadow():
     assert P.shape == (len(kept), 3) == (50, 3)
     assert len(axes) == 3
     rays = Cone.from_points(X.T).ray_indices
-    assert Cone.from_points(P[np.isin(kept, rays)]).contains(P, tol=1e-7).all()  # shadows of the rays generate all shadows
+    # shadows of the rays generate all shadows
+    assert Cone.from_points(P[np.isin(kept, rays)]).contains(P, tol=1e-7).all()
     for count in (1, 2):
         P, _, axes = plots.shadow(X, np.arange(12) % count)
         assert P.shape[1] == len(set(axes)) == 3
@@ -140,15 +145,31 @@ def test_points_and_cone_are_on_one_slice():
 def test_data_near_the_axes_collapses_in_steps():
     P = np.eye(3)[np.arange(30) % 3] + 0.1 * np.random.default_rng(6).random((30, 3))
     assert len(collapse(P, eta=0.12).history) < 3
-    assert sum(step.label.startswith("tilt") for step in plots.collapse_animation(P).layout.sliders[0].steps) >= 6
+    assert (
+        sum(
+            step.label.startswith("tilt")
+            for step in plots.collapse_animation(P).layout.sliders[0].steps
+        )
+        >= 6
+    )
 
 
 def test_the_cap_holds_the_free_rays_and_not_the_ray_outside():
     P = np.random.default_rng(7).random((30, 3)) + 0.05
     cap = plots.spherical_cap(P)
-    assert [trace.name for trace in cap.data[:6]] == ["cap", "features", "mean", "free rays", "rays inside the cap", "rays outside the cap"]
+    assert [trace.name for trace in cap.data[:6]] == [
+        "cap",
+        "features",
+        "mean",
+        "free rays",
+        "rays inside the cap",
+        "rays outside the cap",
+    ]
     edge = ConvexHull(np.column_stack([cap.data[0].x, cap.data[0].y])).equations
-    free, outside = (np.column_stack([cap.data[k].x, cap.data[k].y, np.ones(len(cap.data[k].x))]) @ edge.T for k in (3, 5))
+    free, outside = (
+        np.column_stack([cap.data[k].x, cap.data[k].y, np.ones(len(cap.data[k].x))]) @ edge.T
+        for k in (3, 5)
+    )
     assert (free < 0.01).all()
     assert (outside.max(axis=1) > 0).all()
 
@@ -172,8 +193,12 @@ def test_the_animation_is_the_history(on_axis):
     assert len(captions) == len(figure.frames)
     assert captions[0] == "the orthant"
     assert sum(caption.startswith("tilt") for caption in captions) == len(history)
-    assert sum(caption.startswith("add") for caption in captions) == sum(len(step.outside) for step in history)
-    assert sum(caption.startswith("drop") for caption in captions) == sum(len(step.pruned) > 0 for step in history)
+    assert sum(caption.startswith("add") for caption in captions) == sum(
+        len(step.outside) for step in history
+    )
+    assert sum(caption.startswith("drop") for caption in captions) == sum(
+        len(step.pruned) > 0 for step in history
+    )
     assert set(figure.frames[-1].data[2].x) == set(figure.data[4].x)  # it is shown as it ends
     last = figure.frames[-1].data
     ends = np.column_stack([last[2].x, last[2].y])
@@ -202,7 +227,10 @@ def test_tukeys_fence():
         (lambda *_: plots.cone(np.ones((4, 2))), r"3 coordinates; these have 2"),
         (lambda *_: plots.cone(np.zeros((4, 3))), r"zero"),
         (lambda *_: plots.confusion([1, 2], [0, 1, 1]), r"target has 2 labels, labels has 3"),
-        (lambda *_: plots.epsilon_path(Cone.from_points(np.eye(3))), r"no path; make it with Cone.approximate"),
+        (
+            lambda *_: plots.epsilon_path(Cone.from_points(np.eye(3))),
+            r"no path; make it with Cone.approximate",
+        ),
         (lambda *_: plots.shadow(np.ones((2, 5)), [0, 1]), r"at least three samples"),
     ],
 )

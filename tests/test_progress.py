@@ -1,4 +1,5 @@
-"""Long work is never silent: what is shown when, callbacks, threads; and warnings that are said once."""
+"""Long work is never silent: what is shown when, callbacks, threads; and warnings that are said
+once."""
 
 from __future__ import annotations
 
@@ -86,7 +87,11 @@ def test_of_nested_work_the_outermost_that_counts_is_shown(screens):
             teller()("iterations", 2, 9)
         teller()("fits", 1, 4)
     assert len(screens) == 1
-    assert screens[0].told == [("outer: iterations", 1, 9), ("outer: fits", 0, 4), ("outer: fits", 1, 4)]
+    assert screens[0].told == [
+        ("outer: iterations", 1, 9),
+        ("outer: fits", 0, 4),
+        ("outer: fits", 1, 4),
+    ]
     assert teller() is None
 
 
@@ -121,7 +126,11 @@ def test_a_notebook_shows_one_line_that_changes(monkeypatch):
     assert lines[-1] == ""
 
 
-@pytest.mark.parametrize("model", [HierarchicalNMF(3, random_state=0), CCNMF(3, random_state=0), MinVolumeNMF(3)], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [HierarchicalNMF(3, random_state=0), CCNMF(3, random_state=0), MinVolumeNMF(3)],
+    ids=repr,
+)
 class TestIterations:
     def test_the_callback_hears_every_iteration_and_can_end_the_run(self, model):
         heard = []
@@ -145,7 +154,10 @@ class TestIterations:
 
     def test_a_fit_tells_how_far_it_is(self, model, screens):
         clone(model).fit(X)
-        assert any(text.startswith(type(model).__name__) and total > 1 for text, _, total in screens[0].told)
+        assert any(
+            text.startswith(type(model).__name__) and total > 1
+            for text, _, total in screens[0].told
+        )
         assert screens[0].closed
 
 
@@ -159,7 +171,9 @@ def test_estimators_without_iterations_tell_their_stages(model):
 
 def test_n_jobs_is_the_number_of_threads_in_use():
     seen = []
-    HierarchicalNMF(2, random_state=0, n_jobs=1, callback=lambda *_: seen.append(current_threads())).fit(X)
+    HierarchicalNMF(
+        2, random_state=0, n_jobs=1, callback=lambda *_: seen.append(current_threads())
+    ).fit(X)
     assert set(seen) == {1}
     with pytest.raises(InvalidInputError, match="n_jobs must be a number of threads"):
         HierarchicalNMF(2, n_jobs=0).fit(X)
@@ -175,7 +189,11 @@ def test_a_choice_of_a_rank_counts_its_fits(screens):
     assert screens[0].told[-1] == ("select_rank: stability, fits", 8, 8)
 
 
-@pytest.mark.parametrize("estimator", [KMeans(n_init=2), AgglomerativeClustering(), GaussianMixture(reg_covar=0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "estimator",
+    [KMeans(n_init=2), AgglomerativeClustering(), GaussianMixture(reg_covar=0.1)],
+    ids=repr,
+)
 @pytest.mark.parametrize("method", ["stability", "consensus"])
 def test_any_clusterer_may_be_asked_for_its_rank(estimator, method):
     chosen = select_rank(X, [2, 3, 5], method, estimator=estimator, n_runs=2, random_state=0)
@@ -183,15 +201,24 @@ def test_any_clusterer_may_be_asked_for_its_rank(estimator, method):
 
 
 def test_what_is_no_clusterer_is_refused():
-    with pytest.raises(InvalidInputError, match="ConeNovelty is no clusterer with a parameter n_components or n_clusters"):
+    with pytest.raises(
+        InvalidInputError,
+        match="ConeNovelty is no clusterer with a parameter n_components or n_clusters",
+    ):
         select_rank(X, [2, 3], estimator=ConeNovelty())
 
 
 def test_a_generator_is_a_random_state():
-    a, b = (HierarchicalNMF(3, init="random", random_state=np.random.default_rng(7)).fit(X).components_ for _ in range(2))
+    a, b = (
+        HierarchicalNMF(3, init="random", random_state=np.random.default_rng(7)).fit(X).components_
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(a, b)
     rng = np.random.default_rng(7)
-    first, second = (HierarchicalNMF(3, init="random", tol=0.5, random_state=rng).fit(X).components_ for _ in range(2))
+    first, second = (
+        HierarchicalNMF(3, init="random", tol=0.5, random_state=rng).fit(X).components_
+        for _ in range(2)
+    )
     assert (first != second).any()  # it goes on from where it was
     assert select_rank(X, [2, 3], n_runs=2, random_state=np.random.default_rng(0)).rank == 3
 

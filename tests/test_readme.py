@@ -11,12 +11,19 @@ ROOT = Path(__file__).parents[1]
 
 
 def blocks(name):
-    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.findall(
+        r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL
+    )
 
 
 def recorded_blocks(name):
-    """Each Python block, with the text block below it that says what it prints; an empty text where there is none."""
-    return re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    """Each Python block, with the text block below it that says what it prints; an empty text where
+    there is none."""
+    return re.findall(
+        r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?",
+        (ROOT / name).read_text(encoding="utf-8"),
+        flags=re.DOTALL,
+    )
 
 
 def test_readme(capsys):
@@ -77,9 +84,14 @@ def test_links_lead_somewhere():
 
 def test_badges_are_true():
     scope = {"__name__": "badges", "__file__": str(ROOT / "docs" / "badges.py")}
-    exec(compile((ROOT / "docs" / "badges.py").read_text(encoding="utf-8"), "badges.py", "exec"), scope)
+    exec(
+        compile((ROOT / "docs" / "badges.py").read_text(encoding="utf-8"), "badges.py", "exec"),
+        scope,
+    )
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, words in scope["facts"]().items():
         file = ROOT / "docs" / "figures" / f"badge-{name}.svg"
-        assert file.read_text(encoding="utf-8") == scope["draw"](*words), f"{name}: run python docs/badges.py"
+        assert file.read_text(encoding="utf-8") == scope["draw"](*words), (
+            f"{name}: run python docs/badges.py"
+        )
         assert f"docs/figures/{file.name}" in readme

@@ -1,4 +1,5 @@
-"""The reference describes every public name once; the page of mathematics has the text of modules that exist."""
+"""The reference describes every public name once; the page of mathematics has the text of modules
+that exist."""
 
 from __future__ import annotations
 
@@ -11,8 +12,22 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PUBLIC = ("", ".affinity", ".blocks", ".datasets", ".experiments", ".io", ".metrics", ".plots", ".report", ".runs", ".scverse")
-DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto(?:class|function|data|exception)|function):: ([\w.]+)", re.MULTILINE)
+PUBLIC = (
+    "",
+    ".affinity",
+    ".blocks",
+    ".datasets",
+    ".experiments",
+    ".io",
+    ".metrics",
+    ".plots",
+    ".report",
+    ".runs",
+    ".scverse",
+)
+DIRECTIVE = re.compile(
+    r"^\.\. (currentmodule|auto(?:class|function|data|exception)|function):: ([\w.]+)", re.MULTILINE
+)
 
 
 def described():
@@ -30,7 +45,9 @@ def described():
 
 def public_names():
     modules = [f"conecollapse{name}" for name in PUBLIC]
-    return [f"{module}.{name}" for module in modules for name in importlib.import_module(module).__all__]
+    return [
+        f"{module}.{name}" for module in modules for name in importlib.import_module(module).__all__
+    ]
 
 
 def test_every_public_name_is_described_once():
@@ -53,10 +70,16 @@ def test_what_factorizations_share_is_described_once():
 
 
 def test_every_module_on_the_page_of_mathematics_has_a_text():
-    names = re.findall(r"^\.\. automodule:: (\S+)", (DOCS / "mathematics.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    names = re.findall(
+        r"^\.\. automodule:: (\S+)",
+        (DOCS / "mathematics.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
     assert len(names) == len(set(names)) > 20
     for name in names:
-        assert len(importlib.import_module(name).__doc__.split("\n\n")) > 1, f"{name} begins with one sentence only"
+        assert len(importlib.import_module(name).__doc__.split("\n\n")) > 1, (
+            f"{name} begins with one sentence only"
+        )
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in (DOCS / "api").glob("*.md")))

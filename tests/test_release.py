@@ -1,4 +1,5 @@
-"""What a release states about itself agrees: version, changelog, citation, supported Python versions, templates."""
+"""What a release states about itself agrees: version, changelog, citation, supported Python
+versions, templates."""
 
 from __future__ import annotations
 
@@ -22,17 +23,24 @@ def test_the_version_of_the_package_is_read_from_its_source():
     assert PYPROJECT["project"]["dynamic"] == ["version"]
     assert "version" not in PYPROJECT["project"]
     source = text(PYPROJECT["tool"]["hatch"]["version"]["path"])
-    assert re.findall(r'^__version__ = "(\d+\.\d+\.\d+)"$', source, re.MULTILINE) == [conecollapse.__version__]
+    assert re.findall(r'^__version__ = "(\d+\.\d+\.\d+)"$', source, re.MULTILINE) == [
+        conecollapse.__version__
+    ]
 
 
 def test_the_citation_names_the_same_version():
-    assert re.findall(r"^version: (.+)$", text("CITATION.cff"), re.MULTILINE) == [conecollapse.__version__]
+    assert re.findall(r"^version: (.+)$", text("CITATION.cff"), re.MULTILINE) == [
+        conecollapse.__version__
+    ]
 
 
 def test_the_changelog_begins_with_the_same_version():
     """Each section is a version with its date, newest first; only the first may be unreleased."""
     sections = re.findall(r"^## (.+)$", text("CHANGELOG.md"), re.MULTILINE)
-    found = [re.fullmatch(r"(\d+\.\d+\.\d+) \((unreleased|\d{4}-\d\d-\d\d)\)", section) for section in sections]
+    found = [
+        re.fullmatch(r"(\d+\.\d+\.\d+) \((unreleased|\d{4}-\d\d-\d\d)\)", section)
+        for section in sections
+    ]
     assert all(found), sections
     versions = [tuple(map(int, section[1].split("."))) for section in found]
     assert ".".join(map(str, versions[0])) == conecollapse.__version__
@@ -41,9 +49,16 @@ def test_the_changelog_begins_with_the_same_version():
 
 
 def test_the_workflow_runs_on_every_python_that_is_declared():
-    declared = [line.split(" :: ")[-1] for line in PYPROJECT["project"]["classifiers"] if re.search(r"Python :: 3\.\d+$", line)]
+    declared = [
+        line.split(" :: ")[-1]
+        for line in PYPROJECT["project"]["classifiers"]
+        if re.search(r"Python :: 3\.\d+$", line)
+    ]
     assert PYPROJECT["project"]["requires-python"] == f">={declared[0]}"
-    tested = [re.findall(r'"([\d.]+)"', line) for line in re.findall(r"python: (\[.+\])", text(".github/workflows/test.yml"))]
+    tested = [
+        re.findall(r'"([\d.]+)"', line)
+        for line in re.findall(r"python: (\[.+\])", text(".github/workflows/test.yml"))
+    ]
     assert tested == [declared, declared]
 
 
@@ -67,7 +82,9 @@ def test_the_recipe_for_conda_asks_for_what_the_package_does():
     recipe = text("packaging/conda/meta.yaml")
     assert f'version = "{conecollapse.__version__}"' in recipe
     run = recipe[recipe.index("  run:") : recipe.index("test:")]
-    asked = {name: least for name, least in re.findall(r"- ([\w-]+) >=([\d.]+)", run) if name != "python"}
+    asked = {
+        name: least for name, least in re.findall(r"- ([\w-]+) >=([\d.]+)", run) if name != "python"
+    }
     declared = dict(line.split(">=") for line in PYPROJECT["project"]["dependencies"])
     assert asked == declared
     assert f"python {PYPROJECT['project']['requires-python']}" in run

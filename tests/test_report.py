@@ -1,5 +1,6 @@
-"""The pages, as text and in a real browser: they open without errors or network, nothing is cut, overlaps or is blank, on a phone and on
-paper, figures play, tables sort and search, and no markup comes from data."""
+"""The pages, as text and in a real browser: they open without errors or network, nothing is cut,
+overlaps or is blank, on a phone and on paper, figures play, tables sort and search, and no markup
+comes from data."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from conecollapse.runs.comparing import compare
 from conecollapse.runs.novelty import judge
 from conecollapse.runs.unmixing import unmix
 
-pytestmark = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")  # pixels that are always black
+# pixels that are always black
+pytestmark = pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
 SIZES = {"desktop": (1280, 900), "tablet": (768, 1024), "phone": (390, 844)}
 PRINTED = 960  # pixels of an A4 or letter page between its margins
 EVIL = '<script>document.title="owned"</script>'
@@ -35,7 +37,9 @@ ENTITY = "&lt;b&gt; &amp; 'quoted' \"twice\""
 def digits_table(rows=300):
     digits = load("digits")
     frame = pd.DataFrame(digits.X[:rows], columns=digits.feature_names)
-    return replace(read_table(frame, features_in="columns"), source="digits.csv"), digits.y[:rows].astype(str)
+    return replace(read_table(frame, features_in="columns"), source="digits.csv"), digits.y[
+        :rows
+    ].astype(str)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +52,9 @@ def digits_run():
 def topics_run():
     """Clusters of words, whose features lie in one cluster each."""
     X = make_topics(60, 80, 4, random_state=0).X.toarray()
-    frame = pd.DataFrame(X, columns=[f"word{j}" for j in range(80)], index=[f"document {i}" for i in range(60)])
+    frame = pd.DataFrame(
+        X, columns=[f"word{j}" for j in range(80)], index=[f"document {i}" for i in range(60)]
+    )
     return cluster(read_table(frame, features_in="columns"), 4, random_state=0)
 
 
@@ -67,7 +73,10 @@ def unmix_run(tmp_path_factory):
 def judgement():
     digits = load("digits")
     ordinary, other = digits.X[digits.y < 9], digits.X[digits.y == 9]
-    trusted, new = (pd.DataFrame(X, columns=digits.feature_names) for X in (ordinary[:200], np.vstack([ordinary[200:250], other[:10]])))
+    trusted, new = (
+        pd.DataFrame(X, columns=digits.feature_names)
+        for X in (ordinary[:200], np.vstack([ordinary[200:250], other[:10]]))
+    )
     return judge(trusted, new.set_axis([f"image {i}" for i in range(60)]), features_in="columns")
 
 
@@ -84,13 +93,19 @@ def comparison(digits_run, tmp_path_factory):
 def hostile_table():
     """Names that try to be markup, in every place where names stand."""
     X = make_topics(40, 30, 3, random_state=0).X.toarray()
-    frame = pd.DataFrame(X, columns=[f"{EVIL}{j}" for j in range(30)], index=[f"{ENTITY} {EVIL}{i}" for i in range(40)])
+    frame = pd.DataFrame(
+        X,
+        columns=[f"{EVIL}{j}" for j in range(30)],
+        index=[f"{ENTITY} {EVIL}{i}" for i in range(40)],
+    )
     return replace(read_table(frame, features_in="columns"), source=f"{TITLE}.csv")
 
 
 @pytest.fixture(scope="module")
 def hostile_run(hostile_table):
-    return cluster(hostile_table, 3, target=np.array([EVIL, ENTITY])[np.arange(40) % 2], random_state=0)
+    return cluster(
+        hostile_table, 3, target=np.array([EVIL, ENTITY])[np.arange(40) % 2], random_state=0
+    )
 
 
 @pytest.fixture
@@ -109,9 +124,14 @@ def open_report(open_page, tmp_path):
 def test_the_page_says_what_was_found(digits_run):
     text = page(digits_run)
     sizes = np.bincount(digits_run.labels)
-    assert f"The 300 samples fall into 10 clusters of {sizes.min()} to {sizes.max()} samples." in text
+    assert (
+        f"The 300 samples fall into 10 clusters of {sizes.min()} to {sizes.max()} samples." in text
+    )
     assert f"{digits_run.cone.n_rays}" in text
-    outside = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?([^\"'> ]+)", text[: text.index('id="data"')])
+    outside = re.findall(
+        r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?([^\"'> ]+)",
+        text[: text.index('id="data"')],
+    )
     assert all(address.startswith("data:") for address in outside)
 
 
@@ -124,7 +144,12 @@ def test_pages_of_small_runs_are_small(digits_run, topics_run, unmix_run, judgem
 def test_markup_in_names_stays_text(hostile_table, hostile_run, tmp_path):
     save(hostile_run, tmp_path / EVIL.replace("/", "_"))
     save(rays(hostile_table, max_rays=3), tmp_path / "rays")
-    hostile = judge(hostile_table.X[:30], pd.DataFrame(100 - hostile_table.X, columns=hostile_table.features, index=hostile_table.samples))
+    hostile = judge(
+        hostile_table.X[:30],
+        pd.DataFrame(
+            100 - hostile_table.X, columns=hostile_table.features, index=hostile_table.samples
+        ),
+    )
     folders = tmp_path / EVIL.replace("/", "_"), tmp_path / "rays"
     for run in (hostile_run, hostile, compare(*folders), compare(folders[0], folders[0])):
         text = page(run)
@@ -154,7 +179,11 @@ def test_what_has_no_report_is_refused(hostile_table):
 def test_the_collapse_of_clustered_data_has_steps_and_no_feature_is_outside(topics_run):
     from conecollapse.report.clustering import contents
 
-    chart = next(part for part in contents(topics_run).all_parts() if isinstance(part, Chart) and part.name == "collapse")
+    chart = next(
+        part
+        for part in contents(topics_run).all_parts()
+        if isinstance(part, Chart) and part.name == "collapse"
+    )
     captions = [step.label for step in chart.figure.layout.sliders[0].steps]
     assert len(captions) == len(chart.figure.frames) > 10
     assert captions[0] == "the orthant"
@@ -166,9 +195,12 @@ def test_the_collapse_of_clustered_data_has_steps_and_no_feature_is_outside(topi
         assert (across >= -1e-3).all() or (across <= 1e-3).all()  # on the same side of every edge
 
 
-@pytest.mark.parametrize("name", ["digits_run", "topics_run", "unmix_run", "judgement", "comparison"])
+@pytest.mark.parametrize(
+    "name", ["digits_run", "topics_run", "unmix_run", "judgement", "comparison"]
+)
 def test_nothing_is_cut_overlaps_or_is_blank(name, request, open_report):
-    """At three widths, in light and in dark, and as a print; the page is loaded once, on the widest screen."""
+    """At three widths, in light and in dark, and as a print; the page is loaded once, on the widest
+    screen."""
     tab = open_report(request.getfixturevalue(name))
     for width, height in SIZES.values():
         tab.set_viewport_size({"width": width, "height": height})
@@ -177,30 +209,46 @@ def test_nothing_is_cut_overlaps_or_is_blank(name, request, open_report):
         tab.locator("#theme").click()
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     tab.set_viewport_size({"width": 1280, "height": 900})
-    tab.evaluate("""() => { window.printed = []; window.addEventListener("beforeprint", () => window.printed.push(
-        document.documentElement.dataset.theme, ...[...document.querySelectorAll(".chart .main-svg")].map((svg) => svg.clientWidth))); }""")
+    tab.evaluate(
+        """() => {
+          window.printed = [];
+          const charts = () => [...document.querySelectorAll(".chart .main-svg")];
+          window.addEventListener("beforeprint", () => window.printed.push(
+            document.documentElement.dataset.theme, ...charts().map((svg) => svg.clientWidth)));
+        }"""
+    )
     assert tab.pdf(format="A4")[:5] == b"%PDF-"
     theme, *widths = tab.evaluate("window.printed")
     assert theme == "light"
     assert all(width <= 660 for width in widths)
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     tab.emulate_media(media="print")
-    heights = tab.evaluate("[...document.querySelectorAll('figure, .card')].map((box) => box.getBoundingClientRect().height)")
+    heights = tab.evaluate(
+        "[...document.querySelectorAll('figure, .card')].map((box) =>"
+        " box.getBoundingClientRect().height)"
+    )
     assert max(heights) < PRINTED  # with break-inside: avoid, none is split
-    assert {tab.evaluate(f"getComputedStyle(document.querySelector('{box}')).breakInside") for box in ("figure", "tr")} == {"avoid"}
+    assert {
+        tab.evaluate(f"getComputedStyle(document.querySelector('{box}')).breakInside")
+        for box in ("figure", "tr")
+    } == {"avoid"}
     for control in ("nav", ".table input", ".more", ".slider-container", ".updatemenu-container"):
-        assert tab.locator(control).evaluate_all("all => all.every((one) => getComputedStyle(one).display === 'none')"), control
+        assert tab.locator(control).evaluate_all(
+            "all => all.every((one) => getComputedStyle(one).display === 'none')"
+        ), control
 
 
 def test_a_phone_with_hostile_names(hostile_run, open_report):
     tab = open_report(hostile_run, "phone", "dark")
-    assert [fault for fault in faults(tab) if "is broken" not in fault] == []  # names longer than a line have to be broken
+    # names longer than a line have to be broken
+    assert [fault for fault in faults(tab) if "is broken" not in fault] == []
     assert tab.title().startswith(TITLE)
     assert tab.locator("main script, .modebar").count() == 0
     assert EVIL in tab.locator(".card").first.inner_text()
     assert ENTITY in tab.locator("[data-table=samples] tbody").inner_text()
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
-    assert tab.locator("[data-chart=map]").evaluate("place => place._fullLayout.dragmode") is False  # a finger scrolls the page
+    # a finger scrolls the page
+    assert tab.locator("[data-chart=map]").evaluate("place => place._fullLayout.dragmode") is False
 
 
 def test_the_collapse_plays_pauses_and_slides_and_tables_sort_and_search(digits_run, open_report):
@@ -208,7 +256,10 @@ def test_the_collapse_plays_pauses_and_slides_and_tables_sort_and_search(digits_
     figure = tab.locator("[data-chart=collapse]")
     figure.scroll_into_view_if_needed()
     place = "document.querySelector('[data-chart=collapse]')"
-    step, last = f"{place}._fullLayout.sliders[0].active", tab.evaluate(f"{place}._transitionData._frames.length") - 1
+    step, last = (
+        f"{place}._fullLayout.sliders[0].active",
+        tab.evaluate(f"{place}._transitionData._frames.length") - 1,
+    )
     free = f"[...{place}._fullData[3].x].some(Number.isFinite)"
     assert tab.evaluate(step) == last
     assert not tab.evaluate(free)  # at the end every ray is a feature
@@ -225,7 +276,10 @@ def test_the_collapse_plays_pauses_and_slides_and_tables_sort_and_search(digits_
 
     table = tab.locator("[data-table=samples]")
     header = table.locator("th button", has_text="distance")
-    column = "[...document.querySelectorAll('[data-table=samples] tbody tr')].map(row => Number(row.children[3].textContent))"
+    column = (
+        "[...document.querySelectorAll('[data-table=samples] tbody tr')].map(row =>"
+        " Number(row.children[3].textContent))"
+    )
     header.click()
     falling = tab.evaluate(column)
     assert falling == sorted(falling, reverse=True)
@@ -247,7 +301,10 @@ def test_the_collapse_plays_pauses_and_slides_and_tables_sort_and_search(digits_
 def test_the_audit_sees_faults(open_page, tmp_path):
     """Each fault that the other tests look for, on a page made of them."""
     boxes = {
-        "beyond the window": '<p style="white-space: nowrap; width: 10px">this line is too long for a window of so few pixels</p>',
+        "beyond the window": (
+            '<p style="white-space: nowrap; width: 10px">this line is too long for a window of so'
+            " few pixels</p>"
+        ),
         "cut": '<p style="white-space: nowrap; overflow: hidden; width: 40px">a cut text</p>',
         "is broken": '<h2 style="width: 30px; overflow-wrap: anywhere">incomprehensible</h2>',
         "overlap": '<p style="height: 10px">one<br>two</p><p style="margin-top: -20px">three</p>',
@@ -272,6 +329,8 @@ def test_screenshot(digits_run, open_report, size, tmp_path):
         figure.scroll_into_view_if_needed()
         figure.locator(".updatemenu-button").nth(0).click()
         slider = "document.querySelector('[data-chart=collapse]')._fullLayout.sliders[0]"
-        tab.wait_for_function(f"{slider}.active >= 4 && {slider}.active < {slider}.steps.length - 1")
+        tab.wait_for_function(
+            f"{slider}.active >= 4 && {slider}.active < {slider}.steps.length - 1"
+        )
         figure.locator(".updatemenu-button").nth(1).click()
         figure.screenshot(path=folder / "report-collapse.png")

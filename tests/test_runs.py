@@ -55,7 +55,8 @@ def saved(genes, tmp_path):
 
 
 def vouched(folder):
-    """What a folder that passes `verify` says: samples and clusters, rays and their names, the arrays, the values of the data."""
+    """What a folder that passes `verify` says: samples and clusters, rays and their names, the
+    arrays, the values of the data."""
     with np.load(folder / "factors.npz") as arrays:
         factors = {name: arrays[name].tolist() for name in arrays.files}
     data = read_table(folder / "../data/genes.csv")
@@ -89,7 +90,9 @@ class TestPrepare:
             X = prepare(table, **how).X
             return X.toarray() if sp.issparse(X) else X
 
-        np.testing.assert_allclose(np.linalg.norm(prepared(normalize="unit-samples"), axis=1), [1, 0, 1])
+        np.testing.assert_allclose(
+            np.linalg.norm(prepared(normalize="unit-samples"), axis=1), [1, 0, 1]
+        )
         np.testing.assert_allclose(prepared(normalize="sum-samples").sum(axis=1), [7.5, 0, 7.5])
         np.testing.assert_allclose(prepared(normalize="max"), X / [3, 4, 6])
         np.testing.assert_allclose(prepared(normalize="log"), np.log1p(X))
@@ -100,17 +103,28 @@ class TestPrepare:
     def test_float32_stays(self):
         for how in ("unit-samples", "sum-samples", "max", "log"):
             assert prepare(read_table(X.astype(np.float32)), how).X.dtype == np.float32
-            assert prepare(read_table(sp.csr_array(X.astype(np.float32))), how).X.dtype == np.float32
+            assert (
+                prepare(read_table(sp.csr_array(X.astype(np.float32))), how).X.dtype == np.float32
+            )
 
     def test_an_unknown_normalization_is_refused(self):
-        with pytest.raises(InvalidInputError, match="normalize must be one of unit-samples, sum-samples, max, log, cells; got 'l2'"):
+        with pytest.raises(
+            InvalidInputError,
+            match="normalize must be one of unit-samples, sum-samples, max, log, cells; got 'l2'",
+        ):
             prepare(read_table(X), "l2")
 
 
 class TestCluster:
     def test_a_run_has_all_that_a_report_needs(self, genes):
         stages = []
-        run = cluster(read_table(genes), 3, target=TRUTH, image_shape=(4, 6), progress=lambda *event: stages.append(event[0]))
+        run = cluster(
+            read_table(genes),
+            3,
+            target=TRUTH,
+            image_shape=(4, 6),
+            progress=lambda *event: stages.append(event[0]),
+        )
         assert results(run)["purity"] == 1
         assert isinstance(run.model, GraphCCNMF)
         assert run.labels is run.model.labels_
@@ -121,7 +135,12 @@ class TestCluster:
         assert run.kind == "cluster"
         assert set(run.timings) == {"cone", "clusters"}
         assert {"cone", "clusters"} <= set(stages)
-        assert run.parameters == {"n_components": 3, "method": "graph", "random_state": 0, "prove": False}
+        assert run.parameters == {
+            "n_components": 3,
+            "method": "graph",
+            "random_state": 0,
+            "prove": False,
+        }
         assert {feature.name for feature in run.top_features(2)[0]} <= set(GENES)
 
     @pytest.mark.slow
@@ -131,7 +150,9 @@ class TestCluster:
         assert results(run)["rank_reason"].startswith("the largest mean adjusted Rand index")
         assert run.parameters["n_components"] == "auto"
 
-    def test_auto_tries_two_to_ten_clusters_and_no_more_than_a_subsample_could_hold(self, monkeypatch):
+    def test_auto_tries_two_to_ten_clusters_and_no_more_than_a_subsample_could_hold(
+        self, monkeypatch
+    ):
         tried = []
 
         def chosen(_, candidates, **_options):
@@ -146,7 +167,11 @@ class TestCluster:
             cluster(read_table(X[:2]), "auto")
 
     def test_sparse_float32_and_other_affinities(self):
-        for table, method in ((sp.csr_array(X), "graph"), (X.astype(np.float32), "features"), (X, "knn")):
+        for table, method in (
+            (sp.csr_array(X), "graph"),
+            (X.astype(np.float32), "features"),
+            (X, "knn"),
+        ):
             run = cluster(read_table(table), 3, method=method)
             assert results(run)["cluster_sizes"].tolist() == [5, 5, 5]
             assert run.cone.n_points == 24
@@ -157,9 +182,15 @@ class TestCluster:
             ({"n_components": 16}, "16 clusters were asked for, but there are only 15 samples"),
             ({"n_components": 0}, "at least 1"),
             ({"n_components": 2.5}, "integer"),
-            ({"n_components": 3, "method": "nearest"}, "`method` must be one of graph, features, knn, diffusion, or a CCNMF"),
+            (
+                {"n_components": 3, "method": "nearest"},
+                "`method` must be one of graph, features, knn, diffusion, or a CCNMF",
+            ),
             ({"n_components": 3, "target": ["a", "b"]}, "2 labels for 15 samples"),
-            ({"n_components": 3, "image_shape": (5, 5)}, "images of 5 x 5 have 25 pixels, but the table has 24 features"),
+            (
+                {"n_components": 3, "image_shape": (5, 5)},
+                "images of 5 x 5 have 25 pixels, but the table has 24 features",
+            ),
         ],
     )
     def test_impossible_arguments_are_refused_before_anything_is_computed(self, arguments, message):
@@ -197,22 +228,40 @@ class TestRays:
     def test_with_a_number_of_rays_alone_they_are_added_until_the_rest_is_within_a_thousandth(self):
         P = np.eye(6)
         P[3:, :2] = np.sqrt(0.5)
-        P[3, 3], P[4, 4], P[5, 5] = 0.0007, 0.0014, 0.003  # how far each is from the cone of the others
+        # how far each is from the cone of the others
+        P[3, 3], P[4, 4], P[5, 5] = 0.0007, 0.0014, 0.003
         assert sorted(rays(read_table(P.T), max_rays=6).cone.ray_indices) == [0, 1, 2, 4, 5]
 
     def test_colinear_and_empty_features(self, tmp_path):
-        P = np.array([[1.0, 2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+        P = np.array(
+            [[1.0, 2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]]
+        )
         save(rays(read_table(P)), tmp_path / "out")
         heading, *body = rows(tmp_path / "out" / "rays.csv")
-        assert heading == ["ray", "feature", "name", "group_size", "colinear_features", "open", "mass"]
+        assert heading == [
+            "ray",
+            "feature",
+            "name",
+            "group_size",
+            "colinear_features",
+            "open",
+            "mass",
+        ]
         assert [row[:5] for row in body] == [["0", "0", "x0", "2", "1"], ["1", "3", "x3", "1", ""]]
-        # the middle feature, of length sqrt(2), is the sum of both rays: sigma = 2, and 1 * 2 of it goes to each
+        # the middle feature, of length sqrt(2), is the sum of both rays: sigma = 2, and 1 * 2 of it
+        # goes to each
         np.testing.assert_allclose([float(row[-1]) for row in body], np.sqrt([1 + 4 + 2, 9 + 2]))
 
 
 class TestSave:
     def test_the_files_and_names_round_trip(self, saved):
-        assert {path.name for path in saved.iterdir()} == {"labels.csv", "rays.csv", "factors.npz", "certificate.npz", "run.json"}
+        assert {path.name for path in saved.iterdir()} == {
+            "labels.csv",
+            "rays.csv",
+            "factors.npz",
+            "certificate.npz",
+            "run.json",
+        }
         heading, *labels = rows(saved / "labels.csv")
         assert heading == ["sample", "cluster", "target"]
         assert [original(row[0]) for row in labels] == SAMPLES
@@ -224,7 +273,9 @@ class TestSave:
         assert facts["data"]["features_in"] == "rows"
         assert facts["parameters"]["random_state"] == 0
         assert facts["results"]["purity"] == 1
-        assert {"numpy", "scipy", "scikit-learn", "numba", "conecollapse", "python"} <= set(facts["versions"])
+        assert {"numpy", "scipy", "scikit-learn", "numba", "conecollapse", "python"} <= set(
+            facts["versions"]
+        )
         with np.load(saved / "factors.npz", allow_pickle=False) as file:
             assert file["feature_names"].tolist() == GENES
             assert file["sample_names"].tolist() == SAMPLES
@@ -275,7 +326,9 @@ class TestSave:
             }
             monkeypatch.setattr(place[when], full)
         for folder in ("new", "out"):
-            with pytest.raises(RunFolderError, match="No space left on device; nothing was left there"):
+            with pytest.raises(
+                RunFolderError, match="No space left on device; nothing was left there"
+            ):
                 save(run, tmp_path / folder, full if when == "report" else None)
         assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
         assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out"]
@@ -307,17 +360,23 @@ class TestVerify:
         at = text.index("gene7,") + 8
         digit = "3" if text[at] != "3" else "4"
         genes.write_text(text[:at] + digit + text[at + 1 :], encoding="utf-8")
-        with pytest.raises(CertificateError, match="the feature 'gene7' does not have the values that the run was made from"):
+        with pytest.raises(
+            CertificateError,
+            match="the feature 'gene7' does not have the values that the run was made from",
+        ):
             verify(saved)
 
-    @pytest.mark.parametrize("how", [{"normalize": "unit-samples"}, {"tfidf": True}, {"tfidf": True, "normalize": "max"}])
+    @pytest.mark.parametrize(
+        "how", [{"normalize": "unit-samples"}, {"tfidf": True}, {"tfidf": True, "normalize": "max"}]
+    )
     def test_prepared_tables_name_the_feature_that_changed(self, how, genes, tmp_path):
         save(cluster(prepare(read_table(genes), **how), 3), tmp_path / "out")
         assert verify(tmp_path / "out").notes == ()
         frame = pd.read_csv(genes, index_col=0, float_precision="round_trip")
         frame.iloc[9, 3] += 0.001
         frame.to_csv(genes)
-        with pytest.raises(CertificateError, match="the feature 'gene9' does not"):  # although every prepared feature changed
+        # although every prepared feature changed
+        with pytest.raises(CertificateError, match="the feature 'gene9' does not"):
             verify(tmp_path / "out")
 
     def test_other_bytes_with_the_same_values(self, saved, genes):
@@ -329,19 +388,29 @@ class TestVerify:
     def test_names_and_shapes_of_the_data(self, saved, genes):
         text = genes.read_text(encoding="utf-8")
         genes.write_text(text.replace("gene3,", "gene_3,"), encoding="utf-8")
-        with pytest.raises(CertificateError, match="the feature 'gene3' of the run is called 'gene_3' in the data"):
+        with pytest.raises(
+            CertificateError, match="the feature 'gene3' of the run is called 'gene_3' in the data"
+        ):
             verify(saved)
         genes.write_text("\n".join(text.split("\n")[:10]), encoding="utf-8")
-        with pytest.raises(CertificateError, match="15 samples and 9 features, but the run was made from 15 and 24"):
+        with pytest.raises(
+            CertificateError, match="15 samples and 9 features, but the run was made from 15 and 24"
+        ):
             verify(saved)
 
     def test_the_data_moves(self, saved, genes, tmp_path):
-        shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-copy"), ignore=shutil.ignore_patterns("*-copy"))
+        shutil.copytree(
+            tmp_path,
+            tmp_path.with_name(f"{tmp_path.name}-copy"),
+            ignore=shutil.ignore_patterns("*-copy"),
+        )
         genes.unlink()
         copy = tmp_path.with_name(f"{tmp_path.name}-copy")
         assert verify(copy / "out")  # by the relative path
         assert verify(saved, data=copy / "data" / "genes.csv")
-        with pytest.raises(RunFolderError, match=r"is not there any more; pass data=\.\.\. to say where it is now"):
+        with pytest.raises(
+            RunFolderError, match=r"is not there any more; pass data=\.\.\. to say where it is now"
+        ):
             verify(saved)
 
     def test_data_in_memory(self, tmp_path):
@@ -357,28 +426,43 @@ class TestVerify:
     def test_a_certificate_that_does_not_hold_names_the_feature(self, saved):
         cone = Cone.load(saved / "certificate.npz")
         wrong = [
-            replace(family, G=-family.G) if hasattr(family, "G") else replace(family, offset=family.offset + 10)
+            (
+                replace(family, G=-family.G)
+                if hasattr(family, "G")
+                else replace(family, offset=family.offset + 10)
+            )
             for family in cone.certificate.witnesses
         ]
-        Cone(cone.rays, replace(cone.certificate, witnesses=tuple(wrong))).save(saved / "certificate.npz")
+        Cone(cone.rays, replace(cone.certificate, witnesses=tuple(wrong))).save(
+            saved / "certificate.npz"
+        )
         with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\)"):
             verify(saved)
 
     def test_the_tolerance_is_reported_and_can_be_given(self, saved):
-        """A folder in which everything agrees on a wide tolerance is true at that tolerance, and at no smaller one."""
+        """A folder in which everything agrees on a wide tolerance is true at that tolerance, and at
+        no smaller one."""
         assert "(tol = 1e-08)" in str(verify(saved))
-        with pytest.raises(CertificateError, match=r"ray \d+ \(feature '.*'\): its witness proves a distance of .* only"):
+        with pytest.raises(
+            CertificateError,
+            match=r"ray \d+ \(feature '.*'\): its witness proves a distance of .* only",
+        ):
             verify(saved, tol=0.9)
         cone = Cone.load(saved / "certificate.npz")
         Cone(cone.rays, replace(cone.certificate, tol=1e-7)).save(saved / "certificate.npz")
-        with pytest.raises(CertificateError, match=r"run.json claims tol = 1e-08, but certificate.npz has 1e-07"):
+        with pytest.raises(
+            CertificateError, match=r"run.json claims tol = 1e-08, but certificate.npz has 1e-07"
+        ):
             verify(saved)
         facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
         facts["results"]["tol"] = 1e-7
         (saved / "run.json").write_text(json.dumps(facts), encoding="utf-8")
         assert "(tol = 1e-07)" in str(verify(saved))
 
-    @pytest.mark.parametrize(("name", "value"), [("n_zero_features", 3), ("n_features", 1), ("n_rays", 1), ("exact", False)])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("n_zero_features", 3), ("n_features", 1), ("n_rays", 1), ("exact", False)],
+    )
     def test_every_number_of_the_sentence_is_compared(self, saved, name, value):
         facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
         facts["results"][name] = value
@@ -388,30 +472,44 @@ class TestVerify:
 
     def test_a_certificate_about_another_number_of_features_is_refused(self, saved):
         Cone.from_points(np.vstack([np.eye(24), np.ones(24)])).save(saved / "certificate.npz")
-        with pytest.raises(CertificateError, match=r"certificate.npz is about 25 features, but the run has 24"):
+        with pytest.raises(
+            CertificateError, match=r"certificate.npz is about 25 features, but the run has 24"
+        ):
             verify(saved)
 
     def test_factors_of_other_rays_are_refused(self, saved):
         arrays = dict(np.load(saved / "factors.npz"))
         np.savez(saved / "factors.npz", **(arrays | {"ray_indices": arrays["ray_indices"][::-1]}))
-        with pytest.raises(CertificateError, match=r"factors.npz and certificate.npz name different rays"):
+        with pytest.raises(
+            CertificateError, match=r"factors.npz and certificate.npz name different rays"
+        ):
             verify(saved)
         one = np.where(np.arange(len(arrays["ray_indices"])) == 1, 0, arrays["ray_indices"])
         np.savez(saved / "factors.npz", **(arrays | {"ray_indices": one}))
-        with pytest.raises(CertificateError, match=r"factors.npz and certificate.npz name different rays"):
+        with pytest.raises(
+            CertificateError, match=r"factors.npz and certificate.npz name different rays"
+        ):
             verify(saved)
 
     def test_groups_in_the_list_of_rays_are_compared(self, saved):
         lines = (saved / "rays.csv").read_text(encoding="utf-8").splitlines()
         cells = lines[1].split(",")
         cells[3] = "17"
-        (saved / "rays.csv").write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n", encoding="utf-8")
-        with pytest.raises(CertificateError, match=r"rays.csv does not list the rays of certificate.npz, with their names, groups"):
+        (saved / "rays.csv").write_text(
+            "\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n", encoding="utf-8"
+        )
+        with pytest.raises(
+            CertificateError,
+            match=r"rays.csv does not list the rays of certificate.npz, with their names, groups",
+        ):
             verify(saved)
 
     def test_forged_labels_and_rays(self, saved):
         text = (saved / "labels.csv").read_text(encoding="utf-8")
-        (saved / "labels.csv").write_text(text.replace("s4,0", "s4,9").replace("s4,1", "s4,9").replace("s4,2", "s4,9"), encoding="utf-8")
+        (saved / "labels.csv").write_text(
+            text.replace("s4,0", "s4,9").replace("s4,1", "s4,9").replace("s4,2", "s4,9"),
+            encoding="utf-8",
+        )
         with pytest.raises(CertificateError, match="puts the sample 's4' into cluster 9"):
             verify(saved)
         (saved / "labels.csv").write_text(text.replace("s4,", "s44,"), encoding="utf-8")
@@ -419,7 +517,10 @@ class TestVerify:
             verify(saved)
         shorter = text.rstrip().splitlines()[:-1]
         (saved / "labels.csv").write_text("\n".join(shorter), encoding="utf-8")
-        with pytest.raises(CertificateError, match=rf"labels.csv has {len(shorter) - 1} samples where the run has {len(shorter)}"):
+        with pytest.raises(
+            CertificateError,
+            match=rf"labels.csv has {len(shorter) - 1} samples where the run has {len(shorter)}",
+        ):
             verify(saved)
         (saved / "labels.csv").write_text(text.replace("s0,", "s0,1,", 1), encoding="utf-8")
         with pytest.raises(RunFolderError, match=r"labels.csv"):
@@ -430,18 +531,32 @@ class TestVerify:
         with pytest.raises(CertificateError, match="does not list the rays"):
             verify(saved)
 
-    @pytest.mark.parametrize("name", ["factors.npz", "certificate.npz", "run.json", "labels.csv", "rays.csv"])
+    @pytest.mark.parametrize(
+        "name", ["factors.npz", "certificate.npz", "run.json", "labels.csv", "rays.csv"]
+    )
     def test_damaged_folders_are_one_sentence(self, name, saved):
         content = (saved / name).read_bytes()
         for damaged in (content[: len(content) // 2 + 1], b"", None):
             (saved / name).unlink(missing_ok=True)
             if damaged is not None:
                 (saved / name).write_bytes(damaged)
-            with pytest.raises((RunFolderError, ConeFileError, CertificateError), match=r"^[^\n]+$"):
+            with pytest.raises(
+                (RunFolderError, ConeFileError, CertificateError), match=r"^[^\n]+$"
+            ):
                 verify(saved)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("name", ["factors.npz", "certificate.npz", "run.json", "labels.csv", "rays.csv", "../data/genes.csv"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "factors.npz",
+            "certificate.npz",
+            "run.json",
+            "labels.csv",
+            "rays.csv",
+            "../data/genes.csv",
+        ],
+    )
     def test_flipped_bytes_are_refused_or_change_nothing_that_verify_checks(self, name, saved):
         path = saved / name
         content, original = path.read_bytes(), vouched(saved)
@@ -455,7 +570,13 @@ class TestVerify:
                 assert vouched(saved) == original
 
     @pytest.mark.parametrize(
-        "facts", ["[]", '{"format": "conecollapse-run-1"}', '{"format": "conecollapse-run-2"}', '{"format": 3, "data": 1}']
+        "facts",
+        [
+            "[]",
+            '{"format": "conecollapse-run-1"}',
+            '{"format": "conecollapse-run-2"}',
+            '{"format": 3, "data": 1}',
+        ],
     )
     def test_facts_of_another_version(self, facts, saved):
         (saved / "run.json").write_text(facts)
@@ -480,7 +601,9 @@ def test_hashes_see_every_place_of_a_sparse_column():
     changed = dense.copy()
     changed[:, 280] = np.roll(changed[:, 280], 1)
     for make in (np.asarray, sp.csr_array):
-        assert np.flatnonzero(feature_hashes(make(dense)) != feature_hashes(make(changed))).tolist() == [280]
+        assert np.flatnonzero(
+            feature_hashes(make(dense)) != feature_hashes(make(changed))
+        ).tolist() == [280]
 
 
 @pytest.mark.filterwarnings("error::conecollapse.EmptyDataWarning")
@@ -507,7 +630,9 @@ class TestTampered:
         lines = (saved / "labels.csv").read_text(encoding="utf-8").replace(",0,", ",9,")
         (saved / "labels.csv").write_text(lines, encoding="utf-8")
         self.edited(saved, kind="rays")
-        with pytest.raises(CertificateError, match="a run of rays, but the folder holds clusters too"):
+        with pytest.raises(
+            CertificateError, match="a run of rays, but the folder holds clusters too"
+        ):
             verify(saved)
 
     @pytest.mark.parametrize(("name", "value"), [("n_rays", 3), ("exact", False), ("tol", 0.5)])
@@ -527,7 +652,9 @@ class TestTampered:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scale", "dtype"), [(1e200, np.float64), (1e-200, np.float64), (1e30, np.float32)])
+@pytest.mark.parametrize(
+    ("scale", "dtype"), [(1e200, np.float64), (1e-200, np.float64), (1e30, np.float32)]
+)
 def test_values_of_any_scale_end_in_finite_numbers_and_a_report(scale, dtype, tmp_path):
     from conecollapse.report import write_report
 
@@ -557,17 +684,23 @@ def test_a_sample_of_zeros_is_in_no_cluster_and_the_run_verifies(tmp_path):
         run = cluster(read_table(tmp_path / "x.csv"), 3)
     save(run, tmp_path / "run")
     assert (tmp_path / "run" / "labels.csv").read_text().splitlines()[6].endswith(",-1")
-    assert sum(json.loads((tmp_path / "run" / "run.json").read_text())["results"]["cluster_sizes"]) == 23
+    assert (
+        sum(json.loads((tmp_path / "run" / "run.json").read_text())["results"]["cluster_sizes"])
+        == 23
+    )
     verify(tmp_path / "run")
 
 
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("A", lambda a: a[0, 0]), ("label_weights", lambda a: a.astype(str)), ("label_weights", lambda a: a.astype(complex)),
-        ("ray_indices", lambda a: a.astype(float)), ("data_hashes", lambda a: a.astype([("x", a.dtype)])),
+        ("A", lambda a: a[0, 0]),
+        ("label_weights", lambda a: a.astype(str)),
+        ("label_weights", lambda a: a.astype(complex)),
+        ("ray_indices", lambda a: a.astype(float)),
+        ("data_hashes", lambda a: a.astype([("x", a.dtype)])),
     ],
-)  # fmt: skip
+)
 def test_factors_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, name, change):
     save(cluster(read_table(genes), 3), tmp_path / "out")
     arrays = dict(np.load(tmp_path / "out" / "factors.npz"))
@@ -577,7 +710,14 @@ def test_factors_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, na
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 200_000, '{"format": "conecollapse-run-2", "kind": "rays", "preparation": ["normalize", "tfidf"], "data": {}}']
+    "text",
+    [
+        "[" * 200_000,
+        (
+            '{"format": "conecollapse-run-2", "kind": "rays", "preparation": ["normalize",'
+            ' "tfidf"], "data": {}}'
+        ),
+    ],
 )
 def test_facts_of_another_kind_are_refused_in_one_sentence(genes, tmp_path, text):
     save(rays(read_table(genes)), tmp_path / "out")
@@ -590,6 +730,11 @@ def test_forged_names_of_rays_are_refused(genes, tmp_path):
     save(rays(read_table(genes)), tmp_path / "out")
     file = tmp_path / "out" / "certificate.npz"
     arrays = dict(np.load(file))
-    np.savez(file, **(arrays | {"ray_names": np.array([f"lie {k}" for k in range(len(arrays["rays"]))])}))
-    with pytest.raises(CertificateError, match=r"certificate\.npz gives the rays other names than factors\.npz gives the features"):
+    np.savez(
+        file, **(arrays | {"ray_names": np.array([f"lie {k}" for k in range(len(arrays["rays"]))])})
+    )
+    with pytest.raises(
+        CertificateError,
+        match=r"certificate\.npz gives the rays other names than factors\.npz gives the features",
+    ):
         verify(tmp_path / "out")

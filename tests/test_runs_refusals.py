@@ -16,30 +16,43 @@ from conecollapse.runs.folder import check_folder
 from conecollapse.runs.places import PAGE_MARK, check_place
 
 
-@pytest.mark.parametrize("check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"])
+@pytest.mark.parametrize(
+    "check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"]
+)
 @pytest.mark.parametrize("missing", [os.W_OK, os.X_OK])
-def test_a_folder_that_may_not_be_written_or_entered_is_refused_before_any_work(check, missing, tmp_path, monkeypatch):
+def test_a_folder_that_may_not_be_written_or_entered_is_refused_before_any_work(
+    check, missing, tmp_path, monkeypatch
+):
     assert check(tmp_path / "out") == tmp_path / "out"
     monkeypatch.setattr(os, "access", lambda _path, mode: not mode & missing)
     with pytest.raises(RunFolderError, match=f"no permission in '{tmp_path}'"):
         check(tmp_path / "out")
 
 
-@pytest.mark.parametrize("check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"])
-def test_a_folder_in_which_no_file_can_be_made_is_refused_before_any_work(check, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"]
+)
+def test_a_folder_in_which_no_file_can_be_made_is_refused_before_any_work(
+    check, tmp_path, monkeypatch
+):
     def full(**_kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     check(tmp_path / "out")
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    with pytest.raises(RunFolderError, match=f"cannot write to .*: {os.strerror(errno.ENOSPC)}; name another"):
+    with pytest.raises(
+        RunFolderError, match=f"cannot write to .*: {os.strerror(errno.ENOSPC)}; name another"
+    ):
         check(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), os.strerror(errno.ENOSPC)), (OSError("disk full"), "disk full")],
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), os.strerror(errno.ENOSPC)),
+        (OSError("disk full"), "disk full"),
+    ],
 )
 def test_the_reason_is_the_systems_without_its_number(error, reason, tmp_path, monkeypatch):
     run = rays(read_table(np.eye(4) + 1))
@@ -71,6 +84,9 @@ def test_a_factor_that_holds_no_numbers_is_refused_as_damaged(change, message, t
     with np.load(tmp_path / "out" / "factors.npz") as file:
         arrays = dict(file)
     A = change(arrays["A"])
-    np.savez(tmp_path / "out" / "factors.npz", **(arrays | {"A": A, "label_weights": arrays["label_weights"][: A.shape[1]]}))
+    np.savez(
+        tmp_path / "out" / "factors.npz",
+        **(arrays | {"A": A, "label_weights": arrays["label_weights"][: A.shape[1]]}),
+    )
     with pytest.raises(RunFolderError, match=message):
         verify(tmp_path / "out", X)

@@ -7,7 +7,9 @@ import pytest
 
 from conecollapse import nnls
 
-scipy_tests = pytest.importorskip("scipy.optimize.tests.test_nnls", reason="this SciPy ships without its tests")
+scipy_tests = pytest.importorskip(
+    "scipy.optimize.tests.test_nnls", reason="this SciPy ships without its tests"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -15,12 +17,14 @@ def ours_instead_of_scipys(monkeypatch):
     monkeypatch.setattr(scipy_tests, "nnls", nnls)
 
 
-@pytest.mark.filterwarnings("ignore:the arguments {'atol'} are ignored:DeprecationWarning")  # tests of older SciPy pass it
+# tests of older SciPy pass it
+@pytest.mark.filterwarnings("ignore:the arguments {'atol'} are ignored:DeprecationWarning")
 class TestStatementsOfSciPy(scipy_tests.TestNNLS):
     """Two statements are ours instead, because we take several right-hand sides in columns."""
 
     def test_2D_singleton_RHS_input(self):
-        """SciPy makes a single column a vector. Here the solution keeps the form of b, so that one column is not a special case."""
+        """SciPy makes a single column a vector. Here the solution keeps the form of b, so that one
+        column is not a special case."""
         A = np.array([[1.0, 0.5, -1.0], [1.0, 0.5, 0.0], [-1.0, 0.0, 1.0]])
         x, rnorm = nnls(A, np.array([[-1.0, 2.0, 2.0]]).T)
         np.testing.assert_allclose(x, [[1.0], [2.0], [3.0]])

@@ -36,10 +36,19 @@ def cuts(rng, n, pieces):
 
 @pytest.mark.parametrize("seed", seeds(50))
 def test_merged_rays_equal_direct_rays_exactly_however_points_are_split(seed):
-    """rays(A u B u ...) = rays(rays(A) u rays(B) u ...), with duplicates, zero points, blocks of one point and sparse blocks."""
+    """rays(A u B u ...) = rays(rays(A) u rays(B) u ...), with duplicates, zero points, blocks of
+    one point and sparse blocks."""
     rng = np.random.default_rng(seed)
-    P = planted(rng, int(rng.integers(2, 14)), int(rng.integers(2, 25)), int(rng.integers(5, 60)), terms=[None, 2][seed % 2])
-    P = np.vstack([P, 3 * P[rng.integers(len(P), size=5)], np.zeros((3, P.shape[1]))])[rng.permutation(len(P) + 8)]
+    P = planted(
+        rng,
+        int(rng.integers(2, 14)),
+        int(rng.integers(2, 25)),
+        int(rng.integers(5, 60)),
+        terms=[None, 2][seed % 2],
+    )
+    P = np.vstack([P, 3 * P[rng.integers(len(P), size=5)], np.zeros((3, P.shape[1]))])[
+        rng.permutation(len(P) + 8)
+    ]
     if seed % 3 == 0:
         P = sp.csr_array(P)
     direct = Cone.from_points(P)
@@ -48,7 +57,9 @@ def test_merged_rays_equal_direct_rays_exactly_however_points_are_split(seed):
     np.testing.assert_array_equal(merged.ray_indices, direct.ray_indices)
     assert abs(merged.rays - direct.rays).max() == 0
     np.testing.assert_array_equal(merged.zero_points, direct.zero_points)
-    assert [group.tolist() for group in merged.groups] == [group.tolist() for group in direct.groups]
+    assert [group.tolist() for group in merged.groups] == [
+        group.tolist() for group in direct.groups
+    ]
     merged.verify(P)
 
 
@@ -79,7 +90,9 @@ def test_a_run_that_was_interrupted_goes_on_from_its_files_to_the_same_result(st
     with pytest.raises(Interrupted):
         Cone.from_blocks(until(parts, stop), checkpoint=tmp_path / "run")
     seen = []
-    cone = Cone.from_blocks(parts, checkpoint=tmp_path / "run", progress=lambda _stage, done, _total: seen.append(done))
+    cone = Cone.from_blocks(
+        parts, checkpoint=tmp_path / "run", progress=lambda _stage, done, _total: seen.append(done)
+    )
     assert len(seen) == 10 - stop  # what was done is not done again
     direct = Cone.from_blocks(parts)
     np.testing.assert_array_equal(cone.ray_indices, direct.ray_indices)
@@ -92,7 +105,9 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     P = planted(np.random.default_rng(0), 6, 12, 40)
     parts = np.array_split(P, 4)
     Cone.from_blocks(parts, checkpoint=tmp_path)
-    with pytest.raises(CheckpointError, match="block 1 is not the block that the checkpoint was made from"):
+    with pytest.raises(
+        CheckpointError, match="block 1 is not the block that the checkpoint was made from"
+    ):
         Cone.from_blocks([parts[0], parts[1][::-1], *parts[2:]], checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="made with tol = 1e-08, not 1e-06"):
         Cone.from_blocks(parts, 1e-6, checkpoint=tmp_path)
@@ -110,7 +125,9 @@ def test_bad_blocks_are_named():
         Cone.from_samples(np.array_split(spoiled, 4))
     with pytest.raises(ValueError, match=r"block 1: P has no rows \(shape \(0, 4\)\)"):
         Cone.from_blocks([P, P[:0]])
-    with pytest.raises(ValueError, match=r"block 1 has points of dimension 3, the ones before had 4"):
+    with pytest.raises(
+        ValueError, match=r"block 1 has points of dimension 3, the ones before had 4"
+    ):
         Cone.from_blocks([P, P[:, :3]])
     with pytest.raises(ValueError, match=r"block 1 has 3 features, the ones before had 4"):
         Cone.from_samples([P, P[:, :3]])
@@ -148,8 +165,12 @@ def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_
     for name in table_files(tmp_path, X):
         table = open_table(tmp_path / name, block_size=7)
         np.testing.assert_array_equal(Cone.from_table(table).ray_indices, direct.ray_indices)
-        np.testing.assert_array_equal(Cone.from_blocks(table.features(9)).ray_indices, direct.ray_indices)
-        np.testing.assert_array_equal(np.vstack([b.toarray() if sp.issparse(b) else b for b in table.samples(4)]), X)
+        np.testing.assert_array_equal(
+            Cone.from_blocks(table.features(9)).ray_indices, direct.ray_indices
+        )
+        np.testing.assert_array_equal(
+            np.vstack([b.toarray() if sp.issparse(b) else b for b in table.samples(4)]), X
+        )
         model = CCNMF(3, n_init=2, random_state=0).fit(table)
         np.testing.assert_array_equal(model.labels_, local.labels_)
         np.testing.assert_array_equal(model.predict(table), local.predict(X))
@@ -164,7 +185,9 @@ def test_an_empty_row_and_large_counts_in_float32(tmp_path):
     with pytest.warns(UserWarning, match="sample 5 of X holds only zeros"):
         local = CCNMF(2, n_init=2, random_state=0).fit(X)
     with pytest.warns(UserWarning, match="sample 5 of X holds only zeros"):
-        model = CCNMF(2, n_init=2, random_state=0).fit(open_table(tmp_path / "x.npy", block_size=11))
+        model = CCNMF(2, n_init=2, random_state=0).fit(
+            open_table(tmp_path / "x.npy", block_size=11)
+        )
     np.testing.assert_array_equal(model.labels_, local.labels_)
     np.testing.assert_allclose(model.components_, local.components_, rtol=1e-4)
 
@@ -178,11 +201,16 @@ def test_a_file_that_changes_size_while_it_is_read_is_refused(tmp_path):
     next(stream)
     with open(file, "r+b") as raw:
         raw.truncate(1000)
-    with pytest.raises(DataChangedError, match=r"x.npy' changed size while it was read, from 2048 to 1000 bytes \(at row 10\)"):
+    with pytest.raises(
+        DataChangedError,
+        match=r"x.npy' changed size while it was read, from 2048 to 1000 bytes \(at row 10\)",
+    ):
         next(stream)
     with pytest.raises(DataChangedError, match="changed size"):
         Cone.from_table(table)
-    with pytest.raises(ValueError, match="has 1000 bytes, but its header promises 2048; it was cut short"):
+    with pytest.raises(
+        ValueError, match="has 1000 bytes, but its header promises 2048; it was cut short"
+    ):
         open_table(file)
     scipy.io.mmwrite(tmp_path / "x.mtx", sp.coo_array(X))
     table = open_table(tmp_path / "x.mtx")
@@ -206,26 +234,61 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
     for text, match in [
         ("hello\n", "does not begin with a Matrix Market banner"),
         ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n", "only coordinate matrices"),
-        ("%%MatrixMarket matrix coordinate real general\nnothing\n", "has no line with its numbers"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0000000\n", "has 1 entries, but promises 2"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n", "has at most 1 entries, but promises 2"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1_000\n", "has '1_000' after entry 0 where a number belongs"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1.5 1\n", "at 1.5, which is no row or column"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 nan 1\n", "at nan, which is no row or column"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 one 1\n", "is not readable after entry 0"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n", "at row 2, outside the table of shape"),
+        (
+            "%%MatrixMarket matrix coordinate real general\nnothing\n",
+            "has no line with its numbers",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0000000\n",
+            "has 1 entries, but promises 2",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n",
+            "has at most 1 entries, but promises 2",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1_000\n",
+            "has '1_000' after entry 0 where a number belongs",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1.5 1\n",
+            "at 1.5, which is no row or column",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 nan 1\n",
+            "at nan, which is no row or column",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 one 1\n",
+            "is not readable after entry 0",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n",
+            "at row 2, outside the table of shape",
+        ),
     ]:
         (tmp_path / "x.mtx").write_text(text)
         with pytest.raises(ValueError, match=match):
             Cone.from_table(open_table(tmp_path / "x.mtx"))
-    with pytest.raises(ValueError, match="the Kullback-Leibler loss needs single entries of X, which is an opened file"):
+    with pytest.raises(
+        ValueError,
+        match="the Kullback-Leibler loss needs single entries of X, which is an opened file",
+    ):
         MultiplicativeNMF(2, loss="kullback-leibler").fit(open_table(np.eye(3)))
-    with pytest.raises(ValueError, match="needs the whole table in memory, and X is an opened file, read in blocks; use GraphCCNMF"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            "needs the whole table in memory, and X is an opened file, read in blocks; use"
+            " GraphCCNMF"
+        ),
+    ):
         CCNMF(2, affinity="knn").fit(open_table(np.eye(3) + 1))
 
 
 def test_symmetric_and_pattern_matrices(tmp_path):
-    (tmp_path / "s.mtx").write_text("%%MatrixMarket matrix coordinate pattern symmetric\n% why\n3 3 3\n2 1\n3 2\n3 3\n")
+    (tmp_path / "s.mtx").write_text(
+        "%%MatrixMarket matrix coordinate pattern symmetric\n% why\n3 3 3\n2 1\n3 2\n3 3\n"
+    )
     X = next(open_table(tmp_path / "s.mtx").samples()).toarray()
     np.testing.assert_array_equal(X, [[0, 1, 0], [1, 0, 1], [0, 1, 1]])
 
@@ -233,13 +296,16 @@ def test_symmetric_and_pattern_matrices(tmp_path):
 def test_nan_in_a_file_is_named_with_its_block():
     X = np.ones((30, 8))
     X[17, 3] = np.nan
-    with pytest.raises(ValueError, match=r"block 1 \(samples 10 to 19\): X has NaN at row 17, column 3"):
+    with pytest.raises(
+        ValueError, match=r"block 1 \(samples 10 to 19\): X has NaN at row 17, column 3"
+    ):
         CCNMF(2).fit(open_table(X, block_size=10))
 
 
 @pytest.mark.parametrize("seed", seeds(10))
 def test_the_cone_of_a_tall_table_is_that_of_its_triangle(seed):
-    """Same rays as without the reduction, and a certificate about the table itself, checked in other blocks than it was made from."""
+    """Same rays as without the reduction, and a certificate about the table itself, checked in
+    other blocks than it was made from."""
     rng = np.random.default_rng(seed)
     P = planted(rng, 400, int(rng.integers(3, 25)), int(rng.integers(5, 60)))
     P = np.vstack([P, 2 * P[:2], np.zeros((1, 400))])
@@ -261,7 +327,9 @@ def test_the_checker_by_blocks_refuses_what_does_not_hold(tmp_path):
     inside = np.setdiff1d(np.arange(28), cone.ray_indices)[0]
     spoiled = X.copy()
     spoiled[0, inside] *= 1.01
-    with pytest.raises(CertificateError, match=f"point {inside}: it is .* away from its combination of rays"):
+    with pytest.raises(
+        CertificateError, match=f"point {inside}: it is .* away from its combination of rays"
+    ):
         cone.verify(lambda: [spoiled])
     swapped = X.copy()
     swapped[:, cone.ray_indices[:2]] = X[:, cone.ray_indices[1::-1]]
@@ -279,7 +347,9 @@ def test_the_scale_of_a_tall_table_does_not_matter(scale):
     cone = Cone.from_samples(np.array_split(scale * X, 3))
     np.testing.assert_array_equal(cone.ray_indices, Cone.from_points(X.T).ray_indices)
     cone.verify(lambda: np.array_split(scale * X, 4))
-    np.testing.assert_array_equal(Cone.from_table(open_table(scale * X, block_size=33)).ray_indices, cone.ray_indices)
+    np.testing.assert_array_equal(
+        Cone.from_table(open_table(scale * X, block_size=33)).ray_indices, cone.ray_indices
+    )
     with pytest.raises(ValueError, match="all 3 points are zero"):
         Cone.from_samples([np.zeros((5, 3))])
 
@@ -288,8 +358,9 @@ def test_the_scale_of_a_tall_table_does_not_matter(scale):
 @pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-6])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_tol_ill_conditioned_points_are_certified_at(gap, dtype):
-    """Twin rays a distance ``gap`` apart: the unit points have a condition number of about 1 / gap. QR loses nothing, so the rays are found
-    at any tolerance below the gap; witnesses that combine the points carry it as long as it is above roundoff times condition."""
+    """Twin rays a distance ``gap`` apart: the unit points have a condition number of about 1 / gap.
+    QR loses nothing, so the rays are found at any tolerance below the gap; witnesses that combine
+    the points carry it as long as it is above roundoff times condition."""
     rng = np.random.default_rng(0)
     X = rng.random((5000, 20))
     X[:, 1] = X[:, 0] + gap * rng.random(5000)
@@ -329,7 +400,9 @@ def test_a_checkpoint_of_other_points_is_refused_even_if_its_rays_are_the_same(t
         Cone.from_blocks(interrupted(), checkpoint=tmp_path)
     other = block.copy()
     other[2] = [1, 1, 5]
-    with pytest.raises(CheckpointError, match="block 0 is not the block that the checkpoint was made from"):
+    with pytest.raises(
+        CheckpointError, match="block 0 is not the block that the checkpoint was made from"
+    ):
         Cone.from_blocks([other, np.eye(3)], checkpoint=tmp_path)
     assert Cone.from_blocks([block, np.eye(3)], checkpoint=tmp_path).n_rays == 3
 
@@ -343,21 +416,35 @@ def test_a_checkpoint_of_more_blocks_is_refused(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["csr_matrix", "csc_matrix"])
 @pytest.mark.parametrize(
-    ("indptr", "indices"), [([0, 1, 2, 3], [0, 1, -1]), ([0, 1, 2, 3], [0, 1, 10**8]), ([0, 2, 1, 3], [0, 1, 2]), ([0, 1, 2], [0, 1, 2])]
+    ("indptr", "indices"),
+    [
+        ([0, 1, 2, 3], [0, 1, -1]),
+        ([0, 1, 2, 3], [0, 1, 10**8]),
+        ([0, 2, 1, 3], [0, 1, 2]),
+        ([0, 1, 2], [0, 1, 2]),
+    ],
 )
-def test_damaged_sparse_tables_are_refused_before_they_reach_scipy(tmp_path, encoding, indptr, indices):
+def test_damaged_sparse_tables_are_refused_before_they_reach_scipy(
+    tmp_path, encoding, indptr, indices
+):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "h.h5ad", "w") as file:
         group = file.create_group("X")
         group.attrs["encoding-type"], group.attrs["shape"] = encoding, (3, 3)
-        group["indptr"], group["indices"], group["data"] = np.array(indptr), np.array(indices), np.array([1.0, 2, 3])
+        group["indptr"], group["indices"], group["data"] = (
+            np.array(indptr),
+            np.array(indices),
+            np.array([1.0, 2, 3]),
+        )
     with pytest.raises(InvalidInputError, match="it is damaged"):
         Cone.from_table(open_table(tmp_path / "h.h5ad"))
 
 
 @pytest.mark.parametrize("size", ["2000000000 2000000000 1", "-3 3 1"])
 def test_sizes_that_no_machine_could_index_are_refused(tmp_path, size):
-    (tmp_path / "b.mtx").write_text(f"%%MatrixMarket matrix coordinate real general\n{size}\n1 1 5\n")
+    (tmp_path / "b.mtx").write_text(
+        f"%%MatrixMarket matrix coordinate real general\n{size}\n1 1 5\n"
+    )
     with pytest.raises(InvalidInputError, match="says that it has"):
         open_table(tmp_path / "b.mtx")
 
@@ -372,7 +459,10 @@ def test_a_point_takes_part_in_few_merges(monkeypatch):
 
     monkeypatch.setattr(streaming, "merge", counting)
     P = np.random.default_rng(0).random((16, 5))
-    np.testing.assert_array_equal(Cone.from_blocks(P[k : k + 1] for k in range(16)).ray_indices, Cone.from_points(P).ray_indices)
+    np.testing.assert_array_equal(
+        Cone.from_blocks(P[k : k + 1] for k in range(16)).ray_indices,
+        Cone.from_points(P).ray_indices,
+    )
     assert sum(size for size in merged if size > 1) == 16 * 4
 
 

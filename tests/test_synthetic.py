@@ -23,7 +23,9 @@ def test_planted_rays_are_the_extreme_rays(dim, n_rays, n_inside, seed):
 
 def test_two_rays_in_the_plane():
     planted = make_cone(9, 2, 2, random_state=0)
-    assert set(Cone.from_points(planted.points).ray_indices.tolist()) == set(planted.anchors.tolist())
+    assert set(Cone.from_points(planted.points).ray_indices.tolist()) == set(
+        planted.anchors.tolist()
+    )
 
 
 @given(st.integers(1, 6), st.integers(0, 20), st.integers(0, 2**32 - 1))
@@ -34,11 +36,15 @@ def test_anchors_of_a_separable_table(r, more, seed):
     assert np.array_equal(table.labels, table.W.argmax(axis=1))
     assert len(np.unique(table.labels)) == r
     if r > 1:
-        assert set(Cone.from_points(table.points).ray_indices.tolist()) == set(table.anchors.tolist())
+        assert set(Cone.from_points(table.points).ray_indices.tolist()) == set(
+            table.anchors.tolist()
+        )
 
 
 def test_noise_has_the_size_that_was_asked_for():
-    clean, noisy = (make_separable(100, 200, 4, noise=noise, random_state=0) for noise in (0.0, 0.05))
+    clean, noisy = (
+        make_separable(100, 200, 4, noise=noise, random_state=0) for noise in (0.0, 0.05)
+    )
     assert np.array_equal(clean.anchors, noisy.anchors)
     ratio = np.sqrt(((noisy.X - clean.X) ** 2).mean() / (clean.X**2).mean())
     assert 0.03 < ratio < 0.055  # clipping at zero takes a little
@@ -76,7 +82,10 @@ def test_a_seed_repeats(make):
         (lambda: make_cone(5, 3, 6), "n_rays = 6 exceeds n_points = 5; use n_rays <= n_points"),
         (lambda: make_cone(5, 2, 3), "3 rays in 2 dimensions are not possible"),
         (lambda: make_cone(5, 3, 1), "1 rays in 3 dimensions are not possible; use n_rays >= 2"),
-        (lambda: make_cone(5000, 3, 2000), "2000 rays in 3 dimensions cannot be kept apart; use fewer rays"),
+        (
+            lambda: make_cone(5000, 3, 2000),
+            "2000 rays in 3 dimensions cannot be kept apart; use fewer rays",
+        ),
         (lambda: make_cone(0), "n_points must be an integer of at least 1; got 0"),
         (lambda: make_separable(3, 10, 4), "n_components = 4 exceeds n_samples = 3"),
         (lambda: make_separable(noise=-1), "noise must be a number of at least 0; got -1"),

@@ -83,7 +83,15 @@ def test_the_environment_can_lower_the_number_of_threads(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     assert available_threads() == 6
-    for value, expected in [("1", 1), ("4", 4), ("99", 6), ("many", 6), ("0", 6), ("-2", 6), ("", 6)]:
+    for value, expected in [
+        ("1", 1),
+        ("4", 4),
+        ("99", 6),
+        ("many", 6),
+        ("0", 6),
+        ("-2", 6),
+        ("", 6),
+    ]:
         monkeypatch.setenv("OMP_NUM_THREADS", value)
         assert available_threads() == expected
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
@@ -100,7 +108,14 @@ def test_large_products_and_hals_are_the_same_for_any_number_of_threads():
 
     def everything():
         found = hals(X, W, H, tol=0, max_iter=3)
-        return dense_product(X, H.T), dense_product(X.T, W), gram_of(tall), found.W, found.H, found.history
+        return (
+            dense_product(X, H.T),
+            dense_product(X.T, W),
+            gram_of(tall),
+            found.W,
+            found.H,
+            found.history,
+        )
 
     answers = []
     for n_jobs in (1, 2, 4):

@@ -1,4 +1,5 @@
-"""``conecollapse unmix``: what it writes, what `verify` refuses, and one sentence for everything that can be wrong."""
+"""``conecollapse unmix``: what it writes, what `verify` refuses, and one sentence for everything
+that can be wrong."""
 
 from __future__ import annotations
 
@@ -53,12 +54,17 @@ def test_a_cube_gives_spectra_maps_a_report_and_a_proof(cube, run, tmp_path):
     np.savetxt("nm.txt", np.arange(400, 480, 10))
     code, out, err = run("unmix", "cube.npy", "-k", "2", "--wavelengths", "nm.txt", "--out", "out")
     assert code == 0, err
-    assert "30 samples, 8 channels, an image of 6 x 5 pixels; bands are the last dimension of the cube (--bands first otherwise)" in out
+    assert (
+        "30 samples, 8 channels, an image of 6 x 5 pixels; bands are the last dimension of the cube"
+        " (--bands first otherwise)" in out
+    )
     assert "proven" in out
     found = pd.read_csv("out/endmembers.csv")
     assert found.columns.tolist() == ["feature", "wavelength", "component 0", "component 1"]
     spectra = found[["component 0", "component 1"]].to_numpy().T
-    cosines = spectra @ PURE.T / np.outer(np.linalg.norm(spectra, axis=1), np.linalg.norm(PURE, axis=1))
+    cosines = (
+        spectra @ PURE.T / np.outer(np.linalg.norm(spectra, axis=1), np.linalg.norm(PURE, axis=1))
+    )
     assert cosines.max(axis=1).min() > 0.999
     maps = np.load("out/maps.npy")
     assert maps.shape == (HEIGHT, WIDTH, 3)
@@ -68,19 +74,44 @@ def test_a_cube_gives_spectra_maps_a_report_and_a_proof(cube, run, tmp_path):
     assert "cube.npy" in page
     assert "http-equiv" in page
     body = page[: page.index("<script")]
-    assert body.count("src=") == body.count('src="data:image/png;base64,') == 5  # two maps and their scale, the distances and theirs
-    assert str(verify("out")).startswith("verified: none of the 30 samples is further from the cone of the 2 components than ")
+    # two maps and their scale, the distances and theirs
+    assert body.count("src=") == body.count('src="data:image/png;base64,') == 5
+    assert str(verify("out")).startswith(
+        "verified: none of the 30 samples is further from the cone of the 2 components than "
+    )
     assert run("verify", "out", "--json")[0] == 0
 
 
 def test_bands_may_come_first_and_a_table_may_have_the_shape_of_an_image(cube, run):
     np.save("first.npy", np.moveaxis(cube, 2, 0))
     np.save("flat.npy", cube.reshape(-1, BANDS))
-    pd.DataFrame(cube.reshape(-1, BANDS), columns=[f"<b>{j}" for j in range(BANDS)]).to_csv("flat.csv", index=False)
-    for name, more in (("first.npy", ("--bands", "first")), ("flat.npy", ("--shape", "6x5")), ("flat.csv", ("--shape", "6x5"))):
-        assert run("unmix", name, "-k", "2", "--out", name + "-out", "--method", "samples", "--no-report", *more)[0] == 0
+    pd.DataFrame(cube.reshape(-1, BANDS), columns=[f"<b>{j}" for j in range(BANDS)]).to_csv(
+        "flat.csv", index=False
+    )
+    for name, more in (
+        ("first.npy", ("--bands", "first")),
+        ("flat.npy", ("--shape", "6x5")),
+        ("flat.csv", ("--shape", "6x5")),
+    ):
+        assert (
+            run(
+                "unmix",
+                name,
+                "-k",
+                "2",
+                "--out",
+                name + "-out",
+                "--method",
+                "samples",
+                "--no-report",
+                *more,
+            )[0]
+            == 0
+        )
         verify(name + "-out")
-    first, flat, named = (np.load(f"{name}-out/maps.npy") for name in ("first.npy", "flat.npy", "flat.csv"))
+    first, flat, named = (
+        np.load(f"{name}-out/maps.npy") for name in ("first.npy", "flat.npy", "flat.csv")
+    )
     np.testing.assert_allclose(first, flat, atol=1e-9)
     np.testing.assert_allclose(named, flat, atol=1e-9)
 
@@ -100,8 +131,13 @@ def test_a_sparse_table_gives_abundances_by_sample_that_sum_to_one(cube, run):
 def test_negative_values_are_refused_or_clipped_and_counted(cube, run):
     cube[0, 0, 0] = cube[2, 3, 1] = -0.5
     np.save("cube.npy", cube)
-    sentence = "2 negative values, the first in row 1 ('pixel 1, 1'), column 1: -0.5; the values must be >= 0: undo a logarithm or shift, "
-    assert sentence + "or pass --clip to set them to zero" in refused(run, "unmix", "cube.npy", "-k", "2", "--out", "out")
+    sentence = (
+        "2 negative values, the first in row 1 ('pixel 1, 1'), column 1: -0.5; the values must be"
+        " >= 0: undo a logarithm or shift, "
+    )
+    assert sentence + "or pass --clip to set them to zero" in refused(
+        run, "unmix", "cube.npy", "-k", "2", "--out", "out"
+    )
     code, out, _ = run("unmix", "cube.npy", "-k", "2", "--clip", "--out", "out", "--no-report")
     assert code == 0
     assert "2 negative values were set to zero" in out
@@ -128,8 +164,17 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
     (tmp_path / "words.txt").write_text("nm 1 2 three", encoding="utf-8")
     cases = [
         (("-k", "9"), "9 components were asked for, but there are only 8 features"),
-        (("-k", "3"), "n_components = 3, but X has rank 2: its samples span only 2 dimensions; ask for at most 2"),
-        (("-k", "2", "--wavelengths", "short.txt"), "short.txt has 7 wavelengths, but the data has 8 bands"),
+        (
+            ("-k", "3"),
+            (
+                "n_components = 3, but X has rank 2: its samples span only 2 dimensions; ask for at"
+                " most 2"
+            ),
+        ),
+        (
+            ("-k", "2", "--wavelengths", "short.txt"),
+            "short.txt has 7 wavelengths, but the data has 8 bands",
+        ),
         (("-k", "2", "--wavelengths", "words.txt"), "words.txt is no list of wavelengths"),
         (("-k", "2", "--shape", "7x7"), "has 6 x 5 pixels, not 7 x 7"),
         (("-k", "2", "--shape", "7"), "--shape takes height x width"),
@@ -145,9 +190,13 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
     )
     cube[0, 0, 0] = np.nan
     np.save("nan.npy", cube)
-    assert "(NaN) in row 1 ('pixel 1, 1'), column 1" in refused(run, "unmix", "nan.npy", "-k", "2", "--out", "out")
+    assert "(NaN) in row 1 ('pixel 1, 1'), column 1" in refused(
+        run, "unmix", "nan.npy", "-k", "2", "--out", "out"
+    )
     np.save("four.npy", cube[None])
-    assert "4 dimensions; a cube has three, and a table two" in refused(run, "unmix", "four.npy", "-k", "2", "--out", "out")
+    assert "4 dimensions; a cube has three, and a table two" in refused(
+        run, "unmix", "four.npy", "-k", "2", "--out", "out"
+    )
     np.save("zero.npy", np.zeros((3, 3, 4)))
     assert "zero everywhere" in refused(run, "unmix", "zero.npy", "-k", "2", "--out", "out")
     np.save("equal.npy", np.tile(PURE[0], (3, 3, 1)))
@@ -155,7 +204,9 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
         run, "unmix", "equal.npy", "-k", "2", "--out", "out"
     )
     np.save("few.npy", np.ones((1, 3, BANDS)))
-    assert "4 components were asked for, but there are only 3 samples" in refused(run, "unmix", "few.npy", "-k", "4", "--out", "out")
+    assert "4 components were asked for, but there are only 3 samples" in refused(
+        run, "unmix", "few.npy", "-k", "4", "--out", "out"
+    )
     assert "there is no file" in refused(run, "unmix", "none.npy", "-k", "2", "--out", "out")
     assert not (tmp_path / "out").exists()
     np.savetxt("inf.txt", [1, np.inf])
@@ -167,7 +218,9 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
 def test_a_changed_folder_or_changed_data_is_refused(run, tmp_path):
     assert run("unmix", "cube.npy", "-k", "2", "--out", "out", "--no-report")[0] == 0
     listed = (tmp_path / "out" / "endmembers.csv").read_text(encoding="utf-8")
-    (tmp_path / "out" / "endmembers.csv").write_text(listed.replace("x0,", "x0,1"), encoding="utf-8")
+    (tmp_path / "out" / "endmembers.csv").write_text(
+        listed.replace("x0,", "x0,1"), encoding="utf-8"
+    )
     with pytest.raises(CertificateError, match=r"endmembers.csv does not list the components"):
         verify("out")
     (tmp_path / "out" / "endmembers.csv").write_text(listed, encoding="utf-8")
@@ -181,8 +234,13 @@ def test_a_changed_folder_or_changed_data_is_refused(run, tmp_path):
             verify("out")
     (tmp_path / "out" / "run.json").write_text(json.dumps(facts), encoding="utf-8")
     arrays = dict(np.load(tmp_path / "out" / "factors.npz"))
-    np.savez(tmp_path / "out" / "factors.npz", **(arrays | {"components": arrays["components"] * 1.001}))
-    with pytest.raises(CertificateError, match=r"the components in factors.npz are not those that certificate.npz is about"):
+    np.savez(
+        tmp_path / "out" / "factors.npz", **(arrays | {"components": arrays["components"] * 1.001})
+    )
+    with pytest.raises(
+        CertificateError,
+        match=r"the components in factors.npz are not those that certificate.npz is about",
+    ):
         verify("out")
     np.savez(tmp_path / "out" / "factors.npz", **arrays)
     X = np.load("cube.npy")

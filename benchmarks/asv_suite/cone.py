@@ -47,7 +47,11 @@ class Exact:
 
     def track_from_points_over_product(self, _problem: str) -> float:
         """The peer is one product of the points with their transpose, sparse if they are."""
-        peer = best_of(lambda: self.P @ self.P.T, 3) if sp.issparse(self.P) else dense_product(self.P, 2)[0]
+        peer = (
+            best_of(lambda: self.P @ self.P.T, 3)
+            if sp.issparse(self.P)
+            else dense_product(self.P, 2)[0]
+        )
         return best_of(lambda: Cone.from_points(self.P), 2) / peer
 
     def track_rays(self, _problem: str) -> int:

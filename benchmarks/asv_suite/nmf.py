@@ -26,7 +26,9 @@ def samples_of(name: str) -> tuple[Any, int] | None:
     points = load_points(name)
     if points is None:
         return None
-    return (sp.csr_array(points.T) if sp.issparse(points) else np.ascontiguousarray(points.T)), RANKS[name]
+    return (
+        sp.csr_array(points.T) if sp.issparse(points) else np.ascontiguousarray(points.T)
+    ), RANKS[name]
 
 
 PROBLEMS: dict[str, Callable[[], tuple[Any, int] | None]] = {
@@ -44,7 +46,8 @@ class Factorizations:
     timeout = 600
 
     def setup(self, problem: str) -> None:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of the peers, whose number of iterations is fixed
+        # of the peers, whose number of iterations is fixed
+        warnings.simplefilter("ignore", ConvergenceWarning)
         made = PROBLEMS[problem]()
         if made is None:
             raise NotImplementedError(f"{problem} is not on this machine; set CONECOLLAPSE_DATA")

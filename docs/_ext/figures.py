@@ -1,7 +1,9 @@
-"""Plotly figures on the pages: each is a few kB of JSON, and plotly.js is one file for the whole site.
+"""Plotly figures on the pages: each is a few kB of JSON, and plotly.js is one file for the whole
+site.
 
-Whatever an example shows with ``figure.show()`` is collected, put on the page where it was shown, and sketched with matplotlib for the
-overview of the gallery. The directive ``shown`` (shown.py) does the same with a block of code on any page.
+Whatever an example shows with ``figure.show()`` is collected, put on the page where it was shown,
+and sketched with matplotlib for the overview of the gallery. The directive ``shown`` (shown.py)
+does the same with a block of code on any page.
 """
 
 from __future__ import annotations
@@ -40,10 +42,14 @@ def take():
 
 
 def markup(figure):
-    """A place for the figure with its data inside; ``figures.js`` draws it. Plotly's JSON has no ``<``, so it cannot end the script."""
+    """A place for the figure with its data inside; ``figures.js`` draws it. Plotly's JSON has no
+    ``<``, so it cannot end the script."""
     figure.layout.template = None  # figures.js has one for light and one for dark pages
     height = figure.layout.height or 450
-    return f'<div {MARK} style="height: {height}px"><script type="application/json">{figure.to_json()}</script></div>'
+    return (
+        f'<div {MARK} style="height: {height}px"><script'
+        f' type="application/json">{figure.to_json()}</script></div>'
+    )
 
 
 def scraper(block, block_vars, gallery_conf):  # noqa: ARG001 - as sphinx-gallery calls it
@@ -60,16 +66,28 @@ def _get_sg_image_scraper():
 
 
 def sketch(figure, path):
-    """A rough picture of a plotly figure, for a thumbnail: markers, lines, bars and heat maps without their text."""
+    """A rough picture of a plotly figure, for a thumbnail: markers, lines, bars and heat maps
+    without their text."""
     canvas, axes = plt.subplots(figsize=(4, 2.8), dpi=100)
     for trace in figure.data:
         marker = getattr(trace, "marker", None)
         line = getattr(trace, "line", None)
-        shade = next((part.color for part in (marker, line) if part is not None and isinstance(part.color, str)), "#0072b2")
+        shade = next(
+            (
+                part.color
+                for part in (marker, line)
+                if part is not None and isinstance(part.color, str)
+            ),
+            "#0072b2",
+        )
         x, y = numbers(getattr(trace, "x", None)), numbers(getattr(trace, "y", None))
         if trace.type == "heatmap":
             grey = figure.layout.yaxis.scaleanchor is not None  # pictures
-            axes.imshow(numbers(trace.z), aspect="equal" if grey else "auto", cmap="gray" if grey else "viridis")
+            axes.imshow(
+                numbers(trace.z),
+                aspect="equal" if grey else "auto",
+                cmap="gray" if grey else "viridis",
+            )
         elif trace.type == "scatter":
             x = x if len(x) else np.arange(len(y))
             if "markers" in (trace.mode or ""):
@@ -92,7 +110,11 @@ def numbers(values):
     """Numbers of a trace, also as plotly packs them."""
     if isinstance(values, dict):
         packed = np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"]).astype(float)
-        return packed.reshape([int(n) for n in values["shape"].split(",")]) if "shape" in values else packed
+        return (
+            packed.reshape([int(n) for n in values["shape"].split(",")])
+            if "shape" in values
+            else packed
+        )
     try:
         return np.zeros(0) if values is None else np.asarray(values, float)
     except ValueError:  # names, one beside the other

@@ -1,4 +1,5 @@
-"""Formulas as MathML, which browsers draw themselves: docutils translates them, no script and no font is loaded."""
+"""Formulas as MathML, which browsers draw themselves: docutils translates them, no script and no
+font is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ def render(translator, node):
     """Write a formula and skip what is inside it."""
     is_block = isinstance(node, nodes.math_block)
     try:
-        formula = tex2mathml(SIZES.sub("", node.astext()).replace(r"\dots", r"\ldots"), as_block=is_block)
+        formula = tex2mathml(
+            SIZES.sub("", node.astext()).replace(r"\dots", r"\ldots"), as_block=is_block
+        )
     except MathError as error:
         logger.warning("formula %r cannot be MathML: %s", node.astext(), error, location=node)
         raise nodes.SkipNode from error
@@ -26,5 +29,7 @@ def render(translator, node):
 
 
 def setup(app):
-    app.add_html_math_renderer("mathml", inline_renderers=(render, None), block_renderers=(render, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(render, None), block_renderers=(render, None)
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,10 +1,21 @@
-"""The order in which the gallery is read: what most people come for first; examples that are not listed come last, by name."""
+"""The order in which the gallery is read: what most people come for first; examples that are not
+listed come last, by name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-FIRST = ("genes", "text", "images", "mixtures", "receptor", "missing", "known", "few_labels", "outliers")
+FIRST = (
+    "genes",
+    "text",
+    "images",
+    "mixtures",
+    "receptor",
+    "missing",
+    "known",
+    "few_labels",
+    "outliers",
+)
 
 
 class Order:

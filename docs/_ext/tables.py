@@ -1,7 +1,9 @@
-"""Tables of sentences on a phone: each row becomes a block, and each cell says what its column is called.
+"""Tables of sentences on a phone: each row becomes a block, and each cell says what its column is
+called.
 
-A table of numbers keeps its columns and is scrolled inside its own box. A table with a cell of `PROSE` characters or more gets the class
-``prose``, and each of its cells the name of its column, which site.css shows on narrow screens only.
+A table of numbers keeps its columns and is scrolled inside its own box. A table with a cell of
+`PROSE` characters or more gets the class ``prose``, and each of its cells the name of its column,
+which site.css shows on narrow screens only.
 """
 
 from __future__ import annotations
@@ -16,11 +18,18 @@ def name_cells(app, doctree, docname):  # noqa: ARG001 - as Sphinx calls it
         return
     for table in doctree.findall(nodes.table):
         body = next(table.findall(nodes.tbody), None)
-        if body is None or max((len(cell.astext()) for cell in body.findall(nodes.entry)), default=0) < PROSE:
+        if (
+            body is None
+            or max((len(cell.astext()) for cell in body.findall(nodes.entry)), default=0) < PROSE
+        ):
             continue
         table["classes"].append("prose")
         heading = next(table.findall(nodes.thead), None)
-        names = [] if heading is None else [cell.astext() for cell in next(heading.findall(nodes.row)).findall(nodes.entry)]
+        names = (
+            []
+            if heading is None
+            else [cell.astext() for cell in next(heading.findall(nodes.row)).findall(nodes.entry)]
+        )
         for row in body.findall(nodes.row):
             for name, cell in list(zip(names, row.findall(nodes.entry), strict=False))[1:]:
                 if name and cell.astext():

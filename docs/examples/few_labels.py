@@ -2,14 +2,16 @@
 A few labels: naming thirty of 1,797 digits
 ===========================================
 
-Someone has looked at three pictures of each digit and named them. The other 1,767 pictures are named by the model: it uses the clusters of
-all pictures, and learns from the thirty labels how much to trust them.
+Someone has looked at three pictures of each digit and named them. The other 1,767 pictures are
+named by the model: it uses the clusters of all pictures, and learns from the thirty labels how much
+to trust them.
 """
 
 # %%
 # Thirty labels
 # -------------
-# The data are handwritten digits of 8 x 8 pixels. In ``y`` a picture without a label has -1. The true digits are used only to count errors.
+# The data are handwritten digits of 8 x 8 pixels. In ``y`` a picture without a label has -1. The
+# true digits are used only to count errors.
 
 import warnings
 
@@ -34,8 +36,9 @@ plots.images(X[given], (8, 8), titles=[str(k) for k in y[given]], columns=10).sh
 # %%
 # The other pictures
 # ------------------
-# Clusters that are found without labels, each named by the digit that most of its pictures show, are the first comparison. That uses all
-# true digits, which nobody has. Label spreading and logistic regression get the same thirty labels.
+# Clusters that are found without labels, each named by the digit that most of its pictures show,
+# are the first comparison. That uses all true digits, which nobody has. Label spreading and
+# logistic regression get the same thirty labels.
 
 model = GraphCCNMF(10, random_state=0).fit(X, y)
 rest = y == -1
@@ -56,13 +59,19 @@ assert (model.labels_[~rest] == y[~rest]).all()
 # %%
 # Where the model is not sure
 # ---------------------------
-# ``label_distributions_`` has a row for each picture: how likely each digit is. The pictures with the smallest maximum are the ones to look
-# at next. Among them are more errors than elsewhere.
+# ``label_distributions_`` has a row for each picture: how likely each digit is. The pictures with
+# the smallest maximum are the ones to look at next. Among them are more errors than elsewhere.
 
 sure = model.label_distributions_.max(axis=1)
 doubtful = np.flatnonzero(rest)[np.argsort(sure[rest], kind="stable")[:100]]
 wrong = model.labels_ != truth
-print(f"errors among the 100 least sure: {wrong[doubtful].sum()}; among all {rest.sum()}: {wrong[rest].sum()}")
+print(
+    f"errors among the 100 least sure: {wrong[doubtful].sum()}; among all {rest.sum()}:"
+    f" {wrong[rest].sum()}"
+)
 assert wrong[doubtful].mean() > 2 * wrong[rest].mean()
-titles = [f"{model.labels_[i]}? it is {truth[i]}" if wrong[i] else str(model.labels_[i]) for i in doubtful[:20]]
+titles = [
+    f"{model.labels_[i]}? it is {truth[i]}" if wrong[i] else str(model.labels_[i])
+    for i in doubtful[:20]
+]
 plots.images(X[doubtful[:20]], (8, 8), titles=titles, columns=10).show()

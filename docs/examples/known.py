@@ -2,8 +2,8 @@
 Known components: what is in a sample, and what is not in the catalogue
 =======================================================================
 
-Spectra of mixtures are often made of substances whose own spectra are known, and of something unknown. The data are made by us: three known
-spectra, one unknown, and mixtures of all four.
+Spectra of mixtures are often made of substances whose own spectra are known, and of something
+unknown. The data are made by us: three known spectra, one unknown, and mixtures of all four.
 """
 
 # %%
@@ -25,7 +25,11 @@ def peaks(*centres):
     return sum(np.exp(-0.5 * ((wavelengths - centre) / 12) ** 2) for centre in centres)
 
 
-known = pd.DataFrame([peaks(430, 520), peaks(470), peaks(560, 610)], index=["A", "B", "C"], columns=[f"{w:.0f} nm" for w in wavelengths])
+known = pd.DataFrame(
+    [peaks(430, 520), peaks(470), peaks(560, 610)],
+    index=["A", "B", "C"],
+    columns=[f"{w:.0f} nm" for w in wavelengths],
+)
 unknown = peaks(650, 500)
 amounts = rng.gamma(1.0, 1.0, (80, 4))
 amounts[:40, 3] = 0  # the unknown is in the second half only
@@ -44,17 +48,32 @@ assert np.abs(encodings.to_numpy()[:40] - amounts[:40, :3]).max() < 0.1
 # %%
 # Which samples need another component?
 # -------------------------------------
-# The score is minus the distance of a sample from all mixtures of the catalogue, as a share of its length. `explain` names the features.
+# The score is minus the distance of a sample from all mixtures of the catalogue, as a share of its
+# length. `explain` names the features.
 
 table = pd.DataFrame(X, columns=known.columns)
 distance = -model.score_samples(table)
-print(f"without the unknown at most {distance[:40].max():.2f}, with it a median of {np.median(distance[40:]):.2f}")
-features = [reason.name for reason in model.explain(table.iloc[[40 + amounts[40:, 3].argmax()]], n_features=3)[0]]
+print(
+    f"without the unknown at most {distance[:40].max():.2f}, with it a median of"
+    f" {np.median(distance[40:]):.2f}"
+)
+features = [
+    reason.name
+    for reason in model.explain(table.iloc[[40 + amounts[40:, 3].argmax()]], n_features=3)[0]
+]
 print("not explained:", ", ".join(features))
-assert all(min(abs(float(name.split()[0]) - peak) for peak in (500, 650)) <= 15 for name in features)
+assert all(
+    min(abs(float(name.split()[0]) - peak) for peak in (500, 650)) <= 15 for name in features
+)
 
-figure = go.Figure(go.Scatter(x=amounts[:, 3], y=distance, mode="markers", marker={"color": "#0072b2"}))
-figure.update_layout(xaxis_title="amount of the unknown", yaxis_title="distance from the catalogue's cone", height=340)
+figure = go.Figure(
+    go.Scatter(x=amounts[:, 3], y=distance, mode="markers", marker={"color": "#0072b2"})
+)
+figure.update_layout(
+    xaxis_title="amount of the unknown",
+    yaxis_title="distance from the catalogue's cone",
+    height=340,
+)
 figure.update_layout(paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)")
 figure.show()
 
@@ -72,7 +91,14 @@ assert cosine > 0.98
 
 figure = go.Figure()
 figure.add_trace(go.Scatter(x=wavelengths, y=found, name="found", line={"color": "#d55e00"}))
-figure.add_trace(go.Scatter(x=wavelengths, y=unknown / unknown.max(), name="true", line={"color": "#7f7f7f", "dash": "dash"}))
+figure.add_trace(
+    go.Scatter(
+        x=wavelengths,
+        y=unknown / unknown.max(),
+        name="true",
+        line={"color": "#7f7f7f", "dash": "dash"},
+    )
+)
 figure.update_layout(xaxis_title="wavelength in nm", height=340)
 figure.update_layout(paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)")
 figure.show()

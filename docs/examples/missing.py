@@ -2,8 +2,8 @@
 Missing values: digits with gaps
 ================================
 
-The data are handwritten digits of 8 x 8 pixels. We hide 30 % of the pixels, fit a factorization to the others, and compare what it fills
-in with the truth.
+The data are handwritten digits of 8 x 8 pixels. We hide 30 % of the pixels, fit a factorization to
+the others, and compare what it fills in with the truth.
 """
 
 # %%
@@ -28,8 +28,9 @@ print(f"{hidden.mean():.0%} of {truth.shape[0]} x {truth.shape[1]} entries are m
 # %%
 # Fit and impute
 # --------------
-# `shrinkage_` was chosen by entries that the model had not seen. With ``shrinkage=0`` the model fits the known pixels and nothing else.
-# Then a component whose pixels are missing in a digit can have any coefficient there, and the guesses are far off.
+# `shrinkage_` was chosen by entries that the model had not seen. With ``shrinkage=0`` the model
+# fits the known pixels and nothing else. Then a component whose pixels are missing in a digit can
+# have any coefficient there, and the guesses are far off.
 
 model = HierarchicalNMF(16, random_state=0).fit(X)
 bare = HierarchicalNMF(16, shrinkage=0, max_iter=100, tol=1e-4, random_state=0).fit(X)
@@ -54,8 +55,8 @@ assert errors["impute"] < errors["model"] < errors["mean of the pixel"]
 assert errors["model"] < errors["model without shrinkage"]
 
 # %%
-# `impute` is better than the model, because it also asks the digits that look alike. It takes the weighted mean of five guesses that
-# predicts held-out pixels best.
+# `impute` is better than the model, because it also asks the digits that look alike. It takes the
+# weighted mean of five guesses that predicts held-out pixels best.
 
 shown = [name for name in errors if name != "model without shrinkage"]
 figure = go.Figure(go.Bar(x=shown, y=[errors[name] for name in shown], marker={"color": "#0072b2"}))
@@ -64,7 +65,8 @@ figure.update_layout(paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)"
 figure.show()
 
 # %%
-# The first row shows digits with their gaps black, the second the imputed ones, the third the truth.
+# The first row shows digits with their gaps black, the second the imputed ones, the third the
+# truth.
 
 full = load("digits").X[:400].any(axis=0)
 
@@ -77,8 +79,12 @@ def pictures(rows):
 
 
 rows = np.arange(6)
-images = np.vstack([pictures(np.where(hidden, 0, truth)[rows]), pictures(filled[rows]), pictures(truth[rows])])
-plots.images(images, (8, 8), titles=["gaps"] * 6 + ["imputed"] * 6 + ["truth"] * 6, columns=6).show()
+images = np.vstack(
+    [pictures(np.where(hidden, 0, truth)[rows]), pictures(filled[rows]), pictures(truth[rows])]
+)
+plots.images(
+    images, (8, 8), titles=["gaps"] * 6 + ["imputed"] * 6 + ["truth"] * 6, columns=6
+).show()
 
 # %%
 # New samples

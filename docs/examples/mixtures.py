@@ -2,8 +2,9 @@
 Mixtures: pure spectra from pixels that are never pure
 ======================================================
 
-Every pixel of a scene mixes a few materials, and the light differs from pixel to pixel. We make such a scene, so that the truth is known,
-and look for the spectra of the materials and for how much of each is where.
+Every pixel of a scene mixes a few materials, and the light differs from pixel to pixel. We make
+such a scene, so that the truth is known, and look for the spectra of the materials and for how much
+of each is where.
 """
 
 # %%
@@ -33,7 +34,8 @@ X = np.maximum(X + 0.01 * np.sqrt((X**2).mean()) * rng.standard_normal(X.shape),
 # %%
 # How many materials
 # ------------------
-# The components of minimum volume lie clear of each other's cone up to the right number, and not beyond it.
+# The components of minimum volume lie clear of each other's cone up to the right number, and not
+# beyond it.
 
 chosen = select_rank(X, range(2, 6), "mixture", random_state=0)
 print(chosen.rank, "components:", chosen.reason)
@@ -42,8 +44,8 @@ assert chosen.rank == 3
 # %%
 # The spectra
 # -----------
-# `SeparableNMF` takes pixels as components, and no pixel is pure. `MinVolumeNMF` looks for the smallest cone that holds the pixels up to
-# noise, and finds spectra that no pixel shows.
+# `SeparableNMF` takes pixels as components, and no pixel is pure. `MinVolumeNMF` looks for the
+# smallest cone that holds the pixels up to noise, and finds spectra that no pixel shows.
 
 
 def degrees(found):
@@ -54,12 +56,19 @@ def degrees(found):
 
 purest = SeparableNMF(3).fit(X)
 model = MinVolumeNMF(3, sum_to_one=True).fit(X)
-print("purest pixels:", degrees(purest.components_).round(1), "degrees; minimum volume:", degrees(model.components_).round(1))
+print(
+    "purest pixels:",
+    degrees(purest.components_).round(1),
+    "degrees; minimum volume:",
+    degrees(model.components_).round(1),
+)
 assert degrees(model.components_).mean() < 0.5 * degrees(purest.components_).mean()
 
 figure = go.Figure()
 for k, truth in enumerate(spectra):
-    found = model.components_[np.argmax(model.components_ @ truth / np.linalg.norm(model.components_, axis=1))]
+    found = model.components_[
+        np.argmax(model.components_ @ truth / np.linalg.norm(model.components_, axis=1))
+    ]
     figure.add_scatter(y=truth / np.linalg.norm(truth), name=f"material {k}", line_color="#888")
     figure.add_scatter(y=found / np.linalg.norm(found), name=f"found {k}", line_dash="dash")
 figure.update_layout(xaxis_title="channel", yaxis_title="spectrum at unit length")
@@ -75,11 +84,17 @@ print(model.verify(X))
 # %%
 # Bad pixels
 # ----------
-# Sixteen pixels of noise as large as the data. With ``outliers="auto"`` they are found and left out.
+# Sixteen pixels of noise as large as the data. With ``outliers="auto"`` they are found and left
+# out.
 
 spoiled = np.vstack([X, rng.random((16, 80)) * X.max()])
 robust = MinVolumeNMF(3, outliers="auto").fit(spoiled)
-print(int(robust.outliers_[-16:].sum()), "of 16 found;", degrees(robust.components_).round(1), "degrees")
+print(
+    int(robust.outliers_[-16:].sum()),
+    "of 16 found;",
+    degrees(robust.components_).round(1),
+    "degrees",
+)
 assert robust.outliers_[-16:].all()
 assert degrees(robust.components_).mean() < degrees(model.components_).mean() + 1
 

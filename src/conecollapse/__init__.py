@@ -1,14 +1,17 @@
 """Non-negative matrix factorization through the geometry of the data cone.
 
 - `nnls`: non-negative least squares for any shape and rank, one right-hand side or a million.
-- `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that `Cone.verify` checks.
+- `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that
+  `Cone.verify` checks.
 - `Hull.from_points`: the vertices of points of any sign, in any dimension, with a certificate.
 - `Cone.approximate`: few rays with a guaranteed largest residual.
-- `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.blocks`: the same for data larger than memory, and on Dask.
+- `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.blocks`: the same for
+  data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
 - `GraphCCNMF`: clusters of samples over a graph chosen from the data.
-- `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`, `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`):
-  factorizations and clusterings with one interface; `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
+- `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`,
+  `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`): factorizations and clusterings with one interface;
+  `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
 - `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
 - `ConsensusNMF`: the components that many runs agree on.
 - `bootstrap`: intervals for components, encodings and labels.
@@ -151,7 +154,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Everything but the exceptions is imported when it is first asked for: numba and scikit-learn take longer to import than the rest."""
+    """Everything but the exceptions is imported when it is first asked for: numba and scikit-learn
+    take longer to import than the rest."""
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _MODULES:

@@ -1,4 +1,5 @@
-"""NumPy's files, ``.npy`` and ``.npz``, from anyone: sizes are checked before memory is taken, and nothing is ever unpickled."""
+"""NumPy's files, ``.npy`` and ``.npz``, from anyone: sizes are checked before memory is taken, and
+nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -17,15 +18,36 @@ from conecollapse._room import check_room, in_words, unreadable
 from conecollapse._types import AnyArray
 
 MAGIC = b"\x93NUMPY"
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes; others unpack without any bound
+# what NumPy writes; others unpack without any bound
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 ENCRYPTED = 1  # bit of a member's flags
-# what NumPy raises for a header that it cannot read: the header is Python source, and its type may be any nonsense
+# what NumPy raises for a header that it cannot read: the header is Python source, and its type may
+# be any nonsense
 HEADER_RAISES = (
-    *(ValueError, TypeError, SyntaxError, tokenize.TokenError, KeyError, IndexError, AttributeError, OverflowError, RecursionError),
+    *(
+        ValueError,
+        TypeError,
+        SyntaxError,
+        tokenize.TokenError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ),
     *(EOFError, MemoryError),
 )
 DATA_RAISES = (ValueError, EOFError, OverflowError)
-ZIP_RAISES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, OverflowError)
+ZIP_RAISES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+)
 
 
 class Header(NamedTuple):
@@ -45,18 +67,29 @@ def read_header(stream: IO[bytes], path: Path) -> Header:
     try:
         version = np.lib.format.read_magic(stream)
         if version not in ((1, 0), (2, 0), (3, 0)):
-            raise ValueError(f"it is of version {version[0]}.{version[1]} of the format, which is not known")
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            raise ValueError(
+                f"it is of version {version[0]}.{version[1]} of the format, which is not known"
+            )
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about how old the file is, and about damaged escapes in its header
+            # about how old the file is, and about damaged escapes in its header
+            warnings.simplefilter("ignore")
             header = Header(*read(stream))
     except (*HEADER_RAISES, *ZIP_RAISES) as error:
         raise unreadable(path, error) from error
     if header.dtype.hasobject:
         raise InvalidInputError(
-            f"{path.name} holds Python objects (a pickle), which could run code when read; save a plain array of numbers."
+            f"{path.name} holds Python objects (a pickle), which could run code when read; save a"
+            " plain array of numbers."
         )
-    if any(isinstance(size, bool) or size < 0 for size in header.shape) or header.dtype.itemsize == 0:
+    if (
+        any(isinstance(size, bool) or size < 0 for size in header.shape)
+        or header.dtype.itemsize == 0
+    ):
         raise unreadable(path, f"its header promises the shape {header.shape} of {header.dtype}")
     return header
 
@@ -73,7 +106,9 @@ def load_npy(path: Path) -> AnyArray:
 def load_npz(path: Path) -> dict[str, AnyArray]:
     """All arrays of a ``.npz`` file."""
     if not zipfile.is_zipfile(path):
-        raise InvalidInputError(f"{path.name} is not a whole .npz archive; it is truncated, damaged or of another kind.")
+        raise InvalidInputError(
+            f"{path.name} is not a whole .npz archive; it is truncated, damaged or of another kind."
+        )
     try:
         archive = zipfile.ZipFile(path)
     except ZIP_RAISES as error:
@@ -82,9 +117,16 @@ def load_npz(path: Path) -> dict[str, AnyArray]:
         members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
         for member in members:
             if member.compress_type not in METHODS or member.flag_bits & ENCRYPTED:
-                raise unreadable(path, f"{member.filename!r} is encrypted, or compressed by a method that NumPy does not use")
+                raise unreadable(
+                    path,
+                    f"{member.filename!r} is encrypted, or compressed by a method that NumPy does"
+                    " not use",
+                )
         check_room(sum(member.file_size for member in members), path)
-        return {member.filename.removesuffix(".npy"): _member(archive, member, path) for member in members}
+        return {
+            member.filename.removesuffix(".npy"): _member(archive, member, path)
+            for member in members
+        }
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> AnyArray:

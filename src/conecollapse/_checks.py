@@ -10,16 +10,19 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, Effort, IntArray, Points, Sparse
 
-SMALLEST_TOL = 1e-10  # a proof may lose 1 % of tol to rounding, and some n^1.5 roundoffs are lost in n dimensions
+# a proof may lose 1 % of tol to rounding, and some n^1.5 roundoffs are lost in n dimensions
+SMALLEST_TOL = 1e-10
 LARGEST_ENTRY = 1e300
 LARGEST_COUNT = 2.0**53  # beyond it not every whole number is a float64
 
 
 def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0") -> Points:
-    """``P`` as a dense array or a canonical CSR array of non-negative finite numbers, one point in each row."""
+    """``P`` as a dense array or a canonical CSR array of non-negative finite numbers, one point in
+    each row."""
     array = as_matrix(P, name)
     data = array.data if sp.issparse(array) else array
-    low, high = (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)  # NaN spreads through both
+    # NaN spreads through both
+    low, high = (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)
     if low >= 0 and high <= LARGEST_ENTRY:
         return array
     check_finite(array, name)
@@ -27,18 +30,21 @@ def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0
     row, column, value = _first(array, data < 0)
     count = int((data < 0).sum())
     raise InvalidInputError(
-        f"{name} has {count} negative {'entry' if count == 1 else 'entries'}, the first at row {row}, column {column} "
-        f"({value:.6g}); {needs}."
+        f"{name} has {count} negative {'entry' if count == 1 else 'entries'}, the first at row"
+        f" {row}, column {column} ({value:.6g}); {needs}."
     )
 
 
 def as_matrix(P: Any, name: str) -> Points:
-    """``P`` as a two-dimensional real numeric array or canonical CSR array, with at least one row and one column."""
+    """``P`` as a two-dimensional real numeric array or canonical CSR array, with at least one row
+    and one column."""
     if sp.issparse(P):
         _check_dtype(P.dtype, name)
         _check_shape(P.shape, name)
         return _canonical(P)
-    array = _frame_values(P, name) if hasattr(P, "iloc") and hasattr(P, "dtypes") else as_array(P, name)
+    array = (
+        _frame_values(P, name) if hasattr(P, "iloc") and hasattr(P, "dtypes") else as_array(P, name)
+    )
     _check_shape(array.shape, name)
     return _float64(array) if array.dtype.kind == "b" or array.dtype.itemsize > 8 else array
 
@@ -48,23 +54,33 @@ def as_array(P: Any, name: str) -> AnyArray:
     if np.ma.isMaskedArray(P) and np.ma.is_masked(P):
         count = int(np.ma.getmaskarray(P).sum())
         raise InvalidInputError(
-            f"{name} is a masked array with {count} masked {'entry' if count == 1 else 'entries'}; fill or drop them first."
+            f"{name} is a masked array with {count} masked {'entry' if count == 1 else 'entries'};"
+            " fill or drop them first."
         )
     try:
         array = np.asarray(P)
     except ValueError as error:
-        raise InvalidInputError(f"{name} is not a rectangular table of numbers: its rows have different lengths.") from error
+        raise InvalidInputError(
+            f"{name} is not a rectangular table of numbers: its rows have different lengths."
+        ) from error
     _check_dtype(array.dtype, name)
     return array
 
 
 def _frame_values(frame: Any, name: str) -> AnyArray:
-    """The numbers of a pandas frame, its nullable types included; a column that holds none is named."""
+    """The numbers of a pandas frame, its nullable types included; a column that holds none is
+    named."""
     if frame.ndim == 2:
         for label, dtype in zip(frame.columns, frame.dtypes, strict=True):
             if getattr(dtype, "kind", "O") not in "fiub":
-                raise InvalidInputError(f"column {label!r} of {name} holds {dtype} values, not numbers; drop or convert it first.")
-    nullable = any(not isinstance(dtype, np.dtype) for dtype in np.atleast_1d(np.asarray(frame.dtypes, dtype=object)))
+                raise InvalidInputError(
+                    f"column {label!r} of {name} holds {dtype} values, not numbers; drop or convert"
+                    " it first."
+                )
+    nullable = any(
+        not isinstance(dtype, np.dtype)
+        for dtype in np.atleast_1d(np.asarray(frame.dtypes, dtype=object))
+    )
     return frame.to_numpy(dtype=np.float64, na_value=np.nan) if nullable else frame.to_numpy()
 
 
@@ -87,12 +103,13 @@ def check_finite(array: Points, name: str) -> None:
     if data.dtype.kind != "f" or not data.size:
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        spoiled = not np.isfinite(data.sum(dtype=np.float64))  # one pass; large entries may overflow the sum, so look again
+        # one pass; large entries may overflow the sum, so look again
+        spoiled = not np.isfinite(data.sum(dtype=np.float64))
     if spoiled and not np.isfinite(data).all():
         row, column, value = _first(array, ~np.isfinite(data))
         raise InvalidInputError(
-            f"{name} has {'NaN' if np.isnan(value) else 'an infinite entry'} at row {row}, column {column}; "
-            "remove or impute such entries first."
+            f"{name} has {'NaN' if np.isnan(value) else 'an infinite entry'} at row {row}, column"
+            f" {column}; remove or impute such entries first."
         )
 
 
@@ -106,7 +123,8 @@ def first_nan(array: Points) -> tuple[int, int] | None:
 
 
 def first_no_count(array: Points) -> tuple[int, int, float] | None:
-    """Row, column and value of the first entry that is no whole number, or too large to be told from the next; None if all are counts."""
+    """Row, column and value of the first entry that is no whole number, or too large to be told
+    from the next; None if all are counts."""
     data = array.data if sp.issparse(array) else array
     bad = (data != np.floor(data)) | (data > LARGEST_COUNT)
     return _first(array, bad) if bad.any() else None
@@ -115,15 +133,25 @@ def first_no_count(array: Points) -> tuple[int, int, float] | None:
 def check_size(array: Points, name: str) -> None:
     """Refuse entries so large that the length of a point would overflow."""
     data = array.data if sp.issparse(array) else array
-    if data.dtype.kind == "f" and data.size and max(float(data.max()), -float(data.min())) > LARGEST_ENTRY:
+    if (
+        data.dtype.kind == "f"
+        and data.size
+        and max(float(data.max()), -float(data.min())) > LARGEST_ENTRY
+    ):
         row, column, value = _first(array, np.abs(data) > LARGEST_ENTRY)
-        raise InvalidInputError(f"{name} has {value:.6g} at row {row}, column {column}; rescale entries to at most {LARGEST_ENTRY:g}.")
+        raise InvalidInputError(
+            f"{name} has {value:.6g} at row {row}, column {column}; rescale entries to at most"
+            f" {LARGEST_ENTRY:g}."
+        )
 
 
 def check_columns(Y: Points, dim: int, name: str) -> None:
     """Refuse points of another dimension than the cone's."""
     if Y.shape[1] != dim:
-        raise InvalidInputError(f"{name} has {Y.shape[1]} columns, but the cone lives in dimension {dim}; pass points of that dimension.")
+        raise InvalidInputError(
+            f"{name} has {Y.shape[1]} columns, but the cone lives in dimension {dim}; pass points"
+            " of that dimension."
+        )
 
 
 def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
@@ -143,7 +171,8 @@ def check_tol(tol: Any) -> float:
     number = check_positive(tol, "tol", below=1.0)
     if number < SMALLEST_TOL:
         raise InvalidInputError(
-            f"tol = {number:.3g} is below {SMALLEST_TOL:g}, the least that can be proven in float64; pass that or more."
+            f"tol = {number:.3g} is below {SMALLEST_TOL:g}, the least that can be proven in"
+            " float64; pass that or more."
         )
     return number
 
@@ -164,16 +193,22 @@ def check_count(value: Any, name: str) -> int:
 
 def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind == "c":
-        raise InvalidInputError(f"{name} holds complex numbers; pass real ones, for instance {name}.real.")
+        raise InvalidInputError(
+            f"{name} holds complex numbers; pass real ones, for instance {name}.real."
+        )
     if dtype.kind not in "fiub":
-        kind = {"U": "text", "S": "bytes", "O": "objects", "M": "dates", "m": "time spans"}.get(dtype.kind, str(dtype))
+        kind = {"U": "text", "S": "bytes", "O": "objects", "M": "dates", "m": "time spans"}.get(
+            dtype.kind, str(dtype)
+        )
         raise InvalidInputError(f"{name} holds {kind}, not numbers; pass a table of numbers.")
 
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2:
         hint = f" A single row is {name}.reshape(1, -1)." if len(shape) == 1 and shape[0] else ""
-        raise InvalidInputError(f"{name} has shape {shape}; expected two dimensions, rows and columns.{hint}")
+        raise InvalidInputError(
+            f"{name} has shape {shape}; expected two dimensions, rows and columns.{hint}"
+        )
     if shape[0] == 0:
         raise InvalidInputError(f"{name} has no rows (shape {shape}); at least one is needed.")
     if shape[1] == 0:
@@ -181,7 +216,8 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 
 
 def _canonical(P: Any) -> Sparse:
-    """CSR with sorted indices, no duplicates and no stored zeros; a copy only where something must change."""
+    """CSR with sorted indices, no duplicates and no stored zeros; a copy only where something must
+    change."""
     array = sp.csr_array(P)
     if array.dtype.kind == "b" or array.dtype.itemsize > 8:
         array = _float64(array)

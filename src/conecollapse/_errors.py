@@ -8,11 +8,13 @@ class ConeCollapseError(Exception):
 
 
 class InvalidInputError(ConeCollapseError, ValueError):
-    """The data or a parameter cannot be used; the message says what, where, the value and the remedy."""
+    """The data or a parameter cannot be used; the message says what, where, the value and the
+    remedy."""
 
 
 class CertificateError(ConeCollapseError, ValueError):
-    """A claim of a certificate does not hold; the message names the point, the claim and the number."""
+    """A claim of a certificate does not hold; the message names the point, the claim and the
+    number."""
 
 
 class ConeFileError(ConeCollapseError, ValueError):
@@ -24,11 +26,13 @@ class EmptyDataWarning(UserWarning):
 
 
 class NotOptimalWarning(UserWarning):
-    """A solution is not shown to be optimal; the message says how far from optimal it may be, and what to do."""
+    """A solution is not shown to be optimal; the message says how far from optimal it may be, and
+    what to do."""
 
 
 class SlowWarning(UserWarning):
-    """Work that begins now will take more than ten seconds; the message says about how long, and how to ask for less."""
+    """Work that begins now will take more than ten seconds; the message says about how long, and
+    how to ask for less."""
 
 
 class ConvergenceError(ConeCollapseError, RuntimeError):
@@ -36,7 +40,8 @@ class ConvergenceError(ConeCollapseError, RuntimeError):
 
 
 class RunFolderError(ConeCollapseError, OSError):
-    """A folder of results cannot be written, or does not hold a run that can be read; the message names the folder and the remedy."""
+    """A folder of results cannot be written, or does not hold a run that can be read; the message
+    names the folder and the remedy."""
 
 
 class DatasetError(ConeCollapseError, OSError):
@@ -67,6 +72,10 @@ class ClusterError(ConeCollapseError, RuntimeError):
 
     cone: object = None
 
-    def __init__(self, what: str, remedy: str = "What its workers held is lost; start a cluster and call again.") -> None:
+    def __init__(
+        self,
+        what: str,
+        remedy: str = "What its workers held is lost; start a cluster and call again.",
+    ) -> None:
         super().__init__(f"{what} {remedy}")
         self.what = what

@@ -1,8 +1,9 @@
 """Files and folders that are there whole or not at all; the checksum of a file.
 
-What is to be written goes to a temporary name beside its place, ``.NAME.TOKEN.tmp``, and takes its place in one step. As long as that
-lasts, the process holds a lock on the file ``.NAME.TOKEN.lock``. The system drops the lock when the process ends, however it ends: a
-temporary whose lock is free was left by a process that was killed, and the next one that writes to the same place removes it.
+What is to be written goes to a temporary name beside its place, ``.NAME.TOKEN.tmp``, and takes its
+place in one step. As long as that lasts, the process holds a lock on the file ``.NAME.TOKEN.lock``.
+The system drops the lock when the process ends, however it ends: a temporary whose lock is free was
+left by a process that was killed, and the next one that writes to the same place removes it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ HERE = -100  # AT_FDCWD of Linux: paths are relative to the working directory
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path`` to write to; it takes the place of ``path`` when the block ends, and goes if the block fails."""
+    """A temporary name beside ``path`` to write to; it takes the place of ``path`` when the block
+    ends, and goes if the block fails."""
     for _ in leftovers(path):
         pass
     with temporary_beside(path) as temporary:
@@ -40,12 +42,15 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_beside(path: Path, keep: Callable[[Path], bool] = lambda _: False) -> Iterator[Path]:
-    """A name for a temporary file or folder beside ``path``, locked; what has it at the end is removed unless ``keep`` says otherwise."""
+    """A name for a temporary file or folder beside ``path``, locked; what has it at the end is
+    removed unless ``keep`` says otherwise."""
     lock = path.with_name(f".{path.name}.{uuid.uuid4().hex}.lock")
     temporary = lock.with_suffix(".tmp")
     held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        _take(held)  # where the file system has no locks, nobody can take this one either, and nobody removes the temporary
+        # where the file system has no locks, nobody can take this one either, and nobody removes
+        # the temporary
+        _take(held)
         yield temporary
     finally:
         kept = keep(temporary) or not _removed(temporary)
@@ -55,7 +60,8 @@ def temporary_beside(path: Path, keep: Callable[[Path], bool] = lambda _: False)
 
 
 def leftovers(path: Path) -> Iterator[Path]:
-    """What killed processes left of their writing to ``path``, one by one; each is removed when the next one is asked for."""
+    """What killed processes left of their writing to ``path``, one by one; each is removed when the
+    next one is asked for."""
     ours = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{32}\.lock")
     try:
         locks = [path.with_name(name) for name in os.listdir(path.parent) if ours.fullmatch(name)]
@@ -81,9 +87,11 @@ def leftovers(path: Path) -> Iterator[Path]:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swap the names of two folders in one step; False if the system, or this file system, has no such step, and then nothing happened.
+    """Swap the names of two folders in one step; False if the system, or this file system, has no
+    such step, and then nothing happened.
 
-    Linux and macOS have it on their own file systems (ext4, XFS, Btrfs, tmpfs, APFS); Windows and many network file systems have not.
+    Linux and macOS have it on their own file systems (ext4, XFS, Btrfs, tmpfs, APFS); Windows and
+    many network file systems have not.
     """
     names = os.fsencode(one), os.fsencode(other)
     try:
@@ -97,7 +105,8 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def try_writing(folder: Path) -> None:
-    """Make a file in ``folder`` that is gone at once; an OSError where that fails, which permissions alone do not tell."""
+    """Make a file in ``folder`` that is gone at once; an OSError where that fails, which
+    permissions alone do not tell."""
     with tempfile.TemporaryFile(dir=folder):
         pass
 

@@ -1,8 +1,8 @@
 """What a kernel is made of: its own code, and the kernels and constants that are built into it.
 
-numba keeps a compiled kernel as long as the file that it is written in has the same text. Kernels and constants from other files are part
-of the machine code too, so a new version of the package in which only these changed would go on with the old code. The fingerprint changes
-with each of them.
+numba keeps a compiled kernel as long as the file that it is written in has the same text. Kernels
+and constants from other files are part of the machine code too, so a new version of the package in
+which only these changed would go on with the old code. The fingerprint changes with each of them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from typing import Any
 
 @cache
 def fingerprint(function: Callable[..., Any]) -> str:
-    """A hash of the code of a function, of the kernels that it calls, and of the constants that they use.
+    """A hash of the code of a function, of the kernels that it calls, and of the constants that
+    they use.
 
     Examples
     --------
-    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1), fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
+    >>> (
+    ...     fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1),
+    ...     fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2),
+    ... )
     (True, False)
     """
     parts, seen, waiting = [], {function}, [function]
@@ -50,8 +54,16 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def _code(code: CodeType) -> str:
     """The instructions of a function as text, without the place of its file."""
-    constants = [_value(constant) for constant in code.co_consts if not isinstance(constant, CodeType)]
-    parts = [code.co_name, code.co_code.hex(), repr(code.co_names), repr(code.co_varnames), *constants]
+    constants = [
+        _value(constant) for constant in code.co_consts if not isinstance(constant, CodeType)
+    ]
+    parts = [
+        code.co_name,
+        code.co_code.hex(),
+        repr(code.co_names),
+        repr(code.co_varnames),
+        *constants,
+    ]
     return "\n".join([*parts, *map(_code, _nested(code))])
 
 
@@ -63,4 +75,7 @@ def _value(value: Any) -> str:
         return repr(value)
     if hasattr(value, "py_func"):
         return f"kernel {value.__module__}.{value.__qualname__} {value.options!r}"
-    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)} {getattr(value, '_fields', '')}"
+    return (
+        f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+        f" {getattr(value, '_fields', '')}"
+    )

@@ -1,8 +1,10 @@
-"""The one driver of every iterative method: history, stopping, callback, progress, and a status that says what to do next.
+"""The one driver of every iterative method: history, stopping, callback, progress, and a status
+that says what to do next.
 
-A method gives a start and a step; a state only has to know its objective. The rule of stopping is relative, so that scaling the
-data changes nothing: the run ends when one step changes the objective by at most ``tol`` of itself. Two limits of arithmetic
-end it too, each under its own name: an objective that is zero to rounding, and a change that the data's precision does not resolve.
+A method gives a start and a step; a state only has to know its objective. The rule of stopping is
+relative, so that scaling the data changes nothing: the run ends when one step changes the objective
+by at most ``tol`` of itself. Two limits of arithmetic end it too, each under its own name: an
+objective that is zero to rounding, and a change that the data's precision does not resolve.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import numpy as np
 
 from conecollapse._types import FloatArray, Progress
 
-Callback = Callable[[int, float], object] | None  # called as callback(n_iter, objective); a true answer stops the run
+# called as callback(n_iter, objective); a true answer stops the run
+Callback = Callable[[int, float], object] | None
 
 
 class Stopping(TypedDict, total=False):
-    """When a run ends, and whom it tells how it goes: the keywords that every method passes on to `iterate`, which says what they mean."""
+    """When a run ends, and whom it tells how it goes: the keywords that every method passes on to
+    `iterate`, which says what they mean."""
 
     tol: float
     max_iter: int
@@ -75,12 +79,15 @@ def iterate(
         From one state to the next.
     start : state
     rounding : float
-        What rounding may do to the objective: for a squared error, a few units in the last place of the squared norm of the data.
+        What rounding may do to the objective: for a squared error, a few units in the last place of
+        the squared norm of the data.
     tol : float
-        Relative change of the objective that ends the run. Zero runs to the limit of arithmetic or of ``max_iter``.
+        Relative change of the objective that ends the run. Zero runs to the limit of arithmetic or
+        of ``max_iter``.
     max_iter : int
     settled : callable, optional
-        For methods whose objective does not fall at every step: takes the place of the rule on the objective.
+        For methods whose objective does not fall at every step: takes the place of the rule on the
+        objective.
     callback : callable, optional
         Called as ``callback(n_iter, objective)`` after each step; a true answer ends the run.
     progress : callable, optional
@@ -94,7 +101,9 @@ def iterate(
     >>> @dataclass
     ... class Halving:
     ...     objective: float
-    >>> trace = iterate(lambda s: Halving(s.objective / 2), Halving(1.0), tol=0.6, max_iter=9, rounding=0.0)
+    >>> trace = iterate(
+    ...     lambda s: Halving(s.objective / 2), Halving(1.0), tol=0.6, max_iter=9, rounding=0.0
+    ... )
     >>> trace.n_iter, trace.converged, trace.history.tolist()
     (1, True, [1.0, 0.5])
     """
@@ -106,11 +115,28 @@ def iterate(
         if progress is not None:
             progress(stage, n_iter, max_iter)
         if callback is not None and callback(n_iter, state.objective):
-            return Trace(state, np.array(objectives), False, f"stopped by the callback after {_count(n_iter)}", stopped=True)
-        reason = _why_settled(objectives[-2], objectives[-1], tol, rounding) if settled is None else _why_method(settled(state))
+            return Trace(
+                state,
+                np.array(objectives),
+                False,
+                f"stopped by the callback after {_count(n_iter)}",
+                stopped=True,
+            )
+        reason = (
+            _why_settled(objectives[-2], objectives[-1], tol, rounding)
+            if settled is None
+            else _why_method(settled(state))
+        )
         if reason:
-            return Trace(state, np.array(objectives), True, f"converged after {_count(n_iter)}: {reason}")
-    return Trace(state, np.array(objectives), False, f"stopped at max_iter = {max_iter} before it settled; raise max_iter or tol")
+            return Trace(
+                state, np.array(objectives), True, f"converged after {_count(n_iter)}: {reason}"
+            )
+    return Trace(
+        state,
+        np.array(objectives),
+        False,
+        f"stopped at max_iter = {max_iter} before it settled; raise max_iter or tol",
+    )
 
 
 def _why_settled(before: float, now: float, tol: float, rounding: float) -> str:

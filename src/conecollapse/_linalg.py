@@ -11,29 +11,36 @@ import scipy.sparse as sp
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 
-_PROJECTION_SEED = 0x5EED  # any fixed direction in general position serves; fixed, so that runs repeat
+# any fixed direction in general position serves; fixed, so that runs repeat
+_PROJECTION_SEED = 0x5EED
 _ROUNDING = 1e-14
-FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # sums of squares below this have lost digits to underflow
+# sums of squares below this have lost digits to underflow
+FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
 BLOCK_ROWS = 8192  # of a sparse matrix that are multiplied at once
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
-PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE = 16, 2**14, 2**20  # entries of a piece: one for so many of sparse points, within these bounds
+# entries of a piece: one for so many of sparse points, within these bounds
+PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE = 16, 2**14, 2**20
 LEAST_DENSE = 2**16  # of dense rows, which take less room for each entry
-LARGE_PRODUCT = 2**22  # multiplications of a dense product from which on it is worth our threads: a third of a millisecond
-LEAST_ROWS, MOST_PIECES = 64, 16  # of a dense product: fewer rows at once, or more pieces, make BLAS slower
+# multiplications of a dense product from which on it is worth our threads: a third of a millisecond
+LARGE_PRODUCT = 2**22
+# of a dense product: fewer rows at once, or more pieces, make BLAS slower
+LEAST_ROWS, MOST_PIECES = 64, 16
 
 
 def unit_rows(P: Points) -> tuple[Points, FloatArray]:
     """Rows scaled to unit length in float64, and their lengths; zero rows stay zero.
 
-    Rows whose squares leave the range of floating point are divided by their largest entry first, so that neither 1e-200 nor 1e200 is lost.
+    Rows whose squares leave the range of floating point are divided by their largest entry first,
+    so that neither 1e-200 nor 1e200 is lost.
     """
     if sp.issparse(P):
         return _unit_rows_sparse(P)
     U = np.empty(P.shape)
     lengths = np.empty(len(P))
 
-    def work(start: int, stop: int) -> None:  # a piece of rows at a time, so that all passes over it find it in cache
+    # a piece of rows at a time, so that all passes over it find it in cache
+    def work(start: int, stop: int) -> None:
         for a in range(start, stop, step):
             rows = slice(a, min(a + step, stop))
             squares = np.einsum("ij,ij->i", P[rows], P[rows], dtype=np.float64)
@@ -94,7 +101,9 @@ def csr_rows(data: AnyArray, indices: AnyArray, indptr: AnyArray, n_columns: int
     """A CSR array with indices of 32 bits where these are enough."""
     shape = (len(indptr) - 1, n_columns)
     dtype = _index_type(*shape, len(data))
-    return sp.csr_array((data, indices.astype(dtype, copy=False), indptr.astype(dtype, copy=False)), shape=shape)
+    return sp.csr_array(
+        (data, indices.astype(dtype, copy=False), indptr.astype(dtype, copy=False)), shape=shape
+    )
 
 
 def _index_type(*sizes: int) -> type[np.int32] | type[np.int64]:
@@ -107,12 +116,21 @@ def row_pieces(work: IntArray | FloatArray, most: int) -> list[IntArray]:
     total = np.cumsum(work, dtype=np.int64)
     if len(work) and total[-1] < most:
         return [np.arange(len(work))]
-    return np.split(np.arange(len(work)), np.flatnonzero(np.diff(total // most)) + 1) if len(work) else []
+    return (
+        np.split(np.arange(len(work)), np.flatnonzero(np.diff(total // most)) + 1)
+        if len(work)
+        else []
+    )
 
 
 def piece_entries(U: Points) -> int:
-    """Entries of rows that may be held beside the points: they and what is made of them take less room than these."""
-    return int(np.clip(U.nnz // PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE)) if sp.issparse(U) else LARGEST_PIECE
+    """Entries of rows that may be held beside the points: they and what is made of them take less
+    room than these."""
+    return (
+        int(np.clip(U.nnz // PIECE_SHARE, LEAST_PIECE, LARGEST_PIECE))
+        if sp.issparse(U)
+        else LARGEST_PIECE
+    )
 
 
 def dense_entries(U: Points) -> int:
@@ -143,9 +161,14 @@ def row_norms(R: Points) -> FloatArray:
 
 
 def row_lengths(R: Points) -> FloatArray:
-    """Length of each row in float64, whatever its scale: rows whose squares leave the range of floating point are scaled first."""
+    """Length of each row in float64, whatever its scale: rows whose squares leave the range of
+    floating point are scaled first."""
     if sp.issparse(R):
-        squares = np.asarray(sp.csr_array((np.square(R.data, dtype=np.float64), R.indices, R.indptr), shape=R.shape).sum(axis=1)).ravel()
+        squares = np.asarray(
+            sp.csr_array(
+                (np.square(R.data, dtype=np.float64), R.indices, R.indptr), shape=R.shape
+            ).sum(axis=1)
+        ).ravel()
     else:
         squares = np.einsum("ij,ij->i", R, R, dtype=np.float64)
     lengths = np.sqrt(squares)
@@ -157,7 +180,8 @@ def row_lengths(R: Points) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def projection(n: int, which: int = 0) -> FloatArray:
-    """The fixed random direction along which rows in n dimensions are sorted; there are others, by number."""
+    """The fixed random direction along which rows in n dimensions are sorted; there are others, by
+    number."""
     w = np.random.default_rng(_PROJECTION_SEED + which).standard_normal(n)
     w.flags.writeable = False
     return w
@@ -165,18 +189,20 @@ def projection(n: int, which: int = 0) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def near_along(n: int, tol: float, which: int = 0) -> float:
-    """How far apart unit rows that are within ``tol`` of each other can be along `projection`, rounding included."""
+    """How far apart unit rows that are within ``tol`` of each other can be along `projection`,
+    rounding included."""
     w = projection(n, which)
     return float(tol * np.linalg.norm(w) + _ROUNDING * np.abs(w).max(initial=0.0) * np.sqrt(n))
 
 
 def merge_colinear(U: Points, tol: float) -> tuple[IntArray, float]:
-    """For each unit row the index of its group's leader, the smallest index among rows within ``tol`` of that leader; and how far a row is
-    from its leader at most.
+    """For each unit row the index of its group's leader, the smallest index among rows within
+    ``tol`` of that leader; and how far a row is from its leader at most.
 
-    Rows are sorted along one fixed random direction w; rows within ``tol`` of each other are within ``tol |w|`` there, hence
-    in one *run* of small gaps. In every round each run's first row becomes a leader, takes the rows within ``tol`` of it, and
-    leaves with them. Rows of one run are near each other only along w, so runs are short unless rows are equal.
+    Rows are sorted along one fixed random direction w; rows within ``tol`` of each other are within
+    ``tol |w|`` there, hence in one *run* of small gaps. In every round each run's first row becomes
+    a leader, takes the rows within ``tol`` of it, and leaves with them. Rows of one run are near
+    each other only along w, so runs are short unless rows are equal.
     """
     m, n = U.shape
     key = U @ projection(n)
@@ -207,12 +233,17 @@ def pair_distances(U: Points, a: IntArray, b: IntArray) -> FloatArray:
         return row_norms(U[a] - U[b])
     out, sizes = np.empty(len(a)), row_sizes(U)
     for piece in row_pieces(sizes[a] + sizes[b], piece_entries(U)):
-        out[piece] = _sparse_distances(U, a[piece], b[piece]) if sp.issparse(U) else row_norms(U[a[piece]] - U[b[piece]])
+        out[piece] = (
+            _sparse_distances(U, a[piece], b[piece])
+            if sp.issparse(U)
+            else row_norms(U[a[piece]] - U[b[piece]])
+        )
     return out
 
 
 def _sparse_distances(U: Sparse, a: IntArray, b: IntArray) -> FloatArray:
-    """Rows with entries at the same places, as those of one direction are, are subtracted entry by entry; the others as sparse arrays."""
+    """Rows with entries at the same places, as those of one direction are, are subtracted entry by
+    entry; the others as sparse arrays."""
     out, sizes = np.zeros(len(a)), np.diff(U.indptr)
     others = np.flatnonzero(a != b)
     alike = sizes[a[others]] == sizes[b[others]]
@@ -245,7 +276,9 @@ def scaled_rows(X: Points, d: FloatArray) -> Points:
     if not sp.issparse(X):
         return X * d[:, None]
     X = sp.csr_array(X)
-    return sp.csr_array((X.data * np.repeat(d, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    return sp.csr_array(
+        (X.data * np.repeat(d, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
+    )
 
 
 def scaled_columns(X: Points, d: FloatArray) -> Points:
@@ -264,7 +297,8 @@ def columns_as_points(X: Points) -> Points:
 
 
 def power_of_two(size: float | FloatArray) -> AnyArray:
-    """The largest power of two up to each size, so that it and its inverse are in range; 1 for zero. To divide by it is exact."""
+    """The largest power of two up to each size, so that it and its inverse are in range; 1 for
+    zero. To divide by it is exact."""
     exponent = np.clip(np.frexp(size)[1] - 1, -1020, 1020)
     return np.asarray(np.where(np.asarray(size) > 0, np.ldexp(1.0, exponent), 1.0))
 
@@ -297,28 +331,37 @@ def combination_rows(parts: list[tuple[IntArray, FloatArray]], n_columns: int) -
     ptr = np.zeros(len(parts) + 1, np.int64)
     np.cumsum(np.fromiter((len(S) for S, _ in parts), np.int64, len(parts)), out=ptr[1:])
     places = _index_type(n_columns, int(ptr[-1]))
-    columns = np.concatenate([S for S, _ in parts], dtype=places, casting="same_kind") if parts else np.zeros(0, places)
+    columns = (
+        np.concatenate([S for S, _ in parts], dtype=places, casting="same_kind")
+        if parts
+        else np.zeros(0, places)
+    )
     values = np.concatenate([h for _, h in parts]) if parts else np.zeros(0)
     return csr_rows(values, columns, ptr, n_columns)
 
 
 def residuals(U: Points, rows: IntArray, H: Sparse) -> FloatArray:
-    """``|u_i - sum_j h_ij u_j|`` for each of ``rows``; these are also the rows of ``H``, whose columns are all points."""
+    """``|u_i - sum_j h_ij u_j|`` for each of ``rows``; these are also the rows of ``H``, whose
+    columns are all points."""
     if not len(rows):
         return np.zeros(0)
     out, sizes, combined = np.empty(len(rows)), row_sizes(U), np.full(len(rows), float(U.shape[1]))
     for piece in row_pieces(np.diff(H.indptr), piece_entries(U)) if sp.issparse(U) else []:
         part = H[piece]
-        combined[piece] = np.bincount(np.repeat(np.arange(len(piece)), np.diff(part.indptr)), sizes[part.indices], len(piece))
+        combined[piece] = np.bincount(
+            np.repeat(np.arange(len(piece)), np.diff(part.indptr)), sizes[part.indices], len(piece)
+        )
     for piece in row_pieces(sizes[rows] + np.minimum(combined, U.shape[1]), piece_entries(U)):
         out[piece] = row_norms(U[rows[piece]] - H[piece] @ U)
     return out
 
 
 def dense_product(A: AnyArray, B: AnyArray) -> AnyArray:
-    """``A B`` for dense arrays, on the threads in force; the sums are the same for any number of them.
+    """``A B`` for dense arrays, on the threads in force; the sums are the same for any number of
+    them.
 
-    BLAS would use threads of its own, which stay busy for a while after each product and take the cores from our kernels.
+    BLAS would use threads of its own, which stay busy for a while after each product and take the
+    cores from our kernels.
     """
     if B.ndim != 2 or A.size * B.shape[1] < LARGE_PRODUCT:
         return np.asarray(A @ B)
@@ -328,7 +371,8 @@ def dense_product(A: AnyArray, B: AnyArray) -> AnyArray:
 
 
 def gram_of(F: AnyArray) -> AnyArray:
-    """``F' F`` for a dense array with few columns, on the threads in force; the sums are the same for any number of them."""
+    """``F' F`` for a dense array with few columns, on the threads in force; the sums are the same
+    for any number of them."""
     n, r = F.shape
     if n * r * r < LARGE_PRODUCT:
         return np.asarray(F.T @ F)
@@ -342,7 +386,8 @@ def gram_of(F: AnyArray) -> AnyArray:
 
 
 def _in_pieces(work: Callable[[int, slice], object], n_rows: int) -> None:
-    """``work(piece, rows)`` for pieces of rows that depend on the number of rows only, with BLAS on one thread for each."""
+    """``work(piece, rows)`` for pieces of rows that depend on the number of rows only, with BLAS on
+    one thread for each."""
     n_pieces = min(MOST_PIECES, 2 ** int(np.log2(max(n_rows // LEAST_ROWS, 1))))
     bounds = np.linspace(0, n_rows, n_pieces + 1).astype(int)
 
@@ -355,7 +400,8 @@ def _in_pieces(work: Callable[[int, slice], object], n_rows: int) -> None:
 
 
 class RowBlocks:
-    """A large sparse matrix in blocks of rows, so that products run on the threads in force and their results stay in the cache.
+    """A large sparse matrix in blocks of rows, so that products run on the threads in force and
+    their results stay in the cache.
 
     A row of a product is summed in the same order for any number of threads.
     """

@@ -1,9 +1,11 @@
-"""Progress of long work: one line that says what is done, how far it is and how long it may still take.
+"""Progress of long work: one line that says what is done, how far it is and how long it may still
+take.
 
-`showing` opens it around a piece of work, and `teller` gives the function that moves it. It appears after two seconds, on a terminal (a
-bar, by rich) or in a notebook (a line of text that changes), and is gone when the work ends. Elsewhere, in a worker process and in a
-thread there is none. Of nested pieces of work only the outermost that counts something is shown: a choice of a rank counts its fits, and
-a fit inside it says nothing.
+`showing` opens it around a piece of work, and `teller` gives the function that moves it. It appears
+after two seconds, on a terminal (a bar, by rich) or in a notebook (a line of text that changes),
+and is gone when the work ends. Elsewhere, in a worker process and in a thread there is none. Of
+nested pieces of work only the outermost that counts something is shown: a choice of a rank counts
+its fits, and a fit inside it says nothing.
 """
 
 from __future__ import annotations
@@ -43,14 +45,20 @@ class Display:
         """So much of a stage is done."""
         self.counts = total > 1
         if self.screen is not None:
-            self.screen.update(self.names.get(stage, stage if stage == self.what else f"{self.what}: {stage}"), done, total)
+            self.screen.update(
+                self.names.get(stage, stage if stage == self.what else f"{self.what}: {stage}"),
+                done,
+                total,
+            )
 
 
 _SHOWN: ContextVar[Display | None] = ContextVar("conecollapse_progress", default=None)
 
 
 @contextmanager
-def showing(what: str, verbose: bool | None = None, *, names: dict[str, str] | None = None) -> Iterator[Display]:
+def showing(
+    what: str, verbose: bool | None = None, *, names: dict[str, str] | None = None
+) -> Iterator[Display]:
     """Show the progress of the work in this block.
 
     Parameters
@@ -58,7 +66,8 @@ def showing(what: str, verbose: bool | None = None, *, names: dict[str, str] | N
     what : str
         What is done: the name of an estimator or a function.
     verbose : bool, optional
-        None shows it after two seconds where somebody may be looking; True prints a line for each step; False shows nothing.
+        None shows it after two seconds where somebody may be looking; True prints a line for each
+        step; False shows nothing.
     names : mapping, optional
         What stages are called, instead of ``what: stage``.
 
@@ -90,7 +99,8 @@ def showing(what: str, verbose: bool | None = None, *, names: dict[str, str] | N
 
 
 def teller() -> Progress:
-    """What moves the progress that is shown here, called as ``progress(stage, done, total)``; None where nothing is."""
+    """What moves the progress that is shown here, called as ``progress(stage, done, total)``; None
+    where nothing is."""
     display = _SHOWN.get()
     return None if display is None else display.tell
 
@@ -110,8 +120,12 @@ def _shown_later(screen: Screen) -> threading.Timer:
 
 
 def _screen() -> Screen | None:
-    """Where somebody may be looking; None in worker processes, threads and where errors go to a file."""
-    if multiprocessing.current_process().name != "MainProcess" or threading.current_thread() is not threading.main_thread():
+    """Where somebody may be looking; None in worker processes, threads and where errors go to a
+    file."""
+    if (
+        multiprocessing.current_process().name != "MainProcess"
+        or threading.current_thread() is not threading.main_thread()
+    ):
         return None
     if is_notebook():
         return _Notebook()
@@ -145,17 +159,37 @@ class _Terminal:
         with self.lock:
             self.last = (text, done, total)
             if self.bar is not None:
-                self.bar.update(self.task, description=text, completed=done, total=total if total > 1 else None)
+                self.bar.update(
+                    self.task, description=text, completed=done, total=total if total > 1 else None
+                )
 
     def show(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         console = Console(stderr=True)
         if not console.is_terminal:
             return
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-        bar = Progress(*columns, TextColumn("at most"), TimeRemainingColumn(compact=True), console=console, transient=True)
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TimeElapsedColumn(),
+        )
+        bar = Progress(
+            *columns,
+            TextColumn("at most"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            transient=True,
+        )
         with self.lock:
             text, done, total = self.last
             self.task = bar.add_task(text, completed=done, total=total if total > 1 else None)
@@ -190,13 +224,19 @@ class _Notebook:
         """What is done, since when, and how long it takes at most if it goes on like this."""
         text, done, total = self.last
         counted = f", {done} of {total}" if total > 1 else ""
-        left = f", at most {_clock((now - self.began) * (total - done) / done)} more" if total > 1 and done else ""
+        left = (
+            f", at most {_clock((now - self.began) * (total - done) / done)} more"
+            if total > 1 and done
+            else ""
+        )
         return f"{text}{counted} ({_clock(now - self.start)}{left})"
 
     def show(self) -> None:
         from IPython.display import display
 
-        self.handle = display({"text/plain": self.line(time.monotonic())}, raw=True, display_id=True)
+        self.handle = display(
+            {"text/plain": self.line(time.monotonic())}, raw=True, display_id=True
+        )
 
     def close(self) -> None:
         if self.handle is not None:

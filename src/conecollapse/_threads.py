@@ -1,8 +1,8 @@
 """Threads over independent pieces of work, without a threading layer of numba's.
 
-Kernels are compiled with ``nogil=True`` and called on ranges of items from ordinary Python threads. numba's own
-``prange`` is not used: its default layer aborts the process when two Python threads (two Dask workers, say) enter a
-parallel kernel at once, and compiling for it costs seconds.
+Kernels are compiled with ``nogil=True`` and called on ranges of items from ordinary Python threads.
+numba's own ``prange`` is not used: its default layer aborts the process when two Python threads
+(two Dask workers, say) enter a parallel kernel at once, and compiling for it costs seconds.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from threadpoolctl import ThreadpoolController
 
 from conecollapse._errors import InvalidInputError
 
-BLAS_THREADS_PAY = 10**6  # entries of a matrix below which waking BLAS threads costs more than they save
+# entries of a matrix below which waking BLAS threads costs more than they save
+BLAS_THREADS_PAY = 10**6
 
 _LIMIT: ContextVar[int | None] = ContextVar("conecollapse_threads", default=None)
 
 
 def available_threads() -> int:
-    """Threads this process may use: its CPU affinity, less what the usual environment variables forbid."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Threads this process may use: its CPU affinity, less what the usual environment variables
+    forbid."""
+    count = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         value = os.environ.get(name, "")
         if value.isdigit() and int(value) > 0:
@@ -43,9 +47,16 @@ def current_threads() -> int:
 
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[int]:
-    """Hold our kernels and BLAS to ``n_jobs`` threads inside the block; None or -1 leaves both as they are."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or (n_jobs < 1 and n_jobs != -1)):
-        raise InvalidInputError(f"n_jobs must be a number of threads, or None or -1 for all; got {n_jobs!r}.")
+    """Hold our kernels and BLAS to ``n_jobs`` threads inside the block; None or -1 leaves both as
+    they are."""
+    if n_jobs is not None and (
+        isinstance(n_jobs, bool)
+        or not isinstance(n_jobs, Integral)
+        or (n_jobs < 1 and n_jobs != -1)
+    ):
+        raise InvalidInputError(
+            f"n_jobs must be a number of threads, or None or -1 for all; got {n_jobs!r}."
+        )
     if n_jobs is None or n_jobs == -1:
         yield current_threads()
         return
@@ -61,14 +72,16 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
 def serial_blas() -> Iterator[None]:
     """Hold BLAS to one thread inside the block, for work that is spread over our own threads.
 
-    Idle OpenBLAS workers spin for tens of milliseconds after each product and would take the cores from our kernels.
+    Idle OpenBLAS workers spin for tens of milliseconds after each product and would take the cores
+    from our kernels.
     """
     with _BLAS.limited(1):
         yield
 
 
 class _BlasLimit:
-    """The number of BLAS threads is one for the whole process: the first to limit it saves it, the last to leave restores it."""
+    """The number of BLAS threads is one for the whole process: the first to limit it saves it, the
+    last to leave restores it."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -105,7 +118,8 @@ _BLAS = _BlasLimit()
 
 @cache
 def _libraries() -> list[Any]:
-    """The BLAS libraries of this process; asking them directly takes a tenth of the time that a limit of threadpoolctl's takes."""
+    """The BLAS libraries of this process; asking them directly takes a tenth of the time that a
+    limit of threadpoolctl's takes."""
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
@@ -119,11 +133,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def for_ranges(work: Callable[[int, int], object], n_items: int, smallest: int = 1) -> None:
-    """Call ``work(start, stop)`` over pieces that cover ``range(n_items)``, on the threads in force.
+    """Call ``work(start, stop)`` over pieces that cover ``range(n_items)``, on the threads in
+    force.
 
-    Pieces are handed out as threads become free, several for each thread, so that uneven items balance. The calling thread takes
-    part, so nothing waits for a pool that others keep busy. ``smallest`` is the number of items below which a piece is not
-    worth a thread. Threads do not nest: inside ``work`` one thread is in force.
+    Pieces are handed out as threads become free, several for each thread, so that uneven items
+    balance. The calling thread takes part, so nothing waits for a pool that others keep busy.
+    ``smallest`` is the number of items below which a piece is not worth a thread. Threads do not
+    nest: inside ``work`` one thread is in force.
     """
     n_pieces = -(-n_items // max(smallest, 1))
     n_threads = min(current_threads(), n_pieces) if n_pieces > 1 else 1
@@ -149,8 +165,11 @@ def for_ranges(work: Callable[[int, int], object], n_items: int, smallest: int =
         finally:
             _LIMIT.reset(token)
 
-    helpers = [_pool(max(n_threads, available_threads())).submit(take_part) for _ in range(n_threads - 1)]
+    helpers = [
+        _pool(max(n_threads, available_threads())).submit(take_part) for _ in range(n_threads - 1)
+    ]
     take_part()
-    wait([helper for helper in helpers if not helper.cancel()])  # one that has not begun is not needed any more
+    # one that has not begun is not needed any more
+    wait([helper for helper in helpers if not helper.cancel()])
     if errors:
         raise errors[0]

@@ -16,8 +16,10 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 Sparse: TypeAlias = Any  # a CSR array
 Points: TypeAlias = Any  # a dense array or a CSR array, one point in each row
 
-Progress: TypeAlias = Callable[[str, int, int], None] | None  # called as progress(stage, done, total)
-Effort: TypeAlias = Literal["exact", "quick"]  # "quick" leaves points open that are not decided soon
+# called as progress(stage, done, total)
+Progress: TypeAlias = Callable[[str, int, int], None] | None
+# "quick" leaves points open that are not decided soon
+Effort: TypeAlias = Literal["exact", "quick"]
 
 
 class TableSizes:

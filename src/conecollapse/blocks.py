@@ -1,8 +1,9 @@
 """Tables larger than memory, read in blocks of samples or of features.
 
-`open_table` opens a ``.npy``, ``.mtx`` or ``.h5ad`` file, or wraps an array at hand. What it returns goes into `Cone.from_table` and into
-``fit`` of the estimators like any other table, with the names that the file has; its `features()` and `samples()` go into
-`Cone.from_blocks` and `Cone.from_samples`.
+`open_table` opens a ``.npy``, ``.mtx`` or ``.h5ad`` file, or wraps an array at hand. What it
+returns goes into `Cone.from_table` and into ``fit`` of the estimators like any other table, with
+the names that the file has; its `features()` and `samples()` go into `Cone.from_blocks` and
+`Cone.from_samples`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from conecollapse.tables.sources import READERS, ArraySource, H5adSource, MtxSou
 __all__ = ["FileTable", "open_table"]
 
 
-def open_table(source: Any, *, block_size: int | None = None, layer: str | None = None) -> FileTable:
+def open_table(
+    source: Any, *, block_size: int | None = None, layer: str | None = None
+) -> FileTable:
     """A table (n_samples, n_features) on disk, to be read in blocks and never whole.
 
     Parameters
     ----------
     source : path, array, sparse array or backed AnnData
-        A ``.npy`` (either order), ``.mtx`` (coordinate; sorted into blocks in a temporary folder) or ``.h5ad`` file; or an array at
-        hand, such as a NumPy memory map.
+        A ``.npy`` (either order), ``.mtx`` (coordinate; sorted into blocks in a temporary folder)
+        or ``.h5ad`` file; or an array at hand, such as a NumPy memory map.
     block_size : int, optional
         Samples in a block; blocks of about 64 MiB by default.
     layer : str, optional
@@ -39,8 +42,8 @@ def open_table(source: Any, *, block_size: int | None = None, layer: str | None 
     Returns
     -------
     FileTable
-        With `feature_names` and `sample_names` where the source has them: in an ``.h5ad`` file, and in the text files that may stand
-        beside a ``.mtx`` file.
+        With `feature_names` and `sample_names` where the source has them: in an ``.h5ad`` file, and
+        in the text files that may stand beside a ``.mtx`` file.
 
     Examples
     --------
@@ -62,13 +65,20 @@ def _source(source: Any, layer: str | None) -> Source:
     is_file = isinstance(source, (str, PathLike))
     ending = Path(fspath(source)).suffix.lower() if is_file else ""
     if layer is not None and ending != ".h5ad":
-        raise InvalidInputError(f"layer={layer!r} is for .h5ad files and backed AnnData objects; leave it out for other tables.")
+        raise InvalidInputError(
+            f"layer={layer!r} is for .h5ad files and backed AnnData objects; leave it out for other"
+            " tables."
+        )
     if sp.issparse(source) or hasattr(source, "__array__"):
         return ArraySource(source)
     if not is_file:
-        raise InvalidInputError(f"a table is opened from a path or an array; got {type(source).__name__}.")
+        raise InvalidInputError(
+            f"a table is opened from a path or an array; got {type(source).__name__}."
+        )
     if ending not in READERS:
-        raise InvalidInputError(f"{fspath(source)!r} cannot be read in blocks; expected one of {', '.join(READERS)}.")
+        raise InvalidInputError(
+            f"{fspath(source)!r} cannot be read in blocks; expected one of {', '.join(READERS)}."
+        )
     reader: Source = READERS[ending](source) if layer is None else H5adSource(source, layer)
     return reader
 

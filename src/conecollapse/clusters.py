@@ -1,4 +1,5 @@
-"""What labels say about a table: sizes of clusters, and the features that distinguish each from the others."""
+"""What labels say about a table: sizes of clusters, and the features that distinguish each from the
+others."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ NO_CLUSTER = -1  # label of a sample that has nothing of any component
 
 
 class TopFeature(NamedTuple):
-    """A feature of a cluster: its column in X, its name, and its mean in the cluster minus its largest mean in another."""
+    """A feature of a cluster: its column in X, its name, and its mean in the cluster minus its
+    largest mean in another."""
 
     column: int
     name: str
@@ -36,10 +38,16 @@ def top_features(profiles: AnyArray, names: Any, count: int) -> list[list[TopFea
     lists = []
     for k, profile in enumerate(profiles):
         lead = profile - largest_elsewhere(profiles, k)
-        lists.append([TopFeature(int(j), str(names[j]), float(lead[j])) for j in np.argsort(-lead, kind="stable")[:count]])
+        lists.append(
+            [
+                TopFeature(int(j), str(names[j]), float(lead[j]))
+                for j in np.argsort(-lead, kind="stable")[:count]
+            ]
+        )
     return lists
 
 
 def largest_first(labels: IntArray, masses: AnyArray) -> IntArray:
-    """The order of clusters by their number of samples, largest first; equal ones by mass, then as they stand."""
+    """The order of clusters by their number of samples, largest first; equal ones by mass, then as
+    they stand."""
     return np.lexsort((np.arange(len(masses)), -masses, -cluster_sizes(labels, len(masses))))

@@ -1,4 +1,5 @@
-"""Scores of a clustering against known classes. The names of clusters and classes do not matter; true labels are used only for scoring."""
+"""Scores of a clustering against known classes. The names of clusters and classes do not matter;
+true labels are used only for scoring."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from conecollapse._types import IntArray
 if TYPE_CHECKING:
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-__all__ = ["adjusted_rand_score", "clustering_accuracy", "contingency", "normalized_mutual_info_score", "purity_score"]
+__all__ = [
+    "adjusted_rand_score",
+    "clustering_accuracy",
+    "contingency",
+    "normalized_mutual_info_score",
+    "purity_score",
+]
 
 
 def purity_score(labels_true: Any, labels_pred: Any) -> float:
@@ -21,7 +28,8 @@ def purity_score(labels_true: Any, labels_pred: Any) -> float:
 
     .. math:: \frac1n \sum_k \max_c |\{i : \text{cluster } k, \text{class } c\}|
 
-    It is 1 when every cluster is of one class, and so it never falls when a cluster is split: compare it at equal numbers of clusters.
+    It is 1 when every cluster is of one class, and so it never falls when a cluster is split:
+    compare it at equal numbers of clusters.
 
     Examples
     --------
@@ -33,7 +41,8 @@ def purity_score(labels_true: Any, labels_pred: Any) -> float:
 
 
 def clustering_accuracy(labels_true: Any, labels_pred: Any) -> float:
-    """Share of samples classified correctly under the best one-to-one match of clusters and classes (Hungarian method).
+    """Share of samples classified correctly under the best one-to-one match of clusters and classes
+    (Hungarian method).
 
     Examples
     --------
@@ -50,13 +59,20 @@ def contingency(labels_true: Any, labels_pred: Any) -> IntArray:
     true, predicted = np.asarray(labels_true), np.asarray(labels_pred)
     for labels, name in ((true, "labels_true"), (predicted, "labels_pred")):
         if labels.ndim != 1 or not labels.size:
-            raise InvalidInputError(f"{name} has shape {labels.shape}; expected one label for each sample.")
-        missing = np.array([value is None or value != value for value in labels.tolist()])  # NaN differs from itself
+            raise InvalidInputError(
+                f"{name} has shape {labels.shape}; expected one label for each sample."
+            )
+        # NaN differs from itself
+        missing = np.array([value is None or value != value for value in labels.tolist()])
         if missing.any():
-            raise InvalidInputError(f"{name} has no label for sample {int(missing.argmax())}; drop it first.")
+            raise InvalidInputError(
+                f"{name} has no label for sample {int(missing.argmax())}; drop it first."
+            )
     if len(true) != len(predicted):
         counts = f"labels_true has {len(true)} samples and labels_pred {len(predicted)}"
-        raise InvalidInputError(f"{counts}; they must be of the same samples (if features were clustered, transpose X).")
+        raise InvalidInputError(
+            f"{counts}; they must be of the same samples (if features were clustered, transpose X)."
+        )
     classes, row = np.unique(true, return_inverse=True)
     clusters, column = np.unique(predicted, return_inverse=True)
     table = np.zeros((len(classes), len(clusters)), np.int64)

@@ -1,9 +1,10 @@
 """Clusters and gene programs of AnnData objects, written back in scanpy's manner.
 
-`cluster` groups cells, `programs` finds sets of genes that are expressed together and how much each cell uses them. Both take the table as
-it is (``X`` or a layer) and write to ``obs``, ``obsm``, ``varm`` and ``uns`` of the object that is passed. Backed objects are read from
-their file in blocks; only the chosen genes are held, or nothing where the method can do without. `draw` draws what they wrote on an
-embedding that the object has.
+`cluster` groups cells, `programs` finds sets of genes that are expressed together and how much each
+cell uses them. Both take the table as it is (``X`` or a layer) and write to ``obs``, ``obsm``,
+``varm`` and ``uns`` of the object that is passed. Backed objects are read from their file in
+blocks; only the chosen genes are held, or nothing where the method can do without. `draw` draws
+what they wrote on an embedding that the object has.
 
 Nothing here imports anndata: an object that is passed has done so.
 """
@@ -45,7 +46,8 @@ def cluster(
 ) -> None:
     """Cluster the cells of ``adata`` and write the result into it.
 
-    Counts should have the same depth and be logarithms (scanpy's ``normalize_total`` and ``log1p``), as for any clustering of cells.
+    Counts should have the same depth and be logarithms (scanpy's ``normalize_total`` and
+    ``log1p``), as for any clustering of cells.
 
     Parameters
     ----------
@@ -55,7 +57,8 @@ def cluster(
     layer : str, optional
         The layer to use instead of ``X``.
     use_highly_variable : bool, optional
-        Use only the genes with ``adata.var["highly_variable"]``; by default if there is such a column.
+        Use only the genes with ``adata.var["highly_variable"]``; by default if there is such a
+        column.
     key_added : str
         The name of what is written.
     estimator : estimator, optional
@@ -67,28 +70,44 @@ def cluster(
 
     Notes
     -----
-    Written are ``obs[key_added]`` (categorical labels; a cell without any expression has none), ``obsm["X_" + key_added]`` (the
-    embedding, cells x clusters), ``varm[key_added]`` (the components, genes x clusters; zero for genes that were not used) and
-    ``uns[key_added]``: parameters, sizes, top genes, and of a model with a cone its rays and what is proven of them.
+    Written are ``obs[key_added]`` (categorical labels; a cell without any expression has none),
+    ``obsm["X_" + key_added]`` (the embedding, cells x clusters), ``varm[key_added]`` (the
+    components, genes x clusters; zero for genes that were not used) and ``uns[key_added]``:
+    parameters, sizes, top genes, and of a model with a cone its rays and what is proven of them.
 
     Examples
     --------
     >>> import anndata, numpy as np
     >>> from conecollapse import scverse
-    >>> counts = np.kron(np.eye(2), np.ones((5, 3))) + 0.1 * np.random.default_rng(0).random((10, 6))
+    >>> counts = np.kron(np.eye(2), np.ones((5, 3))) + 0.1 * np.random.default_rng(0).random(
+    ...     (10, 6)
+    ... )
     >>> adata = anndata.AnnData(counts)
     >>> scverse.cluster(adata, 2)
-    >>> sorted(adata.obs["conecollapse"].value_counts().tolist()), adata.obsm["X_conecollapse"].shape
+    >>> (
+    ...     sorted(adata.obs["conecollapse"].value_counts().tolist()),
+    ...     adata.obsm["X_conecollapse"].shape,
+    ... )
     ([5, 5], (10, 2))
     """
     _check(adata)
     columns = _columns(adata, use_highly_variable)
     model = estimators.GraphCCNMF() if estimator is None else estimator
-    known = {"n_components": n_clusters, "random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
+    known = {
+        "n_components": n_clusters,
+        "random_state": random_state,
+        "verbose": verbose,
+        "n_jobs": n_jobs,
+    }
     model.set_params(**{name: value for name, value in known.items() if name in model.get_params()})
     table, names = _table(adata, layer, columns)
     model.fit(table, feature_names=names)
-    asked = {"n_clusters": n_clusters, "layer": layer, "use_highly_variable": columns is not None, "random_state": _seed(random_state)}
+    asked = {
+        "n_clusters": n_clusters,
+        "layer": layer,
+        "use_highly_variable": columns is not None,
+        "random_state": _seed(random_state),
+    }
     write_clusters(adata, model, key_added, columns, asked)
 
 
@@ -104,9 +123,11 @@ def programs(
     verbose: bool | None = None,
     n_jobs: int | None = None,
 ) -> None:
-    """Find gene programs, sets of genes that are expressed together, and how much each cell uses them.
+    """Find gene programs, sets of genes that are expressed together, and how much each cell uses
+    them.
 
-    Meant for raw counts: the loss is the Kullback-Leibler divergence, so each cell counts by its depth and no logarithm is needed.
+    Meant for raw counts: the loss is the Kullback-Leibler divergence, so each cell counts by its
+    depth and no logarithm is needed.
 
     Parameters
     ----------
@@ -122,26 +143,34 @@ def programs(
 
     Notes
     -----
-    Written are ``obsm["X_" + key_added]`` (usages, cells x programs: shares that sum to 1, or 0 for a cell without any expression),
-    ``varm[key_added]`` (genes x programs, each with a sum of 1; zero for genes that were not used) and ``uns[key_added]``: parameters,
-    ``top_genes`` (for each program the names of the genes that distinguish it) and ``stability`` (how alike the program is in all runs,
-    1 where every run found it; see `ConsensusNMF`).
+    Written are ``obsm["X_" + key_added]`` (usages, cells x programs: shares that sum to 1, or 0 for
+    a cell without any expression), ``varm[key_added]`` (genes x programs, each with a sum of 1;
+    zero for genes that were not used) and ``uns[key_added]``: parameters, ``top_genes`` (for each
+    program the names of the genes that distinguish it) and ``stability`` (how alike the program is
+    in all runs, 1 where every run found it; see `ConsensusNMF`).
 
     Examples
     --------
     >>> import anndata, numpy as np
     >>> from conecollapse import scverse
-    >>> counts = np.kron(np.eye(2), np.full((5, 3), 9.0)) + np.random.default_rng(0).poisson(1.0, (10, 6))
+    >>> counts = np.kron(np.eye(2), np.full((5, 3), 9.0)) + np.random.default_rng(0).poisson(
+    ...     1.0, (10, 6)
+    ... )
     >>> adata = anndata.AnnData(counts)
     >>> scverse.programs(adata, 2, n_runs=3)
-    >>> adata.obsm["X_programs"].shape, sorted(map(sorted, adata.uns["programs"]["top_genes"][:, :3].tolist()))
+    >>> (
+    ...     adata.obsm["X_programs"].shape,
+    ...     sorted(map(sorted, adata.uns["programs"]["top_genes"][:, :3].tolist())),
+    ... )
     ((10, 2), [['0', '1', '2'], ['3', '4', '5']])
     """
     _check(adata)
     columns = _columns(adata, use_highly_variable)
     table, names = _table(adata, layer, columns, whole=True)
     options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
-    model = estimators.ConsensusNMF(n_programs, n_runs=n_runs, loss=COUNTED, **options).fit(table, feature_names=names)
+    model = estimators.ConsensusNMF(n_programs, n_runs=n_runs, loss=COUNTED, **options).fit(
+        table, feature_names=names
+    )
     H, W = np.asarray(model.components_, np.float64), np.asarray(model.transform(table), np.float64)
     sums = H.sum(axis=1)
     usage = W * sums
@@ -149,13 +178,24 @@ def programs(
     H = H / np.where(sums > 0, sums, 1.0)[:, None]
     adata.obsm[f"X_{key_added}"] = usage / np.where(total > 0, total, 1.0)
     adata.varm[key_added] = _spread(H.T, columns, adata.n_vars)
-    asked = {"n_programs": n_programs, "layer": layer, "use_highly_variable": columns is not None, "n_runs": n_runs}
-    found: dict[str, Any] = {"parameters": _plain(asked | {"random_state": _seed(random_state)}), "top_genes": _distinctive(H, names)}
+    asked = {
+        "n_programs": n_programs,
+        "layer": layer,
+        "use_highly_variable": columns is not None,
+        "n_runs": n_runs,
+    }
+    found: dict[str, Any] = {
+        "parameters": _plain(asked | {"random_state": _seed(random_state)}),
+        "top_genes": _distinctive(H, names),
+    }
     adata.uns[key_added] = found | {"stability": np.asarray(model.stability_)}
 
 
-def draw(adata: Any, key: str = "conecollapse", *, basis: str = "X_umap", target: str | None = None) -> Any:
-    """Draw what `cluster` or `programs` wrote on an embedding: cells by cluster, or a map of the usage of each program.
+def draw(
+    adata: Any, key: str = "conecollapse", *, basis: str = "X_umap", target: str | None = None
+) -> Any:
+    """Draw what `cluster` or `programs` wrote on an embedding: cells by cluster, or a map of the
+    usage of each program.
 
     Parameters
     ----------
@@ -191,16 +231,27 @@ def draw(adata: Any, key: str = "conecollapse", *, basis: str = "X_umap", target
     found = adata.uns.get(key, {})
     names, known = adata.obs_names, None if target is None else adata.obs[target]
     if "sizes" in found:
-        labels = np.array([NO_CLUSTER if label is None or label != label else int(label) for label in adata.obs[key]])
+        labels = np.array(
+            [
+                NO_CLUSTER if label is None or label != label else int(label)
+                for label in adata.obs[key]
+            ]
+        )
         return on_embedding(labels, len(found["sizes"]), place, names, known)
     if "stability" in found:
         titles = [f"{k}: {', '.join(genes[:2])}" for k, genes in enumerate(found["top_genes"])]
         return plots.shares(adata.obsm[f"X_{key}"], place, names=names, titles=titles)
-    raise InvalidInputError(f"uns[{key!r}] holds no result of scverse.cluster or scverse.programs; call one of them, or pass its key.")
+    raise InvalidInputError(
+        f"uns[{key!r}] holds no result of scverse.cluster or scverse.programs; call one of them, or"
+        " pass its key."
+    )
 
 
-def write_clusters(adata: Any, model: Any, key: str, columns: AnyArray | None = None, parameters: Any = None) -> None:
-    """The labels, embedding and components of a model in an AnnData object, to whose genes ``columns`` (all by default) it was fitted."""
+def write_clusters(
+    adata: Any, model: Any, key: str, columns: AnyArray | None = None, parameters: Any = None
+) -> None:
+    """The labels, embedding and components of a model in an AnnData object, to whose genes
+    ``columns`` (all by default) it was fitted."""
     import pandas as pd
 
     labels = np.asarray(model.labels_)
@@ -212,7 +263,9 @@ def write_clusters(adata: Any, model: Any, key: str, columns: AnyArray | None = 
     found = {
         "parameters": _plain({"method": type(model).__name__, **(parameters or {})}),
         "sizes": np.bincount(labels[labels != NO_CLUSTER], minlength=len(names)),
-        "top_genes": np.array([[gene.name for gene in genes] for genes in top], dtype=object).astype(str),
+        "top_genes": (
+            np.array([[gene.name for gene in genes] for genes in top], dtype=object).astype(str)
+        ),
         "relative_error": float(model.relative_err_),
     }
     if hasattr(model, "cone_"):
@@ -235,7 +288,10 @@ def _cone(model: Any) -> dict[str, Any]:
 
 def _check(adata: Any) -> None:
     if not is_anndata(adata):
-        raise InvalidInputError(f"this needs an AnnData object; got {type(adata).__name__}. For arrays use the estimators themselves.")
+        raise InvalidInputError(
+            f"this needs an AnnData object; got {type(adata).__name__}. For arrays use the"
+            " estimators themselves."
+        )
 
 
 def _listed(names: Any) -> str:
@@ -248,15 +304,24 @@ def _columns(adata: Any, use_highly_variable: bool | None) -> AnyArray | None:
     if use_highly_variable is False or (use_highly_variable is None and not there):
         return None
     if not there:
-        raise InvalidInputError("use_highly_variable=True, but var has no column 'highly_variable'; compute it first, or leave it out.")
+        raise InvalidInputError(
+            "use_highly_variable=True, but var has no column 'highly_variable'; compute it first,"
+            " or leave it out."
+        )
     chosen = np.flatnonzero(adata.var[HIGHLY_VARIABLE].to_numpy(dtype=bool))
     if not len(chosen):
-        raise InvalidInputError("no gene is highly variable: var['highly_variable'] is False everywhere; pass use_highly_variable=False.")
+        raise InvalidInputError(
+            "no gene is highly variable: var['highly_variable'] is False everywhere; pass"
+            " use_highly_variable=False."
+        )
     return chosen
 
 
-def _table(adata: Any, layer: str | None, columns: AnyArray | None, *, whole: bool = False) -> tuple[Any, list[str]]:
-    """The table and its names: chosen genes, or a ``whole`` table, in memory; else a file stays where it is."""
+def _table(
+    adata: Any, layer: str | None, columns: AnyArray | None, *, whole: bool = False
+) -> tuple[Any, list[str]]:
+    """The table and its names: chosen genes, or a ``whole`` table, in memory; else a file stays
+    where it is."""
     names = _names(adata, columns)
     if stored_at(adata) is None:
         values = in_memory(adata, layer)
@@ -269,11 +334,14 @@ def _table(adata: Any, layer: str | None, columns: AnyArray | None, *, whole: bo
 
 
 def _names(adata: Any, columns: AnyArray | None) -> list[str]:
-    return [str(name) for name in (adata.var_names if columns is None else adata.var_names[columns])]
+    return [
+        str(name) for name in (adata.var_names if columns is None else adata.var_names[columns])
+    ]
 
 
 def _distinctive(H: AnyArray, names: list[str]) -> AnyArray:
-    """For each program its genes, those first whose share of it exceeds their share of every other program most."""
+    """For each program its genes, those first whose share of it exceeds their share of every other
+    program most."""
     lead = np.array([h - np.delete(H, k, axis=0).max(axis=0, initial=0.0) for k, h in enumerate(H)])
     order = np.argsort(-lead, axis=1, kind="stable")[:, :TOP]
     return np.asarray(names, dtype=str)[order]
@@ -291,7 +359,9 @@ def _spread(values: AnyArray, columns: AnyArray | None, n_vars: int) -> AnyArray
 def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as an ``.h5ad`` file can hold them: what is None is left out."""
     return {
-        name: value if isinstance(value, (bool, int, float, str)) else str(value) for name, value in parameters.items() if value is not None
+        name: value if isinstance(value, (bool, int, float, str)) else str(value)
+        for name, value in parameters.items()
+        if value is not None
     }
 
 

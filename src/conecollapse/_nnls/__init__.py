@@ -26,9 +26,11 @@ from conecollapse._threads import current_threads, for_ranges, limit_threads, se
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
-RHS_BLOCK_ENTRIES = 2**18  # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
+# entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
+RHS_BLOCK_ENTRIES = 2**18
 NO_PENALTY = 0.0
-SINGLE_ROUNDING, SINGLE_ZERO = 6e-8, 1e-6  # of a number in float32; residuals up to this share of |b| are rounding there
+# of a number in float32; residuals up to this share of |b| are rounding there
+SINGLE_ROUNDING, SINGLE_ZERO = 6e-8, 1e-6
 METHODS = ("auto", "bpp", "active-set")
 
 __all__ = ["NnlsInfo", "nnls"]
@@ -38,11 +40,15 @@ __all__ = ["NnlsInfo", "nnls"]
 class NnlsInfo:
     """What `nnls` measured. One entry for each right-hand side."""
 
-    kkt_residual: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|; see the notes of `nnls`
+    # largest violation of the optimality conditions, in units of |a_j| |b|; see the notes of `nnls`
+    kkt_residual: FloatArray
     n_iter: IntArray
-    converged: BoolArray  # whether the value is shown to be at most 0.1 % above ``least``, or at most 1e-12 |b|
+    # whether the value is shown to be at most 0.1 % above ``least``, or at most 1e-12 |b|
+    converged: BoolArray
     method: str  # the method that was used first: "bpp" or "active-set"
-    least: FloatArray  # no admissible x has a smaller residual norm (with penalties: root of twice the objective); zero where not known
+    # no admissible x has a smaller residual norm (with penalties: root of twice the objective);
+    # zero where not known
+    least: FloatArray
 
 
 def nnls(
@@ -64,14 +70,17 @@ def nnls(
 ) -> Any:
     r"""Solve :math:`\min_{x \ge 0} \|A x - b\|_2` for one or many right-hand sides.
 
-    A drop-in for `scipy.optimize.nnls` that also takes a matrix of right-hand sides, sparse matrices, any rank, and more than ``x >= 0``: a
-    sum of one, upper bounds, penalties, masks and weights. In full it solves
+    A drop-in for `scipy.optimize.nnls` that also takes a matrix of right-hand sides, sparse
+    matrices, any rank, and more than ``x >= 0``: a sum of one, upper bounds, penalties, masks and
+    weights. In full it solves
 
-    .. math:: \min_x \frac{1}{2} \sum_i w_i (A x - b)_i^2 + \frac{1}{2} ridge \|x\|^2 + l_1 \sum_j x_j
+    .. math:: \min_x \frac{1}{2} \sum_i w_i (A x - b)_i^2 + \frac{1}{2} ridge \|x\|^2 + l_1 \sum_j
+       x_j
               \quad\text{subject to}\quad 0 \le x \le upper,\; x_j = 0 \text{ where not allowed},\;
               \sum_j x_j = 1 \text{ if } simplex,
 
-    where the sum of one and :math:`l_1` exclude each other: with the sum the penalty would be a constant.
+    where the sum of one and :math:`l_1` exclude each other: with the sum the penalty would be a
+    constant.
 
     Parameters
     ----------
@@ -80,15 +89,18 @@ def nnls(
     b : (m,) or (m, k) array or sparse array
         Right-hand sides in columns, or one as a vector. The solution has the same form.
     simplex : bool
-        Whether the entries of x must sum to one: ``A x`` is then the point of the convex hull of the columns of A nearest to b.
+        Whether the entries of x must sum to one: ``A x`` is then the point of the convex hull of
+        the columns of A nearest to b.
     upper : float, (n,) or (n, k) array, optional
-        Upper bounds on x: one for all, one for each column of A, or one for each column and right-hand side. Infinity is no bound.
+        Upper bounds on x: one for all, one for each column of A, or one for each column and
+        right-hand side. Infinity is no bound.
     ridge, l1 : float
         Penalties on the squares and on the sum of x; see the formula.
     allowed : (n,) or (n, k) array of bool, optional
         Which columns of A may be used, by all right-hand sides or by each.
     weights : (m,) or (m, k) array, optional
-        Weights of the rows, or of each entry of b, at least 0. Right-hand sides with the same weights share the work.
+        Weights of the rows, or of each entry of b, at least 0. Right-hand sides with the same
+        weights share the work.
     x0 : (n,) or (n, k) array, optional
         Warm start: the positive entries are tried as passive variables first.
     maxiter : int, optional
@@ -96,11 +108,12 @@ def nnls(
     atol : deprecated
         Accepted as SciPy does, and ignored.
     method : {"auto", "bpp", "active-set"}
-        Block principal pivoting (the paper's Algorithms 2 and 3) is fastest when A is tall and well conditioned; columns on which it
-        breaks are solved by the active set. The active set never breaks. "auto" looks at A.
+        Block principal pivoting (the paper's Algorithms 2 and 3) is fastest when A is tall and well
+        conditioned; columns on which it breaks are solved by the active set. The active set never
+        breaks. "auto" looks at A.
     full_output : bool
-        Also return an `NnlsInfo`. Right-hand sides that hit ``maxiter``, or whose solution is not shown to be optimal, are then reported in
-        its ``converged``, without an error or a warning.
+        Also return an `NnlsInfo`. Right-hand sides that hit ``maxiter``, or whose solution is not
+        shown to be optimal, are then reported in its ``converged``, without an error or a warning.
     n_jobs : int, optional
         Threads to use; all available ones by default.
 
@@ -108,8 +121,9 @@ def nnls(
     -------
     x : (n,) or (n, k) array
     rnorm : float or (k,) array
-        ``|A x - b|`` of each right-hand side; with weights the root of ``sum_i w_i (A x - b)_i^2``. Penalties are not in it. It is measured
-        with A itself where it is small; where it is not, products may stand for it that are as accurate.
+        ``|A x - b|`` of each right-hand side; with weights the root of ``sum_i w_i (A x - b)_i^2``.
+        Penalties are not in it. It is measured with A itself where it is small; where it is not,
+        products may stand for it that are as accurate.
     info : NnlsInfo
         Only with ``full_output=True``.
 
@@ -123,22 +137,27 @@ def nnls(
     Warns
     -----
     NotOptimalWarning
-        When a residual norm is neither shown to be within 0.1 % of the smallest possible one, nor below ``1e-12 |b|``.
+        When a residual norm is neither shown to be within 0.1 % of the smallest possible one, nor
+        below ``1e-12 |b|``.
 
     Notes
     -----
-    A solution satisfies, for ``g = A'(b - A x)``: ``x >= 0``, ``g <= 0`` and ``g = 0`` where ``x > 0``. These are sufficient, and
-    ``kkt_residual`` measures them. A small ``kkt_residual`` alone proves little when columns are nearly dependent, so each answer is also
-    compared with a lower bound for the residual norm of all ``x >= 0``. Where float64 cannot show that the two agree, the problem is
-    solved again with 32 digits. That answer is taken if its residual is smaller in float64 too, whichever way the sums of ``A x`` are
-    computed. What remains are problems whose optimal x has entries so large that rounding them makes the residual larger: the residual of
-    ``x`` changes by about ``1e-16 |a_j| x_j`` when ``x_j`` is rounded.
+    A solution satisfies, for ``g = A'(b - A x)``: ``x >= 0``, ``g <= 0`` and ``g = 0`` where
+    ``x > 0``. These are sufficient, and ``kkt_residual`` measures them. A small ``kkt_residual``
+    alone proves little when columns are nearly dependent, so each answer is also compared with a
+    lower bound for the residual norm of all ``x >= 0``. Where float64 cannot show that the two
+    agree, the problem is solved again with 32 digits. That answer is taken if its residual is
+    smaller in float64 too, whichever way the sums of ``A x`` are computed. What remains are
+    problems whose optimal x has entries so large that rounding them makes the residual larger: the
+    residual of ``x`` changes by about ``1e-16 |a_j| x_j`` when ``x_j`` is rounded.
 
-    With more than ``x >= 0``, ``g = A' W (b - A x) - ridge x - l1``, less the multiplier of the sum. It must be zero where x is between
-    its bounds, at most zero where x is zero, and at least zero where x is at its upper bound. With ``simplex=True`` columns and right-hand
-    sides are measured from the mean column, and ``kkt_residual`` is in units of twice the longest column times the sum of that and of the
-    length of b. Right-hand sides are solved in blocks: apart from its arguments and results, a call holds a few MiB for each thread and
-    one Gram matrix, or, with weights for each entry, 64 MiB of them.
+    With more than ``x >= 0``, ``g = A' W (b - A x) - ridge x - l1``, less the multiplier of the
+    sum. It must be zero where x is between its bounds, at most zero where x is zero, and at least
+    zero where x is at its upper bound. With ``simplex=True`` columns and right-hand sides are
+    measured from the mean column, and ``kkt_residual`` is in units of twice the longest column
+    times the sum of that and of the length of b. Right-hand sides are solved in blocks: apart from
+    its arguments and results, a call holds a few MiB for each thread and one Gram matrix, or, with
+    weights for each entry, 64 MiB of them.
 
     Examples
     --------
@@ -160,22 +179,48 @@ def nnls(
     array([1.2, 0.5])
     """
     if atol is not None:
-        warnings.warn("the arguments {'atol'} are ignored and deprecated, as in SciPy.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "the arguments {'atol'} are ignored and deprecated, as in SciPy.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
     if method != "auto" and method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
-    if maxiter is not None and (isinstance(maxiter, bool) or not isinstance(maxiter, (int, np.integer)) or maxiter < 0):
-        raise InvalidInputError(f"maxiter must be a whole number, or None or 0 for the default; got {maxiter!r}.")
+    if maxiter is not None and (
+        isinstance(maxiter, bool) or not isinstance(maxiter, (int, np.integer)) or maxiter < 0
+    ):
+        raise InvalidInputError(
+            f"maxiter must be a whole number, or None or 0 for the default; got {maxiter!r}."
+        )
     penalties = not (ridge is l1 is NO_PENALTY) and not (_is_zero(ridge) and _is_zero(l1))
-    is_bare = simplex is False and upper is None and allowed is None and weights is None and not penalties
+    is_bare = (
+        simplex is False and upper is None and allowed is None and weights is None and not penalties
+    )
     limit = min(maxiter, 2**62) if maxiter else None
-    if is_bare and n_jobs is None and not full_output and x0 is None and method != "bpp" and is_plain(A, b):
+    if (
+        is_bare
+        and n_jobs is None
+        and not full_output
+        and x0 is None
+        and method != "bpp"
+        and is_plain(A, b)
+    ):
         found = solve_quickly(A, b, method, limit)
         if found is not None:
             x, rnorm, left = found
             if left is not None:
-                x[:, left], rnorm[left] = _nnls_checked(A, b[:, left], limit, method, None, False, None, left)
+                x[:, left], rnorm[left] = _nnls_checked(
+                    A, b[:, left], limit, method, None, False, None, left
+                )
             return x, rnorm
-    options = {"simplex": simplex, "upper": upper, "ridge": ridge, "l1": l1, "allowed": allowed, "weights": weights}
+    options = {
+        "simplex": simplex,
+        "upper": upper,
+        "ridge": ridge,
+        "l1": l1,
+        "allowed": allowed,
+        "weights": weights,
+    }
     with limit_threads(n_jobs):
         return _nnls_checked(A, b, limit, method, x0, full_output, None if is_bare else options)
 
@@ -194,7 +239,8 @@ def _nnls_checked(
     options: dict[str, Any] | None,
     numbers: IntArray | None = None,
 ) -> Any:
-    """``numbers`` are those of the right-hand sides for the caller's own caller, if they are some of its."""
+    """``numbers`` are those of the right-hand sides for the caller's own caller, if they are some
+    of its."""
     A, B, flat = _check_problem(A, b)
     n, k = A.shape[1], B.shape[1]
     start = None if x0 is None else _check_start(x0, n, k, flat)
@@ -205,7 +251,10 @@ def _nnls_checked(
         step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
     else:
         if method == "bpp":
-            raise InvalidInputError('method="bpp" solves x >= 0 alone; with bounds, penalties, masks or weights leave method out.')
+            raise InvalidInputError(
+                'method="bpp" solves x >= 0 alone; with bounds, penalties, masks or weights leave'
+                " method out."
+            )
         scaled, used = Scaled.of(A, Constraints.checked(options, A.shape[0], n, k)), "active-set"
         solve = _constrained_blocks(scaled, start, maxiter)
         step = block_length(scaled, RHS_BLOCK_ENTRIES)
@@ -236,14 +285,19 @@ def _nnls_checked(
         _complain(answers, numbers, maxiter)
     x = X[:, 0] if flat else X
     norm = dtype(answers.rnorm[0]).item() if flat else answers.rnorm.astype(dtype)
-    info = NnlsInfo(answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least)
+    info = NnlsInfo(
+        answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least
+    )
     return (x, norm, info) if full_output else (x, norm)
 
 
-BlockSolver = Callable[[FloatArray, slice], tuple[FloatArray, FloatArray, Answers]]  # solutions, coefficients and what is known of both
+# solutions, coefficients and what is known of both
+BlockSolver = Callable[[FloatArray, slice], tuple[FloatArray, FloatArray, Answers]]
 
 
-def _plain_blocks(A: Points, method: str, start: FloatArray | None, maxiter: int | None) -> tuple[BlockSolver, str]:
+def _plain_blocks(
+    A: Points, method: str, start: FloatArray | None, maxiter: int | None
+) -> tuple[BlockSolver, str]:
     problem = Problem.of(A)
     solver, used = prepare(problem, method)
 
@@ -253,16 +307,26 @@ def _plain_blocks(A: Points, method: str, start: FloatArray | None, maxiter: int
         coefficients, answer = settle(problem, Bt, solver(Bt, guess, maxiter), maxiter)
         with np.errstate(over="ignore", under="ignore"):
             solution = coefficients * unit[:, None] / problem.units
-        return solution, coefficients, answer._replace(rnorm=answer.rnorm * unit, least=answer.least * unit)
+        return (
+            solution,
+            coefficients,
+            answer._replace(rnorm=answer.rnorm * unit, least=answer.least * unit),
+        )
 
     return solve, used
 
 
-def _constrained_blocks(scaled: Scaled, start: FloatArray | None, maxiter: int | None) -> BlockSolver:
+def _constrained_blocks(
+    scaled: Scaled, start: FloatArray | None, maxiter: int | None
+) -> BlockSolver:
     shared = None if is_for_lists(scaled) else Shared.of(scaled)
 
     def solve(Bt: FloatArray, cols: slice) -> tuple[FloatArray, FloatArray, Answers]:
-        guess = None if start is None else np.ascontiguousarray(np.maximum(start[:, cols].T, 0.0), np.float64)
+        guess = (
+            None
+            if start is None
+            else np.ascontiguousarray(np.maximum(start[:, cols].T, 0.0), np.float64)
+        )
         if shared is None:
             solution, answer = solve_lists(scaled, Bt, guess, maxiter)
         else:
@@ -272,8 +336,11 @@ def _constrained_blocks(scaled: Scaled, start: FloatArray | None, maxiter: int |
     return solve
 
 
-def _held(solution: FloatArray, coefficients: FloatArray, dtype: Any) -> tuple[FloatArray, BoolArray]:
-    """The solutions, cut off at the largest number of ``dtype``, and which of them it holds: entries may be too large or too small."""
+def _held(
+    solution: FloatArray, coefficients: FloatArray, dtype: Any
+) -> tuple[FloatArray, BoolArray]:
+    """The solutions, cut off at the largest number of ``dtype``, and which of them it holds:
+    entries may be too large or too small."""
     limits = np.finfo(dtype)
     is_lost = (solution > limits.max) | ((coefficients.T > 0) & (solution < limits.tiny))
     return np.minimum(solution, limits.max), np.asarray(~is_lost.any(axis=0))
@@ -289,20 +356,24 @@ def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
 
 def _complain(answers: Answers, numbers: IntArray | None, maxiter: int | None) -> None:
     if not answers.finished.all():
-        raise ConvergenceError(limit_text(maxiter, int((~answers.finished).sum()), len(answers.finished)))
+        raise ConvergenceError(
+            limit_text(maxiter, int((~answers.finished).sum()), len(answers.finished))
+        )
     open_ones = np.flatnonzero(~answers.optimal)
     if len(open_ones):
         j, many = open_ones[0], len(answers.optimal) > 1 or numbers is not None
         which = (
-            f"the solution for column {j if numbers is None else numbers[j]} of b (one of {len(open_ones)} such columns)"
+            f"the solution for column {j if numbers is None else numbers[j]} of b (one of"
+            f" {len(open_ones)} such columns)"
             if many
             else "the solution"
         )
         warnings.warn(
-            f"{which} may not be optimal: its residual norm is {answers.rnorm[j]:.3g}, and the smallest possible one may be as small as "
-            f"{answers.least[j]:.3g}. Columns of A depend on each other so closely, or entries of x are so large or small, that rounding "
-            "matters: rescale the rows of A and b, or leave out columns that nearly depend on others; full_output=True returns these "
-            "numbers instead of this warning.",
+            f"{which} may not be optimal: its residual norm is {answers.rnorm[j]:.3g}, and the"
+            f" smallest possible one may be as small as {answers.least[j]:.3g}. Columns of A depend"
+            " on each other so closely, or entries of x are so large or small, that rounding"
+            " matters: rescale the rows of A and b, or leave out columns that nearly depend on"
+            " others; full_output=True returns these numbers instead of this warning.",
             NotOptimalWarning,
             stacklevel=4,
         )
@@ -317,12 +388,16 @@ def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
     if not sp.issparse(b):
         b = as_array(b, "b")
         if b.ndim not in (1, 2):
-            raise InvalidInputError(f"Expected a 1D array, or a 2D array of right-hand sides in columns, but the shape of b is {b.shape}")
+            raise InvalidInputError(
+                "Expected a 1D array, or a 2D array of right-hand sides in columns, but the shape"
+                f" of b is {b.shape}"
+            )
     flat = b.ndim == 1
     rows = b.shape[0]
     if rows != A.shape[0]:
         raise InvalidInputError(
-            f"Incompatible dimensions. The first dimension of A is {A.shape[0]}, while the shape of b is {tuple(b.shape)}"
+            f"Incompatible dimensions. The first dimension of A is {A.shape[0]}, while the shape of"
+            f" b is {tuple(b.shape)}"
         )
     B = as_matrix(b if sp.issparse(b) or b.ndim == 2 else b[:, None], "b")
     check_finite(A, "A")
@@ -335,6 +410,9 @@ def _check_start(x0: Any, n: int, k: int, flat: bool) -> AnyArray:
     if start.ndim == 1:
         start = start[:, None]
     if start.shape != (n, k):
-        raise InvalidInputError(f"x0 has shape {np.shape(x0)}; expected that of the solution, {(n,) if flat else (n, k)}.")
+        raise InvalidInputError(
+            f"x0 has shape {np.shape(x0)}; expected that of the solution,"
+            f" {(n,) if flat else (n, k)}."
+        )
     check_finite(start, "x0")
     return start

@@ -1,8 +1,9 @@
 """The rank-safe active set for a block of right-hand sides.
 
-Solves ``min |x - sum_j h_j z_j|, h >= 0`` for each row x of ``X`` over the rows z_j of ``Z`` (unit length, or zero). It works for any
-shape and rank, because the passive columns are kept independent (`kernels`). All columns are priced for all right-hand sides at
-once by a matrix product (`slots`); for few columns `local` is faster. Small problems need no compiled kernel (`proposals`).
+Solves ``min |x - sum_j h_j z_j|, h >= 0`` for each row x of ``X`` over the rows z_j of ``Z`` (unit
+length, or zero). It works for any shape and rank, because the passive columns are kept independent
+(`kernels`). All columns are priced for all right-hand sides at once by a matrix product (`slots`);
+for few columns `local` is faster. Small problems need no compiled kernel (`proposals`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class ActiveSetResult:
     residual: FloatArray  # (n_rhs, dim), accurate relative to its own length
     n_steps: IntArray
     converged: BoolArray
-    sigma: FloatArray  # estimates of the smallest singular values of the passive columns; zeros where they were not asked for
+    # estimates of the smallest singular values of the passive columns; zeros where they were not
+    # asked for
+    sigma: FloatArray
 
     def dense(self, n_columns: int) -> FloatArray:
         """Coefficients as an (n_rhs, n_columns) array."""
@@ -50,10 +53,12 @@ def active_set(
     max_steps: int | None = None,
     with_sigma: bool = False,
 ) -> ActiveSetResult:
-    """Solve for each row of ``X`` over the rows of ``Z``, those not ``allowed`` left out, and for row i of ``X`` also ``exclude[i]``.
+    """Solve for each row of ``X`` over the rows of ``Z``, those not ``allowed`` left out, and for
+    row i of ``X`` also ``exclude[i]``.
 
-    ``start`` gives passive columns to try first, one list for each row of ``X``; ``max_steps`` bounds the columns appended to
-    each passive set over the whole solve (3 times the number of columns by default).
+    ``start`` gives passive columns to try first, one list for each row of ``X``; ``max_steps``
+    bounds the columns appended to each passive set over the whole solve (3 times the number of
+    columns by default).
     """
     n_rhs, dim = X.shape
     limit = 3 * max(len(Z), 1) if max_steps is None else max_steps
@@ -69,13 +74,17 @@ def active_set(
     if is_small(Z, n_rhs) and start is None and max_steps is None and not with_sigma:
         left = _take_proposals(Z, X, allowed, exclude, out)
     capacity = max(1, min(dim, len(Z)))
-    n_slots = min(int(np.clip(SOLVE_WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512)), len(left))
+    n_slots = min(
+        int(np.clip(SOLVE_WORKSPACE // (8 * capacity * (dim + capacity + 4)), 1, 512)), len(left)
+    )
     slots = Slots.over(Z, n_slots, capacity)
     with serial_blas():
         for a in range(0, len(left), max(n_slots, 1)):
             rows = left[a : a + n_slots]
             first = None if start is None else [start[i] for i in rows]
-            _solve_block(slots, X[rows], allowed, None if exclude is None else exclude[rows], first, limit)
+            _solve_block(
+                slots, X[rows], allowed, None if exclude is None else exclude[rows], first, limit
+            )
             for slot, i in enumerate(rows):
                 out.passive[i], out.values[i] = slots.solution(slot)
             out.residual[rows] = slots.r[: len(rows)]
@@ -86,8 +95,15 @@ def active_set(
     return out
 
 
-def _take_proposals(Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None, out: ActiveSetResult) -> IntArray:
-    """Write the right-hand sides that are solved without a kernel to ``out``; the numbers of the others."""
+def _take_proposals(
+    Z: FloatArray,
+    X: FloatArray,
+    allowed: BoolArray | None,
+    exclude: IntArray | None,
+    out: ActiveSetResult,
+) -> IntArray:
+    """Write the right-hand sides that are solved without a kernel to ``out``; the numbers of the
+    others."""
     H, R, is_solved = propose(Z, X, allowed, exclude)
     for i in np.flatnonzero(is_solved):
         out.passive[i] = np.flatnonzero(H[i])
@@ -124,7 +140,8 @@ def _solve_block(
         lists = price(r, Z, ids, least, N_BUCKETS, bar)
         before = slots.steps[active]
         slots.advance(active, lists.ids, lists.lengths, PLAIN_STOP, limit)
-        stalled = slots.steps[active] == before  # no candidate could enter: the prices left are rounding
+        # no candidate could enter: the prices left are rounding
+        stalled = slots.steps[active] == before
         slots.ending[active[slots.steps[active] >= limit]] = STEP_LIMIT
         done = stalled | (slots.ending[active] == WITHIN_TOL) | (slots.ending[active] == STEP_LIMIT)
         active = active[~done]
@@ -148,11 +165,17 @@ def active_set_sparse(
     max_steps: int | None = None,
     with_sigma: bool = False,
 ) -> ActiveSetResult:
-    """`active_set` over the rows of a sparse ``U``: all rows are priced by a sparse product, only good ones become dense."""
+    """`active_set` over the rows of a sparse ``U``: all rows are priced by a sparse product, only
+    good ones become dense."""
     n_rhs = len(X)
     limit = 3 * max(U.shape[0], 1) if max_steps is None else max_steps
     out = ActiveSetResult(
-        [], [], np.empty_like(X), np.zeros(n_rhs, np.int64), np.ones(n_rhs, bool), np.full(n_rhs, 1.0 if with_sigma else 0.0)
+        [],
+        [],
+        np.empty_like(X),
+        np.zeros(n_rhs, np.int64),
+        np.ones(n_rhs, bool),
+        np.full(n_rhs, 1.0 if with_sigma else 0.0),
     )
     for b in range(n_rhs):
         usable = np.ones(U.shape[0], bool) if allowed is None else allowed.copy()
@@ -170,10 +193,14 @@ def active_set_sparse(
     return out
 
 
-def _solve_sparse(U: Sparse, x: FloatArray, usable: BoolArray, limit: int) -> tuple[Slots, IntArray]:
-    """One right-hand side over the ``usable`` rows: a slot over few dense columns, and which rows these are.
+def _solve_sparse(
+    U: Sparse, x: FloatArray, usable: BoolArray, limit: int
+) -> tuple[Slots, IntArray]:
+    """One right-hand side over the ``usable`` rows: a slot over few dense columns, and which rows
+    these are.
 
-    After every look at all rows, the columns are those in use and the rows with the highest price of each bucket.
+    After every look at all rows, the columns are those in use and the rows with the highest price
+    of each bucket.
     """
     ids, only = np.arange(U.shape[0]), np.zeros(1, np.int64)
     columns, slot = ids[:0], Slots.over(np.zeros((0, len(x))), 1, min(N_BUCKETS, *U.shape))
@@ -192,12 +219,19 @@ def _solve_sparse(U: Sparse, x: FloatArray, usable: BoolArray, limit: int) -> tu
         slot.advance(only, np.arange(k, len(columns))[None], lists.lengths, PLAIN_STOP, limit)
         if slot.steps[0] >= limit:
             slot.ending[0] = STEP_LIMIT
-        if slot.steps[0] == before or slot.ending[0] == STEP_LIMIT or np.linalg.norm(slot.r[0]) >= size * (1 - 1e-15):
+        if (
+            slot.steps[0] == before
+            or slot.ending[0] == STEP_LIMIT
+            or np.linalg.norm(slot.r[0]) >= size * (1 - 1e-15)
+        ):
             return slot, columns
 
 
-def _with_columns(slot: Slots, columns: IntArray, U: Sparse, fresh: IntArray) -> tuple[Slots, IntArray]:
-    """The slot over the columns that it has in use, as the first, and then the ``fresh`` rows, with room for all; which rows these are."""
+def _with_columns(
+    slot: Slots, columns: IntArray, U: Sparse, fresh: IntArray
+) -> tuple[Slots, IntArray]:
+    """The slot over the columns that it has in use, as the first, and then the ``fresh`` rows, with
+    room for all; which rows these are."""
     k = int(slot.k[0])
     in_use, (_, dim) = slot.S[0, :k].copy(), U.shape
     Z = np.vstack([slot.columns.Z[in_use], U[fresh].toarray()])
@@ -205,4 +239,6 @@ def _with_columns(slot: Slots, columns: IntArray, U: Sparse, fresh: IntArray) ->
     if len(Z) > capacity < min(dim, U.shape[0]):
         slot = slot.grown(np.zeros(1, np.int64), min(max(len(Z), 2 * capacity), *U.shape))
     slot.S[0, :k] = np.arange(k)
-    return slot._replace(columns=Columns(Z, np.ones(len(Z)))), np.concatenate([columns[in_use], fresh])
+    return slot._replace(columns=Columns(Z, np.ones(len(Z)))), np.concatenate(
+        [columns[in_use], fresh]
+    )

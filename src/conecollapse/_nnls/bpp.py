@@ -1,12 +1,16 @@
-"""Block principal pivoting for non-negative least squares (the paper's Algorithms 2 and 3; Kim & Park 2008).
+"""Block principal pivoting for non-negative least squares (the paper's Algorithms 2 and 3; Kim &
+Park 2008).
 
-For ``min |A x - b|, x >= 0`` with ``A`` of full column rank, let F be the *passive* (free) variables, the others zero. With
-``G = A'A`` and ``c = A'b`` the F-solution is ``x_F = G_FF^-1 c_F`` and the dual ``y = G x - c``; it is optimal when ``x_F >= 0`` and
-``y >= 0``. Otherwise all offending variables change sides at once. That is fast but may cycle, so when the number of offenders has
-not fallen for three exchanges only the one with the largest index changes: the backup rule, which is finite.
+For ``min |A x - b|, x >= 0`` with ``A`` of full column rank, let F be the *passive* (free)
+variables, the others zero. With ``G = A'A`` and ``c = A'b`` the F-solution is ``x_F = G_FF^-1 c_F``
+and the dual ``y = G x - c``; it is optimal when ``x_F >= 0`` and ``y >= 0``. Otherwise all
+offending variables change sides at once. That is fast but may cycle, so when the number of
+offenders has not fallen for three exchanges only the one with the largest index changes: the backup
+rule, which is finite.
 
-Many right-hand sides share ``G``, and those with the same passive set share one Cholesky factor: they are grouped before each
-solve (Algorithm 3; with one right-hand side it is Algorithm 2). Everything here is in Gram form and expects unit columns.
+Many right-hand sides share ``G``, and those with the same passive set share one Cholesky factor:
+they are grouped before each solve (Algorithm 3; with one right-hand side it is Algorithm 2).
+Everything here is in Gram form and expects unit columns.
 """
 
 from __future__ import annotations
@@ -23,15 +27,19 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
 BACKUP_PATIENCE = 3  # exchanges without progress before the backup rule (p in the paper)
-SMALL_CHOLESKY = 96  # passive variables up to which our own Cholesky kernel beats calling LAPACK for each group
-FEW_GROUPS = 8  # groups up to which LAPACK is called for each, whatever their size: that needs no compiled kernel
+# passive variables up to which our own Cholesky kernel beats calling LAPACK for each group
+SMALL_CHOLESKY = 96
+# groups up to which LAPACK is called for each, whatever their size: that needs no compiled kernel
+FEW_GROUPS = 8
 DUAL_ZERO = 1e-13  # duals above minus this share of |b| count as non-negative
-DEPENDENT_PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
+# a Cholesky pivot below this share of its diagonal entry means dependent columns
+DEPENDENT_PIVOT = 1e-13
 
 
 @dataclass
 class BppResult:
-    """Solutions in rows; ``solved`` is False where the passive columns became dependent or the limit was reached."""
+    """Solutions in rows; ``solved`` is False where the passive columns became dependent or the
+    limit was reached."""
 
     X: FloatArray
     passive: BoolArray
@@ -63,13 +71,21 @@ class Groups(NamedTuple):
 
 
 def block_pivoting(
-    G: FloatArray, C: FloatArray, b_norms: FloatArray, *, start: BoolArray | None = None, max_iter: int | None = None
+    G: FloatArray,
+    C: FloatArray,
+    b_norms: FloatArray,
+    *,
+    start: BoolArray | None = None,
+    max_iter: int | None = None,
 ) -> BppResult:
-    """Solve for each row c of ``C``; ``start`` gives passive sets to begin with, ``b_norms`` scale the zero of the duals."""
+    """Solve for each row c of ``C``; ``start`` gives passive sets to begin with, ``b_norms`` scale
+    the zero of the duals."""
     n_rhs, n = C.shape
     limit = 5 * n + 100 if max_iter is None else max_iter
     equations = NormalEquations(G, C)
-    iterate = Iterate(np.zeros((n_rhs, n), bool) if start is None else start.copy(), np.zeros((n_rhs, n)), -C)
+    iterate = Iterate(
+        np.zeros((n_rhs, n), bool) if start is None else start.copy(), np.zeros((n_rhs, n)), -C
+    )
     patience = np.full(n_rhs, BACKUP_PATIENCE)
     fewest = np.full(n_rhs, n + 1)
     n_iter = np.zeros(n_rhs, np.int64)
@@ -88,7 +104,8 @@ def block_pivoting(
 
 
 def solve_groups(equations: NormalEquations, iterate: Iterate, rows: IntArray) -> BoolArray:
-    """Set ``X`` and ``Y`` of ``rows`` from their passive sets, one factorization for each distinct set; False where it fails."""
+    """Set ``X`` and ``Y`` of ``rows`` from their passive sets, one factorization for each distinct
+    set; False where it fails."""
     if not len(rows):
         return np.ones(0, bool)
     sets = iterate.passive[rows]
@@ -103,7 +120,11 @@ def solve_groups(equations: NormalEquations, iterate: Iterate, rows: IntArray) -
         def work(start: int, stop: int) -> None:
             _solve_small_groups(equations, iterate, groups, is_solved, start, stop)
 
-        for_ranges(work, len(is_solved), smallest=max(1, 20_000 // (1 + equations.G.shape[0] * groups.largest)))
+        for_ranges(
+            work,
+            len(is_solved),
+            smallest=max(1, 20_000 // (1 + equations.G.shape[0] * groups.largest)),
+        )
     ok = np.empty(len(rows), bool)
     ok[order] = np.repeat(is_solved, np.diff(bounds))
     return ok
@@ -143,7 +164,8 @@ def _solve_group(equations: NormalEquations, iterate: Iterate, rows: IntArray) -
 
 @kernel
 def _solve_small_groups(equations, iterate, groups, is_solved, start, stop):  # type: ignore[no-untyped-def]
-    """`solve_groups` for the groups ``start`` to ``stop``, each by a Cholesky factorization ``G_FF = L L'`` of our own."""
+    """`solve_groups` for the groups ``start`` to ``stop``, each by a Cholesky factorization
+    ``G_FF = L L'`` of our own."""
     G, C, X, Y = equations.G, equations.C, iterate.X, iterate.Y
     rows, bounds = groups.rows, groups.bounds
     F = np.empty(groups.largest, np.int64)
@@ -192,8 +214,16 @@ def _solve_small_groups(equations, iterate, groups, is_solved, start, stop):  # 
                 Y[i, F[a]] = 0.0
 
 
-def _exchange(iterate: Iterate, rows: IntArray, zero: FloatArray, patience: IntArray, fewest: IntArray, left: IntArray) -> IntArray:
-    """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the backup rule; how many there were."""
+def _exchange(
+    iterate: Iterate,
+    rows: IntArray,
+    zero: FloatArray,
+    patience: IntArray,
+    fewest: IntArray,
+    left: IntArray,
+) -> IntArray:
+    """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the
+    backup rule; how many there were."""
     passive = iterate.passive[rows]
     offends = np.where(passive, iterate.X[rows] < 0, iterate.Y[rows] < -zero[rows, None])
     offenders = offends.sum(axis=1)
@@ -213,8 +243,11 @@ def _exchange(iterate: Iterate, rows: IntArray, zero: FloatArray, patience: IntA
     return offenders
 
 
-def grouped_correction(G: FloatArray, D: FloatArray, passive: BoolArray, rows: IntArray) -> AnyArray:
-    """``G_FF^-1 d_F`` for each of ``rows``: the step of iterative refinement from explicit gradients ``D``."""
+def grouped_correction(
+    G: FloatArray, D: FloatArray, passive: BoolArray, rows: IntArray
+) -> AnyArray:
+    """``G_FF^-1 d_F`` for each of ``rows``: the step of iterative refinement from explicit
+    gradients ``D``."""
     step = np.zeros_like(D)
     solve_groups(NormalEquations(G, D), Iterate(passive, step, np.zeros_like(D)), rows)
     return step

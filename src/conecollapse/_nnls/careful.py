@@ -1,14 +1,18 @@
-"""The active set in twice the precision, for right-hand sides whose float64 solution is not shown to be optimal.
+"""The active set in twice the precision, for right-hand sides whose float64 solution is not shown
+to be optimal.
 
-When columns of A are dependent to within 1e-11 or so, float64 cannot tell a direction that lowers the residual from rounding, and rows
-of very different sizes make such columns out of harmless ones: the columns (1, 1e-12) and (-1, 1e-12) differ from multiples of each
-other by 2e-12, and yet 5e11 times their sum is (0, 1). With 32 digits (`twofold`) the same method, Lawson and Hanson's on a QR
-factorization of the passive columns, decides all of this up to a condition of about 1e25. It starts from the passive set that float64 has
-found. Columns and right-hand side are scaled by powers of two only, which changes no digit: the problem solved is the one that was given.
+When columns of A are dependent to within 1e-11 or so, float64 cannot tell a direction that lowers
+the residual from rounding, and rows of very different sizes make such columns out of harmless ones:
+the columns (1, 1e-12) and (-1, 1e-12) differ from multiples of each other by 2e-12, and yet 5e11
+times their sum is (0, 1). With 32 digits (`twofold`) the same method, Lawson and Hanson's on a QR
+factorization of the passive columns, decides all of this up to a condition of about 1e25. It starts
+from the passive set that float64 has found. Columns and right-hand side are scaled by powers of two
+only, which changes no digit: the problem solved is the one that was given.
 
-The final residual y is orthogonal to the passive columns, and ``a_j . y`` is at most zero for the others. So no ``x >= 0`` has a
-smaller residual than ``|y|``, because ``|b - A x| |y| >= (b - A x) . y >= b . y = |y|^2``. What is returned is x rounded to float64,
-its residual norm, and ``|y|``: the caller sees how much larger rounding x alone has made the residual.
+The final residual y is orthogonal to the passive columns, and ``a_j . y`` is at most zero for the
+others. So no ``x >= 0`` has a smaller residual than ``|y|``, because
+``|b - A x| |y| >= (b - A x) . y >= b . y = |y|^2``. What is returned is x rounded to float64, its
+residual norm, and ``|y|``: the caller sees how much larger rounding x alone has made the residual.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from conecollapse._nnls.twofold import add, axpy, divide, dot, multiply, rotate,
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray, IntArray
 
-TWOFOLD_DEPENDENT = 1e-27  # a column whose part outside the passive span is smaller, as a share of its length, adds nothing
+# a column whose part outside the passive span is smaller, as a share of its length, adds nothing
+TWOFOLD_DEPENDENT = 1e-27
 TWOFOLD_PRICE_STOP = 1e-27  # prices below this share of |a_j| |r| are rounding
 TWOFOLD_RESIDUAL_STOP = 1e-25  # a residual below this share of |b| is rounding
 DOUBT = 1e-20  # a price above this share, of a column that cannot enter, leaves the optimum open
@@ -34,14 +39,17 @@ class Careful(NamedTuple):
 
     X: FloatArray  # the solution, rounded to float64
     rnorm: FloatArray  # its residual norm
-    optimum: FloatArray  # the smallest residual norm of all, before x is rounded; zero where that is not known
+    # the smallest residual norm of all, before x is rounded; zero where that is not known
+    optimum: FloatArray
     rnorm_before: FloatArray  # the residual norm of the solution that was given
     n_steps: IntArray
 
 
 def solve_carefully(A: FloatArray, Bt: FloatArray, X: FloatArray, max_steps: IntArray) -> Careful:
-    """Solve ``min |A x - b|, x >= 0`` for each row b of ``Bt``, from the float64 solutions in the rows of ``X``."""
-    shift = np.frexp(np.sqrt(np.einsum("ij,ij->j", A, A)))[1]  # powers of two that give columns a length of 0.5 to 1
+    """Solve ``min |A x - b|, x >= 0`` for each row b of ``Bt``, from the float64 solutions in the
+    rows of ``X``."""
+    # powers of two that give columns a length of 0.5 to 1
+    shift = np.frexp(np.sqrt(np.einsum("ij,ij->j", A, A)))[1]
     b_shift = np.frexp(np.sqrt(np.einsum("ij,ij->i", Bt, Bt)))[1]
     Z = np.ascontiguousarray(np.ldexp(A, -shift).T)
     B = np.ldexp(Bt, -b_shift[:, None])
@@ -53,12 +61,15 @@ def solve_carefully(A: FloatArray, Bt: FloatArray, X: FloatArray, max_steps: Int
         _solve_rows(Z, B, H, max_steps, out, first, last)
 
     for_ranges(work, k)
-    rnorm, optimum, before = (np.ldexp(v, b_shift) for v in (out.rnorm, out.optimum, out.rnorm_before))
+    rnorm, optimum, before = (
+        np.ldexp(v, b_shift) for v in (out.rnorm, out.optimum, out.rnorm_before)
+    )
     return Careful(np.ldexp(out.X, b_shift[:, None] - shift), rnorm, optimum, before, out.n_steps)
 
 
 class TwofoldState(NamedTuple):
-    """`kernels.State` with values in pairs, rounded part and remainder; the first ``k`` entries of each field but ``r`` are in use."""
+    """`kernels.State` with values in pairs, rounded part and remainder; the first ``k`` entries of
+    each field but ``r`` are in use."""
 
     S: IntArray  # (capacity,): the passive columns, in the order of the factorization
     h: FloatArray  # (capacity, 2): their coefficients
@@ -66,7 +77,8 @@ class TwofoldState(NamedTuple):
     R: FloatArray  # (capacity, capacity, 2): the upper triangle that gives them from Q
     qb: FloatArray  # (capacity, 2): Q b
     r: FloatArray  # (2, m): the residual
-    ls: FloatArray  # (capacity, 2): scratch, for the least-squares coefficients of the passive columns
+    # (capacity, 2): scratch, for the least-squares coefficients of the passive columns
+    ls: FloatArray
     column: FloatArray  # (2, m): scratch, for a column, whose remainders are zero
 
 
@@ -88,13 +100,16 @@ def _solve_rows(Z, B, H, max_steps, out, first, last):  # type: ignore[no-untype
     for i in range(first, last):
         _copy(B[i], b[0])
         out.rnorm_before[i] = _residual_norm(Z, b, H[i], s)
-        if out.rnorm_before[i] <= ZERO_RESIDUAL * np.sqrt(dot(b, b)[0]):  # what float64 has found is an exact solution but for rounding
+        # what float64 has found is an exact solution but for rounding
+        if out.rnorm_before[i] <= ZERO_RESIDUAL * np.sqrt(dot(b, b)[0]):
             _copy(H[i], out.X[i])
             out.rnorm[i] = out.rnorm_before[i]
             continue
         k, known, out.n_steps[i] = _descend(Z, b, H[i], s, max_steps[i], out.rnorm_before[i])
         optimum = np.sqrt(dot(s.r, s.r)[0])
-        out.optimum[i] = optimum if known and optimum > TWOFOLD_RESIDUAL_STOP * np.sqrt(dot(b, b)[0]) else 0.0
+        out.optimum[i] = (
+            optimum if known and optimum > TWOFOLD_RESIDUAL_STOP * np.sqrt(dot(b, b)[0]) else 0.0
+        )
         for a in range(k):
             out.X[i, s.S[a]] = max(s.h[a, 0], 0.0)
         out.rnorm[i] = _residual_norm(Z, b, out.X[i], s)
@@ -119,13 +134,17 @@ def _residual_norm(Z, b, h, s):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _descend(Z, b, start, s, max_steps, before):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's descent from the columns where ``start`` is positive, while its solutions can be written down in float64.
+    """Lawson and Hanson's descent from the columns where ``start`` is positive, while its solutions
+    can be written down in float64.
 
-    As in `kernels.descend`, a column that brings no descent is dead until the residual is next smaller than ever before, so that no passive
-    set returns. It gives up when rounding the coefficients would cost more than ``before``, the residual norm that float64 has reached:
-    that happens to matrices of low rank whose entries are rounded, where only the last digits of columns differ.
+    As in `kernels.descend`, a column that brings no descent is dead until the residual is next
+    smaller than ever before, so that no passive set returns. It gives up when rounding the
+    coefficients would cost more than ``before``, the residual norm that float64 has reached: that
+    happens to matrices of low rank whose entries are rounded, where only the last digits of columns
+    differ.
 
-    Returns the number of passive columns, whether the end is optimal beyond doubt, and the number of steps.
+    Returns the number of passive columns, whether the end is optimal beyond doubt, and the number
+    of steps.
     """
     n = len(Z)
     k = _load(Z, b, start, s)
@@ -160,7 +179,8 @@ def _descend(Z, b, start, s, max_steps, before):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _price(Z, s, k, dead):  # type: ignore[no-untyped-def]
-    """The column that is not dead with the highest price for unit length, its price, and the highest price of a dead one."""
+    """The column that is not dead with the highest price for unit length, its price, and the
+    highest price of a dead one."""
     at = -1
     best = doubt = 0.0
     passive = np.zeros(len(Z), np.bool_)
@@ -180,7 +200,8 @@ def _price(Z, s, k, dead):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _load(Z, b, start, s):  # type: ignore[no-untyped-def]
-    """Make the columns where ``start`` is positive passive, as far as they are independent and their coefficients non-negative."""
+    """Make the columns where ``start`` is positive passive, as far as they are independent and
+    their coefficients non-negative."""
     k = np.int64(0)
     _copy(b[0], s.r[0])
     _copy(b[1], s.r[1])
@@ -193,7 +214,8 @@ def _load(Z, b, start, s):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _refresh(Z, b, s, k):  # type: ignore[no-untyped-def]
-    """``r = b - sum h z`` from scratch, made orthogonal to the passive columns once more; its squared norm."""
+    """``r = b - sum h z`` from scratch, made orthogonal to the passive columns once more; its
+    squared norm."""
     _copy(b[0], s.r[0])
     _copy(b[1], s.r[1])
     for a in range(k):
@@ -207,9 +229,11 @@ def _refresh(Z, b, s, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _append(Z, j, s, k):  # type: ignore[no-untyped-def]
-    """Put column ``j`` last among the passive ones, with coefficient zero, by Gram-Schmidt, twice; False if it depends on them.
+    """Put column ``j`` last among the passive ones, with coefficient zero, by Gram-Schmidt, twice;
+    False if it depends on them.
 
-    The residual loses its part along the new direction: it is always ``b`` less its parts along ``Q``.
+    The residual loses its part along the new direction: it is always ``b`` less its parts along
+    ``Q``.
     """
     v = s.Q[k]
     _copy(Z[j], v[0])
@@ -248,7 +272,8 @@ def _solve_triangle(s, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _restore(s, k):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients, dropping columns that reach zero."""
+    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients,
+    dropping columns that reach zero."""
     while k > 0:
         _solve_triangle(s, k)
         alpha, first = 1.0, -1
@@ -275,7 +300,8 @@ def _restore(s, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _remove(s, k, t):  # type: ignore[no-untyped-def]
-    """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations, give its part back to ``r``."""
+    """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens
+    rotations, give its part back to ``r``."""
     for b in range(t, k - 1):
         s.S[b] = s.S[b + 1]
         s.h[b, 0], s.h[b, 1] = s.h[b + 1, 0], s.h[b + 1, 1]

@@ -1,8 +1,8 @@
 """A Cholesky factor of the Gram matrix of free variables, grown and shrunk variable by variable.
 
-With ``G_FF = R'R`` for the free variables F, a new one appends a column to ``R``; one that leaves shifts the later columns left, and Givens
-rotations restore the triangle. A pivot that is rounding says that a column depends on the others: then the last column of ``R`` holds the
-combination.
+With ``G_FF = R'R`` for the free variables F, a new one appends a column to ``R``; one that leaves
+shifts the later columns left, and Givens rotations restore the triangle. A pivot that is rounding
+says that a column depends on the others: then the last column of ``R`` holds the combination.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from conecollapse._kernels import FAST, kernel
 from conecollapse._nnls.kernels import rotate_rows
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
-DEPENDENT_PIVOT = 1e-13  # a Cholesky pivot below this share of its diagonal entry means dependent columns
+# a Cholesky pivot below this share of its diagonal entry means dependent columns
+DEPENDENT_PIVOT = 1e-13
 
 
 class Factor(NamedTuple):
-    """The free variables of one problem, their Cholesky factor, and scratch; the last place is for a column that depends on the others."""
+    """The free variables of one problem, their Cholesky factor, and scratch; the last place is for
+    a column that depends on the others."""
 
     F: IntArray  # (capacity + 1,): the free variables, in the order of the factorization
     R: FloatArray  # (capacity + 1, capacity + 1): upper triangle, G_FF = R'R
@@ -47,7 +49,8 @@ def new_factor(n, room):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FAST)
 def factorize(G, s, k):  # type: ignore[no-untyped-def]
-    """The Cholesky factor of the first ``k`` free variables; False if their columns are dependent."""
+    """The Cholesky factor of the first ``k`` free variables; False if their columns are
+    dependent."""
     F, R = s.F, s.R
     if k == len(F):
         return False
@@ -70,7 +73,8 @@ def factorize(G, s, k):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FAST)
 def append(G, s, k, j):  # type: ignore[no-untyped-def]
-    """Make the column of variable ``j`` the last one of the factor; its pivot, or 0 if it depends on the free ones.
+    """Make the column of variable ``j`` the last one of the factor; its pivot, or 0 if it depends
+    on the free ones.
 
     Column ``k`` of ``R`` then holds its combination in the orthogonal basis of the free columns.
     """
@@ -91,7 +95,8 @@ def append(G, s, k, j):  # type: ignore[no-untyped-def]
 
 @kernel
 def remove(s, k, p):  # type: ignore[no-untyped-def]
-    """Delete the free variable at place ``p``: shift the later columns left, restore the triangle by Givens rotations of rows."""
+    """Delete the free variable at place ``p``: shift the later columns left, restore the triangle
+    by Givens rotations of rows."""
     F, R = s.F, s.R
     for b in range(p, k - 1):
         F[b] = F[b + 1]

@@ -1,16 +1,18 @@
 r"""Pivoting in the variables at their bounds, for problems whose solution without bounds is known.
 
-Let ``G`` be positive definite with inverse M, and let :math:`\hat x = M c` be the solution without bounds. With the variables Z fixed at
-values f, the solution is
+Let ``G`` be positive definite with inverse M, and let :math:`\hat x = M c` be the solution without
+bounds. With the variables Z fixed at values f, the solution is
 
 .. math:: x = \hat x - M_{:Z} \nu, \qquad \nu = M_{ZZ}^{-1} (\hat x_Z - f),
 
-and :math:`\nu` is the gradient ``c - G x`` on Z. With a sum of one, M is replaced by :math:`M - M 1 1' M / 1' M 1` and :math:`\hat x` by
-the solution with the sum. So a solution with few variables at their bounds costs a factorization of that size only, and the signs of
-:math:`\hat x` are a good first guess at which ones these are. As in `bpp` all variables that offend change sides at once. Where that does
-not lead to an end soon, or more than half of the variables are fixed, the caller solves in another way. Products with M have errors that
-grow with the condition of G; the caller removes them with gradients that are measured with A itself where they matter, that is where the
-gradient is not zero to rounding, or the residual is near zero.
+and :math:`\nu` is the gradient ``c - G x`` on Z. With a sum of one, M is replaced by
+:math:`M - M 1 1' M / 1' M 1` and :math:`\hat x` by the solution with the sum. So a solution with
+few variables at their bounds costs a factorization of that size only, and the signs of
+:math:`\hat x` are a good first guess at which ones these are. As in `bpp` all variables that offend
+change sides at once. Where that does not lead to an end soon, or more than half of the variables
+are fixed, the caller solves in another way. Products with M have errors that grow with the
+condition of G; the caller removes them with gradients that are measured with A itself where they
+matter, that is where the gradient is not zero to rounding, or the residual is near zero.
 """
 
 from __future__ import annotations
@@ -30,26 +32,37 @@ WELL_ENOUGH = 1e-5  # reciprocal condition of G from which its inverse is accura
 def pivot_complement(
     M: FloatArray, X: FloatArray, bounds: tuple[FloatArray, BoolArray], size: FloatArray
 ) -> tuple[AnyArray, BoolArray, IntArray]:
-    """Turn the solutions without bounds in the rows of ``X`` into those with ``bounds`` (upper, allowed: one row for each or one for all).
+    """Turn the solutions without bounds in the rows of ``X`` into those with ``bounds`` (upper,
+    allowed: one row for each or one for all).
 
-    Gradients are compared with ``size``. Returns where the variables are, as in `quadratic`, which rows are solved, and the exchanges. Rows
-    that are not solved hold the solution without bounds.
+    Gradients are compared with ``size``. Returns where the variables are, as in `quadratic`, which
+    rows are solved, and the exchanges. Rows that are not solved hold the solution without bounds.
     """
     k, n = X.shape
     side, solved, steps = np.zeros((k, n), np.int8), np.zeros(k, bool), np.zeros(k, np.int64)
 
     def work(first: int, last: int) -> None:
         _pivot_range(
-            M, X[first:last], _rows(bounds, first, last), size[first:last], side[first:last], solved[first:last], steps[first:last]
+            M,
+            X[first:last],
+            _rows(bounds, first, last),
+            size[first:last],
+            side[first:last],
+            solved[first:last],
+            steps[first:last],
         )
 
     for_ranges(work, k, smallest=max(1, 20_000 // n**2))
     return side, solved, steps
 
 
-def _rows(bounds: tuple[FloatArray, BoolArray], first: int, last: int) -> tuple[FloatArray, BoolArray]:
+def _rows(
+    bounds: tuple[FloatArray, BoolArray], first: int, last: int
+) -> tuple[FloatArray, BoolArray]:
     upper, allowed = bounds
-    return upper if len(upper) == 1 else upper[first:last], allowed if len(allowed) == 1 else allowed[first:last]
+    return upper if len(upper) == 1 else upper[first:last], allowed if len(
+        allowed
+    ) == 1 else allowed[first:last]
 
 
 @kernel
@@ -57,7 +70,10 @@ def _pivot_range(M, X, bounds, size, side, solved, steps):  # type: ignore[no-un
     n = X.shape[1]
     s = new_factor(n, n + 1)
     for i in range(len(X)):
-        upper, allowed = bounds[0][i if len(bounds[0]) > 1 else 0], bounds[1][i if len(bounds[1]) > 1 else 0]
+        upper, allowed = (
+            bounds[0][i if len(bounds[0]) > 1 else 0],
+            bounds[1][i if len(bounds[1]) > 1 else 0],
+        )
         fixed = 0
         for j in range(n):
             s.given[j] = X[i, j]

@@ -1,9 +1,11 @@
 r"""Whether the end of an active set on the normal equations is the solution.
 
-G squares the condition of A, so no answer is judged by it alone. The residual ``r = b - A x`` and the gradient ``A' r`` are computed with
-A itself, x is refined with them, and it is an answer only if `proof` shows that no residual is smaller. If the residual is not near zero,
-the products may suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see `Problem.measure_by_gram`). What is not shown to be
-optimal is left to the caller, who solves it by a QR factorization (`local`), and if need be with 32 digits (`refine`, `careful`).
+G squares the condition of A, so no answer is judged by it alone. The residual ``r = b - A x`` and
+the gradient ``A' r`` are computed with A itself, x is refined with them, and it is an answer only
+if `proof` shows that no residual is smaller. If the residual is not near zero, the products may
+suffice for that, because :math:`|r|^2 = |b|^2 - x \cdot (c + g)` (see `Problem.measure_by_gram`).
+What is not shown to be optimal is left to the caller, who solves it by a QR factorization
+(`local`), and if need be with 32 digits (`refine`, `careful`).
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from conecollapse._nnls.doubt import set_aside
 from conecollapse._nnls.kernels import OPTIMAL
 from conecollapse._nnls.proof import EPS, NEAR_ZERO, is_exact_enough, is_shown, least_residual
 
-UNPROVEN = -2  # a solution is not shown to be optimal, or something is not finite, or too small or large to square
+# a solution is not shown to be optimal, or something is not finite, or too small or large to square
+UNPROVEN = -2
 REFINED = 1e-13  # corrections up to this share of x are rounding
 REFINEMENTS = 3  # if so many do not bring it there, G is too badly conditioned
-LARGE_RESIDUAL = 1e-4  # a squared residual above this share of |b|^2 loses at most four digits as a difference
+# a squared residual above this share of |b|^2 loses at most four digits as a difference
+LARGE_RESIDUAL = 1e-4
 RESIDUAL_STOP = 1e-15  # a residual below this share of |b| is rounding
 
 
@@ -39,9 +43,11 @@ def products(A, v, g):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def confirm(matrix, b_norm, room, k):  # type: ignore[no-untyped-def]
-    """Whether the end of a descent is proven to be optimal, and its residual norm: by products, else it is refined with A itself.
+    """Whether the end of a descent is proven to be optimal, and its residual norm: by products,
+    else it is refined with A itself.
 
-    The trace of the inverse of the Gram matrix of unit columns is at least the inverse of their smallest eigenvalue.
+    The trace of the inverse of the Gram matrix of unit columns is at least the inverse of their
+    smallest eigenvalue.
     """
     norms, S, h, g, c = matrix.norms, room.S, room.h, room.g, room.c
     m, n = matrix.A.shape
@@ -94,7 +100,8 @@ def measure(A, room, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def moved(norms, room, k, rnorm, b_norm):  # type: ignore[no-untyped-def]
-    """Correct the coefficients by what the gradient says, not below zero; False, and nothing is done, if that is rounding."""
+    """Correct the coefficients by what the gradient says, not below zero; False, and nothing is
+    done, if that is rounding."""
     S, h, d, g = room.S, room.h, room.v, room.g
     for a in range(k):
         s = 0.0
@@ -116,7 +123,8 @@ def moved(norms, room, k, rnorm, b_norm):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def to_unit_columns(norms, room, k, n):  # type: ignore[no-untyped-def]
-    """Write the coefficients and gradients of unit columns; a column of zeros adds nothing to the cone, and its gradient is no doubt."""
+    """Write the coefficients and gradients of unit columns; a column of zeros adds nothing to the
+    cone, and its gradient is no doubt."""
     S, h, x, g = room.S, room.h, room.x, room.g
     for j in range(n):
         x[j] = 0.0

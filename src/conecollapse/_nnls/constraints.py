@@ -17,7 +17,8 @@ SUM_ROOM = 1e-12  # upper bounds that sum to one but for rounding leave room for
 
 @dataclass(frozen=True)
 class Constraints:
-    """Bounds, penalties, masks and weights of k problems in n variables; two-dimensional arrays have a column for each, or one for all."""
+    """Bounds, penalties, masks and weights of k problems in n variables; two-dimensional arrays
+    have a column for each, or one for all."""
 
     simplex: bool
     upper: FloatArray | None  # (n, k or 1)
@@ -30,11 +31,18 @@ class Constraints:
     @classmethod
     def checked(cls, options: dict[str, Any], m: int, n: int, k: int) -> Constraints:
         """The options of `nnls` for an (m, n) matrix and k right-hand sides."""
-        simplex, ridge, l1 = options["simplex"], _penalty(options["ridge"], "ridge"), _penalty(options["l1"], "l1")
+        simplex, ridge, l1 = (
+            options["simplex"],
+            _penalty(options["ridge"], "ridge"),
+            _penalty(options["l1"], "l1"),
+        )
         if not isinstance(simplex, (bool, np.bool_)):
             raise InvalidInputError(f"simplex must be True or False; got {simplex!r}.")
         if simplex and l1:
-            raise InvalidInputError(f"l1 = {l1:g} has no effect where coefficients sum to one; leave it out, or pass simplex=False.")
+            raise InvalidInputError(
+                f"l1 = {l1:g} has no effect where coefficients sum to one; leave it out, or pass"
+                " simplex=False."
+            )
         upper = None if options["upper"] is None else _upper(options["upper"], n, k)
         allowed = None if options["allowed"] is None else _allowed(options["allowed"], n, k)
         if simplex:
@@ -58,9 +66,16 @@ def _penalty(value: Any, name: str) -> float:
 
 def _upper(value: Any, n: int, k: int) -> FloatArray:
     array = as_array(value, "upper").astype(np.float64)
-    bounds = np.full((n, 1), array) if array.ndim == 0 else _shaped(array, "upper", (n, k), f"a number, ({n},) or ({n}, {k})")
+    bounds = (
+        np.full((n, 1), array)
+        if array.ndim == 0
+        else _shaped(array, "upper", (n, k), f"a number, ({n},) or ({n}, {k})")
+    )
     for row, column in np.argwhere(~(bounds >= 0))[:1]:
-        raise InvalidInputError(f"upper has {bounds[row, column]:g}{_at(array, row, column)}; bounds must be numbers of at least 0.")
+        raise InvalidInputError(
+            f"upper has {bounds[row, column]:g}{_at(array, row, column)}; bounds must be numbers of"
+            " at least 0."
+        )
     return bounds
 
 
@@ -68,7 +83,10 @@ def _allowed(value: Any, n: int, k: int) -> BoolArray:
     array = value.toarray() if sp.issparse(value) else as_array(value, "allowed")
     if array.dtype != np.bool_:
         for at in np.argwhere((array != 0) & (array != 1))[:1]:
-            raise InvalidInputError(f"allowed has {array[tuple(at)]:g}{_at(array, *at)}; a mask holds True and False, or 1 and 0.")
+            raise InvalidInputError(
+                f"allowed has {array[tuple(at)]:g}{_at(array, *at)}; a mask holds True and False,"
+                " or 1 and 0."
+            )
         array = array.astype(bool)
     return _shaped(array, "allowed", (n, k), f"({n},) or ({n}, {k})")
 
@@ -79,7 +97,9 @@ def _weights(value: Any, m: int, k: int) -> FloatArray:
     for row, column in np.argwhere(~(np.isfinite(weights) & (weights >= 0)))[:1]:
         value = weights[row, column]
         what = "NaN" if np.isnan(value) else f"{value:g}"
-        raise InvalidInputError(f"weights has {what}{_at(array, row, column)}; weights must be finite and at least 0.")
+        raise InvalidInputError(
+            f"weights has {what}{_at(array, row, column)}; weights must be finite and at least 0."
+        )
     return weights
 
 
@@ -105,6 +125,6 @@ def _check_room(upper: FloatArray | None, allowed: BoolArray | None, n: int, k: 
     for j in np.flatnonzero(room < 1 - SUM_ROOM)[:1]:
         which = f" of column {j} of b" if len(room) == k > 1 else ""
         raise InvalidInputError(
-            f"the coefficients{which} cannot sum to one: the upper bounds of those that are allowed sum to {room[j]:g}; "
-            "raise upper, allow more columns, or pass simplex=False."
+            f"the coefficients{which} cannot sum to one: the upper bounds of those that are allowed"
+            f" sum to {room[j]:g}; raise upper, allow more columns, or pass simplex=False."
         )

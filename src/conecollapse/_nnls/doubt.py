@@ -1,27 +1,33 @@
-r"""Whether a solution is optimal although the prices of some columns may be zero: those that depend on passive columns.
+r"""Whether a solution is optimal although the prices of some columns may be zero: those that depend
+on passive columns.
 
-Let ``x >= 0`` have the residual r, and let ``g`` be the prices of unit columns, in the terms of `proof`. A column in *doubt* is one that is
-not held and whose :math:`v_j = g_j + lean` is positive, rounding included; :math:`\omega` is the largest of these. Two facts show more
-than the sign of ``v``.
+Let ``x >= 0`` have the residual r, and let ``g`` be the prices of unit columns, in the terms of
+`proof`. A column in *doubt* is one that is not held and whose :math:`v_j = g_j + lean` is positive,
+rounding included; :math:`\omega` is the largest of these. Two facts show more than the sign of
+``v``.
 
-A column that is a passive one, or its negative, lies in the span of the held columns: its coefficient and that of the passive one are
-one coefficient without a sign, for which the bound of `proof` holds. So it is no doubt.
+A column that is a passive one, or its negative, lies in the span of the held columns: its
+coefficient and that of the passive one are one coefficient without a sign, for which the bound of
+`proof` holds. So it is no doubt.
 
-For any vector u let ``p_j`` be its products with unit columns, at least zero for the columns held and at least :math:`\delta > 0` for those
-in doubt. An optimum ``h*`` has :math:`|Z h^*| \le |b|`, because its residual is orthogonal to ``Z h*``, so
+For any vector u let ``p_j`` be its products with unit columns, at least zero for the columns held
+and at least :math:`\delta > 0` for those in doubt. An optimum ``h*`` has :math:`|Z h^*| \le |b|`,
+because its residual is orthogonal to ``Z h*``, so
 
 .. math:: \delta \sum_{doubt} h^*_j \le u \cdot Z h^* + \sum_{others} \max(-p_j, 0) h^*_j
           \le |u| |b| + \sum_{others} \max(-p_j, 0) h^*_j.
 
-If :math:`\omega / \delta \max(-p_j, 0) \le -v_j` for all others, what these cost pays for the last sum, and
+If :math:`\omega / \delta \max(-p_j, 0) \le -v_j` for all others, what these cost pays for the last
+sum, and
 
 .. math:: |r^*|^2 \ge |r|^2 - lean^2 - 2 |u| |b| \omega / \delta.
 
-Such a vector is looked for in the span of the passive columns S. Let it have the products :math:`q > 0` with them: it is
-:math:`u = Z_S y` with :math:`y = (Z_S^T Z_S)^{-1} q`. A column in doubt whose part in the span is :math:`Z_S w_j` has
-:math:`p_j = w_j \cdot q`. So q has to be on the positive side of every :math:`w_j`, and is found as by a perceptron: it begins with ones,
-and the :math:`w_j` with the smallest product is added until the cost is low enough. Whatever y was computed, it says what u is, so that
-errors of the inverse do no harm.
+Such a vector is looked for in the span of the passive columns S. Let it have the products
+:math:`q > 0` with them: it is :math:`u = Z_S y` with :math:`y = (Z_S^T Z_S)^{-1} q`. A column in
+doubt whose part in the span is :math:`Z_S w_j` has :math:`p_j = w_j \cdot q`. So q has to be on the
+positive side of every :math:`w_j`, and is found as by a perceptron: it begins with ones, and the
+:math:`w_j` with the smallest product is added until the cost is low enough. Whatever y was
+computed, it says what u is, so that errors of the inverse do no harm.
 """
 
 from __future__ import annotations
@@ -53,7 +59,8 @@ class Passive(NamedTuple):
 
 @kernel(error_model="numpy", counting=False)
 def set_aside(A, passive, x, g, b_norm):  # type: ignore[no-untyped-def]
-    """Give zeros, copies of passive columns and their negatives a price of minus infinity: none of them is in doubt.
+    """Give zeros, copies of passive columns and their negatives a price of minus infinity: none of
+    them is in doubt.
 
     Those with a price near zero are looked at, which are few as a rule.
     """
@@ -89,13 +96,15 @@ def largest_eigenvalue(inverse):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def low_cost(rnorm, size):  # type: ignore[no-untyped-def]
-    """What `cost_of_doubt` may be where a residual norm is to be shown to be optimal, with room to spare."""
+    """What `cost_of_doubt` may be where a residual norm is to be shown to be optimal, with room to
+    spare."""
     return 0.25 * OPTIMAL_WITHIN * rnorm * rnorm / size
 
 
 @kernel(error_model="numpy", counting=False)
 def cost_of_doubt(passive, h, v, m, worst, enough):  # type: ignore[no-untyped-def]
-    """What columns in doubt can take from half the squared residual, for a right-hand side of unit length; infinity if no u says.
+    """What columns in doubt can take from half the squared residual, for a right-hand side of unit
+    length; infinity if no u says.
 
     A cost up to ``enough`` is not lowered further.
     """
@@ -139,7 +148,8 @@ def cost_of_doubt(passive, h, v, m, worst, enough):  # type: ignore[no-untyped-d
 
 @kernel(error_model="numpy", counting=False)
 def judged(h, v, p, rounding, worst):  # type: ignore[no-untyped-def]
-    r"""The :math:`\omega / \delta` of a vector with the products ``p``, or infinity if these do not show anything."""
+    r"""The :math:`\omega / \delta` of a vector with the products ``p``, or infinity if these do not
+    show anything."""
     delta = np.inf
     for j in range(len(h)):
         if h[j] > 0.0 or v[j] == -np.inf:

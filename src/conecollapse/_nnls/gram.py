@@ -1,6 +1,8 @@
-"""Non-negative least squares from products alone: ``min |A x - b|, x >= 0`` given only ``G = A'A`` and ``c = A'b``.
+"""Non-negative least squares from products alone: ``min |A x - b|, x >= 0`` given only ``G = A'A``
+and ``c = A'b``.
 
-Alternating methods need this form: they have many right-hand sides, few unknowns, and data that may be sparse or not in memory.
+Alternating methods need this form: they have many right-hand sides, few unknowns, and data that may
+be sparse or not in memory.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ from conecollapse._nnls.normal import solve_by_products
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray
 
-GRADIENT_ZERO = 1e-13  # gradients of unit columns up to this share of the largest entry of c are rounding
+# gradients of unit columns up to this share of the largest entry of c are rounding
+GRADIENT_ZERO = 1e-13
 RANK = 1e-13  # eigenvalues of the unit Gram matrix below this share of the largest are rounding
 
 
 def solve_gram(G: FloatArray, C: FloatArray, start: BoolArray | None = None) -> FloatArray:
-    """One solution for each row c of ``C``, by block pivoting, and by the rank-safe active set for rows where that breaks.
+    """One solution for each row c of ``C``, by block pivoting, and by the rank-safe active set for
+    rows where that breaks.
 
-    ``start`` gives passive sets to try first. Columns of A that are zero (zeros on the diagonal of ``G``) get the coefficient zero.
+    ``start`` gives passive sets to try first. Columns of A that are zero (zeros on the diagonal of
+    ``G``) get the coefficient zero.
     """
     length = np.sqrt(np.maximum(np.diag(G), 0.0))
     inverse = 1 / np.where(length > 0, length, np.inf)
@@ -37,7 +42,8 @@ def solve_gram(G: FloatArray, C: FloatArray, start: BoolArray | None = None) -> 
 
 
 def solve_gram_few(G: FloatArray, C: FloatArray) -> FloatArray:
-    """The same for unit columns by an active set for each row: quicker where few entries are positive, in sets that differ."""
+    """The same for unit columns by an active set for each row: quicker where few entries are
+    positive, in sets that differ."""
     X, is_left = np.empty_like(C), np.zeros(len(C), bool)
 
     def work(start: int, stop: int) -> None:
@@ -51,11 +57,15 @@ def solve_gram_few(G: FloatArray, C: FloatArray) -> FloatArray:
 
 
 def _rank_safe(G: FloatArray, C: FloatArray) -> FloatArray:
-    """The same by an active set over a square root K of G: with ``K K' = G`` and ``K b = c`` the problems are equal."""
+    """The same by an active set over a square root K of G: with ``K K' = G`` and ``K b = c`` the
+    problems are equal."""
     values, vectors = np.linalg.eigh(G)
     kept = values > RANK * max(values[-1], 0.0)
     if not kept.any():
         return np.zeros_like(C)
     root = np.sqrt(values[kept])
     B, lengths = unit_rows(C @ vectors[:, kept] / root)
-    return active_set(np.ascontiguousarray(vectors[:, kept] * root), B).dense(len(G)) * lengths[:, None]
+    return (
+        active_set(np.ascontiguousarray(vectors[:, kept] * root), B).dense(len(G))
+        * lengths[:, None]
+    )

@@ -1,18 +1,21 @@
-"""The active set as numba kernels: a QR factorization of the passive columns, grown and shrunk column by column.
+"""The active set as numba kernels: a QR factorization of the passive columns, grown and shrunk
+column by column.
 
 For one right-hand side ``x`` and columns ``z_j`` (rows of ``Z``) the state of ::
 
     minimise |x - sum_a h_a z_{S_a}|   subject to   h >= 0
 
-is a `State`: the passive list ``S`` of length ``k``, its coefficients ``h``, an orthonormal basis ``Q`` (rows) of the passive
-columns, the triangular ``R`` with ``z_{S_b} = sum_{a <= b} R[a, b] Q[a]``, the vector ``qx = Q x`` and the residual
-``r``. ``R`` is the Cholesky factor of the passive Gram matrix: it is updated, never recomputed. Keeping ``Q`` beside it
-avoids squaring the condition number, which decides cases near the tolerance. ``k`` changes with every step, and a kernel cannot
-assign to a field of a tuple, so ``k`` is passed beside the state and returned.
+is a `State`: the passive list ``S`` of length ``k``, its coefficients ``h``, an orthonormal basis
+``Q`` (rows) of the passive columns, the triangular ``R`` with
+``z_{S_b} = sum_{a <= b} R[a, b] Q[a]``, the vector ``qx = Q x`` and the residual ``r``. ``R`` is
+the Cholesky factor of the passive Gram matrix: it is updated, never recomputed. Keeping ``Q``
+beside it avoids squaring the condition number, which decides cases near the tolerance. ``k``
+changes with every step, and a kernel cannot assign to a field of a tuple, so ``k`` is passed beside
+the state and returned.
 
-A column enters by Gram-Schmidt, repeated where cancellation asks for it, and leaves by Givens rotations. A column that
-depends on the passive ones to within ``DEPENDENT`` never enters, so the factorization cannot break down whatever the rank
-of the problem.
+A column enters by Gram-Schmidt, repeated where cancellation asks for it, and leaves by Givens
+rotations. A column that depends on the passive ones to within ``DEPENDENT`` never enters, so the
+factorization cannot break down whatever the rank of the problem.
 """
 
 from __future__ import annotations
@@ -24,13 +27,18 @@ import numpy as np
 from conecollapse._kernels import FAST, kernel
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
-DEPENDENT = 1e-11  # a unit column whose part outside the passive span is smaller adds nothing that float64 can resolve
-ORTHOGONAL = 0.7  # a pass of Gram-Schmidt that keeps this share of the length has left an orthogonal vector
-INDEPENDENT = 1e-5  # a determinant of unit columns above which it bounds their smallest singular value well enough
+# a unit column whose part outside the passive span is smaller adds nothing that float64 can resolve
+DEPENDENT = 1e-11
+# a pass of Gram-Schmidt that keeps this share of the length has left an orthogonal vector
+ORTHOGONAL = 0.7
+# a determinant of unit columns above which it bounds their smallest singular value well enough
+INDEPENDENT = 1e-5
 LEAST_POWER = np.exp(-0.5)  # the infimum of ((k - 1) / k)^((k - 1) / 2)
-CLEANED_BELOW = 1e-3  # a residual below this share of |x| is made orthogonal to the passive columns once more
+# a residual below this share of |x| is made orthogonal to the passive columns once more
+CLEANED_BELOW = 1e-3
 
-STEP_LIMIT, OPTIMAL, WITHIN_TOL = 0, 1, 2  # how a solve ended: step limit, KKT point, residual below the tolerance
+# how a solve ended: step limit, KKT point, residual below the tolerance
+STEP_LIMIT, OPTIMAL, WITHIN_TOL = 0, 1, 2
 
 
 class Columns(NamedTuple):
@@ -41,7 +49,8 @@ class Columns(NamedTuple):
 
 
 class State(NamedTuple):
-    """The active set of one right-hand side ``x``; the first ``k`` entries of each field but ``r`` are in use."""
+    """The active set of one right-hand side ``x``; the first ``k`` entries of each field but ``r``
+    are in use."""
 
     S: IntArray  # (capacity,): the passive columns, in the order of the factorization
     h: FloatArray  # (capacity,): their coefficients
@@ -49,21 +58,25 @@ class State(NamedTuple):
     R: FloatArray  # (capacity, capacity): the upper triangle that gives them from Q
     qx: FloatArray  # (capacity,): Q x
     r: FloatArray  # (m,): the residual x - sum h z
-    ls: FloatArray  # (capacity,): scratch, for the least-squares coefficients of the passive columns
+    # (capacity,): scratch, for the least-squares coefficients of the passive columns
+    ls: FloatArray
 
 
 class Candidates(NamedTuple):
     """Columns among which a descent chooses."""
 
     column: IntArray
-    dead: BoolArray  # passive, or tried without success since the residual was last smaller than ever before
+    # passive, or tried without success since the residual was last smaller than ever before
+    dead: BoolArray
 
 
 class Stopping(NamedTuple):
     """When a descent ends, apart from the limit on its steps. All three are relative."""
 
     price: float  # prices up to this share of |r| are rounding
-    own_price: float  # candidates priced below this share of r . x, the point's own price, are ignored: 0 for a plain solve
+    # candidates priced below this share of r . x, the point's own price, are ignored: 0 for a plain
+    # solve
+    own_price: float
     residual: float  # a residual up to this share of |x| counts as zero
 
 
@@ -114,7 +127,8 @@ def two_dots(p, q, v):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FAST)
 def project_out_four(p, q, r, s, v):  # type: ignore[no-untyped-def]
-    """Take the parts along the orthonormal p, q, r and s out of v, in one walk over each; the parts."""
+    """Take the parts along the orthonormal p, q, r and s out of v, in one walk over each; the
+    parts."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for t in range(v.shape[0]):
         a += p[t] * v[t]
@@ -128,7 +142,8 @@ def project_out_four(p, q, r, s, v):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def remove_column(state, k, t):  # type: ignore[no-untyped-def]
-    """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens rotations."""
+    """Delete passive column ``t``: shift the later columns left, restore the triangle by Givens
+    rotations."""
     S, h, Q, R, qx = state.S, state.h, state.Q, state.R, state.qx
     for b in range(t, k - 1):
         S[b] = S[b + 1]
@@ -166,7 +181,8 @@ def rotate_rows(a, b, c, s):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
-    """Try to put ``z`` last among the passive columns; False if it depends on them or does not reduce the residual."""
+    """Try to put ``z`` last among the passive columns; False if it depends on them or does not
+    reduce the residual."""
     v = Q[k]
     for t in range(z.shape[0]):
         v[t] = z[t]
@@ -193,7 +209,9 @@ def append_column(z, r, Q, R, qx, k):  # type: ignore[no-untyped-def]
         return False
     for t in range(v.shape[0]):
         v[t] /= rho
-    along = dot(v, r)  # = v . x, since v is orthogonal to the passive columns, but accurate relative to |r| rather than |x|
+    # = v . x, since v is orthogonal to the passive columns, but accurate relative to |r| rather
+    # than |x|
+    along = dot(v, r)
     if along <= 0.0:
         return False
     R[k, k] = rho
@@ -214,10 +232,12 @@ def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def smallest_singular_value(R, k, u, v):  # type: ignore[no-untyped-def]
-    """A lower bound for, or an estimate of, the smallest singular value of the triangle, whose columns have unit length.
+    """A lower bound for, or an estimate of, the smallest singular value of the triangle, whose
+    columns have unit length.
 
-    It is at least ``det R ((k - 1) / k)^((k - 1) / 2)`` (Hong & Pan 1992), which is enough for a few independent columns. Otherwise it is
-    estimated by inverse iteration, from a start that makes the solution grow. ``u`` and ``v`` are scratch.
+    It is at least ``det R ((k - 1) / k)^((k - 1) / 2)`` (Hong & Pan 1992), which is enough for a
+    few independent columns. Otherwise it is estimated by inverse iteration, from a start that makes
+    the solution grow. ``u`` and ``v`` are scratch.
     """
     size = 1.0
     for a in range(k):
@@ -241,7 +261,8 @@ def smallest_singular_value(R, k, u, v):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def restore_feasibility(state, k):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients, dropping columns that reach zero."""
+    """Lawson and Hanson's inner loop: walk from ``h`` towards the least-squares coefficients,
+    dropping columns that reach zero."""
     h, R, qx, ls = state.h, state.R, state.qx, state.ls
     while k > 0:
         solve_triangle(R, qx, k, ls)
@@ -269,7 +290,8 @@ def restore_feasibility(state, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
-    """``r = x - sum h z`` from scratch; a small one is cleaned against ``Q`` so that it is accurate relative to itself."""
+    """``r = x - sum h z`` from scratch; a small one is cleaned against ``Q`` so that it is accurate
+    relative to itself."""
     S, h, Q, r = state.S, state.h, state.Q, state.r
     for t in range(x.shape[0]):
         r[t] = x[t]
@@ -285,7 +307,8 @@ def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def best_candidate(columns, r, candidates, least):  # type: ignore[no-untyped-def]
-    """The place of the candidate with the highest weighted price among those priced above ``least``, or -1."""
+    """The place of the candidate with the highest weighted price among those priced above
+    ``least``, or -1."""
     best, at = 0.0, -1
     for q in range(len(candidates.column)):
         if not candidates.dead[q]:
@@ -310,15 +333,18 @@ def revive(candidates, S, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state given.
+    """Lawson and Hanson's descent of ``|x - sum h z|`` over the candidate columns, from the state
+    given.
 
-    Each step appends the candidate with the highest price ``r . z_j``, times its weight, and restores feasibility. A column that brings no
-    descent is dead until the residual is next smaller than ever before, so that between two such moments no column is tried
-    twice, and no passive set returns: the loop is finite.
+    Each step appends the candidate with the highest price ``r . z_j``, times its weight, and
+    restores feasibility. A column that brings no descent is dead until the residual is next smaller
+    than ever before, so that between two such moments no column is tried twice, and no passive set
+    returns: the loop is finite.
 
-    It ends as WITHIN_TOL when ``|r| <= stopping.residual |x|``, and as OPTIMAL when the state is full or when no candidate's price exceeds
-    both ``stopping.price |r|`` and ``stopping.own_price`` times the point's own price ``r . x`` (1 to stop once the point itself has the
-    highest price). Returns ``k``, the ending and the number of steps.
+    It ends as WITHIN_TOL when ``|r| <= stopping.residual |x|``, and as OPTIMAL when the state is
+    full or when no candidate's price exceeds both ``stopping.price |r|`` and ``stopping.own_price``
+    times the point's own price ``r . x`` (1 to stop once the point itself has the highest price).
+    Returns ``k``, the ending and the number of steps.
     """
     Z, S, h, Q, r = columns.Z, state.S, state.h, state.Q, state.r
     x_norm = np.sqrt(dot(x, x))
@@ -345,7 +371,8 @@ def descend(columns, x, candidates, state, k, stopping, max_steps):  # type: ign
         grown = k + 1
         k = restore_feasibility(state, grown)
         norm_new = 0.0
-        if k == grown:  # nothing was dropped: the residual only loses its part along the new direction
+        # nothing was dropped: the residual only loses its part along the new direction
+        if k == grown:
             axpy(-dot(Q[k - 1], r), Q[k - 1], r)
             norm_new = np.sqrt(dot(r, r))
         if norm_new < CLEANED_BELOW * x_norm:

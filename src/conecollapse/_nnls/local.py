@@ -1,4 +1,5 @@
-"""Active sets that price every column themselves: for few columns, and for a small problem as a single call of a kernel."""
+"""Active sets that price every column themselves: for few columns, and for a small problem as a
+single call of a kernel."""
 
 from __future__ import annotations
 
@@ -24,12 +25,15 @@ from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH, is_shown, least_
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
-INVALID = -1  # something is not finite, or too small or large to square: the caller must solve it another way
+# something is not finite, or too small or large to square: the caller must solve it another way
+INVALID = -1
 UNPROVEN = -2  # a solution is not shown to be optimal
 PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
 RESIDUAL_STOP = 1e-15  # a residual below this share of |x| is rounding
-PLAIN_STOP = Stopping(price=PRICE_STOP, own_price=0.0, residual=RESIDUAL_STOP)  # ends at the optimum
-SHORT_LIST_FROM = 256  # with more columns than this, a solve works on a short list of them between two pricings of all
+# ends at the optimum
+PLAIN_STOP = Stopping(price=PRICE_STOP, own_price=0.0, residual=RESIDUAL_STOP)
+# with more columns than this, a solve works on a short list of them between two pricings of all
+SHORT_LIST_FROM = 256
 N_BUCKETS = 64  # length of a short list
 
 
@@ -45,11 +49,12 @@ class Solutions(NamedTuple):
 def local_active_set(
     Z: FloatArray, weight: FloatArray, X: FloatArray, start: BoolArray | None, max_steps: int | None
 ) -> tuple[FloatArray, IntArray, BoolArray, FloatArray]:
-    """Coefficients of each row of ``X`` over the rows of ``Z``, steps taken, whether the step limit was kept, and the smallest singular
-    values of the columns in use.
+    """Coefficients of each row of ``X`` over the rows of ``Z``, steps taken, whether the step limit
+    was kept, and the smallest singular values of the columns in use.
 
-    The ``weight`` of a column is its length before it was scaled: choosing by weighted prices is Lawson and Hanson's rule for the
-    columns as given, and where the solution is not unique it leads to the same one.
+    The ``weight`` of a column is its length before it was scaled: choosing by weighted prices is
+    Lawson and Hanson's rule for the columns as given, and where the solution is not unique it leads
+    to the same one.
     """
     k, n = len(X), len(Z)
     out = Solutions(np.empty((k, n)), np.empty(k), np.zeros(k, np.int64), np.zeros(k, np.int64))
@@ -64,9 +69,11 @@ def local_active_set(
 
 @kernel
 def run_active_sets(columns, X, start, max_steps, out, first, last):  # type: ignore[no-untyped-def]
-    """An active set for each of the rows ``first`` to ``last`` of ``X``; ``out``, of all rows, receives what it finds.
+    """An active set for each of the rows ``first`` to ``last`` of ``X``; ``out``, of all rows,
+    receives what it finds.
 
-    ``start`` marks columns to try first, in as many rows as ``X`` has; if it has no rows, no start is given.
+    ``start`` marks columns to try first, in as many rows as ``X`` has; if it has no rows, no start
+    is given.
     """
     n, m = columns.Z.shape
     state = new_state(m if m < n else n, m)
@@ -84,7 +91,9 @@ def run_active_sets(columns, X, start, max_steps, out, first, last):  # type: ig
                     count += 1
             warm = Candidates(room.column[:count], room.dead[:count])
             k, _, out.steps[i] = descend(columns, x, warm, state, k, PLAIN_STOP, max_steps)
-        k, out.ending[i], more = descend_over_all(columns, x, room, state, k, max_steps - out.steps[i])
+        k, out.ending[i], more = descend_over_all(
+            columns, x, room, state, k, max_steps - out.steps[i]
+        )
         out.steps[i] += more
         out.sigma[i] = smallest_singular_value(state.R, k, state.qx, state.ls)
         out.H[i] = 0.0
@@ -94,7 +103,8 @@ def run_active_sets(columns, X, start, max_steps, out, first, last):  # type: ig
 
 @kernel
 def descend_over_all(columns, x, room, state, k, max_steps):  # type: ignore[no-untyped-def]
-    """`descend` over all columns or, if they are many, over one short list of them after the other; ``room`` is for as many candidates."""
+    """`descend` over all columns or, if they are many, over one short list of them after the other;
+    ``room`` is for as many candidates."""
     n = len(columns.Z)
     steps = np.int64(0)
     while True:
@@ -113,7 +123,8 @@ def descend_over_all(columns, x, room, state, k, max_steps):  # type: ignore[no-
 
 @kernel
 def short_list(columns, r, cand):  # type: ignore[no-untyped-def]
-    """Write the column with the highest price of each of N_BUCKETS interleaved buckets to ``cand``; how many there are.
+    """Write the column with the highest price of each of N_BUCKETS interleaved buckets to ``cand``;
+    how many there are.
 
     They are varied, and few enough to stay in cache.
     """
@@ -136,7 +147,8 @@ def short_list(columns, r, cand):  # type: ignore[no-untyped-def]
 def columns_to_unit_rows(A, Z, norms):  # type: ignore[no-untyped-def]
     """Write the columns of ``A`` to the rows of ``Z``, scaled to unit length, and their norms.
 
-    The smallest and the largest entry of ``Z``; both NaN if a column is not finite, or so short or long that squares are lost.
+    The smallest and the largest entry of ``Z``; both NaN if a column is not finite, or so short or
+    long that squares are lost.
     """
     m, n = A.shape
     low, high = 0.0, 0.0
@@ -159,9 +171,14 @@ def columns_to_unit_rows(A, Z, norms):  # type: ignore[no-untyped-def]
 
 @kernel
 def solve_small(A, B, max_steps):  # type: ignore[no-untyped-def]
-    """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms, and how each ended."""
+    """``min |A x - b|, x >= 0`` for each column b of ``B``: solutions in columns, residual norms,
+    and how each ended."""
     m, n = A.shape
-    solution, rnorm, endings = np.zeros((n, B.shape[1])), np.zeros(B.shape[1]), np.full(B.shape[1], INVALID)
+    solution, rnorm, endings = (
+        np.zeros((n, B.shape[1])),
+        np.zeros(B.shape[1]),
+        np.full(B.shape[1], INVALID),
+    )
     Z, norms, h, g, x = np.empty((n, m)), np.empty(n), np.empty(n), np.empty(n), np.empty(m)
     low, high = columns_to_unit_rows(A, Z, norms)
     if low != low:

@@ -1,19 +1,22 @@
 r"""How good the solution of a problem with constraints is, and how much better one could be.
 
-Let F be the value of twice the objective at x, ``g`` the negative gradient less the multiplier of the sum,
-and call the variables between their bounds *held*; :math:`\sigma` is the smallest singular value of their columns, extended by
-:math:`\sqrt{ridge}` and, with a sum, by a row of equal entries. For any admissible y, with d the extended matrix times ``y - x``,
+Let F be the value of twice the objective at x, ``g`` the negative gradient less the multiplier of
+the sum, and call the variables between their bounds *held*; :math:`\sigma` is the smallest singular
+value of their columns, extended by :math:`\sqrt{ridge}` and, with a sum, by a row of equal entries.
+For any admissible y, with d the extended matrix times ``y - x``,
 
-.. math:: F(y) = F(x) - 2 g \cdot (y - x) + |d|^2, \qquad |y - x|_{held} \le (|d| + \sum_{others} |y_j - x_j|) / \sigma
+.. math:: F(y) = F(x) - 2 g \cdot (y - x) + |d|^2, \qquad |y - x|_{held} \le (|d| + \sum_{others}
+   |y_j - x_j|) / \sigma
 
-for columns of at most unit length (extended ones may be longer; *longest*). So with ``lean`` :math:`= |g_{held}| / \sigma` and ``worst``
-the largest ``lean + g_j`` of the others (``lean - g_j`` at an upper bound),
+for columns of at most unit length (extended ones may be longer; *longest*). So with ``lean``
+:math:`= |g_{held}| / \sigma` and ``worst`` the largest ``lean + g_j`` of the others (``lean - g_j``
+at an upper bound),
 
 .. math:: F(y) \ge F(x) - lean^2 - 2 \max(worst, 0) \sum_{others} |y_j - x_j|.
 
-The last sum is bounded (*reach*) by 2 with a sum of one, by the upper bounds, by ``F / (2 l1)``, by ``sqrt(n F / ridge)``, or by
-``sqrt(m) |b|`` where the signs of A do not mix. Where all columns are independent, all of them may be held instead, and nothing has to be
-known about the sum.
+The last sum is bounded (*reach*) by 2 with a sum of one, by the upper bounds, by ``F / (2 l1)``, by
+``sqrt(n F / ridge)``, or by ``sqrt(m) |b|`` where the signs of A do not mix. Where all columns are
+independent, all of them may be held instead, and nothing has to be known about the sum.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ class Checked(NamedTuple):
     kkt: FloatArray
     value: FloatArray  # the root of twice the objective
     gradient: FloatArray  # of what is maximised, the multiplier of the sum not yet subtracted
-    violation: FloatArray  # the same less the multiplier, signed so that positive entries violate; magnitudes where free
+    # the same less the multiplier, signed so that positive entries violate; magnitudes where free
+    violation: FloatArray
 
 
 def measure(scaled: Scaled, block: Block, solved: Solved) -> Checked:
@@ -50,17 +54,25 @@ def measure(scaled: Scaled, block: Block, solved: Solved) -> Checked:
     gradient = np.asarray(weighted @ A) - block.ridge * H - block.l1
     violation = gradient.copy()
     if scaled.constraints.simplex:
-        is_free = side == FREE  # at least one is, and where x is optimal the multiplier is the gradient of each of these
+        # at least one is, and where x is optimal the multiplier is the gradient of each of these
+        is_free = side == FREE
         violation -= (np.where(is_free, gradient, 0.0).sum(axis=1) / is_free.sum(axis=1))[:, None]
-    violation = np.where(side == FREE, np.abs(violation), np.where(side == HIGH, -violation, np.where(side == LOW, violation, -np.inf)))
+    violation = np.where(
+        side == FREE,
+        np.abs(violation),
+        np.where(side == HIGH, -violation, np.where(side == LOW, violation, -np.inf)),
+    )
     squares = np.einsum("ij,ij->i", R, weighted)
     value = np.sqrt(squares + (block.ridge * H * H).sum(axis=1) + 2 * (block.l1 * H).sum(axis=1))
     kkt = np.maximum(violation.max(axis=1), 0.0) / np.maximum(block.size, np.finfo(np.float64).tiny)
     return Checked(np.sqrt(squares), kkt, value, gradient, violation)
 
 
-def lower_bounds(scaled: Scaled, shared: Shared, block: Block, solved: Solved, found: Checked) -> tuple[FloatArray, FloatArray]:
-    """What no admissible x falls below, in the units of ``found.value``, and the rounding error of that value."""
+def lower_bounds(
+    scaled: Scaled, shared: Shared, block: Block, solved: Solved, found: Checked
+) -> tuple[FloatArray, FloatArray]:
+    """What no admissible x falls below, in the units of ``found.value``, and the rounding error of
+    that value."""
     c, H, n = scaled.constraints, solved.X, scaled.A.shape[1]
     total = H.sum(axis=1)
     rounding = EPS * (4 + np.sqrt((H > 0).sum(axis=1))) * (block.size + total)
@@ -85,7 +97,11 @@ def lower_bounds(scaled: Scaled, shared: Shared, block: Block, solved: Solved, f
         if not len(rows) or sigma == 0:
             continue
         some, side = Checked(*(field[rows] for field in found)), solved.side[rows]
-        sigmas = _independence(block.grams, block.of[rows], side) if sigma is None else np.full(len(rows), sigma)
+        sigmas = (
+            _independence(block.grams, block.of[rows], side)
+            if sigma is None
+            else np.full(len(rows), sigma)
+        )
         bound = np.empty(len(rows))
         _lower_bounds(some, side, sigmas, longest[rows], noise[rows], reach[rows], hold_all, bound)
         least[rows] = np.maximum(least[rows], bound - rounding[rows])
@@ -94,7 +110,8 @@ def lower_bounds(scaled: Scaled, shared: Shared, block: Block, solved: Solved, f
 
 @kernel
 def _lower_bounds(found, side, sigma, longest, noise, reach, hold_all, least):  # type: ignore[no-untyped-def]
-    """The bound of the module's text for each row. If ``hold_all``, all variables are held; those at a bound can only turn inward."""
+    """The bound of the module's text for each row. If ``hold_all``, all variables are held; those
+    at a bound can only turn inward."""
     for i in range(len(side)):
         wrong, worst = 0.0, -np.inf
         for j in range(side.shape[1]):
@@ -105,7 +122,9 @@ def _lower_bounds(found, side, sigma, longest, noise, reach, hold_all, least):  
                 wrong += max(v + noise[i], 0.0) ** 2
             else:
                 worst = max(worst, v)
-        lean = np.sqrt(wrong) * SAFETY / sigma[i] if sigma[i] > 0.0 else np.inf if wrong > 0.0 else 0.0
+        lean = (
+            np.sqrt(wrong) * SAFETY / sigma[i] if sigma[i] > 0.0 else np.inf if wrong > 0.0 else 0.0
+        )
         worst += noise[i] + lean * longest[i]
         square = found.value[i] * found.value[i] - lean * lean
         if worst > 0.0:
@@ -115,7 +134,8 @@ def _lower_bounds(found, side, sigma, longest, noise, reach, hold_all, least):  
 
 @kernel
 def _independence(G, of, side):  # type: ignore[no-untyped-def]
-    """For each row of ``side``, an estimate of the smallest singular value of the columns that are free, or a lower bound for it."""
+    """For each row of ``side``, an estimate of the smallest singular value of the columns that are
+    free, or a lower bound for it."""
     n = side.shape[1]
     s = new_factor(n, n + 1)
     sigma = np.zeros(len(side))

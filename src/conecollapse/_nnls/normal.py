@@ -1,8 +1,9 @@
 r"""The active set on the normal equations: for few columns and any number of right-hand sides.
 
-Of ``min |A x - b|, x >= 0`` Lawson and Hanson's method needs only :math:`G = A'A` and :math:`c = A'b`. The gradient is
-:math:`c - G x`, and the passive columns S are solved by the inverse of :math:`G_{SS}`, which changes by a matrix of rank one with each
-of them. A row of G is computed when its column first enters, so one right-hand side needs few of them.
+Of ``min |A x - b|, x >= 0`` Lawson and Hanson's method needs only :math:`G = A'A` and
+:math:`c = A'b`. The gradient is :math:`c - G x`, and the passive columns S are solved by the
+inverse of :math:`G_{SS}`, which changes by a matrix of rank one with each of them. A row of G is
+computed when its column first enters, so one right-hand side needs few of them.
 
 What comes out is confirmed or refused by `confirm`.
 """
@@ -24,12 +25,17 @@ from conecollapse._types import FloatArray, IntArray
 
 GRADIENT_ZERO = 1e-14  # gradients of unit columns up to this share of |b| are rounding
 
-MOST_COLUMNS, FEW_COLUMNS = 256, 32  # columns up to which this is the best method; where they are more than rows, few of them
+# columns up to which this is the best method; where they are more than rows, few of them
+MOST_COLUMNS, FEW_COLUMNS = 256, 32
 FEW_ROWS = 2  # or, for one right-hand side, few rows
-ONE_CALL = 2**17  # entries of A times right-hand sides up to which one call of a kernel does it all,
-LARGE, TALL = 2**15, 8  # except for an A with more entries, so many times longer than wide: its products are better left to BLAS
+# entries of A times right-hand sides up to which one call of a kernel does it all,
+ONE_CALL = 2**17
+# except for an A with more entries, so many times longer than wide: its products are better left to
+# BLAS
+LARGE, TALL = 2**15, 8
 VECTORS = 11  # rows of scratch for vectors
-BLOCK, RHS_ENTRIES = 512, 2**18  # right-hand sides, and entries of them, that a thread treats at once
+# right-hand sides, and entries of them, that a thread treats at once
+BLOCK, RHS_ENTRIES = 512, 2**18
 
 
 class Matrix(NamedTuple):
@@ -42,7 +48,8 @@ class Matrix(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The active set of one right-hand side, and scratch; with k passive columns, the first k entries of the first six count.
+    """The active set of one right-hand side, and scratch; with k passive columns, the first k
+    entries of the first six count.
 
     Arrays may be longer than is said here.
     """
@@ -56,7 +63,9 @@ class Room(NamedTuple):
     x: FloatArray  # (n,): the coefficients of all columns
     g: FloatArray  # (n,): the gradient
     c: FloatArray  # (n,)
-    dead: IntArray  # (n,): 1 for a column that is passive, or was tried without success since the residual last fell
+    # (n,): 1 for a column that is passive, or was tried without success since the residual last
+    # fell
+    dead: IntArray
     b: FloatArray  # (m,): the right-hand side
     r: FloatArray  # (m,): the residual, or a column of A
     other: FloatArray  # (m,): another column
@@ -77,7 +86,8 @@ def is_narrow(m: int, n: int, k: int) -> bool:
 
 
 def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
-    """``min |A x - b|, x >= 0`` for each column b of ``B``: an array with x, the residual norm and the ending in its columns."""
+    """``min |A x - b|, x >= 0`` for each column b of ``B``: an array with x, the residual norm and
+    the ending in its columns."""
     if A.size * B.shape[1] <= ONE_CALL and (A.size <= LARGE or A.shape[0] < TALL * A.shape[1]):
         found: FloatArray = solve_few(A, np.ascontiguousarray(B), max_steps)
         return found
@@ -93,7 +103,9 @@ def solve_narrow(A: FloatArray, B: FloatArray, max_steps: int) -> FloatArray:
         def work(start: int, stop: int) -> None:
             for first in range(start * step, min(stop * step, k), step):
                 some = B[:, first : first + step]
-                squares = np.einsum("ij,ij->j", some, some) if some.shape[1] > 1 else some[:, 0] @ some
+                squares = (
+                    np.einsum("ij,ij->j", some, some) if some.shape[1] > 1 else some[:, 0] @ some
+                )
                 sizes = np.sqrt(squares)
                 held, at = (B, first) if B.flags.c_contiguous else (np.ascontiguousarray(some), 0)
                 _solve_block(matrix, Sides(held, at, some.T @ A, sizes), max_steps, out, first)
@@ -121,7 +133,11 @@ def solve_few(A, B, max_steps):  # type: ignore[no-untyped-def]
     Returns an array with a column for each: x, the residual norm, and how it ended.
     """
     m, n = A.shape
-    W, flags, out = np.empty(room_shape(m, n)), np.empty((3, n), np.int64), np.empty((n + 2, B.shape[1]))
+    W, flags, out = (
+        np.empty(room_shape(m, n)),
+        np.empty((3, n), np.int64),
+        np.empty((n + 2, B.shape[1])),
+    )
     matrix, room = Matrix(A, W, flags[2], W[len(W) - 1]), arrange(W, flags, m, n)
     is_fine = column_lengths(matrix)
     for i in range(B.shape[1]):
@@ -142,7 +158,8 @@ def solve_few(A, B, max_steps):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _solve_block(matrix, sides, max_steps, out, first):  # type: ignore[no-untyped-def]
-    """The same for a block of right-hand sides, with all products known, into columns of ``out`` from ``first`` on, which hold zeros."""
+    """The same for a block of right-hand sides, with all products known, into columns of ``out``
+    from ``first`` on, which hold zeros."""
     m, n = matrix.A.shape
     W, flags = np.empty(room_shape(m, n)), np.empty((3, n), np.int64)
     room = arrange(W, flags, m, n)
@@ -164,13 +181,16 @@ def _solve_block(matrix, sides, max_steps, out, first):  # type: ignore[no-untyp
 
 @kernel(error_model="numpy")
 def solve_by_products(G, C, zero, X, is_left, start, stop):  # type: ignore[no-untyped-def]
-    """The same for rows ``start`` to ``stop`` of ``C`` with unit columns, where A and b are not known.
+    """The same for rows ``start`` to ``stop`` of ``C`` with unit columns, where A and b are not
+    known.
 
-    The solutions go to ``X``. Those with a gradient above the share ``zero`` of the largest entry of c are marked in ``is_left``.
+    The solutions go to ``X``. Those with a gradient above the share ``zero`` of the largest entry
+    of c are marked in ``is_left``.
     """
     n = len(G)
     W, flags = np.empty(room_shape(n, n)), np.empty((3, n), np.int64)
-    matrix, room = Matrix(G, G, flags[2], W[len(W) - 1]), arrange(W, flags, n, n)  # with all products known, A itself is not used
+    # with all products known, A itself is not used
+    matrix, room = Matrix(G, G, flags[2], W[len(W) - 1]), arrange(W, flags, n, n)
     for j in range(n):
         matrix.known[j] = 1
         matrix.norms[j] = 1.0
@@ -192,22 +212,37 @@ def solve_by_products(G, C, zero, X, is_left, start, stop):  # type: ignore[no-u
 
 @kernel
 def room_shape(m, n):  # type: ignore[no-untyped-def]
-    """Rows and columns of an array for a Gram matrix, a `Room` and the lengths of columns: each kind of array takes long to compile."""
+    """Rows and columns of an array for a Gram matrix, a `Room` and the lengths of columns: each
+    kind of array takes long to compile."""
     return n + min(m, n) + VECTORS, max(m, n)
 
 
 @kernel
 def arrange(W, flags, m, n):  # type: ignore[no-untyped-def]
-    """A `Room` in arrays; the first n rows and the last one of ``W``, and the last one of ``flags``, are left for a `Matrix`."""
+    """A `Room` in arrays; the first n rows and the last one of ``W``, and the last one of
+    ``flags``, are left for a `Matrix`."""
     t = n + min(m, n)
     return Room(
-        flags[0, : t - n], W[n:t], W[t], W[t + 1], W[t + 2], W[t + 3], W[t + 4], W[t + 5], W[t + 6], flags[1], W[t + 7], W[t + 8], W[t + 9]
+        flags[0, : t - n],
+        W[n:t],
+        W[t],
+        W[t + 1],
+        W[t + 2],
+        W[t + 3],
+        W[t + 4],
+        W[t + 5],
+        W[t + 6],
+        flags[1],
+        W[t + 7],
+        W[t + 8],
+        W[t + 9],
     )
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def column_lengths(matrix):  # type: ignore[no-untyped-def]
-    """Write the lengths of the columns; False if one is not finite, or so short or long that squares are lost. No product is known yet."""
+    """Write the lengths of the columns; False if one is not finite, or so short or long that
+    squares are lost. No product is known yet."""
     A, norms = matrix.A, matrix.norms
     m, n = A.shape
     for j in range(n):
@@ -238,10 +273,11 @@ def load(B, i, b):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's descent from zero, by products alone. Returns the number of passive columns, and how it ended.
+    """Lawson and Hanson's descent from zero, by products alone. Returns the number of passive
+    columns, and how it ended.
 
-    As in `kernels.descend`, a column that brings no descent is dead until the residual is next smaller than ever before, so that the loop
-    is finite.
+    As in `kernels.descend`, a column that brings no descent is dead until the residual is next
+    smaller than ever before, so that the loop is finite.
     """
     G, norms, S, h, dead, g, c = matrix.G, matrix.norms, room.S, room.h, room.dead, room.g, room.c
     n, k, steps, explained = matrix.A.shape[1], np.int64(0), np.int64(0), 0.0
@@ -288,9 +324,11 @@ def descend(matrix, b_norm, room, max_steps):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
-    """Put column ``at`` last among the passive ones, with their new least-squares coefficients; False if it depends on them.
+    """Put column ``at`` last among the passive ones, with their new least-squares coefficients;
+    False if it depends on them.
 
-    With ``w = G_SS^-1 G_Sa`` the squared part of the column outside their span is ``G_aa - w . G_Sa``.
+    With ``w = G_SS^-1 G_Sa`` the squared part of the column outside their span is
+    ``G_aa - w . G_Sa``.
     """
     G, S, inverse, h, ls, v, w = matrix.G, room.S, room.inverse, room.h, room.ls, room.v, room.w
     whole = matrix.norms[at] * matrix.norms[at]
@@ -323,7 +361,8 @@ def append(matrix, at, room, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def know_two(matrix, at, room):  # type: ignore[no-untyped-def]
-    """Compute row ``at`` of G, and in the same walk over A that of the column with the next highest gradient, which is likely to follow."""
+    """Compute row ``at`` of G, and in the same walk over A that of the column with the next highest
+    gradient, which is likely to follow."""
     A, known, g, p, q = matrix.A, matrix.known, room.g, room.r, room.other
     m, n = A.shape
     second, best = at, 0.0
@@ -355,7 +394,8 @@ def know_two(matrix, at, room):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def restore(room, k):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping columns that reach zero."""
+    """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping
+    columns that reach zero."""
     h, ls = room.h, room.ls
     while not walk(h, ls, k):
         for a in range(k - 1, -1, -1):

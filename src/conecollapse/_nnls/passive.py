@@ -1,8 +1,10 @@
-r"""The active set on products: the Cholesky factor of the passive Gram matrix, grown and shrunk column by column.
+r"""The active set on products: the Cholesky factor of the passive Gram matrix, grown and shrunk
+column by column.
 
-Of ``min |A x - b|, x >= 0`` an active set needs only :math:`G = A^T A` and :math:`c = A^T b`. For the passive columns S it keeps the lower
-triangle L with :math:`L L^T = G_{SS} + ridge\, I`, and q with :math:`L q = c_S`. Their least-squares coefficients solve
-:math:`L^T h = q`. A column enters as a new row of L. It leaves with its row; Givens rotations of the columns make L triangular again.
+Of ``min |A x - b|, x >= 0`` an active set needs only :math:`G = A^T A` and :math:`c = A^T b`. For
+the passive columns S it keeps the lower triangle L with :math:`L L^T = G_{SS} + ridge\, I`, and q
+with :math:`L q = c_S`. Their least-squares coefficients solve :math:`L^T h = q`. A column enters as
+a new row of L. It leaves with its row; Givens rotations of the columns make L triangular again.
 
 `conecollapse._nnls.kernels` has the same for A itself.
 """
@@ -16,11 +18,13 @@ import numpy as np
 from conecollapse._kernels import FAST, kernel
 from conecollapse._types import FloatArray, IntArray
 
-DEPENDENT = 1e-12  # a column whose squared part outside the passive ones is smaller adds nothing that G can resolve
+# a column whose squared part outside the passive ones is smaller adds nothing that G can resolve
+DEPENDENT = 1e-12
 
 
 class Passive(NamedTuple):
-    """The active set of one right-hand side; with k passive columns, the first k entries of each field count."""
+    """The active set of one right-hand side; with k passive columns, the first k entries of each
+    field count."""
 
     S: IntArray  # (capacity,): the passive columns, in the order of the factor
     h: FloatArray  # their coefficients
@@ -33,12 +37,20 @@ class Passive(NamedTuple):
     def of(cls, capacity: int) -> Passive:
         """Made outside the kernels, because an array that a kernel makes takes long to compile."""
         h, q, ls = np.empty((3, capacity))
-        return cls(np.empty(capacity, np.int64), h, q, np.empty((capacity, capacity)), ls, np.empty((2, capacity)))
+        return cls(
+            np.empty(capacity, np.int64),
+            h,
+            q,
+            np.empty((capacity, capacity)),
+            ls,
+            np.empty((2, capacity)),
+        )
 
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def append(G, c, ridge, j, state, k):  # type: ignore[no-untyped-def]
-    """Put column ``j`` last among the passive ones; False if it depends on them. It brings descent if ``state.q[k]`` is positive."""
+    """Put column ``j`` last among the passive ones; False if it depends on them. It brings descent
+    if ``state.q[k]`` is positive."""
     S, q, L = state.S, state.q, state.L
     row = L[k]
     left, along = G[j, j] + ridge, c[j]
@@ -75,7 +87,8 @@ def solve(L, q, k, v):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def remove(state, k, t):  # type: ignore[no-untyped-def]
-    """Delete passive column ``t`` of ``k``: each later row moves up, turned by the rotations of the rows before it and by one more."""
+    """Delete passive column ``t`` of ``k``: each later row moves up, turned by the rotations of the
+    rows before it and by one more."""
     S, h, q, L, cosine, sine = state.S, state.h, state.q, state.L, state.turn[0], state.turn[1]
     for a in range(t + 1, k):
         row, new = L[a], L[a - 1]
@@ -97,7 +110,8 @@ def remove(state, k, t):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def walk(h, ls, k):  # type: ignore[no-untyped-def]
-    """Walk from the first ``k`` coefficients ``h`` towards ``ls`` as far as all stay non-negative; whether they arrive there."""
+    """Walk from the first ``k`` coefficients ``h`` towards ``ls`` as far as all stay non-negative;
+    whether they arrive there."""
     alpha, first = 1.0, -1
     for a in range(k):
         here, there = h[a], ls[a]
@@ -117,7 +131,8 @@ def walk(h, ls, k):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def restore(state, k):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping columns that reach zero."""
+    """Lawson and Hanson's inner loop: walk from ``h`` to the least-squares coefficients, dropping
+    columns that reach zero."""
     h, ls = state.h, state.ls
     while k > 0:
         solve(state.L, state.q, k, ls)

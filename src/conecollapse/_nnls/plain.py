@@ -1,4 +1,5 @@
-"""``min |A x - b|, x >= 0`` for blocks of right-hand sides, by the method that fits A, and with more digits where float64 cannot decide."""
+"""``min |A x - b|, x >= 0`` for blocks of right-hand sides, by the method that fits A, and with
+more digits where float64 cannot decide."""
 
 from __future__ import annotations
 
@@ -26,11 +27,13 @@ from conecollapse._types import BoolArray, FloatArray, IntArray
 GRAM_COLUMNS = 8192  # columns up to which the Gram matrix is formed: 512 MiB
 TALL_ENOUGH = 2  # rows for each column from which on pivoting tends to beat the active set
 FEW_COLUMNS = 600  # up to here an active set prices every column itself
-WELL_CONDITIONED = 1e-9  # reciprocal condition of A'A from which the Gram form is trusted (with refinement)
+# reciprocal condition of A'A from which the Gram form is trusted (with refinement)
+WELL_CONDITIONED = 1e-9
 DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense
 INVERTED_COLUMNS = 512  # columns up to which the inverse of the Gram matrix is worth its time
 KKT_REFINE = 1e-13  # a pivoting solution with a larger KKT residual is refined,
-REFINEMENTS = 2  # at most this often: the first may show that a variable taken to be positive is zero
+# at most this often: the first may show that a variable taken to be positive is zero
+REFINEMENTS = 2
 KKT_GOOD = 1e-9  # a pivoting solution with a larger KKT residual is solved again by the active set
 
 
@@ -47,17 +50,21 @@ Solver = Callable[[FloatArray, "BoolArray | None", "int | None"], Outcome]
 
 
 def solve_one(A: FloatArray, b: FloatArray) -> tuple[FloatArray, float, int]:
-    """The solution for one right-hand side, a lower bound for all residual norms, and the steps taken."""
+    """The solution for one right-hand side, a lower bound for all residual norms, and the steps
+    taken."""
     problem = Problem.of(A)
     solve, _ = prepare(problem, "auto")
     X, answers = settle(problem, b[None, :], solve(b[None, :], None, None), None)
     return X[0] / problem.units, float(answers.least[0]), int(answers.n_iter[0])
 
 
-def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | None) -> tuple[FloatArray, Answers]:
+def settle(
+    problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | None
+) -> tuple[FloatArray, Answers]:
     """Coefficients of the columns of A.
 
-    Where float64 does not show that they are optimal, their residual with 32 digits may; else it takes a solve with 32 digits.
+    Where float64 does not show that they are optimal, their residual with 32 digits may; else it
+    takes a solve with 32 digits.
     """
     H, n_iter, finished, (rnorm, kkt, least, optimal, _) = outcome
     X, n = H * problem.inverse, H.shape[1]
@@ -74,7 +81,10 @@ def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | No
         rows = rows[~optimal[rows]]
     if len(rows):
         careful = solve_carefully(A, Bt[rows], X[rows], left[rows])
-        better = np.maximum(careful.rnorm, _seen(A, Bt[rows], careful.X)) < (1 - OPTIMAL_WITHIN) * careful.rnorm_before
+        better = (
+            np.maximum(careful.rnorm, _seen(A, Bt[rows], careful.X))
+            < (1 - OPTIMAL_WITHIN) * careful.rnorm_before
+        )
         X[rows[better]] = careful.X[better]
         rnorm[rows] = np.where(better, careful.rnorm, careful.rnorm_before)
         least[rows] = np.maximum(least[rows], careful.optimum)
@@ -85,29 +95,38 @@ def settle(problem: Problem, Bt: FloatArray, outcome: Outcome, maxiter: int | No
 
 
 def _seen(A: FloatArray, Bt: FloatArray, X: FloatArray) -> FloatArray:
-    """What float64 makes of the residual norms: those of one order of the columns, and how far another order is from it.
+    """What float64 makes of the residual norms: those of one order of the columns, and how far
+    another order is from it.
 
-    Where columns depend on each other up to rounding, coefficients of 1e15 lower the residual by using up the last digits of A. Whoever
-    computes ``A x`` sees nothing of that, but the rounding errors of such sums.
+    Where columns depend on each other up to rounding, coefficients of 1e15 lower the residual by
+    using up the last digits of A. Whoever computes ``A x`` sees nothing of that, but the rounding
+    errors of such sums.
     """
     forward, backward = X @ A.T, X[:, ::-1] @ A.T[::-1]
     return row_norms(Bt - forward) + row_norms(forward - backward)
 
 
 def prepare(problem: Problem, method: str) -> tuple[Solver, str]:
-    """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been done once."""
+    """A solver for blocks of right-hand sides (in rows), after what depends on A alone has been
+    done once."""
     m, n = problem.A.shape
     if n <= GRAM_COLUMNS and (method == "bpp" or (method == "auto" and m >= TALL_ENOUGH * n)):
         G = problem.A.T @ problem.A
         G = (G.toarray() if sp.issparse(G) else G) * problem.inverse * problem.inverse[:, None]
         rcond, sigma = conditioning(G)
         if method == "bpp" or rcond > WELL_CONDITIONED:
-            return pivoting(problem, G, sigma, np.linalg.inv(G) if rcond > WELL_ENOUGH and n <= INVERTED_COLUMNS else None), "bpp"
+            return pivoting(
+                problem,
+                G,
+                sigma,
+                np.linalg.inv(G) if rcond > WELL_ENOUGH and n <= INVERTED_COLUMNS else None,
+            ), "bpp"
     return active(problem), "active-set"
 
 
 def conditioning(G: FloatArray) -> tuple[float, float]:
-    """Estimates of the reciprocal condition of ``G = A'A`` and of the smallest singular value of A; zeros where A has no full rank."""
+    """Estimates of the reciprocal condition of ``G = A'A`` and of the smallest singular value of A;
+    zeros where A has no full rank."""
     factor, info = lapack.dpotrf(G, lower=1)
     if info != 0:
         return 0.0, 0.0
@@ -116,8 +135,11 @@ def conditioning(G: FloatArray) -> tuple[float, float]:
     return float(rcond), float(np.sqrt(rcond * size))
 
 
-def pivoting(problem: Problem, G: FloatArray, sigma: float, inverse: FloatArray | None = None) -> Solver:
-    """Block principal pivoting, in the zeros if the inverse of G is given; what it cannot solve accurately goes to the active set."""
+def pivoting(
+    problem: Problem, G: FloatArray, sigma: float, inverse: FloatArray | None = None
+) -> Solver:
+    """Block principal pivoting, in the zeros if the inverse of G is given; what it cannot solve
+    accurately goes to the active set."""
     fallback = cache(lambda: active(problem))
 
     def measure(Bt: FloatArray, H: FloatArray) -> Measured:
@@ -136,14 +158,19 @@ def pivoting(problem: Problem, G: FloatArray, sigma: float, inverse: FloatArray 
             if len(near := np.flatnonzero(is_rough)):
                 measured.put(near, measure(Bt[near], H[near]))
         for _ in range(REFINEMENTS):  # with the explicit residual
-            rough = np.flatnonzero(result.solved & ((measured.kkt > KKT_REFINE) | is_rough_zero(measured.rnorm, H, size)))
+            rough = np.flatnonzero(
+                result.solved
+                & ((measured.kkt > KKT_REFINE) | is_rough_zero(measured.rnorm, H, size))
+            )
             if not len(rough):
                 break
             H[rough] += grouped_correction(G, measured.gradient, result.passive, rough)[rough]
             result.passive[rough] &= H[rough] > 0
             np.maximum(H, 0.0, out=H)
             measured.put(rough, measure(Bt[rough], H[rough]))
-        finished = np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
+        finished = (
+            np.ones(len(Bt), bool) if maxiter is None else result.solved | (result.n_iter < maxiter)
+        )
         is_good = result.solved & measured.optimal & (measured.kkt <= KKT_GOOD)
         if maxiter is None:
             is_good &= ~is_rough_zero(measured.rnorm, H, size)
@@ -158,11 +185,15 @@ def pivoting(problem: Problem, G: FloatArray, sigma: float, inverse: FloatArray 
     return solve
 
 
-def _pivot_in_zeros(G: FloatArray, inverse: FloatArray, C: FloatArray, size: FloatArray) -> BppResult:
+def _pivot_in_zeros(
+    G: FloatArray, inverse: FloatArray, C: FloatArray, size: FloatArray
+) -> BppResult:
     """`block_pivoting` by `complement` where few variables are zero, else as it is."""
     n = C.shape[1]
     X = C @ inverse
-    side, solved, steps = pivot_complement(inverse, X, (np.full((1, n), np.inf), np.ones((1, n), bool)), size)
+    side, solved, steps = pivot_complement(
+        inverse, X, (np.full((1, n), np.inf), np.ones((1, n), bool)), size
+    )
     result = BppResult(X, side == FREE, solved, steps)
     left = np.flatnonzero(~solved)
     if len(left):
@@ -174,7 +205,8 @@ def _pivot_in_zeros(G: FloatArray, inverse: FloatArray, C: FloatArray, size: Flo
 
 
 def active(problem: Problem) -> Solver:
-    """The active set, on the triangular factor of a tall A, on a dense A, or on a sparse one that is too large for that."""
+    """The active set, on the triangular factor of a tall A, on a dense A, or on a sparse one that
+    is too large for that."""
     m, n = problem.A.shape
     A = problem.unit()
     Z, reduce = A.T.tocsr() if sp.issparse(A) else A.T, None
@@ -193,7 +225,12 @@ def active(problem: Problem) -> Solver:
                 if sp.issparse(Z)
                 else active_set(Z, targets, start=first, max_steps=maxiter, with_sigma=True)
             )
-            H, steps, finished, sigma = result.dense(n), result.n_steps, result.converged, result.sigma
+            H, steps, finished, sigma = (
+                result.dense(n),
+                result.n_steps,
+                result.converged,
+                result.sigma,
+            )
         else:
             H, steps, finished, sigma = local_active_set(Z, problem.norms, targets, start, maxiter)
         return Outcome(H, steps, finished, problem.measure(Bt, H, sigma))

@@ -1,9 +1,11 @@
-"""Small problems without a compiled kernel: SciPy proposes solutions, and their optimality is checked here.
+"""Small problems without a compiled kernel: SciPy proposes solutions, and their optimality is
+checked here.
 
-Compiling the kernels of the active set takes seconds, and SciPy solves a small problem in some microseconds. An answer of SciPy is taken
-where it meets the conditions that the kernels end with: no column has a positive price by a residual that is accurate relative to its own
-length. What does not meet them is left to the kernels. Whether a problem is small depends on its size alone, so that its answer is the
-same on a machine that has compiled the kernels and on one that has not.
+Compiling the kernels of the active set takes seconds, and SciPy solves a small problem in some
+microseconds. An answer of SciPy is taken where it meets the conditions that the kernels end with:
+no column has a positive price by a residual that is accurate relative to its own length. What does
+not meet them is left to the kernels. Whether a problem is small depends on its size alone, so that
+its answer is the same on a machine that has compiled the kernels and on one that has not.
 """
 
 from __future__ import annotations
@@ -24,8 +26,11 @@ def is_small(Z: FloatArray, n_rhs: int) -> bool:
     return Z.size * n_rhs <= SMALL_WORK
 
 
-def propose(Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Coefficients of each row of ``X`` over the rows of ``Z``, of unit length or zero, the residuals, and which are shown to be solutions.
+def propose(
+    Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Coefficients of each row of ``X`` over the rows of ``Z``, of unit length or zero, the
+    residuals, and which are shown to be solutions.
 
     Rows of ``Z`` that are not ``allowed`` are left out, and for row i of ``X`` also ``exclude[i]``.
     """
@@ -42,7 +47,13 @@ def propose(Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: In
         prices[np.arange(len(X)), exclude] = 0.0
     lengths = row_norms(R)
     is_zero = lengths <= RESIDUAL_STOP * row_norms(X)
-    return H, R, np.isfinite(lengths) & (H >= 0).all(axis=1) & (is_zero | (prices.max(axis=1, initial=0.0) <= PRICE_STOP * lengths))
+    return (
+        H,
+        R,
+        np.isfinite(lengths)
+        & (H >= 0).all(axis=1)
+        & (is_zero | (prices.max(axis=1, initial=0.0) <= PRICE_STOP * lengths)),
+    )
 
 
 def _by_scipy(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatArray:
@@ -63,7 +74,8 @@ def _by_scipy(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatAr
 
 
 def _cleaned(Z: FloatArray, x: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The coefficients solved once more over the columns in use, and a residual that is orthogonal to these; NaN if they are dependent."""
+    """The coefficients solved once more over the columns in use, and a residual that is orthogonal
+    to these; NaN if they are dependent."""
     S = np.flatnonzero(h > 0)
     Q, T = np.linalg.qr(Z[S].T)
     if len(S) > len(x) or (np.abs(np.diag(T)) <= DEPENDENT).any():

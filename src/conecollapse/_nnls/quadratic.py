@@ -1,23 +1,29 @@
-r"""An active set for small convex quadratic programs in Gram form: bounds on every variable, and optionally a sum of one.
+r"""An active set for small convex quadratic programs in Gram form: bounds on every variable, and
+optionally a sum of one.
 
 For each right-hand side, with a Gram matrix ``G`` and a linear term ``c``,
 
-.. math:: \min_x \frac{1}{2} x'Gx - c'x \quad\text{subject to}\quad 0 \le x_j \le u_j, \quad \sum_j x_j = 1 \text{ if asked for}.
+.. math:: \min_x \frac{1}{2} x'Gx - c'x \quad\text{subject to}\quad 0 \le x_j \le u_j, \quad \sum_j
+   x_j = 1 \text{ if asked for}.
 
 A variable is *free*, or sits at its lower or upper bound. The free ones F solve
 
 .. math:: G_{FF} x_F + \lambda 1 = c_F - G_{FU} u_U, \qquad \sum_F x_j = 1 - \sum_U u_j
 
-(without the sum, :math:`\lambda = 0`), by a Cholesky factor of :math:`G_{FF}` that is grown and shrunk variable by variable (`cholesky`).
-The iterate walks from its feasible point towards that solution; a variable that meets a bound on the way is fixed there, and the solution
-is found anew. Once it is reached, ``g = c - G x - lambda`` says which fixed variable to free: one with ``g > 0`` at its lower bound, or
-with ``g < 0`` at its upper one. If there is none, x is optimal. Each round lowers the objective, so no set of free variables returns.
+(without the sum, :math:`\lambda = 0`), by a Cholesky factor of :math:`G_{FF}` that is grown and
+shrunk variable by variable (`cholesky`). The iterate walks from its feasible point towards that
+solution; a variable that meets a bound on the way is fixed there, and the solution is found anew.
+Once it is reached, ``g = c - G x - lambda`` says which fixed variable to free: one with ``g > 0``
+at its lower bound, or with ``g < 0`` at its upper one. If there is none, x is optimal. Each round
+lowers the objective, so no set of free variables returns.
 
-A variable whose column depends on the free ones has a direction along which ``G`` is zero and the objective falls in a straight
-line: the iterate follows it until a bound is met. So ``G`` may have any rank, and more columns than rows are no exception.
+A variable whose column depends on the free ones has a direction along which ``G`` is zero and the
+objective falls in a straight line: the iterate follows it until a bound is met. So ``G`` may have
+any rank, and more columns than rows are no exception.
 
-With a sum of one, ``G`` may be replaced by :math:`G + \delta^2 1 1'`, which changes the objective by a constant. The caller does so: then
-:math:`G_{FF}` is positive definite exactly when the points that the free columns are do not lie on a smaller flat.
+With a sum of one, ``G`` may be replaced by :math:`G + \delta^2 1 1'`, which changes the objective
+by a constant. The caller does so: then :math:`G_{FF}` is positive definite exactly when the points
+that the free columns are do not lie on a smaller flat.
 """
 
 from __future__ import annotations
@@ -37,11 +43,13 @@ PATIENCE = 3  # exchanges without progress before pivoting gives up
 SUM_ERROR = 1e-9  # a start whose sum is further from one is not used
 LEAST_WORK = 20_000  # operations below which a piece of work is not worth a thread
 
-BARRED, LOW, FREE, HIGH = -1, 0, 1, 2  # where a variable is: at zero for good, at zero, between its bounds, at its upper bound
+# where a variable is: at zero for good, at zero, between its bounds, at its upper bound
+BARRED, LOW, FREE, HIGH = -1, 0, 1, 2
 
 
 class Quadratic(NamedTuple):
-    """Problems that differ in ``c``, and perhaps in everything else. Arrays with one row for each problem may have a single row for all."""
+    """Problems that differ in ``c``, and perhaps in everything else. Arrays with one row for each
+    problem may have a single row for all."""
 
     G: FloatArray  # (grams, n, n)
     of: IntArray  # (k,): the Gram matrix of each problem
@@ -61,13 +69,18 @@ class Solved(NamedTuple):
     ending: IntArray
 
 
-def solve_quadratic(problems: Quadratic, start: FloatArray, capacity: int, max_steps: int) -> Solved:
-    """Solve each problem from its row of ``start``, a point within the bounds; a row of zeros is no start.
+def solve_quadratic(
+    problems: Quadratic, start: FloatArray, capacity: int, max_steps: int
+) -> Solved:
+    """Solve each problem from its row of ``start``, a point within the bounds; a row of zeros is no
+    start.
 
     ``capacity`` is the largest number of columns that can be independent.
     """
     k, n = problems.C.shape
-    out = Solved(start.copy(), np.zeros((k, n), np.int8), np.zeros(k, np.int64), np.zeros(k, np.int64))
+    out = Solved(
+        start.copy(), np.zeros((k, n), np.int8), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    )
 
     def work(first: int, last: int) -> None:
         _solve_range(problems, out, capacity + 1, max_steps, first, last)
@@ -102,8 +115,9 @@ def _solve_range(problems, out, room, max_steps, first, last):  # type: ignore[n
 def _pivot(G, x, side, upper, allowed, s, rule):  # type: ignore[no-untyped-def]
     """Block pivoting: from the sets of the start, all variables that offend change sides at once.
 
-    Fast, but it may cycle, and its columns may become dependent. It gives up when the number of offenders has not fallen for a while.
-    Returns the number of free variables, the ending (OPTIMAL, or STEP_LIMIT if it has given up) and the number of rounds.
+    Fast, but it may cycle, and its columns may become dependent. It gives up when the number of
+    offenders has not fallen for a while. Returns the number of free variables, the ending (OPTIMAL,
+    or STEP_LIMIT if it has given up) and the number of rounds.
     """
     n = len(x)
     for j in range(n):
@@ -157,7 +171,8 @@ def _offends(G, x, side, upper, g, j, rule):  # type: ignore[no-untyped-def]
 
 @kernel
 def _begin(G, x, side, upper, allowed, s, simplex):  # type: ignore[no-untyped-def]
-    """Sort the variables by where the start has them, as far as the columns between the bounds are independent; their number."""
+    """Sort the variables by where the start has them, as far as the columns between the bounds are
+    independent; their number."""
     k, total = np.int64(0), 0.0
     for j in range(len(x)):
         side[j] = LOW if allowed[j] and upper[j] > 0.0 else BARRED
@@ -178,7 +193,8 @@ def _begin(G, x, side, upper, allowed, s, simplex):  # type: ignore[no-untyped-d
 
 @kernel
 def _greedy_vertex(G, x, side, upper, s):  # type: ignore[no-untyped-def]
-    """Fill the variables with the smallest objective of their own, each to its bound, until the sum is one; the last one is free."""
+    """Fill the variables with the smallest objective of their own, each to its bound, until the sum
+    is one; the last one is free."""
     for j in range(len(x)):
         if side[j] == HIGH:
             axpy(upper[j], G[j], s.c)
@@ -214,7 +230,8 @@ def _fix_high(G, x, side, upper, s, j):  # type: ignore[no-untyped-def]
 def _free_solution(x, side, s, k, simplex):  # type: ignore[no-untyped-def]
     """``target`` solves for the free variables; the multiplier of the sum."""
     z, y = s.target, s.ones
-    # with a sum of one a constant may be taken from c: free variables that are optimal differ little in c, however far away b is
+    # with a sum of one a constant may be taken from c: free variables that are optimal differ
+    # little in c, however far away b is
     shift = s.c[s.F[0]] if simplex else 0.0
     for a in range(k):
         z[a], y[a] = s.c[s.F[a]] - shift, 1.0
@@ -238,7 +255,8 @@ def _free_solution(x, side, s, k, simplex):  # type: ignore[no-untyped-def]
 
 @kernel
 def _walk(G, x, side, upper, s, k, simplex):  # type: ignore[no-untyped-def]
-    """Walk to the solution over the free variables, fixing those that meet a bound; how many are left, and the multiplier."""
+    """Walk to the solution over the free variables, fixing those that meet a bound; how many are
+    left, and the multiplier."""
     multiplier = 0.0
     while k > 0:
         multiplier = _free_solution(x, side, s, k, simplex)
@@ -277,7 +295,8 @@ def _fix(G, x, side, upper, s, j, at_zero):  # type: ignore[no-untyped-def]
 
 @kernel
 def _gradient(G, x, s, k, multiplier):  # type: ignore[no-untyped-def]
-    """``g = c - G x - multiplier``; what the variables at their upper bounds contribute is in ``c``."""
+    """``g = c - G x - multiplier``; what the variables at their upper bounds contribute is in
+    ``c``."""
     for j in range(len(x)):
         s.g[j] = s.c[j] - multiplier
     for a in range(k):
@@ -286,7 +305,8 @@ def _gradient(G, x, s, k, multiplier):  # type: ignore[no-untyped-def]
 
 @kernel
 def _entering(G, x, side, s, k, multiplier, rule):  # type: ignore[no-untyped-def]
-    """The fixed variable that leads down most steeply, in units of its column's length or, with a sum of one, as it is; -1 if none."""
+    """The fixed variable that leads down most steeply, in units of its column's length or, with a
+    sum of one, as it is; -1 if none."""
     g = s.g
     _gradient(G, x, s, k, multiplier)
     best, at = 0.0, -1
@@ -304,8 +324,9 @@ def _entering(G, x, side, s, k, multiplier, rule):  # type: ignore[no-untyped-de
 
 @kernel
 def _slide(G, x, side, upper, s, k, j):  # type: ignore[no-untyped-def]
-    """Free variable ``j`` although its column depends on the free ones: move along directions in which G is zero, fixing the variables
-    that meet a bound, until the column is independent of what is left or ``j`` meets a bound itself; how many variables are free.
+    """Free variable ``j`` although its column depends on the free ones: move along directions in
+    which G is zero, fixing the variables that meet a bound, until the column is independent of what
+    is left or ``j`` meets a bound itself; how many variables are free.
 
     If nothing bounds the move, which only rounding can cause, ``j`` is put to zero.
     """
@@ -320,7 +341,9 @@ def _slide(G, x, side, upper, s, k, j):  # type: ignore[no-untyped-def]
         step, first = upper[j] - x[j] if up > 0.0 else x[j], -1
         for a in range(k):
             move, i = -up * t[a], s.F[a]
-            room = np.inf if move == 0.0 else (upper[i] - x[i]) / move if move > 0.0 else -x[i] / move
+            room = (
+                np.inf if move == 0.0 else (upper[i] - x[i]) / move if move > 0.0 else -x[i] / move
+            )
             if room < step:
                 step, first = max(room, 0.0), a
         if first < 0:
@@ -342,7 +365,8 @@ def _slide(G, x, side, upper, s, k, j):  # type: ignore[no-untyped-def]
 
 @kernel
 def _descend(G, x, side, upper, s, k, rule, done):  # type: ignore[no-untyped-def]
-    """The whole descent. ``rule`` has whether the sum is one, the gradient that counts as zero, and the limit on steps, less ``done``."""
+    """The whole descent. ``rule`` has whether the sum is one, the gradient that counts as zero, and
+    the limit on steps, less ``done``."""
     for j in range(len(x)):
         s.dead[j] = False
     steps = 0

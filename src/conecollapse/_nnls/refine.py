@@ -1,13 +1,15 @@
 r"""Whether a solution in float64 is optimal, by its residual with 32 digits.
 
-Where columns depend on the passive ones, their exact prices are zero. Those in float64 are rounding errors of either sign, so that no bound
-computed from them is good (`proof`, `doubt`). With 32 digits (`twofold`) zeros are seen. No factorization with so many digits is needed for
-that: with the triangular factor R of the unit passive columns, in float64, the corrections :math:`(R^T R)^{-1} Z_S^T y` refine x until the
-residual y is orthogonal to the passive columns.
+Where columns depend on the passive ones, their exact prices are zero. Those in float64 are rounding
+errors of either sign, so that no bound computed from them is good (`proof`, `doubt`). With 32
+digits (`twofold`) zeros are seen. No factorization with so many digits is needed for that: with the
+triangular factor R of the unit passive columns, in float64, the corrections
+:math:`(R^T R)^{-1} Z_S^T y` refine x until the residual y is orthogonal to the passive columns.
 
-If no price is above `ZERO_PRICE`, which 32 digits do not tell from zero, y has the smallest norm. Columns that depend on others only up to
-their last digit have prices above that. For these `doubt` has a bound, which is the better for errors that are not there: prices are far
-below rounding errors of ``b - A x``. Neither can be shown where x = 0, which is left to others.
+If no price is above `ZERO_PRICE`, which 32 digits do not tell from zero, y has the smallest norm.
+Columns that depend on others only up to their last digit have prices above that. For these `doubt`
+has a bound, which is the better for errors that are not there: prices are far below rounding errors
+of ``b - A x``. Neither can be shown where x = 0, which is left to others.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from conecollapse._nnls.proof import LEAST_LENGTH, MOST_LENGTH, OPTIMAL_WITHIN, 
 from conecollapse._nnls.twofold import two_product, two_sum
 from conecollapse._types import FloatArray
 
-LOW_PRICE = 1e-20  # passive prices are to be at most this share of |a_j| |y|; if that shows nothing, they are made as low as turns allow,
+# passive prices are to be at most this share of |a_j| |y|; if that shows nothing, they are made as
+# low as turns allow,
+LOW_PRICE = 1e-20
 BEST_PRICE = 1e-29  # down to this share
 ZERO_PRICE = 1e-27  # prices up to this share are zero as far as 32 digits tell, as in `careful`
 TURNS = 6  # corrections at most
 LARGE = 2**18  # multiplications from which products are left to BLAS
-DEPENDENT = 1e-13  # unit columns with a smaller singular value are not solved for: float64 does not tell its size
+# unit columns with a smaller singular value are not solved for: float64 does not tell its size
+DEPENDENT = 1e-13
 
 
 class Refined(NamedTuple):
@@ -53,7 +58,8 @@ class Room(NamedTuple):
 
 
 def refine(A: FloatArray, x: FloatArray, b: FloatArray) -> Refined:
-    """``x``, without its negative entries, corrected by its residual with 32 digits, and whether that shows that it is optimal."""
+    """``x``, without its negative entries, corrected by its residual with 32 digits, and whether
+    that shows that it is optimal."""
     x = np.maximum(x, 0.0)
     used = x.nonzero()[0]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -71,7 +77,8 @@ def refine(A: FloatArray, x: FloatArray, b: FloatArray) -> Refined:
 
 @kernel(error_model="numpy")
 def _prove(A, x, b, used, lengths, b_norm, products):  # type: ignore[no-untyped-def]
-    """The residual norm of ``x``, a lower bound or zero, and whether x is optimal; if so, it is corrected.
+    """The residual norm of ``x``, a lower bound or zero, and whether x is optimal; if so, it is
+    corrected.
 
     ``products`` has those of unit passive columns with all, or is empty.
     """
@@ -79,7 +86,9 @@ def _prove(A, x, b, used, lengths, b_norm, products):  # type: ignore[no-untyped
     G = products if len(products) > 0 else np.empty((k, n))
     W = np.empty((2 * k + 2, m))
     V = np.empty((5, n + k))
-    room = Room(W[:k], W[k : 2 * k], np.empty((k, k)), np.zeros((2, k)), W[2 * k :], V[:3, :n], V[3])
+    room = Room(
+        W[:k], W[k : 2 * k], np.empty((k, k)), np.zeros((2, k)), W[2 * k :], V[:3, :n], V[3]
+    )
     passive = Passive(used, np.empty((k, k)), G, V[0, n:], V[1, n:], V[4, :n])
     for a in range(k):
         room.h[0, a] = x[used[a]]
@@ -155,7 +164,8 @@ def residual(room, b):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def price(A, lengths, room, S):  # type: ignore[no-untyped-def]
-    """Write the prices of unit columns, computed with 32 digits; the largest size of a passive one."""
+    """Write the prices of unit columns, computed with 32 digits; the largest size of a passive
+    one."""
     (m, n), s, e = A.shape, room.prices[0], room.prices[1]
     for j in range(n):
         s[j] = 0.0
@@ -177,7 +187,8 @@ def price(A, lengths, room, S):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", fastmath=FAST, counting=False)
 def factorize(room, lengths, S):  # type: ignore[no-untyped-def]
-    """Write the triangular factor of the unit passive columns, by Gram and Schmidt's method, twice; False if they are dependent."""
+    """Write the triangular factor of the unit passive columns, by Gram and Schmidt's method, twice;
+    False if they are dependent."""
     P, Q, R = room.P, room.Q, room.R
     for e in range(len(P)):
         for i in range(P.shape[1]):
@@ -217,7 +228,8 @@ def correct(room, lengths, S):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def bound(A, room, passive, size, b_norm):  # type: ignore[no-untyped-def]
-    """A residual norm that no ``x >= 0`` undercuts, or zero if nothing shows that there is one near ``size``."""
+    """A residual norm that no ``x >= 0`` undercuts, or zero if nothing shows that there is one near
+    ``size``."""
     S, k, n = passive.S, len(passive.S), A.shape[1]
     h, v = room.prices[1], room.prices[2]  # only the signs of h are looked at
     worst = -np.inf

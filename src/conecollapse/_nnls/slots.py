@@ -1,9 +1,11 @@
 """Many active sets side by side, so that the pricing of all of them is one matrix product.
 
-Finding the column that violates optimality most (*pricing*) is the costly part of an active set when columns are many.
-BLAS does it tens of times faster for a block of right-hand sides than a kernel does for one. `Slots` therefore holds the
-states of a block of right-hand sides. Its owner calls `price`, which makes one product for all of them and reduces each row of it
-to a short and varied list of candidates, and `Slots.advance`, which lets every slot descend over its list, in threads.
+Finding the column that violates optimality most (*pricing*) is the costly part of an active set
+when columns are many. BLAS does it tens of times faster for a block of right-hand sides than a
+kernel does for one. `Slots` therefore holds the states of a block of right-hand sides. Its owner
+calls `price`, which makes one product for all of them and reduces each row of it to a short and
+varied list of candidates, and `Slots.advance`, which lets every slot descend over its list, in
+threads.
 """
 
 from __future__ import annotations
@@ -28,15 +30,20 @@ from conecollapse._nnls.kernels import (
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
-FEW_PRICES = 2**17  # up to so many, prices in float32 are not worth a kernel of their own: compiling it takes most of a second
+# up to so many, prices in float32 are not worth a kernel of their own: compiling it takes most of a
+# second
+FEW_PRICES = 2**17
 
 
 class Slots(NamedTuple):
-    """States of many active sets over the same columns: one right-hand side, or none, in each slot."""
+    """States of many active sets over the same columns: one right-hand side, or none, in each
+    slot."""
 
     columns: Columns
     x: FloatArray  # (n_slots, m): right-hand sides
-    k: IntArray  # (n_slots,): how many columns are passive; negative if their coefficients are of an earlier right-hand side
+    # (n_slots,): how many columns are passive; negative if their coefficients are of an earlier
+    # right-hand side
+    k: IntArray
     S: IntArray  # this and the next five: the fields of `State`, one row for each slot
     h: FloatArray
     Q: FloatArray
@@ -48,7 +55,8 @@ class Slots(NamedTuple):
 
     @classmethod
     def over(cls, Z: FloatArray, n_slots: int, capacity: int) -> Slots:
-        """``n_slots`` empty slots over the rows of ``Z``, each for at most ``capacity`` passive columns."""
+        """``n_slots`` empty slots over the rows of ``Z``, each for at most ``capacity`` passive
+        columns."""
         dim = Z.shape[1]
         return cls(
             columns=Columns(Z, np.ones(len(Z))),
@@ -68,35 +76,59 @@ class Slots(NamedTuple):
         """These ``slots``, with room for ``capacity`` passive columns."""
         k = self.S.shape[1]
         larger = Slots.over(self.columns.Z, len(slots), capacity)
-        larger.S[:, :k], larger.h[:, :k], larger.qx[:, :k] = self.S[slots], self.h[slots], self.qx[slots]
+        larger.S[:, :k], larger.h[:, :k], larger.qx[:, :k] = (
+            self.S[slots],
+            self.h[slots],
+            self.qx[slots],
+        )
         larger.Q[:, :k], larger.R[:, :k, :k] = self.Q[slots], self.R[slots]
         some = {name: getattr(self, name)[slots] for name in ("x", "k", "r", "ending", "steps")}
         return larger._replace(**some)
 
     def load(self, slots: IntArray, x: FloatArray) -> None:
-        """Start new right-hand sides, the rows of ``x``, in ``slots``, from the empty passive set."""
+        """Start new right-hand sides, the rows of ``x``, in ``slots``, from the empty passive
+        set."""
         self.k[slots] = 0
         self.steps[slots] = 0
         self.x[slots] = x
         self.r[slots] = x
 
     def load_beside(self, slots: IntArray, x: FloatArray) -> None:
-        """Start new right-hand sides in ``slots`` from the passive columns of those that were there before, as far as they serve."""
+        """Start new right-hand sides in ``slots`` from the passive columns of those that were there
+        before, as far as they serve."""
         self.steps[slots] = 0
         self.x[slots] = x
         self.k[slots] *= -1
         none = np.zeros((len(slots), 1), np.int64), np.zeros(len(slots), np.int64)
         self.advance(slots, *none, Stopping(0.0, 0.0, 0.0), 1)
 
-    def advance(self, slots: IntArray, lists: IntArray, lengths: IntArray, stopping: Stopping, max_steps: int) -> None:
-        """Let each of ``slots`` descend over its row of ``lists``, of which the first ``lengths`` entries count.
+    def advance(
+        self,
+        slots: IntArray,
+        lists: IntArray,
+        lengths: IntArray,
+        stopping: Stopping,
+        max_steps: int,
+    ) -> None:
+        """Let each of ``slots`` descend over its row of ``lists``, of which the first ``lengths``
+        entries count.
 
         ``max_steps`` limits the steps since a right-hand side was loaded.
         """
 
         def work(start: int, end: int) -> None:
-            ls, dead = np.empty(self.S.shape[1]), np.empty(lists.shape[1], bool)  # not in the kernel, which would take longer to compile
-            _advance(self, slots[start:end], lists[start:end], lengths[start:end], stopping, max_steps, ls, dead)
+            # not in the kernel, which would take longer to compile
+            ls, dead = np.empty(self.S.shape[1]), np.empty(lists.shape[1], bool)
+            _advance(
+                self,
+                slots[start:end],
+                lists[start:end],
+                lengths[start:end],
+                stopping,
+                max_steps,
+                ls,
+                dead,
+            )
 
         for_ranges(work, len(slots), smallest=4)
 
@@ -106,7 +138,8 @@ class Slots(NamedTuple):
         return self.S[slot, :k].copy(), self.h[slot, :k].copy()
 
     def independence(self, count: int) -> FloatArray:
-        """Estimates of the smallest singular values of the passive columns in the first ``count`` slots."""
+        """Estimates of the smallest singular values of the passive columns in the first ``count``
+        slots."""
         sigma = np.empty(count)
         _independence(self.R, self.k, sigma)
         return sigma
@@ -129,13 +162,16 @@ def _advance(every, slots, lists, lengths, stopping, max_steps, ls, dead):  # ty
         if k[s] < 0:
             k[s] = _begin_again(every.columns, every.x[s], state, -k[s])
         candidates = Candidates(lists[i, : lengths[i]], dead[: lengths[i]])
-        k[s], every.ending[s], n = descend(every.columns, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s])
+        k[s], every.ending[s], n = descend(
+            every.columns, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s]
+        )
         steps[s] += n
 
 
 @kernel(error_model="numpy", counting=False)
 def _begin_again(columns, x, state, k):  # type: ignore[no-untyped-def]
-    """The least-squares coefficients of ``x`` over the passive columns, without those that turn negative; how many are left."""
+    """The least-squares coefficients of ``x`` over the passive columns, without those that turn
+    negative; how many are left."""
     for a in range(k):
         state.qx[a] = dot(state.Q[a], x)
     k = restore_feasibility(state, k)
@@ -159,16 +195,20 @@ def price(
     n_buckets: int,
     bar: Callable[[AnyArray, slice], None] | None = None,
 ) -> ShortLists:
-    """Price the rows of ``columns``, whose numbers are ``ids``, by each row of ``residuals``, and make a short list for each.
+    """Price the rows of ``columns``, whose numbers are ``ids``, by each row of ``residuals``, and
+    make a short list for each.
 
-    A list holds the column with the highest price of every bucket, if that is above ``least``; column t is in bucket ``t mod n_buckets``.
-    Taking the maximum of each bucket instead of the highest prices keeps the list varied: the columns with the highest prices tend to be
-    almost equal. ``bar(prices, rows)`` may lower the prices of ``rows`` first. For use under `serial_blas`: rows are spread over our
-    threads.
+    A list holds the column with the highest price of every bucket, if that is above ``least``;
+    column t is in bucket ``t mod n_buckets``. Taking the maximum of each bucket instead of the
+    highest prices keeps the list varied: the columns with the highest prices tend to be almost
+    equal. ``bar(prices, rows)`` may lower the prices of ``rows`` first. For use under
+    `serial_blas`: rows are spread over our threads.
     """
     rows = len(residuals)
     n_buckets = max(1, min(n_buckets, len(columns)))
-    lists = ShortLists(np.zeros((rows, n_buckets + 1), np.int64), np.zeros(rows, np.int64), np.full(rows, -np.inf))
+    lists = ShortLists(
+        np.zeros((rows, n_buckets + 1), np.int64), np.zeros(rows, np.int64), np.full(rows, -np.inf)
+    )
 
     def work(start: int, stop: int) -> None:
         prices = residuals[start:stop] @ columns.T
@@ -187,7 +227,11 @@ def price(
 def short_lists(prices: FloatArray, ids: IntArray, least: FloatArray, n_buckets: int) -> ShortLists:
     """The lists of `price` from the prices of all columns."""
     n_buckets = max(1, min(n_buckets, prices.shape[1]))
-    lists = ShortLists(np.zeros((len(prices), n_buckets + 1), np.int64), np.zeros(len(prices), np.int64), np.full(len(prices), -np.inf))
+    lists = ShortLists(
+        np.zeros((len(prices), n_buckets + 1), np.int64),
+        np.zeros(len(prices), np.int64),
+        np.full(len(prices), -np.inf),
+    )
     _bucket_maxima(prices, ids, least, n_buckets, lists, 0)
     return lists
 
@@ -201,7 +245,9 @@ def _bucket_maxima(prices, ids, least, n_buckets, lists, first):  # type: ignore
     for p in range(len(prices)):
         row = prices[p]
         i = first + p
-        for q in range(n_buckets):  # an assignment of slices takes seconds to compile: numba builds the text of its error message
+        # an assignment of slices takes seconds to compile: numba builds the text of its error
+        # message
+        for q in range(n_buckets):
             top[q] = row[q]
             turn[q] = 0
         for t0 in range(n_buckets, len(row), n_buckets):
@@ -218,7 +264,8 @@ def _bucket_maxima(prices, ids, least, n_buckets, lists, first):  # type: ignore
 
 @kernel
 def _take_higher(part, number, top, turn):  # type: ignore[no-untyped-def]
-    """Where ``part`` is higher than ``top`` it takes its place, and its number is the ``turn``; a loop without branches."""
+    """Where ``part`` is higher than ``top`` it takes its place, and its number is the ``turn``; a
+    loop without branches."""
     for q in range(len(part)):
         higher = part[q] > top[q]
         top[q] = part[q] if higher else top[q]

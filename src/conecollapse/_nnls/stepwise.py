@@ -1,22 +1,25 @@
-r"""Non-negative least squares with few positive entries: forward and backward selection, for many right-hand sides in Gram form.
+r"""Non-negative least squares with few positive entries: forward and backward selection, for many
+right-hand sides in Gram form.
 
-For a set S of columns of A let :math:`E(S)` be the least squared residual :math:`|A x - b|^2` over :math:`x \ge 0` with
-:math:`x_j = 0` outside S.
+For a set S of columns of A let :math:`E(S)` be the least squared residual :math:`|A x - b|^2` over
+:math:`x \ge 0` with :math:`x_j = 0` outside S.
 
-- *Forward*: S is empty at first. The column joins with which :math:`E(S + j)` is smallest; S then keeps the columns that are positive.
-- *Backward*: S holds the positive entries of the solution over all columns at first. The column leaves without which
-  :math:`E(S - j)` is smallest.
+- *Forward*: S is empty at first. The column joins with which :math:`E(S + j)` is smallest; S then
+  keeps the columns that are positive.
+- *Backward*: S holds the positive entries of the solution over all columns at first. The column
+  leaves without which :math:`E(S - j)` is smallest.
 
-Both need many values of E, and few solves. Let x be the solution over S, positive on S, :math:`G = A^T A`, :math:`c = A^T b`,
-:math:`g = c - G x`. Without the constraint on the entries that are positive, the values have closed forms, and the constraint can only
-raise them:
+Both need many values of E, and few solves. Let x be the solution over S, positive on S,
+:math:`G = A^T A`, :math:`c = A^T b`, :math:`g = c - G x`. Without the constraint on the entries
+that are positive, the values have closed forms, and the constraint can only raise them:
 
 .. math:: E(S) - E(S + j) \le \frac{g_j^2}{G_{jj} - G_{jS} G_{SS}^{-1} G_{Sj}} , \qquad
           E(S - j) - E(S) \ge \frac{x_j^2}{(G_{SS}^{-1})_{jj}} ,
 
-with equality where the solution stays positive. A candidate whose bound is no better than the best one so far needs no more; for the
-others it is looked up whether the solution stays positive, and only where it does not is a problem of the size of S solved. Where two
-columns are equally good, the first is taken.
+with equality where the solution stays positive. A candidate whose bound is no better than the best
+one so far needs no more; for the others it is looked up whether the solution stays positive, and
+only where it does not is a problem of the size of S solved. Where two columns are equally good, the
+first is taken.
 """
 
 from __future__ import annotations
@@ -43,10 +46,13 @@ class Limits(NamedTuple):
     room: int  # columns that are ever held at once
 
 
-def stepwise(G: FloatArray, C: FloatArray, *, most: int, gain: FloatArray, backward: bool, rank: int) -> FloatArray:
+def stepwise(
+    G: FloatArray, C: FloatArray, *, most: int, gain: FloatArray, backward: bool, rank: int
+) -> FloatArray:
     """One solution with at most ``most`` positive entries for each row c of ``C``.
 
-    ``gain`` is what a column must lower the squared residual by, one number for each row; ``rank`` is a bound on the rank of ``G``.
+    ``gain`` is what a column must lower the squared residual by, one number for each row; ``rank``
+    is a bound on the rank of ``G``.
     """
     length = np.sqrt(np.maximum(np.diag(G), 0.0))
     inverse = 1 / np.where(length > 0, length, np.inf)
@@ -58,7 +64,15 @@ def stepwise(G: FloatArray, C: FloatArray, *, most: int, gain: FloatArray, backw
     select = _backward if backward else _forward
 
     def work(start: int, stop: int) -> None:
-        select(unit_G, unit_C, limits, (Passive.of(limits.room), Passive.of(limits.room)), X, start, stop)
+        select(
+            unit_G,
+            unit_C,
+            limits,
+            (Passive.of(limits.room), Passive.of(limits.room)),
+            X,
+            start,
+            stop,
+        )
 
     for_ranges(work, len(X), smallest=16)
     return X * inverse
@@ -93,7 +107,8 @@ def _explained(state, k):  # type: ignore[no-untyped-def]
 
 @kernel
 def _joins(G, c, j, state, k):  # type: ignore[no-untyped-def]
-    """Put column ``j`` last among the passive ones; False if it depends on them or brings no descent."""
+    """Put column ``j`` last among the passive ones; False if it depends on them or brings no
+    descent."""
     return append(G, c, 0.0, j, state, k) and state.q[k] > 0.0
 
 
@@ -166,7 +181,9 @@ def _forward(G, C, limits, states, X, start, stop):  # type: ignore[no-untyped-d
                 outside[state.S[a]] = 0.0
             if k == min(limits.most, room - 1):
                 break
-            at = _best_to_join(G, c, (W, outside, along), max(limits.gain[i], rounding), state, k, (trial, among))
+            at = _best_to_join(
+                G, c, (W, outside, along), max(limits.gain[i], rounding), state, k, (trial, among)
+            )
             if at < 0:
                 break
             grown = _joined(G, c, at, state, k, trial, among)
@@ -232,7 +249,8 @@ def _backward(G, C, limits, states, X, start, stop):  # type: ignore[no-untyped-
 
 @kernel
 def _best_to_leave(G, c, inverse, state, k, trial, among):  # type: ignore[no-untyped-def]
-    """The number of the passive column without which the squared residual rises least, and by how much."""
+    """The number of the passive column without which the squared residual rises least, and by how
+    much."""
     L, h = state.L, state.h
     for b in range(k):  # the inverse of L', column by column
         inverse[b, b] = 1.0 / L[b, b]

@@ -1,21 +1,27 @@
-r"""A few right-hand sides of a tall matrix with very few columns: one walk over A, and an active set on a tableau of products.
+r"""A few right-hand sides of a tall matrix with very few columns: one walk over A, and an active
+set on a tableau of products.
 
-Of ``min |A x - b|, x >= 0`` Lawson and Hanson's method needs only the products of the columns of A, here of unit length, and of b:
+Of ``min |A x - b|, x >= 0`` Lawson and Hanson's method needs only the products of the columns of A,
+here of unit length, and of b:
 
 .. math:: T = \begin{pmatrix} G & c \\ c^T & |b|^2 \end{pmatrix}, \qquad G = A^T A, \quad c = A^T b.
 
-To *sweep* T by its diagonal entry p is a step of Gauss and Jordan's elimination that keeps it symmetric (Goodnight 1979). Sweeping by the
-passive columns S, in any order, gives
+To *sweep* T by its diagonal entry p is a step of Gauss and Jordan's elimination that keeps it
+symmetric (Goodnight 1979). Sweeping by the passive columns S, in any order, gives
 
-.. math:: \begin{pmatrix} -G_{SS}^{-1} & G_{SS}^{-1} G_{SN} & x_S \\ & G_{NN} - G_{NS} G_{SS}^{-1} G_{SN} & c_N - G_{NS} x_S
+.. math:: \begin{pmatrix} -G_{SS}^{-1} & G_{SS}^{-1} G_{SN} & x_S \\ & G_{NN} - G_{NS} G_{SS}^{-1}
+   G_{SN} & c_N - G_{NS} x_S
           \\ & & |b - A x|^2 \end{pmatrix}
 
-with the least-squares coefficients :math:`x_S` of the passive columns, the gradient of the others, and on the diagonal the squared part of
-each of these outside the span of S, which says whether it depends on them. A second sweep by p undoes the first, so a column enters and
-leaves by the same step. The lower triangle is swept; the upper one keeps G and c, from which the gradient is computed once more at the end.
+with the least-squares coefficients :math:`x_S` of the passive columns, the gradient of the others,
+and on the diagonal the squared part of each of these outside the span of S, which says whether it
+depends on them. A second sweep by p undoes the first, so a column enters and leaves by the same
+step. The lower triangle is swept; the upper one keeps G and c, from which the gradient is computed
+once more at the end.
 
-If the residual is not near zero, these numbers show that x is optimal (`proof`). Otherwise the residual and the gradient are computed with
-A itself, in one more walk, and x is corrected by them. What is not shown to be optimal then is left to the caller.
+If the residual is not near zero, these numbers show that x is optimal (`proof`). Otherwise the
+residual and the gradient are computed with A itself, in one more walk, and x is corrected by them.
+What is not shown to be optimal then is left to the caller.
 """
 
 from __future__ import annotations
@@ -29,14 +35,17 @@ from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, dot
 from conecollapse._nnls.proof import BLUR, DEPENDENT, EPS, SAFETY, is_exact_enough, is_shown
 from conecollapse._types import FloatArray
 
-FEW, ROWS_FOR_EACH, FEWEST_ROWS = 12, 16, 64  # columns at most, rows for each of them at least, and rows at least
+# columns at most, rows for each of them at least, and rows at least
+FEW, ROWS_FOR_EACH, FEWEST_ROWS = 12, 16, 64
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # squares of lengths that are not lost
 GRADIENT_ZERO = 1e-14  # gradients up to this share of |b| are rounding
 SLAB = 64  # rows of A at a time
 FOR_BLAS = 2**13  # entries of A times right-hand sides from which products are left to BLAS
-WALKS = 3  # over A at most, after the first: for a residual near zero, and after one or two corrections
+# over A at most, after the first: for a residual near zero, and after one or two corrections
+WALKS = 3
 
-PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, COUNT = range(7)  # rows of a table with a column for each column of A
+# rows of a table with a column for each column of A
+PASSIVE, COEFFICIENT, LENGTH, WEIGHT, GRADIENT, SCRATCH, COUNT = range(7)
 
 
 def is_tall_and_few(m: int, n: int) -> bool:
@@ -45,7 +54,8 @@ def is_tall_and_few(m: int, n: int) -> bool:
 
 
 def solve_tall_and_few(A: FloatArray, Bt: FloatArray, max_steps: int) -> FloatArray:
-    """``min |A x - b|, x >= 0`` for each row b of ``Bt``: an array with x, the residual norm and the ending in its columns."""
+    """``min |A x - b|, x >= 0`` for each row b of ``Bt``: an array with x, the residual norm and
+    the ending in its columns."""
     n, products = A.shape[1], np.empty((0, 0))
     if A.size * len(Bt) >= FOR_BLAS:
         products = np.empty((n + len(Bt), n))
@@ -58,7 +68,8 @@ def solve_tall_and_few(A: FloatArray, Bt: FloatArray, max_steps: int) -> FloatAr
 
 @kernel(error_model="numpy")
 def _solve_each(A, Bt, products, max_steps):  # type: ignore[no-untyped-def]
-    """The same, with the products of the columns of A with each other and with each b, or without them."""
+    """The same, with the products of the columns of A with each other and with each b, or without
+    them."""
     n = A.shape[1]
     out, T, V = np.empty((n + 2, len(Bt))), np.empty((n + 1, n + 1)), np.empty((COUNT, n + 1))
     S, slab = np.empty(n, np.int64), np.empty((n + 1, SLAB))
@@ -104,7 +115,8 @@ def multiply(A, b, T, slab):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def _solve(A, b, T, V, S, max_steps):  # type: ignore[no-untyped-def]
-    """Write the solution and its residual norm to the coefficients in ``V``, of one more column than A; how it ended.
+    """Write the solution and its residual norm to the coefficients in ``V``, of one more column
+    than A; how it ended.
 
     ``T`` has the products and becomes the tableau; ``S`` is for the numbers of passive columns.
     """
@@ -132,10 +144,13 @@ def _solve(A, b, T, V, S, max_steps):  # type: ignore[no-untyped-def]
         square = by_products(T, V) if walk == 0 else by_matrix(A, b, V)
         k = list_passive(V, S)
         set_aside(A, S[:k], V[COEFFICIENT], V[GRADIENT], size)
-        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_least(T, V, square, float(m), walk > 0):
+        if (walk > 0 or square > LARGE_RESIDUAL * size * size) and is_least(
+            T, V, square, float(m), walk > 0
+        ):
             break
         walk += 1
-        if walk > WALKS or (walk > 1 and square > LARGE_RESIDUAL * size * size):  # errors of x add only their squares to such a residual
+        # errors of x add only their squares to such a residual
+        if walk > WALKS or (walk > 1 and square > LARGE_RESIDUAL * size * size):
             ending = UNPROVEN
         elif walk > 1:
             correct(T, V)
@@ -149,8 +164,8 @@ def _solve(A, b, T, V, S, max_steps):  # type: ignore[no-untyped-def]
 def descend(T, V, zero, max_steps):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent from x = 0; how it ended. Gradients up to ``zero`` count as zero.
 
-    A column that brings no descent has no weight until the residual is next smaller than ever before, so that no passive set returns
-    between two such moments: the loop is finite.
+    A column that brings no descent has no weight until the residual is next smaller than ever
+    before, so that no passive set returns between two such moments: the loop is finite.
     """
     n, steps, lowest = len(T) - 1, 0, np.inf
     while True:
@@ -181,13 +196,18 @@ def descend(T, V, zero, max_steps):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def restore(T, V):  # type: ignore[no-untyped-def]
-    """Walk from the coefficients to the least-squares coefficients of the passive columns; those that reach zero on the way leave."""
+    """Walk from the coefficients to the least-squares coefficients of the passive columns; those
+    that reach zero on the way leave."""
     n = len(T) - 1
     while True:
         first, alpha = n, 1.0
         for j in range(n):
             if V[PASSIVE, j] > 0.0 and T[n, j] <= 0.0:
-                step = V[COEFFICIENT, j] / (V[COEFFICIENT, j] - T[n, j]) if V[COEFFICIENT, j] > 0.0 else 0.0
+                step = (
+                    V[COEFFICIENT, j] / (V[COEFFICIENT, j] - T[n, j])
+                    if V[COEFFICIENT, j] > 0.0
+                    else 0.0
+                )
                 if first == n or step < alpha:
                     first, alpha = j, step
         for j in range(n):
@@ -225,7 +245,8 @@ def sweep(T, p, V):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def list_passive(V, S):  # type: ignore[no-untyped-def]
-    """Write the numbers of the passive columns to ``S``, and coefficients of zero for the others; how many are passive."""
+    """Write the numbers of the passive columns to ``S``, and coefficients of zero for the others;
+    how many are passive."""
     k = 0
     for j in range(len(S)):
         if V[PASSIVE, j] > 0.0:
@@ -285,10 +306,12 @@ def by_matrix(A, b, V):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", counting=False)
 def is_least(T, V, square, m, is_measured):  # type: ignore[no-untyped-def]
-    """Whether a squared residual norm is shown to be the smallest one, as by `proof.least_residual` with the passive columns held.
+    """Whether a squared residual norm is shown to be the smallest one, as by `proof.least_residual`
+    with the passive columns held.
 
-    The trace of the inverse of their Gram matrix bounds that of its smallest eigenvalue. Gradients from products have errors relative to b,
-    those that are measured with A relative to the residual.
+    The trace of the inverse of their Gram matrix bounds that of its smallest eigenvalue. Gradients
+    from products have errors relative to b, those that are measured with A relative to the
+    residual.
     """
     n = len(T) - 1
     trace, total, count = 0.0, 0.0, 0.0
@@ -311,7 +334,11 @@ def is_least(T, V, square, m, is_measured):  # type: ignore[no-untyped-def]
         elif V[GRADIENT, j] > worst:
             worst = V[GRADIENT, j]
     lean = SAFETY * np.sqrt(wrong * trace)
-    least = np.sqrt(square - lean * lean) - rounding if worst + noise + lean <= 0.0 and lean < rnorm else 0.0
+    least = (
+        np.sqrt(square - lean * lean) - rounding
+        if worst + noise + lean <= 0.0 and lean < rnorm
+        else 0.0
+    )
     return is_shown(least, rounding, size, rnorm)
 
 

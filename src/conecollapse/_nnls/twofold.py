@@ -1,7 +1,8 @@
 """Numbers of twice the precision: a value is the unevaluated sum of two float64, about 32 digits.
 
-The sum and the product of two float64, and the rounding errors of both, are float64 again, and a few operations find them (Dekker 1971;
-Knuth). A vector is an array of shape (2, m): the rounded values, then their rounding errors.
+The sum and the product of two float64, and the rounding errors of both, are float64 again, and a
+few operations find them (Dekker 1971; Knuth). A vector is an array of shape (2, m): the rounded
+values, then their rounding errors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Graphs of samples, to be factorized in place of the table: `KNN`, `Diffusion`, `Precomputed`.
 
-They are values of the estimators' ``affinity``; "knn", "diffusion" and "precomputed" are shorthands for them with their defaults.
+They are values of the estimators' ``affinity``; "knn", "diffusion" and "precomputed" are shorthands
+for them with their defaults.
 """
 
 from conecollapse.affinity.graphs import knn_graph

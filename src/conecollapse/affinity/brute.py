@@ -4,9 +4,10 @@ The products :math:`x_i \cdot x_j` in float32 say nearly how far samples are apa
 
 .. math:: |x_i - x_j|^2 = |x_i|^2 + |x_j|^2 - 2\, x_i \cdot x_j ,
 
-and take a quarter of the time of all distances in float64. For each sample the `SPARE` samples beyond the k nearest ones are kept as
-candidates, and the distances of the candidates are computed in float64. A sample whose nearest non-candidate is not clearly further than
-its k-th neighbour, by more than rounding can hide, is compared with all samples in float64.
+and take a quarter of the time of all distances in float64. For each sample the `SPARE` samples
+beyond the k nearest ones are kept as candidates, and the distances of the candidates are computed
+in float64. A sample whose nearest non-candidate is not clearly further than its k-th neighbour, by
+more than rounding can hide, is compared with all samples in float64.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ MARGIN = 8.0  # times the usual rounding of a product
 def pays(samples: AnyArray, k: int) -> bool:
     """Whether these samples are many and long enough."""
     n, m = samples.shape
-    return samples.dtype == np.float32 and n * n * m >= LEAST_WORK and n <= MOST_SAMPLES and k + SPARE < n
+    return (
+        samples.dtype == np.float32
+        and n * n * m >= LEAST_WORK
+        and n <= MOST_SAMPLES
+        and k + SPARE < n
+    )
 
 
 def neighbours(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray, BoolArray]:
-    """The k nearest others of each sample with their distances, and which samples are not sure and must be compared with all."""
+    """The k nearest others of each sample with their distances, and which samples are not sure and
+    must be compared with all."""
     n, m = samples.shape
     products = _products(samples)
     squares = np.einsum("ij,ij->i", samples, samples, dtype=np.float64)
@@ -51,7 +58,9 @@ def neighbours(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray, BoolArr
         candidates = np.sort(order[kept].reshape(len(rows), k + SPARE), axis=1)
         for b in range(0, len(rows), step):
             part = slice(b, min(b + step, len(rows)))
-            index[rows[part]], distance[rows[part]] = _nearest_of(samples, rows[part], candidates[part], k)
+            index[rows[part]], distance[rows[part]] = _nearest_of(
+                samples, rows[part], candidates[part], k
+            )
         unsure[rows] = beyond - distance[rows, -1] ** 2 <= rounding[rows]
     return index, distance, unsure
 
@@ -67,9 +76,14 @@ def _products(samples: AnyArray) -> AnyArray:
     return found
 
 
-def _nearest_of(samples: AnyArray, rows: IntArray, candidates: IntArray, k: int) -> tuple[IntArray, FloatArray]:
-    """Of the candidates of each row the k nearest, by distances in float64; of equal ones those with the smaller number."""
+def _nearest_of(
+    samples: AnyArray, rows: IntArray, candidates: IntArray, k: int
+) -> tuple[IntArray, FloatArray]:
+    """Of the candidates of each row the k nearest, by distances in float64; of equal ones those
+    with the smaller number."""
     differences = samples[candidates].astype(np.float64) - samples[rows, None]
     distances = np.sqrt(np.einsum("ijk,ijk->ij", differences, differences))
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(
+        distances, order, axis=1
+    )

@@ -1,16 +1,19 @@
 r"""About the nearest neighbours of many samples: only samples in nearby cells are compared.
 
-k-means on some of the samples divides all n of them into about :math:`\sqrt n` *cells*. The neighbours of a sample are sought in its own
-cell and in the q - 1 cells whose centres are nearest to that cell's centre, so that the comparisons of a cell with a cell are one product
-of two matrices in float32. The few best of each sample are then compared again, by differences in the precision of the samples.
+k-means on some of the samples divides all n of them into about :math:`\sqrt n` *cells*. The
+neighbours of a sample are sought in its own cell and in the q - 1 cells whose centres are nearest
+to that cell's centre, so that the comparisons of a cell with a cell are one product of two matrices
+in float32. The few best of each sample are then compared again, by differences in the precision of
+the samples.
 
-*Recall*, the share of the true neighbours that are found, is q's only task, and q is chosen for it: 500 random samples are compared with
-all others, and q is the smallest number of cells that hold at least 97 % of their true neighbours. So recall is the same for all data, and
-what differs is the time: it is about :math:`n^{1.5} q` products of samples, and at worst, where near samples lie in all cells, that of
-exact neighbours.
+*Recall*, the share of the true neighbours that are found, is q's only task, and q is chosen for it:
+500 random samples are compared with all others, and q is the smallest number of cells that hold at
+least 97 % of their true neighbours. So recall is the same for all data, and what differs is the
+time: it is about :math:`n^{1.5} q` products of samples, and at worst, where near samples lie in all
+cells, that of exact neighbours.
 
-Everything random has a fixed seed and no sum depends on who was first: the neighbours are a function of the samples alone, for any number
-of threads.
+Everything random has a fixed seed and no sum depends on who was first: the neighbours are a
+function of the samples alone, for any number of threads.
 """
 
 from __future__ import annotations
@@ -25,10 +28,13 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
 SMALLEST_CELL = 256  # samples of the mean cell; with fewer, products are too small to be fast
-PER_CENTRE, ROUNDS = 32, 6  # samples for each centre of the k-means that makes the cells, and its iterations
-RECALL, ASKED = 0.97, 500  # share of the true neighbours of so many random samples that must be found
+# samples for each centre of the k-means that makes the cells, and its iterations
+PER_CENTRE, ROUNDS = 32, 6
+# share of the true neighbours of so many random samples that must be found
+RECALL, ASKED = 0.97, 500
 SPARE = 3  # candidates that are compared again beyond the k + 1 that are needed
-ROWS, COLUMNS = 2048, 8192  # of a product, at most: 64 MiB, also where many samples are alike and one cell holds them
+# of a product, at most: 64 MiB, also where many samples are alike and one cell holds them
+ROWS, COLUMNS = 2048, 8192
 
 
 class Cells(NamedTuple):
@@ -52,10 +58,12 @@ class Found:
 
 
 def cell_neighbors(samples: AnyArray, k: int, truth: tuple[IntArray, IntArray]) -> Found:
-    """About the k nearest others of each sample; ``truth`` are some samples and their true neighbours, from which q is chosen."""
+    """About the k nearest others of each sample; ``truth`` are some samples and their true
+    neighbours, from which q is chosen."""
     n = samples.shape[0]
     middle, unit = samples.mean(axis=0), float(max(samples.max(), -samples.min())) or 1.0
-    cells = _cells(np.ascontiguousarray((samples - middle) / unit, np.float32))  # which has fewer digits, and a smaller range
+    # which has fewer digits, and a smaller range
+    cells = _cells(np.ascontiguousarray((samples - middle) / unit, np.float32))
     q = _needed(cells, *truth)
     kept = min(k + 1 + SPARE, n)
     scores, best = np.full((n, kept), -np.inf, np.float32), np.full((n, kept), -1, np.int64)
@@ -88,7 +96,12 @@ def _cells(Y: AnyArray) -> Cells:
         counts = np.bincount(cell, minlength=p)
         by_cell = np.argsort(cell, kind="stable")
         filled = np.flatnonzero(counts)
-        sums = np.add.reduceat(some[by_cell], np.concatenate([[0], np.cumsum(counts[filled])[:-1]]), axis=0, dtype=np.float64)
+        sums = np.add.reduceat(
+            some[by_cell],
+            np.concatenate([[0], np.cumsum(counts[filled])[:-1]]),
+            axis=0,
+            dtype=np.float64,
+        )
         centres = centres.copy()
         centres[filled] = (sums / counts[filled, None]).astype(np.float32)
     cell = _nearest_centre(Y, centres)
@@ -132,12 +145,19 @@ def _search_cell(cells: Cells, cell: int, q: int, scores: AnyArray, best: IntArr
         for other in cells.near[cell, :q]:
             for c in range(cells.bounds[other], cells.bounds[other + 1], COLUMNS):
                 d = min(c + COLUMNS, int(cells.bounds[other + 1]))
-                _keep_best(cells.rows[a:b] @ cells.rows[c:d].T, cells.halves[c:d], c, scores[a:b], best[a:b])
+                _keep_best(
+                    cells.rows[a:b] @ cells.rows[c:d].T,
+                    cells.halves[c:d],
+                    c,
+                    scores[a:b],
+                    best[a:b],
+                )
 
 
 @kernel()
 def _keep_best(products, halves, first, scores, best):  # type: ignore[no-untyped-def]
-    """Insert columns with large ``product - half`` into each row's list of the best, largest first; columns are numbered from ``first``."""
+    """Insert columns with large ``product - half`` into each row's list of the best, largest first;
+    columns are numbered from ``first``."""
     kept = scores.shape[1]
     for i in range(products.shape[0]):
         least = scores[i, kept - 1]
@@ -155,7 +175,8 @@ def _keep_best(products, halves, first, scores, best):  # type: ignore[no-untype
 
 
 def _compared_again(samples: AnyArray, index: IntArray, k: int) -> tuple[IntArray, FloatArray]:
-    """The k nearest others among the candidates of each sample, by differences; a place left empty counts as infinitely far."""
+    """The k nearest others among the candidates of each sample, by differences; a place left empty
+    counts as infinitely far."""
     found, distance = np.empty((len(samples), k), np.int64), np.empty((len(samples), k))
 
     def work(start: int, stop: int) -> None:
@@ -166,7 +187,10 @@ def _compared_again(samples: AnyArray, index: IntArray, k: int) -> tuple[IntArra
             far = np.linalg.norm(differences, axis=2)
             far[(candidates < 0) | (candidates == rows[:, None])] = np.inf
             order = np.argsort(far, axis=1, kind="stable")[:, :k]
-            found[rows], distance[rows] = np.take_along_axis(candidates, order, axis=1), np.take_along_axis(far, order, axis=1)
+            found[rows], distance[rows] = (
+                np.take_along_axis(candidates, order, axis=1),
+                np.take_along_axis(far, order, axis=1),
+            )
 
     for_ranges(work, len(samples), smallest=ROWS)
     return found, distance

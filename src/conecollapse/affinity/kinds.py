@@ -1,7 +1,8 @@
 """Affinities: what is factorized in place of the table, and where new samples stand in it.
 
-An affinity is an object with scikit-learn's parameters, so that ``affinity__n_neighbors`` can be searched over. `Affinity.source` makes
-of a table what is factorized: a `Source`, which also places new samples.
+An affinity is an object with scikit-learn's parameters, so that ``affinity__n_neighbors`` can be
+searched over. `Affinity.source` makes of a table what is factorized: a `Source`, which also places
+new samples.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from sklearn.base import BaseEstimator
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import IntArray, Sparse
-from conecollapse.affinity.graphs import SELF_LOOP, check_graph, diffused_graph, knn_graph, n_parts, neighbor_rows
+from conecollapse.affinity.graphs import (
+    SELF_LOOP,
+    check_graph,
+    diffused_graph,
+    knn_graph,
+    n_parts,
+    neighbor_rows,
+)
 from conecollapse.tables import CsrTable, ProductTable, Table
 
 SHORTHANDS = ("knn", "diffusion", "precomputed")
@@ -28,14 +36,16 @@ class Source:
     """The table to factorize: X itself, or a graph of its samples."""
 
     table: Table | None  # None once it is forgotten
-    is_graph: bool = False  # whether the columns are samples, so that the factors do not have the scale of X
+    # whether the columns are samples, so that the factors do not have the scale of X
+    is_graph: bool = False
 
     def place(self, X: Table) -> Table:
         """The rows that samples, known or new, have in the table."""
         return X
 
     def forget(self) -> Source:
-        """Without the table, where new samples do not need it: a fitted model does not hold on to its data."""
+        """Without the table, where new samples do not need it: a fitted model does not hold on to
+        its data."""
         return replace(self, table=None)
 
 
@@ -60,13 +70,16 @@ class Precomputed(Affinity):
         _warn_of_parts(G, n_components)
         if n > 2 and G.nnz == n * (n - 1) and not G.diagonal().any():
             warnings.warn(
-                "X joins every pair of samples and none with itself: if it holds distances, pass similarities instead.", stacklevel=5
+                "X joins every pair of samples and none with itself: if it holds distances, pass"
+                " similarities instead.",
+                stacklevel=5,
             )
         return Source(X)
 
 
 class KNN(Affinity):
-    """The symmetric graph of nearest neighbours: two samples are joined when either is among the other's nearest.
+    """The symmetric graph of nearest neighbours: two samples are joined when either is among the
+    other's nearest.
 
     Parameters
     ----------
@@ -75,7 +88,8 @@ class KNN(Affinity):
     metric : {"auto", "euclidean", "cosine"}
         "auto" is cosine for sparse X and Euclidean for dense X.
     neighbors : {"auto", "exact", "approximate"}
-        "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 % of them are found).
+        "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 %
+        of them are found).
 
     Examples
     --------
@@ -100,7 +114,8 @@ class KNN(Affinity):
 
 
 class Diffusion(KNN):
-    """The diffusion ``(I - damping N)^-1`` of the graph of nearest neighbours, which also counts the neighbours of neighbours.
+    """The diffusion ``(I - damping N)^-1`` of the graph of nearest neighbours, which also counts
+    the neighbours of neighbours.
 
     Parameters
     ----------
@@ -110,7 +125,13 @@ class Diffusion(KNN):
         The share, in (0, 1), that each further step over the graph keeps.
     """
 
-    def __init__(self, n_neighbors: int = 5, metric: str = "auto", damping: float = 0.8, neighbors: str = "auto") -> None:
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        metric: str = "auto",
+        damping: float = 0.8,
+        neighbors: str = "auto",
+    ) -> None:
         super().__init__(n_neighbors, metric, neighbors)
         self.damping = damping
 
@@ -134,8 +155,15 @@ class _Neighbours(Source):
         rows = self._rows_of_known(index)
         new = np.flatnonzero(index < 0)
         if len(new):
-            near = neighbor_rows(X.rows(new).array, self.samples.array, self.affinity.n_neighbors, metric=self.affinity.metric)
-            spread = sp.csr_array((np.ones(len(new)), (new, np.arange(len(new)))), shape=(len(index), len(new)))
+            near = neighbor_rows(
+                X.rows(new).array,
+                self.samples.array,
+                self.affinity.n_neighbors,
+                metric=self.affinity.metric,
+            )
+            spread = sp.csr_array(
+                (np.ones(len(new)), (new, np.arange(len(new)))), shape=(len(index), len(new))
+            )
             rows = rows + spread @ self._edges(near)
         return self._table_of(sp.csr_array(rows).astype(X.dtype))
 
@@ -155,7 +183,8 @@ class _Neighbours(Source):
 
 @dataclass(frozen=True)
 class _Diffused(_Neighbours):
-    """Rows of the diffusion M. A new sample joined to its neighbours has the row ``a N_new M``, apart from its own column."""
+    """Rows of the diffusion M. A new sample joined to its neighbours has the row ``a N_new M``,
+    apart from its own column."""
 
     degrees: Any = None
 
@@ -163,7 +192,9 @@ class _Diffused(_Neighbours):
         return selector(index, self.samples.shape[0])
 
     def _edges(self, near: Sparse) -> Sparse:
-        scale = self.affinity.damping / np.sqrt(self.affinity.n_neighbors * np.asarray(self.degrees))
+        scale = self.affinity.damping / np.sqrt(
+            self.affinity.n_neighbors * np.asarray(self.degrees)
+        )
         return sp.csr_array(near @ sp.diags_array(scale))
 
     def _table_of(self, rows: Sparse) -> Table:
@@ -177,9 +208,14 @@ def resolve(affinity: Any) -> Affinity | None:
         return affinity
     if isinstance(affinity, str) and affinity in SHORTHANDS:
         return {"knn": KNN, "diffusion": Diffusion, "precomputed": Precomputed}[affinity]()  # type: ignore[return-value]
-    hint = " The recipe that chooses a graph by itself is GraphCCNMF." if isinstance(affinity, str) and affinity == "auto" else ""
+    hint = (
+        " The recipe that chooses a graph by itself is GraphCCNMF."
+        if isinstance(affinity, str) and affinity == "auto"
+        else ""
+    )
     raise InvalidInputError(
-        f"affinity must be None, one of {', '.join(SHORTHANDS)}, or an object such as affinity.KNN(n_neighbors=5); got {affinity!r}.{hint}"
+        f"affinity must be None, one of {', '.join(SHORTHANDS)}, or an object such as"
+        f" affinity.KNN(n_neighbors=5); got {affinity!r}.{hint}"
     )
 
 
@@ -206,7 +242,8 @@ def _warn_of_parts(G: Sparse, n_components: int) -> None:
     parts = n_parts(G)
     if parts > n_components:
         warnings.warn(
-            f"the graph of samples falls into {parts} parts that no edge joins, more than n_components = {n_components}; "
-            "clusters will mix unrelated parts. Raise n_neighbors or n_components.",
+            f"the graph of samples falls into {parts} parts that no edge joins, more than"
+            f" n_components = {n_components}; clusters will mix unrelated parts. Raise n_neighbors"
+            " or n_components.",
             stacklevel=6,
         )

@@ -1,7 +1,8 @@
 r"""Nearest neighbours of samples: exact for up to 20,000 samples, approximate for more.
 
-Exact neighbours cost a distance for each pair of samples. Approximate ones (`conecollapse.affinity.cells`) are sought in a few cells of the
-data only, as many as hold 97 % of the true neighbours of 500 random samples. Those of sparse samples are always exact.
+Exact neighbours cost a distance for each pair of samples. Approximate ones
+(`conecollapse.affinity.cells`) are sought in a few cells of the data only, as many as hold 97 % of
+the true neighbours of 500 random samples. Those of sparse samples are always exact.
 """
 
 from __future__ import annotations
@@ -19,22 +20,30 @@ from conecollapse.tables import as_table
 
 METRICS = ("auto", "euclidean", "cosine")
 SEARCHES = ("auto", "exact", "approximate")
-PER_PRODUCT = 4  # exact neighbours take about as long as so many products of the samples with their transpose
+# exact neighbours take about as long as so many products of the samples with their transpose
+PER_PRODUCT = 4
 _FASTER = {
     False: "neighbors='approximate' is faster",
     True: "fit a random part of the samples, and predict the clusters of the others",
 }
 FEWER = 4  # times less time for products in float32
-MANY = 20_000  # samples beyond which "auto" is approximate: up to there exact neighbours take a few seconds
+# samples beyond which "auto" is approximate: up to there exact neighbours take a few seconds
+MANY = 20_000
 
 
 def nearest(
-    X: Points, samples: Points, n_neighbors: int, metric: str, *, exclude_self: bool, search: str = "exact"
+    X: Points,
+    samples: Points,
+    n_neighbors: int,
+    metric: str,
+    *,
+    exclude_self: bool,
+    search: str = "exact",
 ) -> tuple[IntArray, FloatArray]:
     """Indices of and distances to the nearest ``samples`` of each row of ``X``, nearest first.
 
-    ``search`` counts where ``X`` is ``samples`` itself, without each sample's own row (``exclude_self``); other rows are compared with
-    all samples.
+    ``search`` counts where ``X`` is ``samples`` itself, without each sample's own row
+    (``exclude_self``); other rows are compared with all samples.
     """
     k = check_count(n_neighbors, "n_neighbors")
     peak = float(max(samples.max(), -samples.min()))
@@ -42,9 +51,16 @@ def nearest(
         X, samples = (X / peak, X / peak) if samples is X else (X / peak, samples / peak)
     available = samples.shape[0] - exclude_self
     if k > available:
-        raise InvalidInputError(f"n_neighbors = {k}, but each of the {samples.shape[0]} samples has only {available} others; lower it.")
-    if metric_of(samples, metric) == "cosine":  # on unit rows the Euclidean order is that of the cosines
-        X, samples = (X_unit := unit_rows(X)[0]), (X_unit if samples is X else unit_rows(samples)[0])
+        raise InvalidInputError(
+            f"n_neighbors = {k}, but each of the {samples.shape[0]} samples has only {available}"
+            " others; lower it."
+        )
+    # on unit rows the Euclidean order is that of the cosines
+    if metric_of(samples, metric) == "cosine":
+        X, samples = (
+            (X_unit := unit_rows(X)[0]),
+            (X_unit if samples is X else unit_rows(samples)[0]),
+        )
     if not exclude_self:
         return exact(X, samples, k)
     if is_approximate(search, samples):
@@ -52,7 +68,11 @@ def nearest(
     seconds = PER_PRODUCT * product_seconds(samples)
     if not as_table(samples).is_sparse and brute.pays(samples, k):
         return _by_products(samples, k)
-    warn_if_long(seconds, f"finding the exact neighbours of {samples.shape[0]} samples", _FASTER[as_table(samples).is_sparse])
+    warn_if_long(
+        seconds,
+        f"finding the exact neighbours of {samples.shape[0]} samples",
+        _FASTER[as_table(samples).is_sparse],
+    )
     return exact(None, samples, k)
 
 
@@ -69,8 +89,13 @@ def is_approximate(search: str, samples: Points) -> bool:
         raise InvalidInputError(f"neighbors must be one of {', '.join(SEARCHES)}; got {search!r}.")
     is_sparse = as_table(samples).is_sparse
     if search == "approximate" and is_sparse:
-        raise InvalidInputError("approximate neighbours need a dense table, and X is sparse; use neighbors='auto' or 'exact'.")
-    return search == "approximate" or (search == "auto" and samples.shape[0] > MANY and not is_sparse)
+        raise InvalidInputError(
+            "approximate neighbours need a dense table, and X is sparse; use neighbors='auto' or"
+            " 'exact'."
+        )
+    return search == "approximate" or (
+        search == "auto" and samples.shape[0] > MANY and not is_sparse
+    )
 
 
 def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArray]:
@@ -82,10 +107,12 @@ def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArr
 
 
 def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
-    """About the k nearest others of each sample; the few samples for which too few are found get their exact ones."""
+    """About the k nearest others of each sample; the few samples for which too few are found get
+    their exact ones."""
     asked = random_samples(samples.shape[0])
     truth = _exact_others(samples, asked, k)[0]
-    is_copied = (samples[asked] == samples[truth[:, -1]]).all(axis=1)  # k times at least: such neighbours are easily found
+    # k times at least: such neighbours are easily found
+    is_copied = (samples[asked] == samples[truth[:, -1]]).all(axis=1)
     telling = slice(None) if is_copied.all() else ~is_copied
     found = cell_neighbors(samples, k, (asked[telling], truth[telling]))
     index, distance = found.index, found.distance
@@ -97,7 +124,11 @@ def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
 
 def _by_products(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
     """The exact k nearest others of each sample, from products in float32."""
-    warn_if_long(PER_PRODUCT / FEWER * product_seconds(samples), f"finding the exact neighbours of {len(samples)} samples", _FASTER[False])
+    warn_if_long(
+        PER_PRODUCT / FEWER * product_seconds(samples),
+        f"finding the exact neighbours of {len(samples)} samples",
+        _FASTER[False],
+    )
     index, distance, unsure = brute.neighbours(samples, k)
     rows = np.flatnonzero(unsure)
     if len(rows):
@@ -106,7 +137,9 @@ def _by_products(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:
 
 
 def _exact_others(samples: AnyArray, rows: IntArray, k: int) -> tuple[IntArray, FloatArray]:
-    """The exact k nearest others of these samples; k copies of a sample may keep it from being its own first neighbour."""
+    """The exact k nearest others of these samples; k copies of a sample may keep it from being its
+    own first neighbour."""
     index, distance = exact(samples[rows], samples, k + 1)
-    order = np.argsort(index == rows[:, None], axis=1, kind="stable")[:, :k]  # what is not the row itself first, in its order
+    # what is not the row itself first, in its order
+    order = np.argsort(index == rows[:, None], axis=1, kind="stable")[:, :k]
     return np.take_along_axis(index, order, axis=1), np.take_along_axis(distance, order, axis=1)

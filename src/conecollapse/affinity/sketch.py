@@ -1,9 +1,10 @@
 r"""Samples of a table that is not in memory, as the graph of their neighbours needs them.
 
-A table of up to 1 GiB (in float64, without the zeros of sparse data) is read into memory, and all is as for an array. Of a larger one each
-sample is kept as its coordinates in the leading right singular vectors of a few thousand random samples, at most 64 of them or 2 r if that
-is more: :math:`n \times 64` numbers in float32 instead of the table. Singular vectors keep the distances between clusters, which are what
-the graph is for, and lose noise.
+A table of up to 1 GiB (in float64, without the zeros of sparse data) is read into memory, and all
+is as for an array. Of a larger one each sample is kept as its coordinates in the leading right
+singular vectors of a few thousand random samples, at most 64 of them or 2 r if that is more:
+:math:`n \times 64` numbers in float32 instead of the table. Singular vectors keep the distances
+between clusters, which are what the graph is for, and lose noise.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.tables import BlockedTable, Table, as_table, stored
 
 GATHERED = 2**27  # entries up to which a table is read into memory: 1 GiB in float64
-SAMPLE_ROWS, SAMPLE_ENTRIES = 4000, 2**26  # random samples that singular vectors come from; and most entries of these
+# random samples that singular vectors come from; and most entries of these
+SAMPLE_ROWS, SAMPLE_ENTRIES = 4000, 2**26
 COORDINATES = 64  # of each sample
 
 
 @dataclass(frozen=True)
 class Digest:
-    """What one look at the blocks says: a key for each sample that identical samples share, and the number of non-zero entries."""
+    """What one look at the blocks says: a key for each sample that identical samples share, and the
+    number of non-zero entries."""
 
     keys: list[bytes]
     n_entries: int
@@ -55,7 +58,10 @@ def random_rows(X: BlockedTable, rng: np.random.Generator) -> Points:
     count = min(n, SAMPLE_ROWS, max(SAMPLE_ENTRIES // m, 1))
     chosen = np.sort(rng.choice(n, count, replace=False))
     place = np.searchsorted(chosen, X.bounds)
-    pieces = [chosen[a:b] - start for a, b, start in zip(place[:-1], place[1:], X.bounds[:-1], strict=True)]
+    pieces = [
+        chosen[a:b] - start
+        for a, b, start in zip(place[:-1], place[1:], X.bounds[:-1], strict=True)
+    ]
     parts = X.visit(_rows_of, pieces, stage="samples")
     return sp.csr_array(sp.vstack(parts)) if X.is_sparse else np.concatenate(parts)
 
@@ -73,7 +79,8 @@ def leading_directions(Y: Points, n_components: int) -> FloatArray:
 
 
 def coordinates(X: BlockedTable, views: list[Any], *, as_sparse: bool) -> list[AnyArray]:
-    """The samples of a table in blocks of samples as each of these views has them, seen as sparse or as dense arrays."""
+    """The samples of a table in blocks of samples as each of these views has them, seen as sparse
+    or as dense arrays."""
     parts = X.visit(_coordinates_of, shared=(views, as_sparse), stage="samples")
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 

@@ -1,8 +1,9 @@
 """The leading eigenvectors of a graph, all copies of a repeated eigenvalue included.
 
-A normalised graph has the eigenvalue 1 once for each of its parts, and Lanczos from one vector finds one copy of each eigenvalue. A block
-method finds them all: subspace iteration, sped up by a Chebyshev polynomial that is small on the unwanted interval and grows outside
-it. Nothing but products with N and small factorizations, so the cost is linear in the number of edges.
+A normalised graph has the eigenvalue 1 once for each of its parts, and Lanczos from one vector
+finds one copy of each eigenvalue. A block method finds them all: subspace iteration, sped up by a
+Chebyshev polynomial that is small on the unwanted interval and grows outside it. Nothing but
+products with N and small factorizations, so the cost is linear in the number of edges.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ MARGIN = 0.98  # the filter damps up to this share of the smallest Ritz value of
 
 
 def leading_eigenpairs(N: Sparse, k: int, rng: np.random.Generator) -> tuple[FloatArray, AnyArray]:
-    """The k largest eigenvalues of a symmetric N with spectrum in [-1, 1], largest first, and their vectors as columns.
+    """The k largest eigenvalues of a symmetric N with spectrum in [-1, 1], largest first, and their
+    vectors as columns.
 
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> values, _ = leading_eigenpairs(sp.csr_array(np.kron(np.eye(3), np.ones((2, 2)) / 2)), 4, np.random.default_rng(0))
+    >>> values, _ = leading_eigenpairs(
+    ...     sp.csr_array(np.kron(np.eye(3), np.ones((2, 2)) / 2)), 4, np.random.default_rng(0)
+    ... )
     >>> values.round(6) + 0.0
     array([1., 1., 1., 0.])
     """
@@ -36,11 +40,15 @@ def leading_eigenpairs(N: Sparse, k: int, rng: np.random.Generator) -> tuple[Flo
     if n <= ALL_UP_TO or k * MOST_OF_THEM > n:
         values, vectors = scipy.linalg.eigh(N.toarray(), subset_by_index=[n - k, n - 1])
         return np.minimum(values[::-1], 1.0), vectors[:, ::-1]
-    with serial_blas():  # blocks this narrow gain nothing from a second thread, and lose much where other work holds a core
+    # blocks this narrow gain nothing from a second thread, and lose much where other work holds a
+    # core
+    with serial_blas():
         return _chebyshev_iteration(N.astype(np.float32), k, min(n, k + max(16, k // 8)), rng)
 
 
-def _chebyshev_iteration(N: Sparse, k: int, width: int, rng: np.random.Generator) -> tuple[FloatArray, AnyArray]:
+def _chebyshev_iteration(
+    N: Sparse, k: int, width: int, rng: np.random.Generator
+) -> tuple[FloatArray, AnyArray]:
     """Filtered subspace iteration with a block of so many columns."""
     n = N.shape[0]
     blocks = RowBlocks(N)
@@ -66,7 +74,8 @@ def _filter(N: RowBlocks, Q: AnyArray, damped: float) -> AnyArray:
     def first(block: Sparse, rows: slice) -> None:
         now[rows] = (block @ Q - middle * Q[rows]) / half
 
-    def further(block: Sparse, rows: slice) -> None:  # the new vectors take the place of those before the last
+    # the new vectors take the place of those before the last
+    def further(block: Sparse, rows: slice) -> None:
         product = block @ now
         product -= middle * now[rows]
         product *= 2 / half

@@ -1,17 +1,21 @@
 r"""Views of a table, the graphs they give, and which graph has r clusters in it.
 
-A *view* is a way of measuring the distance of two samples. Which one suits a table is not known beforehand, but a graph tells whether it
-falls into r clusters: then r eigenvalues of its normalised matrix N are near 1 and the next are not. The *eigengap ratio*
+A *view* is a way of measuring the distance of two samples. Which one suits a table is not known
+beforehand, but a graph tells whether it falls into r clusters: then r eigenvalues of its normalised
+matrix N are near 1 and the next are not. The *eigengap ratio*
 
-.. math:: q = \frac{1 - (\lambda_1 + \dots + \lambda_r)/r}{1 - (\lambda_{r+1} + \dots + \lambda_{2r})/r}
+.. math:: q = \frac{1 - (\lambda_1 + \dots + \lambda_r)/r}{1 - (\lambda_{r+1} + \dots +
+   \lambda_{2r})/r}
 
-is small in that case, does not depend on scale or on the size of the table, and needs no labels. The view with the smaller q is taken.
-How many clusters there are is a question to the gaps :math:`\lambda_r - \lambda_{r+1}` (`eigengaps`): the largest is after as many
-eigenvalues as there are clusters, if they are clear.
+is small in that case, does not depend on scale or on the size of the table, and needs no labels.
+The view with the smaller q is taken. How many clusters there are is a question to the gaps
+:math:`\lambda_r - \lambda_{r+1}` (`eigengaps`): the largest is after as many eigenvalues as there
+are clusters, if they are clear.
 
-Dense tables: ``root``, the square root of the entries (it tames large ones) with Euclidean distances; ``centred``, the same with unit rows,
-minus the mean row, with unit rows again, which sees shape and not level. Sparse tables (text): ``cosine`` of the rows, and
-``root cosine`` of their square roots.
+Dense tables: ``root``, the square root of the entries (it tames large ones) with Euclidean
+distances; ``centred``, the same with unit rows, minus the mean row, with unit rows again, which
+sees shape and not level. Sparse tables (text): ``cosine`` of the rows, and ``root cosine`` of their
+square roots.
 """
 
 from __future__ import annotations
@@ -31,14 +35,20 @@ from conecollapse.affinity.spectrum import leading_eigenpairs
 from conecollapse.tables import BlockedTable, Table, as_table, stored
 
 VIEWS = ("root", "centred", "cosine", "root cosine")
-SPARSE = 0.1  # share of non-zero entries up to which a table counts as sparse: text has less, images have more
+# share of non-zero entries up to which a table counts as sparse: text has less, images have more
+SPARSE = 0.1
 N_NEIGHBORS = 5
 LEAST = 3  # samples below which there is no graph to speak of
-SMALL_PART = 10  # a part of the graph with less than 1/10 of the mean cluster is an artefact, and is tied to the rest
-SINGLE = 10**8  # entries beyond which a dense table is measured in float32: distances do not show its rounding, and memory does
+# a part of the graph with less than 1/10 of the mean cluster is an artefact, and is tied to the
+# rest
+SMALL_PART = 10
+# entries beyond which a dense table is measured in float32: distances do not show its rounding, and
+# memory does
+SINGLE = 10**8
 AT_ONCE = 2**22  # entries of a dense table that are measured at once, in 32 MiB
 LEAST_COLUMNS = 64  # of a table that are taken together: fewer would be summed in another order
-FEW_FEATURES = 2.0  # when fewer features than this carry the variance, units decide, and columns are scaled
+# when fewer features than this carry the variance, units decide, and columns are scaled
+FEW_FEATURES = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,8 @@ class View:
     name: str  # "root", "centred", "cosine" or "root cosine"
     scale: FloatArray | None = None  # of the columns, where units would decide
     mean: FloatArray | None = None  # of the unit rows, for "centred"
-    directions: FloatArray | None = None  # (n_features, d) whose coordinates stand for samples that do not fit into memory
+    # (n_features, d) whose coordinates stand for samples that do not fit into memory
+    directions: FloatArray | None = None
 
     @property
     def metric(self) -> str:
@@ -57,7 +68,11 @@ class View:
 
     def of(self, X: Points) -> Points:
         """The samples as this view has them; "centred" and coordinates have negative entries."""
-        return self._measured(X) if self.directions is None else np.asarray(self.before_projection(X) @ self.directions)
+        return (
+            self._measured(X)
+            if self.directions is None
+            else np.asarray(self.before_projection(X) @ self.directions)
+        )
 
     def before_projection(self, X: Points) -> Points:
         """The samples with rows whose Euclidean distances are compared."""
@@ -84,7 +99,10 @@ def _mean_of_units(X: Points, scale: FloatArray | None) -> FloatArray:
     """The mean of the roots of all rows at unit length, with few of them in memory at a time."""
     total = np.zeros((1, X.shape[1]))
     for rows in _parts(X):
-        total = np.vstack([total, unit_rows(_scaled_roots(X[rows], scale))[0]]).sum(axis=0, keepdims=True)  # as one sum over all rows
+        # as one sum over all rows
+        total = np.vstack([total, unit_rows(_scaled_roots(X[rows], scale))[0]]).sum(
+            axis=0, keepdims=True
+        )
     return np.asarray(total[0] / X.shape[0])
 
 
@@ -106,14 +124,17 @@ class Choice:
     eigengap_ratios: dict[str, float]  # of each view
     n_tied: int
     is_sparse: bool
-    has_entries: bool  # whether `samples` have the entries of the table, and not coordinates in their place
+    # whether `samples` have the entries of the table, and not coordinates in their place
+    has_entries: bool
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The distinct samples of a table, one for each set of identical ones: their entries, or what each view keeps of a larger table."""
+    """The distinct samples of a table, one for each set of identical ones: their entries, or what
+    each view keeps of a larger table."""
 
-    entries: Points  # of all distinct samples; of some random ones where the table does not fit into memory
+    # of all distinct samples; of some random ones where the table does not fit into memory
+    entries: Points
     is_sparse: bool
     table: BlockedTable | None = None  # that does not fit into memory
     representatives: IntArray | None = None  # its distinct samples
@@ -142,7 +163,12 @@ class Samples:
         if self.table is None:
             yield from ((view, view.of(self.entries)) for view in views)
             return
-        views = [replace(v, directions=leading_directions(v.before_projection(self.entries), n_components)) for v in views]
+        views = [
+            replace(
+                v, directions=leading_directions(v.before_projection(self.entries), n_components)
+            )
+            for v in views
+        ]
         seen = coordinates(self.table, views, as_sparse=self.is_sparse)
         yield from ((view, Y[self.representatives]) for view, Y in zip(views, seen, strict=True))
 
@@ -156,36 +182,69 @@ def choose_view(
     n_neighbors: int = N_NEIGHBORS,
     neighbors: str = "auto",
 ) -> Choice:
-    """The view of X whose graph has the smallest eigengap ratio for ``n_components`` clusters; or the one named, or its number (0, 1)."""
+    """The view of X whose graph has the smallest eigengap ratio for ``n_components`` clusters; or
+    the one named, or its number (0, 1)."""
     if samples.count < LEAST:
-        raise InvalidInputError(f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples = {samples.count}.")
+        raise InvalidInputError(
+            f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples ="
+            f" {samples.count}."
+        )
     choices: list[Choice] = []
     views = _views(samples.entries, samples.is_sparse, view)
     for v, seen in samples.seen(views, n_components):
         graph = _graph(seen, v.metric, n_components, n_neighbors, neighbors)
         N = normalized(graph.G)
         values, vectors = leading_eigenpairs(N, 2 * n_components, rng)
-        ratios = {**(choices[0].eigengap_ratios if choices else {}), v.name: eigengap_ratio(values, n_components)}
+        ratios = {
+            **(choices[0].eigengap_ratios if choices else {}),
+            v.name: eigengap_ratio(values, n_components),
+        }
         if not choices or ratios[v.name] < ratios[choices[0].view.name]:
             is_sparse, has_entries = samples.is_sparse, samples.table is None
-            choices = [Choice(v, seen, N, graph.degrees, vectors[:, :n_components], ratios, graph.n_tied, is_sparse, has_entries)]
+            choices = [
+                Choice(
+                    v,
+                    seen,
+                    N,
+                    graph.degrees,
+                    vectors[:, :n_components],
+                    ratios,
+                    graph.n_tied,
+                    is_sparse,
+                    has_entries,
+                )
+            ]
         else:
             choices = [replace(choices[0], eigengap_ratios=ratios)]
         if samples.are_large and v is not views[-1]:  # make room for the next view
             choices, seen = [replace(choices[0], samples=None)], None
     best = choices[0]
-    return best if best.samples is not None else replace(best, samples=best.view.of(samples.entries))
+    return (
+        best if best.samples is not None else replace(best, samples=best.view.of(samples.entries))
+    )
 
 
 def eigengaps(
-    samples: Samples, ranks: IntArray, rng: np.random.Generator, *, view: str | int, n_neighbors: int, neighbors: str
+    samples: Samples,
+    ranks: IntArray,
+    rng: np.random.Generator,
+    *,
+    view: str | int,
+    n_neighbors: int,
+    neighbors: str,
 ) -> tuple[str, FloatArray]:
-    """How far the eigenvalues of N fall after each of the increasing ``ranks``, in the view with the largest fall, and its name."""
+    """How far the eigenvalues of N fall after each of the increasing ``ranks``, in the view with
+    the largest fall, and its name."""
     if samples.count < LEAST:
-        raise InvalidInputError(f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples = {samples.count}.")
+        raise InvalidInputError(
+            f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples ="
+            f" {samples.count}."
+        )
     most, found = int(ranks[-1]), []
     for v, seen in samples.seen(_views(samples.entries, samples.is_sparse, view), most):
-        values, _ = leading_eigenpairs(normalized(_graph(seen, v.metric, most, n_neighbors, neighbors).G), most + 1, rng)
+        values, _ = leading_eigenpairs(
+            normalized(_graph(seen, v.metric, most, n_neighbors, neighbors).G), most + 1, rng
+        )
         found.append((v.name, values[ranks - 1] - values[ranks]))
     return max(found, key=lambda view: view[1].max())
 
@@ -193,10 +252,13 @@ def eigengaps(
 def _views(X: Points, is_sparse: bool, wanted: str | int) -> list[View]:
     """Both views of such a table, or the one wanted."""
     if wanted not in ("auto", 0, 1, *VIEWS):
-        raise InvalidInputError(f"view must be auto, {', '.join(VIEWS[:-1])} or {VIEWS[-1]}; got {wanted!r}.")
+        raise InvalidInputError(
+            f"view must be auto, {', '.join(VIEWS[:-1])} or {VIEWS[-1]}; got {wanted!r}."
+        )
     if is_sparse and wanted == "centred":
         raise InvalidInputError(
-            "view='centred' subtracts a mean, which would fill a table that is mostly zeros; use 'auto' or another view."
+            "view='centred' subtracts a mean, which would fill a table that is mostly zeros; use"
+            " 'auto' or another view."
         )
     cosines = [View("cosine"), View("root cosine")]
     if is_sparse or "cosine" in str(wanted):
@@ -213,14 +275,19 @@ def _filled_views(X: Points) -> list[View]:
     variance = _variance_of_roots(X)
     total = float(variance.sum())
     by_units = total**2 < FEW_FEATURES * float(np.square(variance).sum())
-    scale = (1 / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(X.dtype) if by_units else None
+    scale = (
+        (1 / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(X.dtype) if by_units else None
+    )
     return [View("root", scale), View("centred", scale, _mean_of_units(X, scale))]
 
 
 def _variance_of_roots(X: Points) -> FloatArray:
     """The variance of the root of each feature, with few features in memory at a time."""
     step = max(LEAST_COLUMNS, AT_ONCE // X.shape[0])
-    parts = [root(X[:, first : first + step]).var(axis=0, dtype=np.float64) for first in range(0, X.shape[1], step)]
+    parts = [
+        root(X[:, first : first + step]).var(axis=0, dtype=np.float64)
+        for first in range(0, X.shape[1], step)
+    ]
     return np.concatenate(parts)
 
 
@@ -242,12 +309,16 @@ def _graph(samples: Points, metric: str, r: int, n_neighbors: int, neighbors: st
 
 
 def eigengap_ratio(values: FloatArray, r: int) -> float:
-    """How far the graph is from falling into r clusters; 1 where there is no evidence: too few samples, or 2 r parts.
+    """How far the graph is from falling into r clusters; 1 where there is no evidence: too few
+    samples, or 2 r parts.
 
     Examples
     --------
     >>> import numpy as np
-    >>> eigengap_ratio(np.array([1.0, 1.0, 0.2, 0.0]), 2), round(eigengap_ratio(np.array([1.0, 0.9, 0.9, 0.8]), 2), 3)
+    >>> (
+    ...     eigengap_ratio(np.array([1.0, 1.0, 0.2, 0.0]), 2),
+    ...     round(eigengap_ratio(np.array([1.0, 0.9, 0.9, 0.8]), 2), 3),
+    ... )
     (0.0, 0.333)
     """
     rest = values[r : 2 * r]

@@ -1,8 +1,9 @@
 """The checker for points in very many dimensions, which are seen a block of coordinates at a time.
 
-The points are the columns of a table ``X`` that comes in blocks of rows. All that `checker` proves are sums over coordinates: squared
-residuals, squared lengths of the witnesses ``g = sum_j W_j u_j``, and their products with the points. So two passes over the blocks prove
-the same claims about the same points, in memory that does not depend on the dimension.
+The points are the columns of a table ``X`` that comes in blocks of rows. All that `checker` proves
+are sums over coordinates: squared residuals, squared lengths of the witnesses
+``g = sum_j W_j u_j``, and their products with the points. So two passes over the blocks prove the
+same claims about the same points, in memory that does not depend on the dimension.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import scipy.sparse as sp
 from conecollapse._errors import CertificateError
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import form
-from conecollapse.certificates.checker import check_structure, coverage, far_off, judge, separate, smallest_of, verdict
+from conecollapse.certificates.checker import (
+    check_structure,
+    coverage,
+    far_off,
+    judge,
+    separate,
+    smallest_of,
+    verdict,
+)
 from conecollapse.certificates.claims import Certificate, Verdict, plain
 from conecollapse.certificates.witnesses import EPS, Combination, Values, unit_peak
 
@@ -24,16 +33,24 @@ Blocks = Callable[[], Iterable[AnyArray]]  # called once for each pass
 
 
 def check_blocks(blocks: Blocks, rays: Any, certificate: Any, tol: float | None = None) -> Verdict:
-    """Prove every claim about the columns of the table that ``blocks()`` yields in blocks of rows, or raise `CertificateError`.
+    """Prove every claim about the columns of the table that ``blocks()`` yields in blocks of rows,
+    or raise `CertificateError`.
 
-    As `conecollapse.certificates.check`, for a certificate whose witnesses are combinations of the points.
+    As `conecollapse.certificates.check`, for a certificate whose witnesses are combinations of the
+    points.
     """
     c = plain(certificate)
-    if not isinstance(c, Certificate) or not all(isinstance(family, Combination) for family in c.witnesses):
-        raise CertificateError("this certificate was not made from blocks of coordinates; verify it against the whole points.")
+    if not isinstance(c, Certificate) or not all(
+        isinstance(family, Combination) for family in c.witnesses
+    ):
+        raise CertificateError(
+            "this certificate was not made from blocks of coordinates; verify it against the whole"
+            " points."
+        )
     tol = c.tol if tol is None else tol
     rays = None if rays is None else form.floats("unit_rays", rays, (len(c.rays), c.dim))
-    with np.errstate(all="ignore"):  # what overflows becomes infinite or no number, and is refused as such
+    # what overflows becomes infinite or no number, and is refused as such
+    with np.errstate(all="ignore"):
         scale, lengths, longest, count = _column_lengths(blocks, c)
         check_structure(c, lengths)
         sums = _Sums(c, rays)
@@ -41,27 +58,43 @@ def check_blocks(blocks: Blocks, rays: Any, certificate: Any, tol: float | None 
             sums.add(np.asarray(block, np.float64) / scale / np.where(lengths > 0, lengths, 1.0))
         if sums.seen != c.dim:
             raise CertificateError(
-                f"the blocks had {c.dim} rows in the first pass and {sums.seen} in the second; both must be the whole table."
+                f"the blocks had {c.dim} rows in the first pass and {sums.seen} in the second; both"
+                " must be the whole table."
             )
         # a sum of n terms in blocks of b errs by at most b + n / b roundoffs
         return sums.verdict((longest + count + 4) * EPS, tol)
 
 
 def _column_lengths(blocks: Blocks, c: Certificate) -> tuple[FloatArray, FloatArray, int, int]:
-    """A scale for each column, its length in units of that scale, rows of the longest block, and the number of blocks.
+    """A scale for each column, its length in units of that scale, rows of the longest block, and
+    the number of blocks.
 
-    Squares are in units of the largest entry of the column so far, so that none is lost however faint the column is.
+    Squares are in units of the largest entry of the column so far, so that none is lost however
+    faint the column is.
     """
     peak, squares, rows, longest, count = np.zeros(c.n_points), np.zeros(c.n_points), 0, 0, 0
     for block in blocks():
         if block.shape[1] != c.n_points:
-            raise CertificateError(f"the certificate is about {c.n_points} points, but a block has {block.shape[1]} columns.")
+            raise CertificateError(
+                f"the certificate is about {c.n_points} points, but a block has {block.shape[1]}"
+                " columns."
+            )
         high = np.maximum(np.abs(block).max(axis=0, initial=0.0).astype(np.float64), peak)
         scale = np.where(high > 0, high, 1.0)
-        squares = squares * (peak / scale) ** 2 + np.square(np.asarray(block, np.float64) / scale).sum(axis=0)
-        peak, rows, longest, count = high, rows + block.shape[0], max(longest, block.shape[0]), count + 1
+        squares = squares * (peak / scale) ** 2 + np.square(
+            np.asarray(block, np.float64) / scale
+        ).sum(axis=0)
+        peak, rows, longest, count = (
+            high,
+            rows + block.shape[0],
+            max(longest, block.shape[0]),
+            count + 1,
+        )
     if rows != c.dim:
-        raise CertificateError(f"the certificate is about points in dimension {c.dim}, but the blocks have {rows} rows.")
+        raise CertificateError(
+            f"the certificate is about points in dimension {c.dim}, but the blocks have {rows}"
+            " rows."
+        )
     return np.where(peak > 0, peak, 1.0), np.sqrt(squares), longest, count
 
 
@@ -84,8 +117,12 @@ class _Sums:
         c = self.c
         rays = U[:, c.rays].T
         self.to_leader += np.square(U[:, self.members] - U[:, c.leader[self.members]]).sum(axis=0)
-        self.to_rays += np.square(U[:, self.represented] - self._combined(self.represented, rays)).sum(axis=0)
-        self.through_leader += np.square(U[:, self.followers] - self._combined(c.leader[self.followers], rays)).sum(axis=0)
+        self.to_rays += np.square(
+            U[:, self.represented] - self._combined(self.represented, rays)
+        ).sum(axis=0)
+        self.through_leader += np.square(
+            U[:, self.followers] - self._combined(c.leader[self.followers], rays)
+        ).sum(axis=0)
         if self.rays is not None and self.seen + len(U) <= c.dim:
             self.off += np.square(rays - self.rays[:, self.seen : self.seen + len(U)]).sum(axis=1)
         G = U @ self.W.T
@@ -109,7 +146,11 @@ class _Sums:
         for rays_only, others in ((False, leaders), (True, c.rays)):
             which = np.flatnonzero(c.rays_only[self.of] == rays_only)
             if len(which):
-                values = Values(which, self.products[which], lengths[which], rounding * lengths[which])
-                distance = separate(values, self.of[which], everyone, np.isin(everyone, others), c, tol)
+                values = Values(
+                    which, self.products[which], lengths[which], rounding * lengths[which]
+                )
+                distance = separate(
+                    values, self.of[which], everyone, np.isin(everyone, others), c, tol
+                )
                 smallest = min(smallest, smallest_of(distance, self.of[which], c))
         return verdict(c, tol, worst, smallest)

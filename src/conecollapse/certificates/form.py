@@ -1,9 +1,10 @@
 """Parts of a certificate, made plain before any of them is used.
 
-A certificate may come from a file or from anyone's code, so nothing about it is believed. Each function here takes one part and
-refuses it with a sentence that names it, or returns it as a plain array of ours: exactly `numpy.ndarray` (a masked array would hide
-entries from every comparison), native ``int64``, ``float64`` (or ``float32``, where a witness is stored so) or ``bool``, finite; or a
-`scipy.sparse.csr_array` built anew from such arrays, with increasing columns in each row.
+A certificate may come from a file or from anyone's code, so nothing about it is believed. Each
+function here takes one part and refuses it with a sentence that names it, or returns it as a plain
+array of ours: exactly `numpy.ndarray` (a masked array would hide entries from every comparison),
+native ``int64``, ``float64`` (or ``float32``, where a witness is stored so) or ``bool``, finite; or
+a `scipy.sparse.csr_array` built anew from such arrays, with increasing columns in each row.
 """
 
 from __future__ import annotations
@@ -49,27 +50,44 @@ def flags(name: str, array: Any, length: int) -> BoolArray:
     return array.copy()
 
 
-def floats(name: str, array: Any, shape: tuple[int | None, ...], *, single: bool = False) -> FloatArray:
-    """Finite floats of this shape; None stands for any length. Where ``single`` is allowed, float32 stays as it is."""
+def floats(
+    name: str, array: Any, shape: tuple[int | None, ...], *, single: bool = False
+) -> FloatArray:
+    """Finite floats of this shape; None stands for any length. Where ``single`` is allowed, float32
+    stays as it is."""
     wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
     if not (type(array) is np.ndarray and _is_float(array) and array.ndim == len(shape)):
-        refuse(name, f"it must be a plain array of floats of shape {wanted}, not {_describe(array)}")
-    if any(size is not None and size != found for size, found in zip(shape, array.shape, strict=True)):
+        refuse(
+            name, f"it must be a plain array of floats of shape {wanted}, not {_describe(array)}"
+        )
+    if any(
+        size is not None and size != found for size, found in zip(shape, array.shape, strict=True)
+    ):
         refuse(name, f"it must have the shape {wanted}, not {array.shape}")
     if not np.isfinite(array).all():
-        refuse(name, f"it has a value that is not finite, in row {int(np.argwhere(~np.isfinite(array))[0][0])}")
-    return np.asarray(array, dtype=np.float32 if single and array.dtype.itemsize == 4 else np.float64)
+        refuse(
+            name,
+            "it has a value that is not finite, in row"
+            f" {int(np.argwhere(~np.isfinite(array))[0][0])}",
+        )
+    return np.asarray(
+        array, dtype=np.float32 if single and array.dtype.itemsize == 4 else np.float64
+    )
 
 
 def sparse(name: str, M: Any, shape: tuple[int, int], *, single: bool = False) -> Sparse:
-    """A canonical CSR array of this shape; no flag that ``M`` carries is read. Where ``single`` is allowed, float32 stays as it is."""
+    """A canonical CSR array of this shape; no flag that ``M`` carries is read. Where ``single`` is
+    allowed, float32 stays as it is."""
     if type(M) is not sp.csr_array or tuple(M.shape) != shape:
         refuse(name, f"it must be a CSR array of shape {shape}, not {_describe(M)}")
     return csr(name, M.data, M.indices, M.indptr, shape, single=single)
 
 
-def csr(name: str, data: Any, columns: Any, starts: Any, shape: tuple[int, int], *, single: bool = False) -> Sparse:
-    """The parts of a CSR array, checked and put together: finite floats under columns that increase in each row."""
+def csr(
+    name: str, data: Any, columns: Any, starts: Any, shape: tuple[int, int], *, single: bool = False
+) -> Sparse:
+    """The parts of a CSR array, checked and put together: finite floats under columns that increase
+    in each row."""
     if not all(type(part) is np.ndarray and part.ndim == 1 for part in (data, columns, starts)):
         refuse(name, "its parts must be plain arrays")
     if columns.dtype.kind != "i" or starts.dtype.kind != "i" or not _is_float(data):
@@ -88,7 +106,9 @@ def csr(name: str, data: Any, columns: Any, starts: Any, shape: tuple[int, int],
         refuse(name, "it has a value that is not finite")
     wide = np.int64 if max(*shape, len(data)) > np.iinfo(np.int32).max else np.int32
     kept = np.float32 if single and data.dtype.itemsize == 4 else np.float64
-    return sp.csr_array((np.asarray(data, kept), columns.astype(wide), starts.astype(wide)), shape=shape)
+    return sp.csr_array(
+        (np.asarray(data, kept), columns.astype(wide), starts.astype(wide)), shape=shape
+    )
 
 
 def refuse(name: str, why: str) -> NoReturn:
@@ -102,4 +122,8 @@ def _is_float(array: AnyArray) -> bool:
 
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
-    return type(value).__name__ if shape is None else f"{type(value).__name__} of {getattr(value, 'dtype', '?')} and shape {shape}"
+    return (
+        type(value).__name__
+        if shape is None
+        else f"{type(value).__name__} of {getattr(value, 'dtype', '?')} and shape {shape}"
+    )

@@ -1,19 +1,25 @@
 r"""Witnesses: vectors that prove rays. One class for each way to write many of them down.
 
-A witness of the ray :math:`u_i` is a vector g with :math:`g \cdot u_i > 0 \ge g \cdot u_j` for every other point j. For any y in the cone
-of the others :math:`\|g\| \|u_i - y\| \ge g \cdot (u_i - y) \ge g \cdot u_i`, so the ray is at least :math:`g \cdot u_i / \|g\|` away
-from that cone. A dense vector for each ray is often wasteful, so there are five forms:
+A witness of the ray :math:`u_i` is a vector g with :math:`g \cdot u_i > 0 \ge g \cdot u_j` for
+every other point j. For any y in the cone of the others
+:math:`\|g\| \|u_i - y\| \ge g \cdot (u_i - y) \ge g \cdot u_i`, so the ray is at least
+:math:`g \cdot u_i / \|g\|` away from that cone. A dense vector for each ray is often wasteful, so
+there are five forms:
 
 - `Vectors`: the vectors themselves;
 - `SparseVectors`: sparse vectors, each less one number in every coordinate;
-- `Metric`: one matrix T and one centre for all, :math:`g_i = T T' (q_i - centre) - offset_i` with :math:`q_i = u_i / \sum u_i`;
-- `Support`: a few values on the support of :math:`u_i` and one value ``-lift`` everywhere off it, for sparse points;
-- `Combination`: weights of the points, :math:`g_i = \sum_j W_{ij} u_j`, whose size does not depend on the dimension. For points in very
-  many dimensions, which are seen a block of coordinates at a time.
+- `Metric`: one matrix T and one centre for all, :math:`g_i = T T' (q_i - centre) - offset_i` with
+  :math:`q_i = u_i / \sum u_i`;
+- `Support`: a few values on the support of :math:`u_i` and one value ``-lift`` everywhere off it,
+  for sparse points;
+- `Combination`: weights of the points, :math:`g_i = \sum_j W_{ij} u_j`, whose size does not depend
+  on the dimension. For points in very many dimensions, which are seen a block of coordinates at a
+  time.
 
-Each holds ``of``, the rays that its witnesses are about (places in the certificate's list of rays), and has `values`: the products of
-its witnesses with points, their lengths, and a bound on the rounding in a product. Whatever rounding does while a vector is computed,
-the vector that comes out is the witness; only its products with the points need a bound.
+Each holds ``of``, the rays that its witnesses are about (places in the certificate's list of rays),
+and has `values`: the products of its witnesses with points, their lengths, and a bound on the
+rounding in a product. Whatever rounding does while a vector is computed, the vector that comes out
+is the witness; only its products with the points need a bound.
 """
 
 from __future__ import annotations
@@ -45,10 +51,12 @@ EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Values:
-    """Products of some witnesses (rows) with some points (columns), which follow each other in the list of all points."""
+    """Products of some witnesses (rows) with some points (columns), which follow each other in the
+    list of all points."""
 
     which: IntArray  # the witnesses, as places in their family
-    products: Any  # dense, or CSR: what is missing is at most 0, and what is below -error may be a bound
+    # dense, or CSR: what is missing is at most 0, and what is below -error may be a bound
+    products: Any
     lengths: FloatArray  # of the witnesses
     error: FloatArray  # that rounding may have put into a product, for each witness
     start: int = 0  # the place of the first point in the list
@@ -63,7 +71,9 @@ class Values:
         found = np.zeros(len(columns))
         if sp.issparse(self.products):
             here = self._entries(columns)
-            found[np.searchsorted(self.products.indptr, here, side="right") - 1] = self.products.data[here]
+            found[np.searchsorted(self.products.indptr, here, side="right") - 1] = (
+                self.products.data[here]
+            )
             return found
         rows = self._with(columns)
         found[rows] = self.products[rows, columns[rows]]
@@ -77,7 +87,8 @@ class Values:
         starts = self.products.indptr
         highest, filled = np.full(len(leave_out), -np.inf), np.flatnonzero(np.diff(starts))
         if len(filled):
-            highest[filled] = np.maximum.reduceat(value, starts[filled])  # what is no number stays so
+            # what is no number stays so
+            highest[filled] = np.maximum.reduceat(value, starts[filled])
         return highest
 
     def where_largest(self, a: int, leave_out: IntArray, counted: BoolArray) -> int:
@@ -107,9 +118,12 @@ class Values:
         return np.flatnonzero((columns >= 0) & (columns < self.products.shape[1]))
 
     def _entries(self, columns: IntArray) -> IntArray:
-        """Where the sparse products have the entry of each witness in its column, in order, if there is one."""
+        """Where the sparse products have the entry of each witness in its column, in order, if
+        there is one."""
         places = self.products.indices
-        return np.flatnonzero(places == np.repeat(columns.astype(places.dtype), np.diff(self.products.indptr)))
+        return np.flatnonzero(
+            places == np.repeat(columns.astype(places.dtype), np.diff(self.products.indptr))
+        )
 
 
 class _Explicit:
@@ -121,13 +135,17 @@ class _Explicit:
         raise NotImplementedError
 
     def values(self, U: Points, rays: IntArray, columns: IntArray) -> Iterator[Values]:
-        """Products with the unit points ``U[columns]``; the witnesses are about the points ``rays``."""
+        """Products with the unit points ``U[columns]``; the witnesses are about the points
+        ``rays``."""
         V, everyone = take(U, columns), np.arange(len(self.of))
-        for which in dense_pieces(everyone, V) if sp.issparse(V) else pieces(everyone, len(columns)):
+        for which in (
+            dense_pieces(everyone, V) if sp.issparse(V) else pieces(everyone, len(columns))
+        ):
             G = unit_peak(self.vectors(U, rays, which))
             lengths = row_lengths(G)
             products = np.asarray((V @ G.T).T if sp.issparse(V) else G @ V.T)
-            yield Values(which, products, lengths, (U.shape[1] + 2) * EPS * lengths)  # a sum of n terms errs by about n roundoffs; |u| = 1
+            # a sum of n terms errs by about n roundoffs; |u| = 1
+            yield Values(which, products, lengths, (U.shape[1] + 2) * EPS * lengths)
 
 
 @dataclass(frozen=True)
@@ -160,14 +178,18 @@ class SparseVectors(_Explicit):
     offset: FloatArray  # (k,)
 
     def values(self, U: Points, rays: IntArray, columns: IntArray) -> Iterator[Values]:
-        """Products with the unit points ``U[columns]``, or only those that may be positive: the others are at most 0, without rounding."""
+        """Products with the unit points ``U[columns]``, or only those that may be positive: the
+        others are at most 0, without rounding."""
         if (self.offset < 0).any() or (not sp.issparse(U) and self.offset.all()):
             yield from super().values(U, rays, columns)
             return
         peak = _peaks(self.G, self.offset)
         F, offset = _divided(self.G, peak), self.offset / peak
         F.data -= np.repeat(offset, np.diff(F.indptr))
-        yield from _met(sp.csr_array(take(U, columns)), Lifted(F, offset, F, np.arange(len(self.of)), np.full(len(self.of), -1)))
+        yield from _met(
+            sp.csr_array(take(U, columns)),
+            Lifted(F, offset, F, np.arange(len(self.of)), np.full(len(self.of), -1)),
+        )
 
     def vectors(self, U: Points, rays: IntArray, which: IntArray) -> FloatArray:  # noqa: ARG002
         return np.asarray(self.G[which].toarray() - self.offset[which, None])
@@ -178,7 +200,11 @@ class SparseVectors(_Explicit):
     @classmethod
     def plain(cls, given: Any, n_rays: int, n_points: int, dim: int) -> SparseVectors:  # noqa: ARG003
         of = form.indices("of", given.of, None, 0, n_rays)
-        return cls(of, form.sparse("G", given.G, (len(of), dim), single=True), form.floats("offset", given.offset, (len(of),)))
+        return cls(
+            of,
+            form.sparse("G", given.G, (len(of), dim), single=True),
+            form.floats("offset", given.offset, (len(of),)),
+        )
 
 
 @dataclass(frozen=True)
@@ -204,7 +230,10 @@ class Metric(_Explicit):
     @classmethod
     def plain(cls, given: Any, n_rays: int, n_points: int, dim: int) -> Metric:  # noqa: ARG003
         of = form.indices("of", given.of, None, 0, n_rays)
-        T, centre = form.floats("T", given.T, (dim, None), single=True), form.floats("centre", given.centre, (dim,))
+        T, centre = (
+            form.floats("T", given.T, (dim, None), single=True),
+            form.floats("centre", given.centre, (dim,)),
+        )
         return cls(of, T, centre, form.floats("offset", given.offset, (len(of),)))
 
 
@@ -232,8 +261,8 @@ class Combination(_Explicit):
 class Support:
     r"""Values f on the support of each ray and ``-lift`` off it.
 
-    So :math:`g \cdot u_j = f \cdot u_j - lift \cdot (\text{mass of } u_j \text{ off the support})`, which is at most 0, without computing
-    it, where f and :math:`u_j` have no coordinate in common.
+    So :math:`g \cdot u_j = f \cdot u_j - lift \cdot (\text{mass of } u_j \text{ off the support})`,
+    which is at most 0, without computing it, where f and :math:`u_j` have no coordinate in common.
     """
 
     kind: ClassVar[str] = "support"
@@ -242,9 +271,12 @@ class Support:
     lift: FloatArray  # (k,), >= 0
 
     def values(self, U: Sparse, rays: IntArray, columns: IntArray) -> Iterator[Values]:
-        """Products with those of the unit points ``U[columns]`` that may be positive, or bounds below zero."""
+        """Products with those of the unit points ``U[columns]`` that may be positive, or bounds
+        below zero."""
         peak = _peaks(self.F, self.lift)
-        witnesses = Lifted(_divided(self.F, peak), self.lift / peak, U, rays, np.searchsorted(columns, rays))
+        witnesses = Lifted(
+            _divided(self.F, peak), self.lift / peak, U, rays, np.searchsorted(columns, rays)
+        )
         yield from _met(take(U, columns), witnesses)
 
     def stray(self, U: Sparse, rays: IntArray) -> IntArray:
@@ -281,16 +313,22 @@ KINDS: tuple[type[Witnesses], ...] = (Vectors, SparseVectors, Metric, Support, C
 def row_lengths(R: Points) -> FloatArray:
     """Length of each row, dense or CSR."""
     if sp.issparse(R):
-        return np.sqrt(np.asarray(sp.csr_array((R.data * R.data, R.indices, R.indptr), shape=R.shape).sum(axis=1)).ravel())
+        return np.sqrt(
+            np.asarray(
+                sp.csr_array((R.data * R.data, R.indices, R.indptr), shape=R.shape).sum(axis=1)
+            ).ravel()
+        )
     return np.sqrt(np.einsum("ij,ij->i", R, R))
 
 
 def _peaks(F: Sparse, other: FloatArray) -> FloatArray:
-    """The largest size of an entry of each row and of the ``other`` number that goes with it, or 1 where all are 0: in units of it, no
-    square is lost."""
+    """The largest size of an entry of each row and of the ``other`` number that goes with it, or 1
+    where all are 0: in units of it, no square is lost."""
     peak, filled = other.copy(), np.flatnonzero(np.diff(F.indptr))
     if len(filled):
-        peak[filled] = np.maximum(peak[filled], np.maximum.reduceat(np.abs(F.data), F.indptr[filled]))
+        peak[filled] = np.maximum(
+            peak[filled], np.maximum.reduceat(np.abs(F.data), F.indptr[filled])
+        )
     return np.asarray(np.where(peak > 0, peak, 1.0))
 
 
@@ -302,14 +340,19 @@ def _divided(F: Sparse, divisors: FloatArray) -> Sparse:
 
 
 def _met(V: Sparse, witnesses: Lifted) -> Iterator[Values]:
-    """Products of the points ``V`` with the witnesses that they meet, for some of the points at a time."""
+    """Products of the points ``V`` with the witnesses that they meet, for some of the points at a
+    time."""
     give_back(V.nnz)
     lengths_F = row_lengths(witnesses.F)
     off_pattern = V.shape[1] - witnesses.pattern_sizes
     lengths = np.sqrt(lengths_F**2 + witnesses.lift**2 * off_pattern)
     for some in pieces_of(np.diff(V.indptr), postings_at_once(V)):
         points, start = Postings.of(rows_between(V, some[0], some[-1] + 1)), int(some[0])
-        error = (np.diff(points.V.indptr).max(initial=0) + 2) * EPS * (lengths_F + witnesses.lift * points.mass.max(initial=0.0))
+        error = (
+            (np.diff(points.V.indptr).max(initial=0) + 2)
+            * EPS
+            * (lengths_F + witnesses.lift * points.mass.max(initial=0.0))
+        )
         for which, found in products(points, replace(witnesses, own=witnesses.own - start), error):
             yield Values(which, found, lengths[which], error[which], start)
             del found  # before the next ones are made

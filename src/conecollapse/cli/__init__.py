@@ -1,7 +1,9 @@
-"""The command. An error is one sentence on stderr and an exit code; ``--debug`` shows where it came from.
+"""The command. An error is one sentence on stderr and an exit code; ``--debug`` shows where it came
+from.
 
-Exit codes: 0 done, 1 an error in the data or the options or a failed verification, 130 interrupted. `commands` holds the commands. This
-module imports nothing that takes time, so that Ctrl-C gets an answer while all else is imported.
+Exit codes: 0 done, 1 an error in the data or the options or a failed verification, 130 interrupted.
+`commands` holds the commands. This module imports nothing that takes time, so that Ctrl-C gets an
+answer while all else is imported.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ SOON = 0.01  # seconds until a Ctrl-C that was lost is sent again
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Entry point: errors in one sentence, warnings as notes. Without ``arguments`` the process is the command's own, and so is Ctrl-C."""
+    """Entry point: errors in one sentence, warnings as notes. Without ``arguments`` the process is
+    the command's own, and so is Ctrl-C."""
     in_main_thread = threading.current_thread() is threading.main_thread()
-    owner = arguments is None and in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    owner = (
+        arguments is None
+        and in_main_thread
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
     try:
         if owner:
-            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # first in, last out: then nothing is left to interrupt
+            # first in, last out: then nothing is left to interrupt
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
             _leave_on_ctrl_c("interrupted; nothing was written.")
         from conecollapse.cli.commands import run
 
@@ -42,13 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _leave_on_ctrl_c("interrupted; the command had ended, and its results are complete.")
     with suppress(OSError):  # the reader of a pipe may be gone
         sys.stdout.flush()
-    if owner and code == INTERRUPTED:  # sys.exit may end in a signal instead, if the interrupt passed through code in a string
+    # sys.exit may end in a signal instead, if the interrupt passed through code in a string
+    if owner and code == INTERRUPTED:
         os._exit(code)
     sys.exit(code)
 
 
 def _leave_on_ctrl_c(message: str) -> None:
-    """Let Ctrl-C end the process at once: others may catch or show a KeyboardInterrupt in an import, or while Python shuts down."""
+    """Let Ctrl-C end the process at once: others may catch or show a KeyboardInterrupt in an
+    import, or while Python shuts down."""
 
     def leave(*_: object) -> None:
         with suppress(OSError):
@@ -59,7 +69,8 @@ def _leave_on_ctrl_c(message: str) -> None:
 
 
 def _send_again(lost: sys.UnraisableHookArgs) -> None:
-    """In place of `sys.unraisablehook`: a KeyboardInterrupt in a finalizer cannot stop the command, so it is sent again."""
+    """In place of `sys.unraisablehook`: a KeyboardInterrupt in a finalizer cannot stop the command,
+    so it is sent again."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         threading.Timer(SOON, _thread.interrupt_main).start()
     else:

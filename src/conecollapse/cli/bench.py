@@ -1,4 +1,5 @@
-"""``conecollapse bench``: a comparison with other packages that are installed, on this machine, in one run."""
+"""``conecollapse bench``: a comparison with other packages that are installed, on this machine, in
+one run."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ MAX_ITER, TOL = 200, 1e-4  # of every NMF, ours and theirs, from the same kind o
 
 @dataclass(frozen=True)
 class Measured:
-    """One row: what was done by whom, how long it took, how good it is. The first row of a task is ours, and is the unit of `ratio`."""
+    """One row: what was done by whom, how long it took, how good it is. The first row of a task is
+    ours, and is the unit of `ratio`."""
 
     task: str
     method: str
@@ -36,11 +38,14 @@ class Measured:
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="Datasets; the included digits by default.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Datasets; the included digits by default.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Compare time and quality with SciPy's nnls, scikit-learn's NMF and k-means, and nimfa if it is installed."""
+    """Compare time and quality with SciPy's nnls, scikit-learn's NMF and k-means, and nimfa if it
+    is installed."""
     from conecollapse.datasets import info, load
 
     for name in names or []:
@@ -61,7 +66,10 @@ def bench(
         return
     heading = ["task", "method", "seconds", "ratio", "quality", ""]
     say_table(heading, [_cells(row) for row in rows])
-    say("ratio: time in units of ours, in the same run; every NMF stops by its own rule, within the same number of iterations.")
+    say(
+        "ratio: time in units of ours, in the same run; every NMF stops by its own rule, within the"
+        " same number of iterations."
+    )
 
 
 def _cells(row: Measured) -> list[str]:
@@ -86,7 +94,11 @@ def _nnls(seed: int) -> list[Measured]:
         "conecollapse nnls": lambda: residual(nnls(A, B)[0]),
         "SciPy nnls, in a loop": lambda: residual(np.column_stack([theirs(A, b)[0] for b in B.T])),
     }
-    return list(_compared(f"NNLS {EQUATIONS} x {UNKNOWNS}, {RIGHT_SIDES} times", "relative residual", methods))
+    return list(
+        _compared(
+            f"NNLS {EQUATIONS} x {UNKNOWNS}, {RIGHT_SIDES} times", "relative residual", methods
+        )
+    )
 
 
 def _dataset(dataset: Any, seed: int) -> list[Measured]:
@@ -98,7 +110,12 @@ def _dataset(dataset: Any, seed: int) -> list[Measured]:
 
     X, r = dataset.X, dataset.n_classes
     length = float(np.linalg.norm(X.data if hasattr(X, "indptr") else X))
-    start: dict[str, Any] = {"init": "nndsvda", "max_iter": MAX_ITER, "tol": TOL, "random_state": seed}
+    start: dict[str, Any] = {
+        "init": "nndsvda",
+        "max_iter": MAX_ITER,
+        "tol": TOL,
+        "random_state": seed,
+    }
 
     def error(model: Any) -> float:
         return float(model.fit(X).reconstruction_err_) / length
@@ -109,9 +126,15 @@ def _dataset(dataset: Any, seed: int) -> list[Measured]:
         "nimfa Nmf": lambda: _nimfa(X, r) / length,
     }
     clusters = {
-        "conecollapse GraphCCNMF": lambda: purity_score(dataset.y, GraphCCNMF(r, random_state=seed).fit_predict(X)),
-        "scikit-learn k-means": lambda: purity_score(dataset.y, KMeans(r, n_init=10, random_state=seed).fit_predict(X)),
-        "scikit-learn NMF, argmax": lambda: purity_score(dataset.y, NMF(r, **start).fit_transform(X).argmax(axis=1)),
+        "conecollapse GraphCCNMF": lambda: purity_score(
+            dataset.y, GraphCCNMF(r, random_state=seed).fit_predict(X)
+        ),
+        "scikit-learn k-means": lambda: purity_score(
+            dataset.y, KMeans(r, n_init=10, random_state=seed).fit_predict(X)
+        ),
+        "scikit-learn NMF, argmax": lambda: purity_score(
+            dataset.y, NMF(r, **start).fit_transform(X).argmax(axis=1)
+        ),
     }
     found = list(_compared(f"{dataset.name}, NMF of rank {r}", "relative error", nmf))
     return [*found, *_compared(f"{dataset.name}, {r} clusters", "purity", clusters)]
@@ -120,12 +143,17 @@ def _dataset(dataset: Any, seed: int) -> list[Measured]:
 def _nimfa(X: Points, r: int) -> float:
     import nimfa
 
-    fitted = nimfa.Nmf(X.toarray() if hasattr(X, "toarray") else X, rank=r, max_iter=MAX_ITER, seed="nndsvd")()
+    fitted = nimfa.Nmf(
+        X.toarray() if hasattr(X, "toarray") else X, rank=r, max_iter=MAX_ITER, seed="nndsvd"
+    )()
     return float(np.sqrt(fitted.distance(metric="euclidean")))
 
 
-def _compared(task: str, quality: str, methods: dict[str, Callable[[], float]]) -> Iterator[Measured]:
-    """The methods in turn; the first is ours. A peer that is not installed is left out, one that fails is named with the reason."""
+def _compared(
+    task: str, quality: str, methods: dict[str, Callable[[], float]]
+) -> Iterator[Measured]:
+    """The methods in turn; the first is ours. A peer that is not installed is left out, one that
+    fails is named with the reason."""
     ours = 0.0
     for name, measure in methods.items():
         if name.startswith("nimfa") and importlib.util.find_spec("nimfa") is None:
@@ -136,7 +164,9 @@ def _compared(task: str, quality: str, methods: dict[str, Callable[[], float]]) 
         except Exception as failure:
             if not name.startswith("nimfa"):  # whose last release knows no NumPy 2
                 raise
-            yield Measured(task, name, None, None, quality, None, f"fails here ({type(failure).__name__})")
+            yield Measured(
+                task, name, None, None, quality, None, f"fails here ({type(failure).__name__})"
+            )
             continue
         seconds = time.perf_counter() - start
         ours = ours or seconds

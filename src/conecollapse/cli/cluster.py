@@ -1,4 +1,5 @@
-"""``conecollapse cluster``: clusters of the samples of a file, the cone of its features, and a folder with both."""
+"""``conecollapse cluster``: clusters of the samples of a file, the cone of its features, and a
+folder with both."""
 
 from __future__ import annotations
 
@@ -12,14 +13,23 @@ from conecollapse.cli.terminal import as_options, say, say_json, say_table, work
 
 WORDS = 8  # of a topic that are printed
 LISTED = 12  # clusters whose sizes are printed one by one
-METHODS = ("graph", "features", "knn", "diffusion")  # as `conecollapse.runs` has them, which takes longer to import
+# as `conecollapse.runs` has them, which takes longer to import
+METHODS = ("graph", "features", "knn", "diffusion")
 
 
 def cluster(
     file: options.File,
-    k: Annotated[str, typer.Option("-k", "--clusters", help="Number of clusters, or auto.", show_default=False)],
-    labels: Annotated[Path | None, typer.Option(help="Known classes, one for each sample: .txt, .csv, .npy, or y of an .npz.")] = None,
-    labels_from: Annotated[str | None, typer.Option(help="Known classes in an .h5ad file, such as obs:cell_type.")] = None,
+    k: Annotated[
+        str,
+        typer.Option("-k", "--clusters", help="Number of clusters, or auto.", show_default=False),
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Known classes, one for each sample: .txt, .csv, .npy, or y of an .npz."),
+    ] = None,
+    labels_from: Annotated[
+        str | None, typer.Option(help="Known classes in an .h5ad file, such as obs:cell_type.")
+    ] = None,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
@@ -29,13 +39,21 @@ def cluster(
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
     method: Annotated[
-        str, typer.Option(help="What is factorized: graph (chosen from the data), features, knn or diffusion (a plain graph).")
+        str,
+        typer.Option(
+            help=(
+                "What is factorized: graph (chosen from the data), features, knn or diffusion (a"
+                " plain graph)."
+            )
+        ),
     ] = "graph",
     image_shape: options.ImageShape = None,
     prove: options.Prove = False,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     report: options.Report = True,
-    write_h5ad: Annotated[Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")] = None,
+    write_h5ad: Annotated[
+        Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")
+    ] = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -58,13 +76,19 @@ def cluster(
     if write_h5ad is not None:
         check_h5ad(write_h5ad, file)
     with working(f"reading {file.name}") as progress:
-        reading: dict[str, Any] = {"header": header, "names": names, "layer": layer, "text_column": text_column}
+        reading: dict[str, Any] = {
+            "header": header,
+            "names": names,
+            "layer": layer,
+            "text_column": text_column,
+        }
         read = read_table(file, features_in=features_in, image_shape=shape, **reading)
         table = prepare(read, normalize, tfidf or read.texts is not None)
         target = known_classes(file, table, labels, column)
         check_clusters(n_components, table)
         check_image_shape(shape, table.n_features)
-        from conecollapse.runs import Interrupted, results, save  # after the file is read: an error in it does not wait for them
+        # after the file is read: an error in it does not wait for them
+        from conecollapse.runs import Interrupted, results, save
         from conecollapse.runs import cluster as run_cluster
 
         try:
@@ -82,7 +106,10 @@ def cluster(
             if stop.finished is None:
                 raise
             save(stop.finished, folder, force=force)
-            raise Interrupted(f"interrupted while clustering; the cone of the features was finished and is in {str(folder)!r}.") from None
+            raise Interrupted(
+                "interrupted while clustering; the cone of the features was finished and is in"
+                f" {str(folder)!r}."
+            ) from None
         if progress is not None:
             progress("report", 0, 1)
         save(run, folder, options.report_writer(report), force=force)
@@ -108,24 +135,44 @@ def cluster(
     say_cone(found)
     if write_h5ad is not None:
         say(f"data and results in {write_h5ad}")
-    say(f"results in {folder}{', report in ' + str(folder / 'report.html') if (folder / 'report.html').exists() else ''}")
+    page = folder / "report.html"
+    say(f"results in {folder}" + (f", report in {page}" if page.exists() else ""))
 
 
 def _say_clusters(found: dict[str, Any]) -> None:
     counts = [int(size) for size in found["cluster_sizes"]]
-    sizes = ", ".join(str(size) for size in counts) if len(counts) <= LISTED else f"{min(counts)} to {max(counts)}"
+    sizes = (
+        ", ".join(str(size) for size in counts)
+        if len(counts) <= LISTED
+        else f"{min(counts)} to {max(counts)}"
+    )
     chosen = f" (chosen: {found['rank_reason']})" if found["rank_reason"] else ""
-    scores = f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}" if "purity" in found else ""
+    scores = (
+        f"; purity {found['purity']:.3f}, accuracy {found['accuracy']:.3f}"
+        if "purity" in found
+        else ""
+    )
     if found["rank_curve"]:
         _say_curve(found["rank_curve"], found["n_clusters"])
-    say(f"{found['n_clusters']} cluster{'s' if found['n_clusters'] != 1 else ''} of {sizes} samples{chosen}{scores}.")
+    say(
+        f"{found['n_clusters']} cluster{'s' if found['n_clusters'] != 1 else ''} of {sizes}"
+        f" samples{chosen}{scores}."
+    )
 
 
 def _say_curve(curve: dict[str, Any], chosen: int) -> None:
-    """The score of each number of clusters that was tried; which was chosen, and which are tied with it."""
+    """The score of each number of clusters that was tried; which was chosen, and which are tied
+    with it."""
     rows = [
-        [str(r), f"{score:.3f}", f"{error:.3f}", "chosen" if r == chosen else "tied" if r in curve["ties"] else ""]
-        for r, score, error in zip(curve["candidates"], curve["scores"], curve["standard_errors"], strict=True)
+        [
+            str(r),
+            f"{score:.3f}",
+            f"{error:.3f}",
+            "chosen" if r == chosen else "tied" if r in curve["ties"] else "",
+        ]
+        for r, score, error in zip(
+            curve["candidates"], curve["scores"], curve["standard_errors"], strict=True
+        )
     ]
     say_table(["clusters", curve["method"], "standard error", ""], rows)
 
@@ -136,7 +183,10 @@ def say_topics(run: Any) -> None:
         say(f"  topic {k}: {', '.join(word.name for word in words if word.lead > 0)}")
     without = int((run.labels < 0).sum())
     if without:
-        say(f"{without} of {len(run.labels)} documents {'has' if without == 1 else 'have'} no known words, and so no topic (label -1).")
+        say(
+            f"{without} of {len(run.labels)} documents {'has' if without == 1 else 'have'} no known"
+            " words, and so no topic (label -1)."
+        )
 
 
 def say_table_read(name: str, table: Any) -> None:
@@ -149,11 +199,20 @@ def say_table_read(name: str, table: Any) -> None:
 def say_cone(found: dict[str, Any]) -> None:
     """One line about the rays."""
     if not found["exact"]:
-        say(f"{found['n_rays']} rays; no feature is further from their cone than {found['largest_residual']:.3g}, proven.")
+        say(
+            f"{found['n_rays']} rays; no feature is further from their cone than"
+            f" {found['largest_residual']:.3g}, proven."
+        )
         return
     zeros = f", {found['n_zero_features']} hold only zeros" if found["n_zero_features"] else ""
     proven, left = found["n_rays"] - found["n_open"], found["n_open"]
-    rays = f"{proven} of {found['n_features']} features are extreme rays{zeros}; proven, see certificate.npz."
+    rays = (
+        f"{proven} of {found['n_features']} features are extreme rays{zeros}; proven, see"
+        " certificate.npz."
+    )
     if left:
-        rays += f" {left} more {'is' if left == 1 else 'are'} open: kept as rays without proof that they are needed; --prove decides them."
+        rays += (
+            f" {left} more {'is' if left == 1 else 'are'} open: kept as rays without proof that"
+            " they are needed; --prove decides them."
+        )
     say(rays)

@@ -1,4 +1,5 @@
-"""The commands together: options that all share, and errors in one sentence. One file for each command."""
+"""The commands together: options that all share, and errors in one sentence. One file for each
+command."""
 
 from __future__ import annotations
 
@@ -45,12 +46,27 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     help="Non-negative matrix factorization through the geometry of the data cone.",
-    epilog="Exit codes: 0 done; 1 an error in the data or the options, or a failed verification; 130 interrupted.",
+    epilog=(
+        "Exit codes: 0 done; 1 an error in the data or the options, or a failed verification; 130"
+        " interrupted."
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, cluster, rays, unmix, novelty, verify, compare, reproduce, bench, warm, doctor):
+for command in (
+    demo,
+    cluster,
+    rays,
+    unmix,
+    novelty,
+    verify,
+    compare,
+    reproduce,
+    bench,
+    warm,
+    doctor,
+):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 
@@ -65,7 +81,9 @@ def _version(asked: bool) -> None:
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option(help="Show where an error came from.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: ARG001
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     context.obj["debug"] = debug
 
@@ -94,7 +112,8 @@ def run(arguments: Sequence[str] | None) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong: a usage error (click's, by whichever package typer takes it from), ours, the system's, or a mistake of ours."""
+    """What went wrong: a usage error (click's, by whichever package typer takes it from), ours, the
+    system's, or a mistake of ours."""
     if hasattr(error, "format_message"):
         return " ".join(str(error.format_message()).split())
     if isinstance(error, (ConeCollapseError, OSError)):

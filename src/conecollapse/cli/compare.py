@@ -14,9 +14,13 @@ SHOWN = 8  # differences that are printed
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="A folder that cluster, rays or unmix wrote.", show_default=False)],
+    first: Annotated[
+        Path, typer.Argument(help="A folder that cluster, rays or unmix wrote.", show_default=False)
+    ],
     second: Annotated[Path, typer.Argument(help="Another one.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("comparison.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
+        "comparison.html"
+    ),
     force: options.Replace = False,
     as_json: options.Json = False,
 ) -> None:
@@ -50,14 +54,21 @@ def _say(found: Any) -> None:
     results = found.results()
     if found.labels is not None:
         share, rand = results["share_in_matching_clusters"], results["adjusted_rand"]
-        say(f"{results['n_common_samples']} samples in both runs, {share:.1%} in matching clusters; adjusted Rand index {rand:.3f}.")
+        say(
+            f"{results['n_common_samples']} samples in both runs, {share:.1%} in matching clusters;"
+            f" adjusted Rand index {rand:.3f}."
+        )
     if found.rays is not None:
         first, second = results["n_rays"]
         say(f"{results['n_common_rays']} features are rays in both runs, of {first} and {second}.")
     for match in found.matches or []:
         say(f"component {match.first} and component {match.second}: {match.angle:.3g} degrees.")
     rows = found.differences(ASKED)
-    say("They were asked for different things:" if rows else "Both were asked for the same, of the same data.")
+    say(
+        "They were asked for different things:"
+        if rows
+        else "Both were asked for the same, of the same data."
+    )
     for name, first, second in rows[:SHOWN]:
         say(f"  {name}: {first}, {second}")
     if len(rows) > SHOWN:

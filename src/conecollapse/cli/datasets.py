@@ -11,7 +11,11 @@ from conecollapse._files import whole_file
 from conecollapse.cli import options
 from conecollapse.cli.terminal import say, say_json, say_table, working
 
-app = typer.Typer(help="The paper's sixteen datasets and scikit-learn's digits.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="The paper's sixteen datasets and scikit-learn's digits.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.command("list")
@@ -34,17 +38,31 @@ def list_all(as_json: options.Json = False) -> None:
     if as_json:
         say_json({"datasets": found})
         return
-    say_table(["name", "domain", "samples", "features", "classes", "where"], [[str(cell) for cell in row.values()] for row in found])
+    say_table(
+        ["name", "domain", "samples", "features", "classes", "where"],
+        [[str(cell) for cell in row.values()] for row in found],
+    )
 
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name from the list, in upper or lower case.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this .npz file, which cluster and rays read.")] = None,
-    counts: Annotated[bool, typer.Option("--counts", help="For text: counts of words instead of TF-IDF weights.")] = False,
+    name: Annotated[
+        str,
+        typer.Argument(help="A name from the list, in upper or lower case.", show_default=False),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Write it to this .npz file, which cluster and rays read."
+        ),
+    ] = None,
+    counts: Annotated[
+        bool, typer.Option("--counts", help="For text: counts of words instead of TF-IDF weights.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Find or download a dataset; with --out, write it to a file for the other commands (its y serves as --labels)."""
+    """Find or download a dataset; with --out, write it to a file for the other commands (its y
+    serves as --labels)."""
     from conecollapse._errors import InvalidInputError
     from conecollapse.datasets import load
 
@@ -55,18 +73,38 @@ def fetch(
         if out is not None:
             _write(out, dataset)
     if as_json:
-        shape = {"n_samples": dataset.n_samples, "n_features": dataset.n_features, "n_classes": dataset.n_classes}
+        shape = {
+            "n_samples": dataset.n_samples,
+            "n_features": dataset.n_features,
+            "n_classes": dataset.n_classes,
+        }
         say_json(
-            {"name": dataset.name, **shape, "source": dataset.source, "differs": dataset.differs, "file": None if out is None else str(out)}
+            {
+                "name": dataset.name,
+                **shape,
+                "source": dataset.source,
+                "differs": dataset.differs,
+                "file": None if out is None else str(out),
+            }
         )
         return
-    say(f"{dataset.name}: {dataset.n_samples} samples, {dataset.n_features} features, {dataset.n_classes} classes; {dataset.source}.")
+    say(
+        f"{dataset.name}: {dataset.n_samples} samples, {dataset.n_features} features,"
+        f" {dataset.n_classes} classes; {dataset.source}."
+    )
     if dataset.differs:
         say(f"differs from the paper's: {dataset.differs}.")
     say(f"cite: {dataset.citation}")
     if out is not None:
-        images = "" if dataset.image_shape is None else f" --image-shape {dataset.image_shape[0]}x{dataset.image_shape[1]}"
-        say(f"written to {out}; for instance: conecollapse cluster {out} -k {dataset.n_classes} --labels {out}{images}")
+        images = (
+            ""
+            if dataset.image_shape is None
+            else f" --image-shape {dataset.image_shape[0]}x{dataset.image_shape[1]}"
+        )
+        say(
+            f"written to {out}; for instance: conecollapse cluster {out} -k {dataset.n_classes}"
+            f" --labels {out}{images}"
+        )
 
 
 def _where(entry: Any) -> str:
@@ -80,14 +118,20 @@ def _where(entry: Any) -> str:
 
 
 def _write(path: Path, dataset: Any) -> None:
-    """As the datasets' own layout: features x samples, plain arrays; under a temporary name first."""
+    """As the datasets' own layout: features x samples, plain arrays; under a temporary name
+    first."""
     import numpy as np
     import scipy.sparse as sp
 
     arrays: dict[str, Any] = {"y": dataset.y}
     if sp.issparse(dataset.X):  # the CSR parts of X are the CSC parts of its transpose
         X = dataset.X
-        arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": np.array(X.shape[::-1])}
+        arrays |= {
+            "data": X.data,
+            "indices": X.indices,
+            "indptr": X.indptr,
+            "shape": np.array(X.shape[::-1]),
+        }
     else:
         arrays["X"] = dataset.X.T
     if dataset.feature_names is not None:

@@ -1,4 +1,5 @@
-"""``conecollapse demo``: what the package does, on included data, in a minute and without the network."""
+"""``conecollapse demo``: what the package does, on included data, in a minute and without the
+network."""
 
 from __future__ import annotations
 
@@ -15,11 +16,14 @@ from conecollapse.cli.warm import warm_up
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the data and of the results.")] = Path("conecollapse-demo"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder of the data and of the results.")
+    ] = Path("conecollapse-demo"),
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
     report: options.Report = True,
 ) -> None:
-    """Cluster scikit-learn's digits, compare with two baselines, prove the cone, write a report. No network."""
+    """Cluster scikit-learn's digits, compare with two baselines, prove the cone, write a report. No
+    network."""
     from conecollapse._errors import RunFolderError
     from conecollapse.runs.folder import check_folder
 
@@ -28,8 +32,12 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)
         _write_digits(out)
     except OSError as error:
-        raise RunFolderError(f"cannot write to {str(out)!r}: {error.strerror or error}; name another folder with --out.") from error
-    from conecollapse.runs import save, verify  # after the folder is known to be good: an error does not wait for them
+        raise RunFolderError(
+            f"cannot write to {str(out)!r}: {error.strerror or error}; name another folder with"
+            " --out."
+        ) from error
+    # after the folder is known to be good: an error does not wait for them
+    from conecollapse.runs import save, verify
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # three pixels are always black, as is said below
@@ -39,22 +47,35 @@ def demo(
             save(run, folder, options.report_writer(report))
             found = verify(folder)
     black = len(run.cone.zero_points)
-    say(f"Digits: {run.table.n_samples} images of 64 pixels. Each pixel is a point with {run.table.n_samples} coordinates.")
-    say(f"  {black} pixels are always black; all {run.cone.n_rays} others are extreme rays, none a mixture of others.")
+    say(
+        f"Digits: {run.table.n_samples} images of 64 pixels. Each pixel is a point with"
+        f" {run.table.n_samples} coordinates."
+    )
+    say(
+        f"  {black} pixels are always black; all {run.cone.n_rays} others are extreme rays, none a"
+        " mixture of others."
+    )
     say(f"  {found}")
     _few_pixels(run)
     say("\n  Ten clusters, compared with the true digits (true labels are used only for scoring):")
     say_table(["method", "purity", "seconds"], rows)
     _mixtures()
-    say("\nEvery number above was computed just now, and every certificate checked by code that shares nothing with the solver.")
+    say(
+        "\nEvery number above was computed just now, and every certificate checked by code that"
+        " shares nothing with the solver."
+    )
     page = folder / "report.html"
     say(f"results: {folder}{f'; report: {page.resolve()}' if page.exists() else ''}")
-    say(f"again, from the file: conecollapse cluster {out / 'digits.csv'} -k 10 --labels {out / 'labels.txt'} --image-shape 8x8")
+    say(
+        f"again, from the file: conecollapse cluster {out / 'digits.csv'} -k 10 --labels"
+        f" {out / 'labels.txt'} --image-shape 8x8"
+    )
     say(f"check it:             conecollapse verify {folder}")
 
 
 def _cluster_digits(out: Path, seed: int, progress: Any) -> tuple[Any, list[list[str]]]:
-    """The digits, read from their files and clustered by CC-NMF and by two baselines; the run and the rows of the table."""
+    """The digits, read from their files and clustered by CC-NMF and by two baselines; the run and
+    the rows of the table."""
     from sklearn.cluster import KMeans
 
     from conecollapse.estimators import MultiplicativeNMF
@@ -67,11 +88,16 @@ def _cluster_digits(out: Path, seed: int, progress: Any) -> tuple[Any, list[list
     warm_up()
     run = cluster(table, 10, target=target, random_state=seed, progress=progress)
     rows = [["CC-NMF", f"{purity_score(target, run.labels):.3f}", f"{run.timings['clusters']:.1f}"]]
-    baselines = {"k-means": KMeans(10, n_init=10, random_state=seed), "NMF (Lee & Seung)": MultiplicativeNMF(10, random_state=seed)}
+    baselines = {
+        "k-means": KMeans(10, n_init=10, random_state=seed),
+        "NMF (Lee & Seung)": MultiplicativeNMF(10, random_state=seed),
+    }
     for name, model in baselines.items():
         start = time.perf_counter()
         labels = model.fit_predict(table.X)
-        rows.append([name, f"{purity_score(target, labels):.3f}", f"{time.perf_counter() - start:.1f}"])
+        rows.append(
+            [name, f"{purity_score(target, labels):.3f}", f"{time.perf_counter() - start:.1f}"]
+        )
     return run, rows
 
 
@@ -81,9 +107,14 @@ def _write_digits(out: Path) -> None:
 
     digits = load("digits")
     heading = ",".join(["image", *(f"row {j // 8} column {j % 8}" for j in range(64))])
-    lines = [",".join([f"digit {i}", *(f"{value:g}" for value in image)]) for i, image in enumerate(digits.X)]
+    lines = [
+        ",".join([f"digit {i}", *(f"{value:g}" for value in image)])
+        for i, image in enumerate(digits.X)
+    ]
     (out / "digits.csv").write_text("\n".join([heading, *lines]) + "\n", encoding="utf-8")
-    (out / "labels.txt").write_text("\n".join(str(label) for label in digits.y) + "\n", encoding="utf-8")
+    (out / "labels.txt").write_text(
+        "\n".join(str(label) for label in digits.y) + "\n", encoding="utf-8"
+    )
 
 
 def _few_pixels(run: Any) -> None:
@@ -95,7 +126,10 @@ def _few_pixels(run: Any) -> None:
     P = run.table.X.T
     few = Cone.approximate(P, max_residual=0.3, weighting="mass")
     few.verify(P)
-    say(f"  But the cone of {few.n_rays} of them (#) comes near every pixel: no pixel is further from it than {few.tol:.2f} of the")
+    say(
+        f"  But the cone of {few.n_rays} of them (#) comes near every pixel: no pixel is further"
+        f" from it than {few.tol:.2f} of the"
+    )
     say("  longest pixel's length. That is the epsilon-cone; verified too.")
     marks = np.full(64, ".")
     marks[run.cone.zero_points] = " "
@@ -118,11 +152,20 @@ def _mixtures() -> None:
     P = np.vstack([sources, weights @ sources])[rng.permutation(200)]
     cone = Cone.from_points(P)
     slow = collapse(P[:40])
-    say(f"Mixtures: 12 sources and 188 mixtures of them in 6 dimensions, shuffled: {cone.n_rays} rays found.")
+    say(
+        f"Mixtures: 12 sources and 188 mixtures of them in 6 dimensions, shuffled: {cone.n_rays}"
+        " rays found."
+    )
     verdict = cone.verify(P)
-    say(f"  Verified: all mixtures are combinations of the rays to within {verdict.largest_residual:.0e}.")
+    say(
+        "  Verified: all mixtures are combinations of the rays to within"
+        f" {verdict.largest_residual:.0e}."
+    )
     same = slow.ray_indices.tolist() == Cone.from_points(P[:40]).ray_indices.tolist()
-    say(f"  Algorithm 1 of the paper on the first 40 points: {len(slow.history or [])} iterations, the same rays: {same}.")
+    say(
+        f"  Algorithm 1 of the paper on the first 40 points: {len(slow.history or [])} iterations,"
+        f" the same rays: {same}."
+    )
     forged = cone.certificate.coefficients.copy()
     forged.data[0] *= 1.01
     try:

@@ -1,4 +1,5 @@
-"""``conecollapse doctor``: what is installed, how many threads there are, where things are kept, and what is missing."""
+"""``conecollapse doctor``: what is installed, how many threads there are, where things are kept,
+and what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ EXTRAS = {
 
 
 def doctor(as_json: options.Json = False) -> None:
-    """Print versions, threads, caches and what is missing. Exit code 1 if something that is needed is missing or too old."""
+    """Print versions, threads, caches and what is missing. Exit code 1 if something that is needed
+    is missing or too old."""
     from conecollapse._errors import ConeCollapseError
 
     found = diagnosis()
@@ -69,7 +71,9 @@ def _packages() -> tuple[dict[str, str], list[str]]:
             problems.append(f"{name} is missing")
             continue
         if _numbers(found[name]) < _numbers(least):
-            problems.append(f"{name} {found[name]} is older than {least}, the oldest that is tested")
+            problems.append(
+                f"{name} {found[name]} is older than {least}, the oldest that is tested"
+            )
     return found, problems
 
 
@@ -95,8 +99,11 @@ def _kernels() -> dict[str, Any]:
     named = os.environ.get("NUMBA_CACHE_DIR")
     package = Path(__file__).parents[1]
     beside = package / "__pycache__"
-    folder = Path(named) if named else beside if _writable(beside) else Path.home() / ".cache" / "numba"
-    place = package if folder == beside else folder  # each folder of the package keeps its own kernels, in its own __pycache__
+    folder = (
+        Path(named) if named else beside if _writable(beside) else Path.home() / ".cache" / "numba"
+    )
+    # each folder of the package keeps its own kernels, in its own __pycache__
+    place = package if folder == beside else folder
     compiled = sum(1 for _ in place.rglob("*.nbc")) if place.exists() else 0
     return {"folder": str(folder), "can be written": _writable(folder), "compiled": compiled}
 
@@ -130,9 +137,16 @@ def _say(found: dict[str, Any]) -> None:
     said = "".join(f", {name}={value}" for name, value in threads["variables"].items())
     say(f"threads: {threads['available']} of {threads['processors']} processors{said}")
     kernels = found["kernels"]
-    state = f"{kernels['compiled']} compiled" if kernels["compiled"] else "none compiled yet; conecollapse warm does it beforehand"
+    state = (
+        f"{kernels['compiled']} compiled"
+        if kernels["compiled"]
+        else "none compiled yet; conecollapse warm does it beforehand"
+    )
     others = "cannot be written, so each process compiles the others again; set NUMBA_CACHE_DIR"
-    say(f"kernels: {kernels['folder']} ({state}{'' if kernels['can be written'] else f'; {others}'})")
+    say(
+        f"kernels: {kernels['folder']}"
+        f" ({state}{'' if kernels['can be written'] else f'; {others}'})"
+    )
     data = found["datasets"]
     say(f"datasets: {data['CONECOLLAPSE_DATA'] or data['cache']}")
     if not found["problems"]:

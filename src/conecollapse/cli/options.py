@@ -15,32 +15,67 @@ from conecollapse.io.opening import stem
 File = Annotated[
     Path,
     typer.Argument(
-        help="A table: .npy, .npz, .csv, .tsv, .mtx, .parquet or .h5ad; or a folder: 10x Genomics, or .txt files.", show_default=False
+        help=(
+            "A table: .npy, .npz, .csv, .tsv, .mtx, .parquet or .h5ad; or a folder: 10x Genomics,"
+            " or .txt files."
+        ),
+        show_default=False,
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the results; named after the file by default.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Folder of the results; named after the file by default."),
+]
 FeaturesIn = Annotated[str, typer.Option(help="Where the features are: rows, columns, or auto.")]
 Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a .csv or .tsv is a heading; detected by default.")
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a .csv or .tsv is a heading; detected by default.",
+    ),
 ]
-Names = Annotated[bool | None, typer.Option("--names/--no-names", help="Whether the first column holds names; detected by default.")]
+Names = Annotated[
+    bool | None,
+    typer.Option(
+        "--names/--no-names", help="Whether the first column holds names; detected by default."
+    ),
+]
 Normalize = Annotated[
     list[str] | None,
     typer.Option(
-        help="unit-samples, sum-samples, max (each feature by its largest value), log (1 + x) or cells (sum-samples, then log). "
-        "Repeat it for several, in order."
+        help=(
+            "unit-samples, sum-samples, max (each feature by its largest value), log (1 + x) or"
+            " cells (sum-samples, then log). Repeat it for several, in order."
+        )
     ),
 ]
 Layer = Annotated[str | None, typer.Option(help="Of an .h5ad file: the layer to use instead of X.")]
-TextColumn = Annotated[str | None, typer.Option(help="Of a .csv or .tsv file: the column of texts; their words become the features.")]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a .csv or .tsv file: the column of texts; their words become the features."
+    ),
+]
 TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weight counts of words by TF-IDF.")]
-ImageShape = Annotated[str | None, typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92.")]
+ImageShape = Annotated[
+    str | None,
+    typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, which are kept.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Write into a folder that holds other files, which are kept."),
+]
 Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is no earlier result.")]
 Prove = Annotated[
     bool,
-    typer.Option("--prove", help="Decide every ray, however long it takes. By default rays are decided only if that takes a few seconds."),
+    typer.Option(
+        "--prove",
+        help=(
+            "Decide every ray, however long it takes. By default rays are decided only if that"
+            " takes a few seconds."
+        ),
+    ),
 ]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
@@ -71,7 +106,8 @@ def clusters(text: str) -> int | Literal["auto"]:
 
 
 def share(text: str, option: str, limits: str) -> float | Literal["auto"]:
-    """A share between 0 and 1, or "auto"; ``limits`` says in words which shares the option takes, and the library checks them."""
+    """A share between 0 and 1, or "auto"; ``limits`` says in words which shares the option takes,
+    and the library checks them."""
     if text == "auto":
         return "auto"
     try:
@@ -108,8 +144,12 @@ def labels_from(text: str | None, labels: Path | None) -> str | None:
     if text is None:
         return None
     if labels is not None:
-        raise InvalidInputError("--labels and --labels-from both name the known classes; give one of them.")
+        raise InvalidInputError(
+            "--labels and --labels-from both name the known classes; give one of them."
+        )
     kind, _, column = text.partition(":")
     if kind != "obs" or not column:
-        raise InvalidInputError(f"--labels-from takes obs:COLUMN, such as obs:cell_type; got {text!r}.")
+        raise InvalidInputError(
+            f"--labels-from takes obs:COLUMN, such as obs:cell_type; got {text!r}."
+        )
     return column

@@ -15,10 +15,19 @@ SHOWN = 10
 
 def rays(
     file: options.File,
-    max_residual: Annotated[float | None, typer.Option(help="Few rays: every feature is within this distance of their cone.")] = None,
-    max_rays: Annotated[int | None, typer.Option(min=1, help="Few rays: at most this many.")] = None,
+    max_residual: Annotated[
+        float | None,
+        typer.Option(help="Few rays: every feature is within this distance of their cone."),
+    ] = None,
+    max_rays: Annotated[
+        int | None, typer.Option(min=1, help="Few rays: at most this many.")
+    ] = None,
     mass: Annotated[
-        bool, typer.Option("--mass", help="Measure distances relative to the longest feature, not between directions.")
+        bool,
+        typer.Option(
+            "--mass",
+            help="Measure distances relative to the longest feature, not between directions.",
+        ),
     ] = False,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
@@ -35,8 +44,8 @@ def rays(
 ) -> None:
     """Find and prove the rays of the features of FILE: which of them generate all others.
 
-    Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays. Writes a folder: rays.csv, factors.npz,
-    certificate.npz and run.json.
+    Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays. Writes a
+    folder: rays.csv, factors.npz, certificate.npz and run.json.
     """
     from conecollapse._checks import check_positive
     from conecollapse._errors import InvalidInputError
@@ -45,18 +54,27 @@ def rays(
     from conecollapse.runs.asked import check_image_shape
 
     if mass and max_rays is None and max_residual is None:
-        raise InvalidInputError("--mass is for few rays, and all are asked for; add --max-rays or --max-residual, or leave it out.")
+        raise InvalidInputError(
+            "--mass is for few rays, and all are asked for; add --max-rays or --max-residual, or"
+            " leave it out."
+        )
     if max_residual is not None:
         check_positive(max_residual, "max_residual", below=1.0)
     shape = options.image_shape(image_shape)
     folder = options.out_folder(out, file, "rays")
     check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
-        reading: dict[str, Any] = {"header": header, "names": names, "layer": layer, "text_column": text_column}
+        reading: dict[str, Any] = {
+            "header": header,
+            "names": names,
+            "layer": layer,
+            "text_column": text_column,
+        }
         read = read_table(file, features_in=features_in, image_shape=shape, **reading)
         table = prepare(read, normalize, tfidf or read.texts is not None)
         check_image_shape(shape, table.n_features)
-        from conecollapse.runs import rays as run_rays  # after the file is read: an error in it does not wait for them
+        # after the file is read: an error in it does not wait for them
+        from conecollapse.runs import rays as run_rays
         from conecollapse.runs import results, save
 
         run = run_rays(

@@ -1,4 +1,5 @@
-"""What ``conecollapse cluster`` takes from and gives back to ``.h5ad`` files: known classes in, results out."""
+"""What ``conecollapse cluster`` takes from and gives back to ``.h5ad`` files: known classes in,
+results out."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from conecollapse._errors import InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray
 
 
-def known_classes(file: Path, table: Any, labels: Path | None, column: str | None) -> AnyArray | None:
+def known_classes(
+    file: Path, table: Any, labels: Path | None, column: str | None
+) -> AnyArray | None:
     """The known class of each sample: from a file, from a column of ``obs``, or none."""
     from conecollapse.io import read_labels
     from conecollapse.io.h5ad import obs_column, whole_h5ad
@@ -19,7 +22,9 @@ def known_classes(file: Path, table: Any, labels: Path | None, column: str | Non
     if column is None:
         return None
     if file.suffix.lower() != ".h5ad":
-        raise InvalidInputError(f"--labels-from is for .h5ad files, and {file.name} is none; name a file with --labels.")
+        raise InvalidInputError(
+            f"--labels-from is for .h5ad files, and {file.name} is none; name a file with --labels."
+        )
     return obs_column(whole_h5ad(file), column, file.name)
 
 
@@ -28,13 +33,18 @@ def check_h5ad(path: Path, file: Path) -> None:
     if path.suffix.lower() != ".h5ad":
         raise InvalidInputError(f"--write-h5ad takes the name of an .h5ad file; got {str(path)!r}.")
     if path.exists() and file.exists() and path.samefile(file):
-        raise InvalidInputError(f"--write-h5ad would replace the data in {str(file)!r}; name another file.")
+        raise InvalidInputError(
+            f"--write-h5ad would replace the data in {str(file)!r}; name another file."
+        )
     if not path.absolute().parent.is_dir():
-        raise RunFolderError(f"cannot write {str(path)!r}: there is no folder {str(path.absolute().parent)!r}.")
+        raise RunFolderError(
+            f"cannot write {str(path)!r}: there is no folder {str(path.absolute().parent)!r}."
+        )
 
 
 def write_results(run: Any, file: Path, path: Path) -> None:
-    """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as `conecollapse.scverse.cluster` writes them."""
+    """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as
+    `conecollapse.scverse.cluster` writes them."""
     from conecollapse._files import whole_file
     from conecollapse.io.h5ad import new_anndata, whole_h5ad
     from conecollapse.scverse import write_clusters
@@ -42,7 +52,12 @@ def write_results(run: Any, file: Path, path: Path) -> None:
     raw = run.table.raw or run.table
     is_h5ad = file.suffix.lower() == ".h5ad" and not file.is_dir()
     adata = whole_h5ad(file) if is_h5ad else new_anndata(raw.X, raw.samples, raw.features)
-    write_clusters(adata, run.model, "conecollapse", parameters=dict(run.parameters) | {"layer": run.table.layer})
+    write_clusters(
+        adata,
+        run.model,
+        "conecollapse",
+        parameters=dict(run.parameters) | {"layer": run.table.layer},
+    )
     if run.target is not None and not is_h5ad:
         adata.obs["target"] = run.target
     with whole_file(path) as temporary:

@@ -20,13 +20,29 @@ from conecollapse.io.plain import plain
 
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
 ARGUMENTS = (
-    *("features_in", "header", "names", "image_shape", "normalize", "max_residual", "max_rays", "prove", "data", "tol", "force"),
+    *(
+        "features_in",
+        "header",
+        "names",
+        "image_shape",
+        "normalize",
+        "max_residual",
+        "max_rays",
+        "prove",
+        "data",
+        "tol",
+        "force",
+    ),
     *("contamination", "locality", "outliers", "bands", "layer", "text_column", "variable", "clip"),
 )
-OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}  # that set these arguments of the library
+# that set these arguments of the library
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}
 OPTIONS |= {"n_components": "-k", "download": "conecollapse datasets fetch"}
-ARGUMENT = re.compile(rf"""\b({"|".join(OPTIONS)})\b(?:=("[^"]+"|'[^']+'|True|False|\.\.\.)|(?= must be\b))""")
-CONE_STAGES = ("cone", "products", "supports", "search", "settle")  # as the geometry names its steps
+ARGUMENT = re.compile(
+    rf"""\b({"|".join(OPTIONS)})\b(?:=("[^"]+"|'[^']+'|True|False|\.\.\.)|(?= must be\b))"""
+)
+# as the geometry names its steps
+CONE_STAGES = ("cone", "products", "supports", "search", "settle")
 STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
 STAGES |= {
     "rank": "choosing the number of clusters",
@@ -39,7 +55,8 @@ STAGES |= {
 def as_options(text: str) -> str:
     """A message of the library with its arguments replaced by the options of the command.
 
-    The library names an argument with a value (``header=False``, ``data=...``), or in "``normalize`` must be ...".
+    The library names an argument with a value (``header=False``, ``data=...``), or in
+    "``normalize`` must be ...".
 
     Examples
     --------
@@ -71,7 +88,9 @@ def note(text: str) -> None:
 
 def show_note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
     """In place of `warnings.showwarning`: only the text, and no deprecations of other packages."""
-    if not issubclass(category, (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ResourceWarning)):
+    if not issubclass(
+        category, (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ResourceWarning)
+    ):
         note(f"note: {message}")
 
 
@@ -94,7 +113,8 @@ def say_table(heading: list[str], rows: list[list[str]]) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[Callback]:
-    """Shows that work goes on, after two seconds and on a terminal only; gives the callback that moves the bar, or None."""
+    """Shows that work goes on, after two seconds and on a terminal only; gives the callback that
+    moves the bar, or None."""
     with showing(what, names=STAGES) as display:
         display.tell(what, 0, 1)
         yield display.tell if display.screen is not None else None

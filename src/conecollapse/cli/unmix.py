@@ -10,25 +10,61 @@ import typer
 from conecollapse.cli import options
 from conecollapse.cli.terminal import as_options, say, say_json, working
 
-METHODS = ("min-volume", "samples")  # as `conecollapse.runs.unmixing` has them, which takes longer to import
+# as `conecollapse.runs.unmixing` has them, which takes longer to import
+METHODS = ("min-volume", "samples")
 
 
 def unmix(
     file: Annotated[
         Path,
-        typer.Argument(help="A cube (.npy or .mat of three dimensions, ENVI), or a table of samples x channels.", show_default=False),
+        typer.Argument(
+            help=(
+                "A cube (.npy or .mat of three dimensions, ENVI), or a table of samples x channels."
+            ),
+            show_default=False,
+        ),
     ],
-    k: Annotated[int, typer.Option("-k", "--components", min=1, help="Number of components.", show_default=False)],
-    shape: Annotated[str | None, typer.Option(help="Height x width of the image whose pixels are the samples, such as 95x95.")] = None,
-    bands: Annotated[str, typer.Option(help="Of a cube: whether its bands are the last or the first dimension.")] = "last",
-    variable: Annotated[str | None, typer.Option(help="Of a .mat file with several cubes: the name of the one to use.")] = None,
-    wavelengths: Annotated[Path | None, typer.Option(help="A number for each channel: text or .npy.")] = None,
+    k: Annotated[
+        int,
+        typer.Option("-k", "--components", min=1, help="Number of components.", show_default=False),
+    ],
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            help="Height x width of the image whose pixels are the samples, such as 95x95."
+        ),
+    ] = None,
+    bands: Annotated[
+        str, typer.Option(help="Of a cube: whether its bands are the last or the first dimension.")
+    ] = "last",
+    variable: Annotated[
+        str | None,
+        typer.Option(help="Of a .mat file with several cubes: the name of the one to use."),
+    ] = None,
+    wavelengths: Annotated[
+        Path | None, typer.Option(help="A number for each channel: text or .npy.")
+    ] = None,
     method: Annotated[
-        str, typer.Option(help="min-volume (no pure samples needed) or samples (the purest samples are the components).")
+        str,
+        typer.Option(
+            help=(
+                "min-volume (no pure samples needed) or samples (the purest samples are the"
+                " components)."
+            )
+        ),
     ] = "min-volume",
-    sum_to_one: Annotated[bool, typer.Option("--sum-to-one", help="Abundances are shares that sum to one.")] = False,
-    outliers: Annotated[str, typer.Option(help="Share of the samples to leave out because they fit no mixture, or auto.")] = "auto",
-    clip: Annotated[bool, typer.Option("--clip", help="Set negative values to zero, and say how many.")] = False,
+    sum_to_one: Annotated[
+        bool, typer.Option("--sum-to-one", help="Abundances are shares that sum to one.")
+    ] = False,
+    outliers: Annotated[
+        str,
+        typer.Option(
+            help="Share of the samples to leave out because they fit no mixture, or auto."
+        ),
+    ] = "auto",
+    clip: Annotated[
+        bool, typer.Option("--clip", help="Set negative values to zero, and say how many.")
+    ] = False,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
@@ -40,12 +76,15 @@ def unmix(
 ) -> None:
     """Find the pure components of the mixtures in FILE, and how much of each is in every sample.
 
-    Writes a folder: endmembers.csv, maps.npy (of an image; also as FILE is: maps.mat, maps.hdr and maps.img) or abundances.csv,
-    factors.npz, certificate.npz, run.json and report.html.
+    Writes a folder: endmembers.csv, maps.npy (of an image; also as FILE is: maps.mat, maps.hdr and
+    maps.img) or abundances.csv, factors.npz, certificate.npz, run.json and report.html.
     """
     from conecollapse._errors import InvalidInputError
 
-    size, share = options.image_shape(shape, "--shape"), options.share(outliers, "--outliers", "a share of at least 0 and below 1")
+    size, share = (
+        options.image_shape(shape, "--shape"),
+        options.share(outliers, "--outliers", "a share of at least 0 and below 1"),
+    )
     if method not in METHODS:
         raise InvalidInputError(f"--method must be one of {', '.join(METHODS)}; got {method!r}.")
     folder = options.out_folder(out, file, "unmixed")
@@ -56,14 +95,31 @@ def unmix(
     from conecollapse.runs.asked import check_components
 
     with working(f"reading {file.name}") as progress:
-        reading: dict[str, Any] = {"features_in": features_in, "header": header, "names": names, "layer": layer, "variable": variable}
+        reading: dict[str, Any] = {
+            "features_in": features_in,
+            "header": header,
+            "names": names,
+            "layer": layer,
+            "variable": variable,
+        }
         spectra = read_spectra(file, shape=size, bands=bands, clip=clip, **reading)
-        lengths = None if wavelengths is None else read_wavelengths(wavelengths, spectra.table.n_features)
+        lengths = (
+            None if wavelengths is None else read_wavelengths(wavelengths, spectra.table.n_features)
+        )
         check_components(k, spectra.table)
-        from conecollapse.runs.unmixing import save_unmixing, unmix_results  # after the file is read: an error in it does not wait for them
+        # after the file is read: an error in it does not wait for them
+        from conecollapse.runs.unmixing import save_unmixing, unmix_results
         from conecollapse.runs.unmixing import unmix as run_unmix
 
-        run = run_unmix(spectra, k, method=method, sum_to_one=sum_to_one, outliers=share, wavelengths=lengths, progress=progress)
+        run = run_unmix(
+            spectra,
+            k,
+            method=method,
+            sum_to_one=sum_to_one,
+            outliers=share,
+            wavelengths=lengths,
+            progress=progress,
+        )
         if progress is not None:
             progress("report", 0, 1)
         save_unmixing(run, folder, options.report_writer(report), force=force)
@@ -75,18 +131,30 @@ def unmix(
 
 
 def _say(run: Any, found: dict[str, Any], name: str, folder: Path) -> None:
-    image = f", an image of {found['shape'][0]} x {found['shape'][1]} pixels" if found["shape"] else ""
-    say(f"{name}: {found['n_samples']} samples, {found['n_features']} channels{image}; {as_options(run.table.why)}.")
+    image = (
+        f", an image of {found['shape'][0]} x {found['shape'][1]} pixels" if found["shape"] else ""
+    )
+    say(
+        f"{name}: {found['n_samples']} samples, {found['n_features']} channels{image};"
+        f" {as_options(run.table.why)}."
+    )
     if found["n_clipped"]:
         total = found["n_samples"] * found["n_features"]
-        say(f"{found['n_clipped']} negative values were set to zero ({found['n_clipped'] / total:.2g} of all).")
+        say(
+            f"{found['n_clipped']} negative values were set to zero"
+            f" ({found['n_clipped'] / total:.2g} of all)."
+        )
     abundances = ", ".join(f"{value:.3g}" for value in found["mean_abundances"])
     count = found["n_outliers"]
-    left = f"; {count} {'sample' if count == 1 else 'samples'} left out as outliers or empty" if count else ""
+    left = (
+        f"; {count} {'sample' if count == 1 else 'samples'} left out as outliers or empty"
+        if count
+        else ""
+    )
     say(f"{found['n_components']} components with mean abundances {abundances}{left}.")
     say(
-        f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of the components than "
-        f"{found['cone_residual']:.3g} {run.unit_of_distance}, proven."
+        f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of"
+        f" the components than {found['cone_residual']:.3g} {run.unit_of_distance}, proven."
     )
     page = folder / "report.html"
     say(f"results in {folder}{f', report in {page}' if page.exists() else ''}")

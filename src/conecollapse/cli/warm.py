@@ -1,4 +1,5 @@
-"""``conecollapse warm``: compile the kernels before they are needed, while a container image is built or on a cluster's shared disk."""
+"""``conecollapse warm``: compile the kernels before they are needed, while a container image is
+built or on a cluster's shared disk."""
 
 from __future__ import annotations
 
@@ -12,16 +13,21 @@ from conecollapse.cli.terminal import say, working
 
 
 def warm() -> None:
-    """Compile the kernels of the usual calls on tables in memory now and keep them on disk: in NUMBA_CACHE_DIR, or beside the package."""
+    """Compile the kernels of the usual calls on tables in memory now and keep them on disk: in
+    NUMBA_CACHE_DIR, or beside the package."""
     start = time.perf_counter()
     with working("compiling") as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about the tiny tables; kernels that cannot be kept are told of
+        # about the tiny tables; kernels that cannot be kept are told of
+        warnings.simplefilter("ignore", UserWarning)
         warnings.filterwarnings("default", message="compiled kernels cannot be kept")
         for done, part in enumerate(PARTS):
             if progress is not None:
                 progress("compiling", done, len(PARTS))
             part()
-    say(f"the kernels of the usual calls on tables in memory are compiled ({time.perf_counter() - start:.0f} s).")
+    say(
+        "the kernels of the usual calls on tables in memory are compiled"
+        f" ({time.perf_counter() - start:.0f} s)."
+    )
 
 
 def warm_up() -> None:
@@ -44,11 +50,18 @@ def _least_squares() -> None:
     from conecollapse import nnls
 
     rng = np.random.default_rng(0)
-    for shape, n_sides in (((8, 3), 1), ((80, 3), 1), ((40, 12), 300), ((12, 40), 3), ((30, 300), 3)):
+    for shape, n_sides in (
+        ((8, 3), 1),
+        ((80, 3), 1),
+        ((40, 12), 300),
+        ((12, 40), 3),
+        ((30, 300), 3),
+    ):
         A, B = rng.random(shape), rng.random((shape[0], n_sides))
         nnls(A, B)
         nnls(A, B[:, 0])
-    nnls(np.vander(np.linspace(0.1, 1, 30), 25), rng.random((30, 3)))  # so ill-conditioned that it is solved with care
+    # so ill-conditioned that it is solved with care
+    nnls(np.vander(np.linspace(0.1, 1, 30), 25), rng.random((30, 3)))
     nnls(_table(), _table()[:, :4], simplex=True)
 
 
@@ -67,13 +80,26 @@ def _cones() -> None:
     for density in (0.02, 0.2):
         words = sp.random_array((400, 300), density=density, rng=rng)
         Cone.from_points(sp.vstack([words, words[:40] + words[40:80]], format="csr"))
-    Cone.from_points(np.vstack([rng.random((300, 250)), rng.dirichlet(np.ones(300), 50) @ rng.random((300, 250))]), effort="quick")
+    Cone.from_points(
+        np.vstack(
+            [rng.random((300, 250)), rng.dirichlet(np.ones(300), 50) @ rng.random((300, 250))]
+        ),
+        effort="quick",
+    )
 
 
 def _factorizations() -> None:
     import scipy.sparse as sp
 
-    from conecollapse.estimators import CCNMF, AlternatingNMF, ConeNovelty, GraphCCNMF, HierarchicalNMF, MinVolumeNMF, MultiplicativeNMF
+    from conecollapse.estimators import (
+        CCNMF,
+        AlternatingNMF,
+        ConeNovelty,
+        GraphCCNMF,
+        HierarchicalNMF,
+        MinVolumeNMF,
+        MultiplicativeNMF,
+    )
     from conecollapse.tables import as_table
 
     wide = sp.random_array((600, 700), density=0.9, format="csr", rng=np.random.default_rng(0))

@@ -13,7 +13,8 @@ from conecollapse._types import IntArray, Points, TableSizes
 
 @dataclass(frozen=True, eq=False)
 class Parsed:
-    """The content of a set's files, in our orientation: samples in rows, counts of words not weighted."""
+    """The content of a set's files, in our orientation: samples in rows, counts of words not
+    weighted."""
 
     X: Points
     y: IntArray
@@ -22,7 +23,8 @@ class Parsed:
     image_shape: tuple[int, int] | None = None
 
     def check(self) -> None:
-        """Raise ValueError, saying what does not fit, unless this is a non-negative table with a label for each sample."""
+        """Raise ValueError, saying what does not fit, unless this is a non-negative table with a
+        label for each sample."""
         n_samples, n_features = self.X.shape
         if not n_samples or not n_features:
             raise ValueError(f"it holds {n_samples} samples and {n_features} features")
@@ -31,9 +33,13 @@ class Parsed:
         if self.y.dtype.kind not in "iu" or self.y.min() < 0:
             raise ValueError("its labels are not integers from 0")
         if self.target_names is not None and self.y.max() >= len(self.target_names):
-            raise ValueError(f"it has a label {self.y.max()} but names for {len(self.target_names)} classes")
+            raise ValueError(
+                f"it has a label {self.y.max()} but names for {len(self.target_names)} classes"
+            )
         if self.feature_names is not None and len(self.feature_names) != n_features:
-            raise ValueError(f"it has {n_features} features but names for {len(self.feature_names)}")
+            raise ValueError(
+                f"it has {n_features} features but names for {len(self.feature_names)}"
+            )
         values = self.X.data if sp.issparse(self.X) else self.X
         if not np.isfinite(values).all() or values.min(initial=0.0) < 0:
             raise ValueError("it has an entry that is not a non-negative number")
@@ -86,7 +92,10 @@ class Dataset(TableSizes):
         return len(np.unique(self.y))
 
     def __repr__(self) -> str:
-        return f"Dataset({self.name}: {self.n_samples} samples, {self.n_features} features, {self.n_classes} classes, {self.domain})"
+        return (
+            f"Dataset({self.name}: {self.n_samples} samples, {self.n_features} features,"
+            f" {self.n_classes} classes, {self.domain})"
+        )
 
 
 def encode(labels: Iterable[str], classes: Sequence[str]) -> IntArray:
@@ -95,7 +104,9 @@ def encode(labels: Iterable[str], classes: Sequence[str]) -> IntArray:
     try:
         return np.array([place[label] for label in labels], dtype=np.int64)
     except KeyError as error:
-        raise ValueError(f"it has a label {error.args[0]!r}, which is none of {', '.join(classes)}") from error
+        raise ValueError(
+            f"it has a label {error.args[0]!r}, which is none of {', '.join(classes)}"
+        ) from error
 
 
 def from_zero(labels: IntArray) -> IntArray:

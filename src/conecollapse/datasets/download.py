@@ -1,4 +1,5 @@
-"""The cache, and downloads into it; the only module that uses pooch, which it imports only when needed."""
+"""The cache, and downloads into it; the only module that uses pooch, which it imports only when
+needed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ TIMEOUT = 30.0  # seconds without an answer after which a server counts as out o
 
 
 def cache_folder() -> Path:
-    """The folder that ``CONECOLLAPSE_CACHE`` names, or the one where this system keeps caches. It need not exist."""
+    """The folder that ``CONECOLLAPSE_CACHE`` names, or the one where this system keeps caches. It
+    need not exist."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -29,9 +31,11 @@ def cache_folder() -> Path:
 
 @contextmanager
 def downloaded(info: DatasetInfo) -> Iterator[Path]:
-    """A folder with the set's files, fresh from their addresses, that moves into the cache when the block ends well.
+    """A folder with the set's files, fresh from their addresses, that moves into the cache when the
+    block ends well.
 
-    Inside the block the files are read and checked, so that a partial or damaged download never counts as data.
+    Inside the block the files are read and checked, so that a partial or damaged download never
+    counts as data.
     """
     cache = cache_folder()
     folder = cache / f".{info.name}.{uuid.uuid4().hex}.tmp"
@@ -55,7 +59,8 @@ def _writing(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DatasetError(
-            f"the cache folder {str(cache)!r} cannot be written to ({error.strerror}); set {CACHE_VARIABLE} to another folder."
+            f"the cache folder {str(cache)!r} cannot be written to ({error.strerror}); set"
+            f" {CACHE_VARIABLE} to another folder."
         ) from error
 
 
@@ -66,14 +71,16 @@ def _fetch(info: DatasetInfo, file: File, target: Path) -> None:
         pooch.HTTPDownloader(chunk_size=_CHUNK, timeout=TIMEOUT)(file.url, str(target), None)
     except OSError as error:  # what requests raises derives from it
         raise DatasetNotFoundError(
-            f"{info.name} is not on this machine and {file.url} could not be downloaded ({_reason(error)}); "
-            f"try again, or put {file.name} into {str(cache_folder() / info.name)!r}."
+            f"{info.name} is not on this machine and {file.url} could not be downloaded"
+            f" ({_reason(error)}); try again, or put {file.name} into"
+            f" {str(cache_folder() / info.name)!r}."
         ) from error
     algorithm, _, expected = file.checksum.partition(":")
     if expected and (actual := pooch.file_hash(str(target), alg=algorithm)) != expected:
         raise DatasetError(
-            f"{file.url} gave a file with {algorithm.upper()} {actual} instead of {expected}; it was not kept; "
-            f"try again, or put the right {file.name} into {str(cache_folder() / info.name)!r}."
+            f"{file.url} gave a file with {algorithm.upper()} {actual} instead of {expected}; it"
+            f" was not kept; try again, or put the right {file.name} into"
+            f" {str(cache_folder() / info.name)!r}."
         )
 
 

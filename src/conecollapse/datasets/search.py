@@ -34,7 +34,10 @@ def data_folder() -> Path | None:
         return None
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        raise DatasetError(f"{DATA_VARIABLE} is {str(folder)!r}, which is not a folder; set it to the folder that holds the datasets.")
+        raise DatasetError(
+            f"{DATA_VARIABLE} is {str(folder)!r}, which is not a folder; set it to the folder that"
+            " holds the datasets."
+        )
     return folder
 
 
@@ -52,13 +55,17 @@ def absent(info: DatasetInfo) -> tuple[Path, list[str]]:
     """The folder to put the set's files into, and which of them it lacks."""
     data = data_folder()
     folders = [cache_folder() / info.name] if data is None else [data, data / info.name]
-    lacking = {folder: [file.name for file in info.files if _resolve(folder, file) is None] for folder in folders}
+    lacking = {
+        folder: [file.name for file in info.files if _resolve(folder, file) is None]
+        for folder in folders
+    }
     folder = min(folders, key=lambda folder: len(lacking[folder]))
     return folder, lacking[folder]
 
 
 def check_sum(path: Path, sums: Path) -> None:
-    """Refuse a file that is not the one whose SHA-256 the file ``sums``, if there is one, records."""
+    """Refuse a file that is not the one whose SHA-256 the file ``sums``, if there is one,
+    records."""
     if not (path.is_file() and sums.is_file()):
         return
     recorded = read_sums(sums).get(path.relative_to(sums.parent).as_posix())
@@ -74,7 +81,11 @@ def check_sum(path: Path, sums: Path) -> None:
 
 def read_sums(sums: Path) -> dict[str, str]:
     """Name to checksum, from the lines of ``sha256sum``."""
-    pairs = (line.split(maxsplit=1) for line in sums.read_text(encoding="utf-8").splitlines() if len(line.split()) > 1)
+    pairs = (
+        line.split(maxsplit=1)
+        for line in sums.read_text(encoding="utf-8").splitlines()
+        if len(line.split()) > 1
+    )
     return {name.strip().removeprefix("*"): digest.lower() for digest, name in pairs}
 
 
@@ -97,13 +108,18 @@ def _in_package(info: DatasetInfo) -> Iterator[Found]:
     for location in (spec.submodule_search_locations or ()) if spec else ():
         paths = _in_layout(info, Path(location) / info.package.folder)
         if paths is not None:
-            yield Found(paths, f"read from the installed package {info.package.name}{_version(info.package.name)}")
+            yield Found(
+                paths,
+                f"read from the installed package {info.package.name}{_version(info.package.name)}",
+            )
 
 
 def _in_layout(info: DatasetInfo, folder: Path) -> tuple[Path, ...] | None:
     """The original files, if all of them are below ``folder``."""
     paths = [_resolve(folder, file) for file in info.files]
-    return tuple(path for path in paths if path is not None) if paths and None not in paths else None
+    return (
+        tuple(path for path in paths if path is not None) if paths and None not in paths else None
+    )
 
 
 def _resolve(folder: Path, file: File) -> Path | None:

@@ -1,7 +1,7 @@
 """Synthetic tables with known answers: planted rays, anchors, topics.
 
-In all of them the points of the cone are the features, the columns of X; `Planted.points` is their transpose, as `Cone.from_points`
-takes it.
+In all of them the points of the cone are the features, the columns of X; `Planted.points` is their
+transpose, as `Cone.from_points` takes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import FloatArray, IntArray, Points
 
-# two planted rays have a cosine of at most 1 - this, seen from the axis: what keeps each well off the cone of the others
+# two planted rays have a cosine of at most 1 - this, seen from the axis: what keeps each well off
+# the cone of the others
 _SMALLEST_GAP = 1e-3
 _MAX_ROUNDS = 20
 _INSIDE = 0.05  # share of every mixture that is spread evenly over all rays: no mixture is a ray
@@ -49,16 +50,20 @@ class Planted:
         return self.X.T
 
 
-def make_cone(n_points: int = 200, dim: int = 6, n_rays: int = 12, *, random_state: int | None = None) -> Planted:
+def make_cone(
+    n_points: int = 200, dim: int = 6, n_rays: int = 12, *, random_state: int | None = None
+) -> Planted:
     """Points in a cone with exactly ``n_rays`` extreme rays, all of which are among the points.
 
-    Rays are drawn on a sphere in the slice sum(x) = 1 of the positive orthant. A sphere is strictly convex, so every one of them is
-    extreme, also when there are more rays than dimensions. All other points are mixtures of all rays; lengths differ.
+    Rays are drawn on a sphere in the slice sum(x) = 1 of the positive orthant. A sphere is strictly
+    convex, so every one of them is extreme, also when there are more rays than dimensions. All
+    other points are mixtures of all rays; lengths differ.
 
     Parameters
     ----------
     n_points, dim, n_rays : int
-        ``2 <= n_rays <= n_points``; two dimensions hold two rays, more dimensions hold as many as can be kept apart.
+        ``2 <= n_rays <= n_points``; two dimensions hold two rays, more dimensions hold as many as
+        can be kept apart.
     random_state : int or None
         Seed.
 
@@ -76,22 +81,33 @@ def make_cone(n_points: int = 200, dim: int = 6, n_rays: int = 12, *, random_sta
     >>> set(Cone.from_points(cone.points).ray_indices) == set(cone.anchors)
     True
     """
-    n_points, dim, n_rays = (check_count(value, name) for value, name in ((n_points, "n_points"), (dim, "dim"), (n_rays, "n_rays")))
+    n_points, dim, n_rays = (
+        check_count(value, name)
+        for value, name in ((n_points, "n_points"), (dim, "dim"), (n_rays, "n_rays"))
+    )
     _check_order("n_rays", n_rays, "n_points", n_points)
     if min(dim, n_rays) < 2 or (dim == 2 and n_rays > 2):
         raise InvalidInputError(
-            f"{n_rays} rays in {dim} dimensions are not possible; use n_rays >= 2 and dim >= 3, or two rays in two dimensions."
+            f"{n_rays} rays in {dim} dimensions are not possible; use n_rays >= 2 and dim >= 3, or"
+            " two rays in two dimensions."
         )
     rng = np.random.default_rng(random_state)
     radius = 0.9 / np.sqrt(dim * (dim - 1))  # of the largest ball in the slice, less a tenth
     rays = 1.0 / dim + radius * _apart(rng, dim, n_rays)
-    weights = (1 - _INSIDE) * rng.dirichlet(np.full(n_rays, 0.5), size=n_points - n_rays) + _INSIDE / n_rays
+    weights = (1 - _INSIDE) * rng.dirichlet(
+        np.full(n_rays, 0.5), size=n_points - n_rays
+    ) + _INSIDE / n_rays
     lengths = rng.lognormal(size=n_points)
     return _planted(rng, rays.T, np.vstack([np.eye(n_rays), weights]).T * lengths)
 
 
 def make_separable(
-    n_samples: int = 60, n_features: int = 200, n_components: int = 5, *, noise: float = 0.0, random_state: int | None = None
+    n_samples: int = 60,
+    n_features: int = 200,
+    n_components: int = 5,
+    *,
+    noise: float = 0.0,
+    random_state: int | None = None,
 ) -> Planted:
     """A separable table: ``n_components`` of the features are anchors, all others mixtures of them.
 
@@ -112,10 +128,15 @@ def make_separable(
     Examples
     --------
     >>> table = make_separable(20, 30, 3, random_state=0)
-    >>> bool(np.allclose(table.X, table.W @ table.H)), table.H[:, table.anchors].astype(int).tolist()
+    >>> (
+    ...     bool(np.allclose(table.X, table.W @ table.H)),
+    ...     table.H[:, table.anchors].astype(int).tolist(),
+    ... )
     (True, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     """
-    n_samples, n_features, r = _check_sizes(n_samples=n_samples, n_features=n_features, n_components=n_components)
+    n_samples, n_features, r = _check_sizes(
+        n_samples=n_samples, n_features=n_features, n_components=n_components
+    )
     if not isinstance(noise, (int, float, np.number)) or not 0 <= noise < np.inf:
         raise InvalidInputError(f"noise must be a number of at least 0; got {noise!r}.")
     rng = np.random.default_rng(random_state)
@@ -129,9 +150,15 @@ def make_separable(
 
 
 def make_topics(
-    n_documents: int = 300, n_words: int = 500, n_topics: int = 5, *, length: int = 80, random_state: int | None = None
+    n_documents: int = 300,
+    n_words: int = 500,
+    n_topics: int = 5,
+    *,
+    length: int = 80,
+    random_state: int | None = None,
 ) -> Planted:
-    """Counts of words in documents about a main topic and, in part, others; each topic has an anchor word that no other topic uses.
+    """Counts of words in documents about a main topic and, in part, others; each topic has an
+    anchor word that no other topic uses.
 
     Parameters
     ----------
@@ -145,7 +172,8 @@ def make_topics(
     Returns
     -------
     Planted
-        X is a CSR array of counts, drawn with mean ``W H``; row k of H holds topic k's shares of words, times ``length``.
+        X is a CSR array of counts, drawn with mean ``W H``; row k of H holds topic k's shares of
+        words, times ``length``.
 
     Examples
     --------
@@ -153,7 +181,9 @@ def make_topics(
     >>> topics.X.shape, set(topics.X.sum(axis=1).tolist()), len(set(topics.labels.tolist()))
     ((100, 50), {30.0}, 4)
     """
-    n_documents, n_words, r = _check_sizes(n_documents=n_documents, n_words=n_words, n_topics=n_topics)
+    n_documents, n_words, r = _check_sizes(
+        n_documents=n_documents, n_words=n_words, n_topics=n_topics
+    )
     length = check_count(length, "length")
     rng = np.random.default_rng(random_state)
     labels = _every_class(rng, n_documents, r)
@@ -188,12 +218,16 @@ def _apart(rng: np.random.Generator, dim: int, count: int) -> FloatArray:
                 n_kept += 1
             if n_kept == count:
                 return kept
-    raise InvalidInputError(f"{count} rays in {dim} dimensions cannot be kept apart; use fewer rays or more dimensions.")
+    raise InvalidInputError(
+        f"{count} rays in {dim} dimensions cannot be kept apart; use fewer rays or more dimensions."
+    )
 
 
 def _every_class(rng: np.random.Generator, n: int, n_classes: int) -> IntArray:
     """Labels in which every class occurs."""
-    return rng.permutation(np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n - n_classes)]))
+    return rng.permutation(
+        np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n - n_classes)])
+    )
 
 
 def _check_sizes(**sizes: int) -> list[int]:
@@ -207,4 +241,6 @@ def _check_sizes(**sizes: int) -> list[int]:
 
 def _check_order(small: str, low: int, large: str, high: int) -> None:
     if low > high:
-        raise InvalidInputError(f"{small} = {low} exceeds {large} = {high}; use {small} <= {large}.")
+        raise InvalidInputError(
+            f"{small} = {low} exceeds {large} = {high}; use {small} <= {large}."
+        )

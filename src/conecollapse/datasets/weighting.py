@@ -15,9 +15,10 @@ from conecollapse._types import Sparse
 def tfidf(counts: Any) -> Sparse:
     """Counts of words weighted by TF-IDF, documents scaled to unit length.
 
-    With n documents, df_w of which hold word w, the weight of w is ``idf_w = log((1 + n) / (1 + df_w)) + 1``, and row d of the
-    result is ``counts[d] * idf`` divided by its Euclidean length. A word of no document keeps its zero column, so that columns stay
-    in step with the vocabulary, and a document without words its zero row.
+    With n documents, df_w of which hold word w, the weight of w is
+    ``idf_w = log((1 + n) / (1 + df_w)) + 1``, and row d of the result is ``counts[d] * idf``
+    divided by its Euclidean length. A word of no document keeps its zero column, so that columns
+    stay in step with the vocabulary, and a document without words its zero row.
 
     Parameters
     ----------

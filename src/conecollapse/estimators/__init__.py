@@ -1,4 +1,5 @@
-"""scikit-learn estimators. They hold no mathematics: that is in `conecollapse.factorization` and `conecollapse.geometry`.
+"""scikit-learn estimators. They hold no mathematics: that is in `conecollapse.factorization` and
+`conecollapse.geometry`.
 
 Each is imported when it is first asked for: one estimator does not need the modules of the others.
 """

@@ -1,4 +1,5 @@
-"""What all factorizing estimators share: input, labels, new samples. The maths is in `conecollapse.factorization`."""
+"""What all factorizing estimators share: input, labels, new samples. The maths is in
+`conecollapse.factorization`."""
 
 from __future__ import annotations
 
@@ -48,24 +49,34 @@ EMPTY_SAMPLES = "kept in place, with zero encodings and the label {!r}, which me
 
 
 @dataclass(eq=False, repr=False)
-class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The interface of every factorization: ``X ~ embedding_ @ components_``, and a cluster for each sample.
+class BaseNMF(
+    NonNegativeMixin,
+    Iterating,
+    SummaryMixin,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """The interface of every factorization: ``X ~ embedding_ @ components_``, and a cluster for
+    each sample.
 
-    `fit` takes dense and sparse arrays, data frames, AnnData objects, what `conecollapse.io.read_table` and
-    `conecollapse.blocks.open_table` return, and Dask arrays. Names of features come with the table, or beside it by ``feature_names``.
+    `fit` takes dense and sparse arrays, data frames, AnnData objects, what
+    `conecollapse.io.read_table` and `conecollapse.blocks.open_table` return, and Dask arrays. Names
+    of features come with the table, or beside it by ``feature_names``.
 
     Parameters
     ----------
     n_components : int
         The rank r: number of components, and of clusters.
     affinity : None, "knn", "diffusion", "precomputed" or an object of `conecollapse.affinity`
-        What is factorized: the table X, a graph of its samples, or X itself as a graph. The words are shorthands for ``KNN()``,
-        ``Diffusion()`` and ``Precomputed()``.
+        What is factorized: the table X, a graph of its samples, or X itself as a graph. The words
+        are shorthands for ``KNN()``, ``Diffusion()`` and ``Precomputed()``.
     init : str, pair (W, H) or array of labels
-        "random", "nndsvd", "nndsvda", "nndsvdar", "spectral" (k-means on the spectral embedding), or "auto": nndsvda, or random where the
-        rank exceeds a side of X.
+        "random", "nndsvd", "nndsvda", "nndsvdar", "spectral" (k-means on the spectral embedding),
+        or "auto": nndsvda, or random where the rank exceeds a side of X.
     n_init : int
-        Number of starts; the smallest objective is kept, and of starts that end within 1e-5 of it the first.
+        Number of starts; the smallest objective is kept, and of starts that end within 1e-5 of it
+        the first.
     tol : float
         Relative change of the objective in one iteration that ends the run.
     max_iter : int
@@ -73,18 +84,20 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
     random_state : int, Generator, RandomState or None
         Random seed. A `numpy.random.Generator` is used as it is, and goes on from where it was.
     verbose : bool, optional
-        By default progress is shown after two seconds, on a terminal and in a notebook. If True, the objective of every tenth iteration
-        is printed instead; if False, nothing is.
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True,
+        the objective of every tenth iteration is printed instead; if False, nothing is.
     callback : callable, optional
-        Called as ``callback(n_iter, objective)`` after each iteration of every start; a true answer ends that run.
+        Called as ``callback(n_iter, objective)`` after each iteration of every start; a true answer
+        ends that run.
     n_jobs : int, optional
         Most threads to use; all by default.
 
     Attributes
     ----------
     labels_ : (n_samples,) array
-        The component with the largest weighted encoding, `label_weights_` times `embedding_`; -1 for a sample without any. Components
-        are numbered by the number of their samples, largest first.
+        The component with the largest weighted encoding, `label_weights_` times `embedding_`; -1
+        for a sample without any. Components are numbered by the number of their samples, largest
+        first.
     embedding_ : (n_samples, r) array
         The factor W: the encodings of the training samples.
     components_ : (r, n_features) array
@@ -96,13 +109,15 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
     reconstruction_err_, relative_err_ : float
         ``|X - W H|``, and that over ``|X|``.
     history_ : array
-        The objective of the start and after every iteration, as a share of ``|X|^2`` (of the sum of X for the divergence).
+        The objective of the start and after every iteration, as a share of ``|X|^2`` (of the sum of
+        X for the divergence).
     n_iter_, converged_, status_ : int, bool, str
         How the best run ended, the last as a sentence.
 
     Notes
     -----
-    They are not tagged as scikit-learn clusterers, because that tag promises to take negative numbers.
+    They are not tagged as scikit-learn clusterers, because that tag promises to take negative
+    numbers.
     """
 
     n_components: int = 2
@@ -114,17 +129,28 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
     max_iter: int = 500
     random_state: Any = None
 
-    _is_orthogonal = False  # whether `orthogonality_` is reported, and W stays as the method left it
+    # whether `orthogonality_` is reported, and W stays as the method left it
+    _is_orthogonal = False
     _needs_every_sample = False  # whether each component must have a sample of its own
-    _reads_blocks = False  # whether its graph of samples can be had from a table that is not in memory
+    # whether its graph of samples can be had from a table that is not in memory
+    _reads_blocks = False
     _encodings_scale = False  # whether W scales with the data, rather than H
 
     @running
-    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None, **weights: Any) -> Any:  # noqa: ARG002
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        feature_names: Any = None,
+        layer: str | None = None,
+        **weights: Any,
+    ) -> Any:
         """Factorize ``X`` (n_samples, n_features).
 
-        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
-        `HierarchicalNMF`, `AlternatingNMF`, `MultiplicativeNMF` and `SparseNMF` take weights of entries and samples; others refuse them.
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
+        an AnnData object to use instead of X. `HierarchicalNMF`, `AlternatingNMF`,
+        `MultiplicativeNMF` and `SparseNMF` take weights of entries and samples; others refuse them.
         """
         refuse_weights(self, weights)
         return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
@@ -132,17 +158,26 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
     def _fit(self, X: Table) -> Any:
         empty = warn_of_empty(X, self._zeros_are(), self)
         affinity = resolve(self.affinity)
-        self._joins_neighbours = self._compares_samples or (affinity is not None and affinity.is_graph)
+        self._joins_neighbours = self._compares_samples or (
+            affinity is not None and affinity.is_graph
+        )
         if self._joins_neighbours and not X.in_memory and not self._reads_blocks:
-            raise InvalidInputError(f"a graph of samples needs the whole table in memory, and X is {X.kind}; use GraphCCNMF.")
+            raise InvalidInputError(
+                f"a graph of samples needs the whole table in memory, and X is {X.kind}; use"
+                " GraphCCNMF."
+            )
         self._check_parameters(X, int((~empty).sum()))
         self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, X.is_rounded
         self._unit, self._peak = safe_unit(X), X.peak
         working = X.divided(self._unit)
         check_range(X, working, self._unit)
         self._on_graph = np.flatnonzero(~empty) if self._joins_neighbours else None
-        samples = working.rows(self._on_graph) if self._on_graph is not None and empty.any() else working
-        source = Source(samples) if affinity is None else affinity.source(samples, self.n_components)
+        samples = (
+            working.rows(self._on_graph) if self._on_graph is not None and empty.any() else working
+        )
+        source = (
+            Source(samples) if affinity is None else affinity.source(samples, self.n_components)
+        )
         assert source.table is not None
         result = self._factorize(source.table, generator(self.random_state))
         self._set_factors(self._numbered(result, source.table), source, empty)
@@ -154,7 +189,8 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
 
     @property
     def _compares_samples(self) -> bool:
-        """Whether the method itself joins samples with their neighbours. A sample of zeros has none, and is left out."""
+        """Whether the method itself joins samples with their neighbours. A sample of zeros has
+        none, and is left out."""
         return False
 
     def _profiles(self, table: Table) -> AnyArray:
@@ -166,11 +202,12 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return in_dtype(table.group_means(members) * self._unit, self._dtype)
 
     def top_features(self, n_features: int = 10, names: Any = None) -> list[list[TopFeature]]:
-        """For each cluster the features that distinguish it: column, name, and mean inside it minus the largest mean elsewhere.
+        """For each cluster the features that distinguish it: column, name, and mean inside it minus
+        the largest mean elsewhere.
 
-        Ranked by that difference, so features that are large everywhere do not lead every list. Works on graphs too, where
-        ``components_`` is over samples. ``names`` are those of the features; by default the names of the columns that `fit` saw, else
-        x0, x1, ...
+        Ranked by that difference, so features that are large everywhere do not lead every list.
+        Works on graphs too, where ``components_`` is over samples. ``names`` are those of the
+        features; by default the names of the columns that `fit` saw, else x0, x1, ...
         """
         check_is_fitted(self)
         count = check_count(n_features, "n_features")
@@ -178,7 +215,10 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
             names = getattr(self, "feature_names_in_", None)
         names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
         if len(names) != self.n_features_in_:
-            raise InvalidInputError(f"there are {len(names)} names for {self.n_features_in_} features; give one for each.")
+            raise InvalidInputError(
+                f"there are {len(names)} names for {self.n_features_in_} features; give one for"
+                " each."
+            )
         return top_features(self.profiles_, names, count)
 
     def fit_predict(self, X: Any, y: Any = None, **how: Any) -> IntArray:
@@ -187,8 +227,8 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return labels
 
     def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
-        """Factorize ``X`` and return the encodings of its samples: `embedding_`, or `transform` of ``X`` where the method's own factor is
-        no encoding. ``how`` are arguments of `fit`.
+        """Factorize ``X`` and return the encodings of its samples: `embedding_`, or `transform` of
+        ``X`` where the method's own factor is no encoding. ``how`` are arguments of `fit`.
         """
         encodings: AnyArray = self.fit(X, y, **how).embedding_
         return encodings if self._embedding_encodes else self.transform(X)
@@ -200,7 +240,8 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
 
     @running
     def transform(self, X: Any) -> AnyArray:
-        """Encodings of samples, known or new: the non-negative least-squares solution over the components."""
+        """Encodings of samples, known or new: the non-negative least-squares solution over the
+        components."""
         check_is_fitted(self)
         return self._transformed(check_table(self, X, reset=False))
 
@@ -210,7 +251,8 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
 
     @running
     def predict(self, X: Any) -> IntArray:
-        """The component with the largest weighted encoding of each sample; -1 for a sample without any, such as one of zeros."""
+        """The component with the largest weighted encoding of each sample; -1 for a sample without
+        any, such as one of zeros."""
         check_is_fitted(self)
         return self._predicted(check_table(self, X, reset=False))
 
@@ -229,20 +271,25 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return labels
 
     def inverse_transform(self, X: Any) -> AnyArray:
-        """Samples (rows of the graph, where an affinity is used) from encodings: ``X @ components_``."""
+        """Samples (rows of the graph, where an affinity is used) from encodings:
+        ``X @ components_``."""
         check_is_fitted(self)
         codes = as_matrix(X, "X")
         check_finite(codes, "X")
         if codes.min() < 0:
             raise InvalidInputError(f"X has {codes.min():.6g}; encodings must be >= 0.")
         if codes.shape[1] != len(self.components_):
-            raise InvalidInputError(f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each component.")
+            raise InvalidInputError(
+                f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each"
+                " component."
+            )
         samples = np.asarray(codes.astype(np.float64) @ self.components_)
         return in_dtype(samples, np.result_type(codes, self.components_))
 
     @running
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
-        """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0; at most 1."""
+        """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2``
+        with the best W >= 0; at most 1."""
         check_is_fitted(self)
         return self._scored(check_table(self, X, reset=False))
 
@@ -255,7 +302,8 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return 1.0 - equations.error(norm2, solve(equations)) / norm2 if norm2 > 0 else 1.0
 
     def _working(self, X: Table) -> tuple[Table | None, BoolArray]:
-        """Checked samples in the unit of `fit`, and which of them are not all zero: on a graph only these, None if there are none."""
+        """Checked samples in the unit of `fit`, and which of them are not all zero: on a graph only
+        these, None if there are none."""
         filled = X.filled
         if not filled.any():
             return None, filled
@@ -263,46 +311,66 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
             working = X.divided(self._unit)
         if not np.isfinite(working.peak):
             raise InvalidInputError(
-                "X is so much larger than the samples of `fit` that, in their unit, it leaves the range of floating point."
+                "X is so much larger than the samples of `fit` that, in their unit, it leaves the"
+                " range of floating point."
             )
-        return (working.rows(np.flatnonzero(filled)) if self._joins_neighbours and not filled.all() else working), filled
+        return (
+            working.rows(np.flatnonzero(filled))
+            if self._joins_neighbours and not filled.all()
+            else working
+        ), filled
 
     def _encodings(self, X: Table) -> tuple[AnyArray, BoolArray]:
-        """Encodings of checked samples in the unit of the working table, and which samples are all zero: their encodings are zero."""
+        """Encodings of checked samples in the unit of the working table, and which samples are all
+        zero: their encodings are zero."""
         working, filled = self._working(X)
         codes = np.zeros((X.shape[0], len(self._H)))
         if working is not None:
             found = self._encode(self._source.place(working))
             codes[filled if len(found) == filled.sum() else slice(None)] = found
         if not np.isfinite(codes).all():
-            raise InvalidInputError("X is so much larger than the samples of `fit` that its encodings leave the range of floating point.")
+            raise InvalidInputError(
+                "X is so much larger than the samples of `fit` that its encodings leave the range"
+                " of floating point."
+            )
         return codes, ~filled
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
         """The best of ``n_init`` runs of the method."""
-        return best_of_starts(self._method(table), table, self.n_components, self._start(table), self.n_init, rng)
+        return best_of_starts(
+            self._method(table), table, self.n_components, self._start(table), self.n_init, rng
+        )
 
     def _method(self, table: Table) -> Method:
         """The pure function ``method(X, W, H)`` with its arguments, which are checked here."""
         raise NotImplementedError
 
     def _stopping(self) -> Stopping:
-        return {"tol": self.tol, "max_iter": self.max_iter, "callback": self._told, "progress": teller()}
+        return {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "callback": self._told,
+            "progress": teller(),
+        }
 
     def _encode(self, rows: Table) -> AnyArray:
         """The codes over H of rows of the table that is factorized."""
         return self._codes(rows.row_equations(self._H))
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
-        """The codes from their normal equations; the sets of positive entries of ``start`` are tried first."""
+        """The codes from their normal equations; the sets of positive entries of ``start`` are
+        tried first."""
         return solve(equations, start)
 
     def _numbered(self, result: Factorization, table: Table) -> Factorization:
-        """The factors with W as `transform` has it, and components numbered by the sizes of their clusters."""
+        """The factors with W as `transform` has it, and components numbered by the sizes of their
+        clusters."""
         self._H = result.H
         result = self._encoded(result, table)
         weights = self._label_weights()
-        order = self._order(self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H))
+        order = self._order(
+            self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H)
+        )
         self._H = result.H[order]
         self.label_weights_ = weights[order]
         self._renumber(order)
@@ -339,14 +407,19 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         self.status_ = result.status
         error = float(np.sqrt(result.error))
         self.reconstruction_err_ = error * float(unit)
-        self.relative_err_ = error / np.sqrt(source.table.squared_norm if result.norm2 is None else result.norm2)
+        self.relative_err_ = error / np.sqrt(
+            source.table.squared_norm if result.norm2 is None else result.norm2
+        )
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
         if not result.converged and self.tol > 0:
-            warnings.warn(f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=4)
+            warnings.warn(
+                f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=4
+            )
 
     def _among_samples(self, on_graph: AnyArray, n_samples: int) -> AnyArray:
-        """Columns for the samples on the graph, with columns of zeros for those that are left out of it."""
+        """Columns for the samples on the graph, with columns of zeros for those that are left out
+        of it."""
         if self._on_graph is None or len(self._on_graph) == n_samples:
             return on_graph
         columns = np.zeros((len(on_graph), n_samples), on_graph.dtype)
@@ -360,19 +433,25 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
         return labels
 
     def _label_weights(self) -> AnyArray:
-        """What makes columns of W comparable: the length of what they contribute is ``w_ik |h_k|``."""
+        """What makes columns of W comparable: the length of what they contribute is
+        ``w_ik |h_k|``."""
         return row_lengths(self._H)
 
     def _check_parameters(self, X: Table, n_filled: int) -> None:
         r = check_count(self.n_components, "n_components")
         check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
-        if not (isinstance(self.tol, (int, float, np.integer, np.floating)) and 0 <= self.tol < np.inf):
+        if not (
+            isinstance(self.tol, (int, float, np.integer, np.floating)) and 0 <= self.tol < np.inf
+        ):
             raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
         limit = n_filled if self._needs_every_sample or self._joins_neighbours else X.shape[0]
         if r > limit:
             held = " that are not all zero" if limit < X.shape[0] else ""
-            raise InvalidInputError(f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most that many.")
+            raise InvalidInputError(
+                f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most"
+                " that many."
+            )
 
     def _start(self, table: Table) -> Any:
         """``init``, or what "auto" means here; a pair (W, H) in the units of the table."""
@@ -394,8 +473,14 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
             return part if not fits else part[:, kept] if axis else part[kept]
 
         if is_pair(self.init):
-            return tuple(of_samples(as_matrix(part, "init"), axis) for axis, part in enumerate(self.init))
-        return of_samples(as_matrix(self.init, "init"), 1) if is_components(self.init) else of_samples(np.asarray(self.init), 0)
+            return tuple(
+                of_samples(as_matrix(part, "init"), axis) for axis, part in enumerate(self.init)
+            )
+        return (
+            of_samples(as_matrix(self.init, "init"), 1)
+            if is_components(self.init)
+            else of_samples(np.asarray(self.init), 0)
+        )
 
     @property
     def _n_features_out(self) -> int:
@@ -413,14 +498,20 @@ class BaseNMF(NonNegativeMixin, Iterating, SummaryMixin, ClassNamePrefixFeatures
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.affinity == "precomputed" or isinstance(self.affinity, Precomputed)
+        tags.input_tags.pairwise = self.affinity == "precomputed" or isinstance(
+            self.affinity, Precomputed
+        )
         return tags
 
 
-def one_cluster_codes(equations: Equations, decide: Callable[[AnyArray], AnyArray] | None = None) -> AnyArray:
-    """For each row the one component that explains most of it, with its least-squares coefficient: the model of disjoint supports.
+def one_cluster_codes(
+    equations: Equations, decide: Callable[[AnyArray], AnyArray] | None = None
+) -> AnyArray:
+    """For each row the one component that explains most of it, with its least-squares coefficient:
+    the model of disjoint supports.
 
-    ``decide`` may take the place of the scores when the component is chosen; it is a function of them.
+    ``decide`` may take the place of the scores when the component is chosen; it is a function of
+    them.
     """
     squares = np.diag(equations.G)
     lengths = np.sqrt(squares)
@@ -428,5 +519,7 @@ def one_cluster_codes(equations: Equations, decide: Callable[[AnyArray], AnyArra
     best = (scores if decide is None else decide(scores)).argmax(axis=1)
     rows = np.arange(len(best))
     codes = np.zeros_like(equations.C)
-    codes[rows, best] = np.maximum(scores[rows, best], 0) / np.where(lengths[best] > 0, lengths[best], 1.0)
+    codes[rows, best] = np.maximum(scores[rows, best], 0) / np.where(
+        lengths[best] > 0, lengths[best], 1.0
+    )
     return codes

@@ -33,25 +33,34 @@ from conecollapse.factorization.matching import matched
 from conecollapse.factorization.resampling import Noise, Poisson, Residuals, intervals
 from conecollapse.tables import Table
 
-TOL, MAX_ITER = 1e-8, 1000  # a run that ends early stays too near to where it began, and the intervals would be too short
+# a run that ends early stays too near to where it began, and the intervals would be too short
+TOL, MAX_ITER = 1e-8, 1000
 NOISES = ("auto", "residuals", "poisson")
-LEAST_COUNTS = 20  # positive entries from which on a common divisor is no accident: two counts share a 2 in one of four cases
-SAME = 1e-3  # of the length of the table: factors in float32 and errors from sums of products differ by less
+# positive entries from which on a common divisor is no accident: two counts share a 2 in one of
+# four cases
+LEAST_COUNTS = 20
+# of the length of the table: factors in float32 and errors from sums of products differ by less
+SAME = 1e-3
 MOST_ENTRIES = 5 * 10**8  # of all encodings and components that are drawn: 4 GB
 
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """Estimates with their intervals. Component k of every draw is the counterpart of component k of the model."""
+    """Estimates with their intervals. Component k of every draw is the counterpart of component k
+    of the model."""
 
-    components: FloatArray  # (r, n_features): fitted to convergence; each has the sum that it has in the model
+    # (r, n_features): fitted to convergence; each has the sum that it has in the model
+    components: FloatArray
     components_low: FloatArray
     components_high: FloatArray
     encodings: FloatArray  # (n_samples, r)
     encodings_low: FloatArray
     encodings_high: FloatArray
-    labels: IntArray  # (n_samples,): the component with the largest contribution; -1 for a sample without any
-    label_shares: FloatArray  # (n_samples, r): share of the draws in which the sample has this label; in the others it has none
+    # (n_samples,): the component with the largest contribution; -1 for a sample without any
+    labels: IntArray
+    # (n_samples, r): share of the draws in which the sample has this label; in the others it has
+    # none
+    label_shares: FloatArray
     level: float
     noise: str  # "residuals" or "poisson"
     n_runs: int
@@ -77,21 +86,25 @@ def bootstrap(
 ) -> BootstrapResult:
     """Intervals for the components, encodings and labels of a fitted model.
 
-    Tables like ``X`` are drawn around the fit and factorized, their components are matched with those of the model, and the spread of what
-    is found gives the intervals (`conecollapse.factorization.resampling`).
+    Tables like ``X`` are drawn around the fit and factorized, their components are matched with
+    those of the model, and the spread of what is found gives the intervals
+    (`conecollapse.factorization.resampling`).
 
-    *What is assumed*: the model holds, ``X = W H + noise`` with as many components and noise of mean zero that is independent from
-    entry to entry; and the factorization is unique, as far as the data go. Plain NMF is often not unique: other components then fit
-    equally well, and no interval says so. `HierarchicalNMF.component_range` gives their range for two and three components, and
-    `ConsensusNMF.stability_` says whether other starts end elsewhere. For plain NMF each draw starts from the solution for ``X``. Noise
-    that was cut off at zero does not have mean zero, and entries that should be zero are then found too large.
+    *What is assumed*: the model holds, ``X = W H + noise`` with as many components and noise of
+    mean zero that is independent from entry to entry; and the factorization is unique, as far as
+    the data go. Plain NMF is often not unique: other components then fit equally well, and no
+    interval says so. `HierarchicalNMF.component_range` gives their range for two and three
+    components, and `ConsensusNMF.stability_` says whether other starts end elsewhere. For plain NMF
+    each draw starts from the solution for ``X``. Noise that was cut off at zero does not have mean
+    zero, and entries that should be zero are then found too large.
 
     Parameters
     ----------
     model : fitted estimator
-        A factorization of ``X``: `HierarchicalNMF`, `AlternatingNMF`, `MultiplicativeNMF` and `ConsensusNMF` go on from their solution;
-        others, such as `MinVolumeNMF`, are fitted anew to each draw. Not for graphs (``affinity``), nor for a fit with missing entries,
-        ``weights``, ``sample_weight`` or ``robust``.
+        A factorization of ``X``: `HierarchicalNMF`, `AlternatingNMF`, `MultiplicativeNMF` and
+        `ConsensusNMF` go on from their solution; others, such as `MinVolumeNMF`, are fitted anew to
+        each draw. Not for graphs (``affinity``), nor for a fit with missing entries, ``weights``,
+        ``sample_weight`` or ``robust``.
     X : (n_samples, n_features) array, sparse array or data frame
         The table that it was fitted to.
     n_runs : int
@@ -99,16 +112,18 @@ def bootstrap(
     level : float
         Share of the entries that the intervals are to contain.
     noise : {"auto", "residuals", "poisson"}
-        How tables are drawn: with residuals of entries of similar size, or as counts, for which ``X`` must hold the counts themselves,
-        not shares or multiples of them. "auto" is "poisson" for the Kullback-Leibler loss and "residuals" otherwise. With residuals the
-        drawn tables are dense.
+        How tables are drawn: with residuals of entries of similar size, or as counts, for which
+        ``X`` must hold the counts themselves, not shares or multiples of them. "auto" is "poisson"
+        for the Kullback-Leibler loss and "residuals" otherwise. With residuals the drawn tables are
+        dense.
     random_state : int, RandomState or None
-        Random seed; the default is fixed. A draw depends on its number and on the seed only, not on the threads.
+        Random seed; the default is fixed. A draw depends on its number and on the seed only, not on
+        the threads.
     n_jobs : int, optional
         Threads, over which the draws are spread; None or -1 for all.
     verbose : bool, optional
-        By default progress is shown after two seconds, on a terminal and in a notebook. If True, a line is printed after each tenth of
-        the draws instead; if False, nothing is.
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True, a
+        line is printed after each tenth of the draws instead; if False, nothing is.
     callback : callable, optional
         Called as ``callback(n_done, objective)`` after each draw; a true answer ends the draws.
 
@@ -121,9 +136,14 @@ def bootstrap(
     >>> import numpy as np
     >>> from conecollapse import HierarchicalNMF, bootstrap
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.random((60, 2)) @ np.array([[5.0, 3.0, 0.0, 1.0], [0.0, 1.0, 4.0, 2.0]]) + 0.05 * rng.random((60, 4))
+    >>> X = rng.random((60, 2)) @ np.array(
+    ...     [[5.0, 3.0, 0.0, 1.0], [0.0, 1.0, 4.0, 2.0]]
+    ... ) + 0.05 * rng.random((60, 4))
     >>> found = bootstrap(HierarchicalNMF(2).fit(X), X, n_runs=50)
-    >>> bool((found.components_low <= found.components).all() and (found.components <= found.components_high).all())
+    >>> bool(
+    ...     (found.components_low <= found.components).all()
+    ...     and (found.components <= found.components_high).all()
+    ... )
     True
     """
     if check_count(n_runs, "n_runs") == 1:
@@ -135,20 +155,43 @@ def bootstrap(
         raise InvalidInputError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
     table = _checked(model, X, n_runs)
     seed = int(generator(random_state).integers(2**31 - 1))
-    kind = noise if noise != "auto" else "poisson" if getattr(model, "loss", "") == "kullback-leibler" else "residuals"
+    kind = (
+        noise
+        if noise != "auto"
+        else "poisson"
+        if getattr(model, "loss", "") == "kullback-leibler"
+        else "residuals"
+    )
     if kind == "poisson":
         _check_counts(table)
     shows = None if verbose is None else False  # `reporter` prints
-    with showing("bootstrap", shows), limit_threads(n_jobs), serial_blas(), warnings.catch_warnings():
+    with (
+        showing("bootstrap", shows),
+        limit_threads(n_jobs),
+        serial_blas(),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")  # of drawn tables: empty features, limits of iterations
         kinds = _kinds(model)
-        centre, refit = _plain(model, table, kinds) if isinstance(model, (CatalogueNMF, ConsensusNMF)) else _anew(model)
-        drawn: Noise = Poisson(centre.W, centre.H, table.is_sparse) if kind == "poisson" else Residuals(_entries(table), centre.W, centre.H)
+        centre, refit = (
+            _plain(model, table, kinds)
+            if isinstance(model, (CatalogueNMF, ConsensusNMF))
+            else _anew(model)
+        )
+        drawn: Noise = (
+            Poisson(centre.W, centre.H, table.is_sparse)
+            if kind == "poisson"
+            else Residuals(_entries(table), centre.W, centre.H)
+        )
 
         def one(i: int) -> _Factors:
             return _like(refit(drawn.table(np.random.default_rng([seed, i]))), centre.H, kinds)
 
-        draws = list(many_runs(one, n_runs, None, reporter("bootstrap", "draws", n_runs, verbose, callback)).values())
+        draws = list(
+            many_runs(
+                one, n_runs, None, reporter("bootstrap", "draws", n_runs, verbose, callback)
+            ).values()
+        )
     return _result(centre, draws, level, kind)
 
 
@@ -160,7 +203,9 @@ def _result(centre: _Factors, draws: list[_Factors], level: float, kind: str) ->
         labels = _labels(draw)
         rows = np.flatnonzero(labels != NO_CLUSTER)
         shares[rows, labels[rows]] += 1 / len(draws)
-    return BootstrapResult(centre.H, *H, centre.W, *W, _labels(centre), shares, float(level), kind, len(draws))
+    return BootstrapResult(
+        centre.H, *H, centre.W, *W, _labels(centre), shares, float(level), kind, len(draws)
+    )
 
 
 def _labels(found: _Factors) -> IntArray:
@@ -170,34 +215,52 @@ def _labels(found: _Factors) -> IntArray:
 
 
 def _kinds(model: Any) -> IntArray:
-    """A number for each component; only components of the same number may change places: those about which the same is known."""
+    """A number for each component; only components of the same number may change places: those
+    about which the same is known."""
     known = getattr(model, "_held", lambda: None)()
     if known is None:
         return np.zeros(len(model.components_), np.int64)
-    return np.asarray(np.unique(np.where(known.known, known.values, -1.0), axis=0, return_inverse=True)[1]).ravel()
+    return np.asarray(
+        np.unique(np.where(known.known, known.values, -1.0), axis=0, return_inverse=True)[1]
+    ).ravel()
 
 
 def _like(found: _Factors, H: FloatArray, kinds: IntArray) -> _Factors:
-    """The factors with their components in the order of ``H``, among those of one kind, and with its sums."""
+    """The factors with their components in the order of ``H``, among those of one kind, and with
+    its sums."""
     order = np.arange(len(H))
     for kind in np.unique(kinds):
         same = np.flatnonzero(kinds == kind)
         order[same] = same[matched(found.H[same], H[same])[0]]
     sums, wanted = found.H[order].sum(axis=1), H.sum(axis=1)
     scale = np.where((sums > 0) & (wanted > 0), wanted / np.where(sums > 0, sums, 1.0), 1.0)
-    return _Factors(found.W[:, order] / np.where(scale > 0, scale, 1.0), found.H[order] * scale[:, None], found.objective)
+    return _Factors(
+        found.W[:, order] / np.where(scale > 0, scale, 1.0),
+        found.H[order] * scale[:, None],
+        found.objective,
+    )
 
 
-def _plain(model: Any, table: Table, kinds: IntArray) -> tuple[_Factors, Callable[[Table], _Factors]]:
+def _plain(
+    model: Any, table: Table, kinds: IntArray
+) -> tuple[_Factors, Callable[[Table], _Factors]]:
     """The solution, fitted to convergence, and how a drawn table is factorized from there."""
     unit = model._unit
     held = getattr(model, "_held", lambda: None)()
-    method = partial(kl if getattr(model, "loss", "") == "kullback-leibler" else hals, held=held, tol=TOL, max_iter=MAX_ITER)
+    method = partial(
+        kl if getattr(model, "loss", "") == "kullback-leibler" else hals,
+        held=held,
+        tol=TOL,
+        max_iter=MAX_ITER,
+    )
 
     def fitted(X: Table, W: FloatArray, H: FloatArray) -> _Factors:
         found = method(X.divided(unit), W, H / unit)
-        share = found.objective / found.scale if found.scale else 0.0  # a draw of few counts may have none
-        return _Factors(np.asarray(found.W, np.float64), np.asarray(found.H, np.float64) * unit, share)
+        # a draw of few counts may have none
+        share = found.objective / found.scale if found.scale else 0.0
+        return _Factors(
+            np.asarray(found.W, np.float64), np.asarray(found.H, np.float64) * unit, share
+        )
 
     H = np.asarray(model.components_, np.float64)
     centre = _like(fitted(table, np.asarray(model.embedding_, np.float64), H), H, kinds)
@@ -209,9 +272,15 @@ def _anew(model: Any) -> tuple[_Factors, Callable[[Table], _Factors]]:
 
     def fitted(X: Table) -> _Factors:
         found = clone(model).fit(X.array)
-        return _Factors(np.asarray(found.embedding_, np.float64), np.asarray(found.components_, np.float64), found.relative_err_**2)
+        return _Factors(
+            np.asarray(found.embedding_, np.float64),
+            np.asarray(found.components_, np.float64),
+            found.relative_err_**2,
+        )
 
-    centre = _Factors(np.asarray(model.embedding_, np.float64), np.asarray(model.components_, np.float64), 0.0)
+    centre = _Factors(
+        np.asarray(model.embedding_, np.float64), np.asarray(model.components_, np.float64), 0.0
+    )
     return centre, fitted
 
 
@@ -225,15 +294,16 @@ def _check_counts(table: Table) -> None:
     if found is not None:
         row, column, value = found
         raise InvalidInputError(
-            f"noise='poisson' draws counts, and X has {value:.6g} at row {row}, column {column}, which is none; fit the counts themselves, "
-            "or use noise='residuals'."
+            f"noise='poisson' draws counts, and X has {value:.6g} at row {row}, column {column},"
+            " which is none; fit the counts themselves, or use noise='residuals'."
         )
     data = np.asarray(table.entries if hasattr(table, "entries") else table.array)
     shared = int(np.gcd.reduce(data[data > 0].astype(np.int64))) if data.any() else 1
     if shared > 1 and np.count_nonzero(data) >= LEAST_COUNTS:
         raise InvalidInputError(
-            f"noise='poisson' draws counts, and all entries of X are multiples of {shared}, as if counts had been multiplied; divide X by "
-            f"{shared} before the fit, or use noise='residuals'."
+            f"noise='poisson' draws counts, and all entries of X are multiples of {shared}, as if"
+            f" counts had been multiplied; divide X by {shared} before the fit, or use"
+            " noise='residuals'."
         )
 
 
@@ -244,11 +314,15 @@ def _check_same_table(model: Any, table: Table) -> None:
     working = table.divided(unit)
     norm = float(np.sqrt(working.squared_norm))
     with np.errstate(over="ignore", invalid="ignore"):  # of a table in quite another unit
-        found, fitted = np.sqrt(squared_error(working, W / of_codes, H / unit * of_codes)), model.reconstruction_err_ / unit
+        found, fitted = (
+            np.sqrt(squared_error(working, W / of_codes, H / unit * of_codes)),
+            model.reconstruction_err_ / unit,
+        )
     if not abs(found - fitted) <= SAME * norm:
         raise InvalidInputError(
-            f"X is {found / norm:.4g} of its length away from the fit of this {type(model).__name__}, and the table that it was fitted to "
-            f"{fitted / norm:.4g}: it is another table; pass the same one, or call `fit` again."
+            f"X is {found / norm:.4g} of its length away from the fit of this"
+            f" {type(model).__name__}, and the table that it was fitted to {fitted / norm:.4g}: it"
+            " is another table; pass the same one, or call `fit` again."
         )
 
 
@@ -258,29 +332,62 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
     check_is_fitted(model)
     if not isinstance(model, (BaseNMF, MixtureNMF)):
         package = type(model).__module__.partition(".")[0]
-        raise InvalidInputError(f"{this} of {package} is none of conecollapse's factorizations; fit one of them, such as HierarchicalNMF.")
-    if getattr(model, "affinity", None) is not None or getattr(model, "_joins_neighbours", False) or not hasattr(model, "components_"):
-        raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
+        raise InvalidInputError(
+            f"{this} of {package} is none of conecollapse's factorizations; fit one of them, such"
+            " as HierarchicalNMF."
+        )
+    if (
+        getattr(model, "affinity", None) is not None
+        or getattr(model, "_joins_neighbours", False)
+        or not hasattr(model, "components_")
+    ):
+        raise InvalidInputError(
+            f"{this} has no components over features; bootstrap needs a model without a graph."
+        )
     if not hasattr(model, "embedding_"):
-        raise InvalidInputError(f"{this} was made from a catalogue; bootstrap needs a model that was fitted to X.")
+        raise InvalidInputError(
+            f"{this} was made from a catalogue; bootstrap needs a model that was fitted to X."
+        )
     if getattr(model, "missing", "nan") == "unstored" or getattr(model, "robust", None) is not None:
-        raise InvalidInputError(f"{this} takes entries as missing or uncertain, which bootstrap cannot draw; fit one to a whole table.")
+        raise InvalidInputError(
+            f"{this} takes entries as missing or uncertain, which bootstrap cannot draw; fit one to"
+            " a whole table."
+        )
     if getattr(model, "_counted", ""):
-        raise InvalidInputError(f"{this} was fitted with {model._counted}, which bootstrap cannot draw; fit one to a whole table without.")
-    table = model._table(X, None, reset=False) if isinstance(model, WeightedNMF) else check_table(model, X, reset=False)
+        raise InvalidInputError(
+            f"{this} was fitted with {model._counted}, which bootstrap cannot draw; fit one to a"
+            " whole table without."
+        )
+    table = (
+        model._table(X, None, reset=False)
+        if isinstance(model, WeightedNMF)
+        else check_table(model, X, reset=False)
+    )
     if not table.is_complete:
-        raise InvalidInputError(f"X has missing entries (NaN), but {this} was fitted to a table without; pass the same table.")
+        raise InvalidInputError(
+            f"X has missing entries (NaN), but {this} was fitted to a table without; pass the same"
+            " table."
+        )
     if not table.in_memory:
-        raise InvalidInputError(f"bootstrap draws whole tables, and X is {table.kind}; pass a part of its samples, and a model of it.")
+        raise InvalidInputError(
+            f"bootstrap draws whole tables, and X is {table.kind}; pass a part of its samples, and"
+            " a model of it."
+        )
     W, H = model.embedding_, model.components_
     if len(W) != table.shape[0]:
-        raise InvalidInputError(f"X has {table.shape[0]} samples, but {this} was fitted to {len(W)}; pass the same table.")
+        raise InvalidInputError(
+            f"X has {table.shape[0]} samples, but {this} was fitted to {len(W)}; pass the same"
+            " table."
+        )
     if H.shape[1] != table.shape[1]:
-        raise InvalidInputError(f"{this} has no components over features; bootstrap needs a model without a graph.")
+        raise InvalidInputError(
+            f"{this} has no components over features; bootstrap needs a model without a graph."
+        )
     _check_same_table(model, table)
     most = MOST_ENTRIES // (W.size + H.size)
     if n_runs > most:
         raise InvalidInputError(
-            f"{n_runs} draws of these factors have too many numbers; ask for at most {most} draws, or fit fewer samples."
+            f"{n_runs} draws of these factors have too many numbers; ask for at most {most} draws,"
+            " or fit fewer samples."
         )
     return table

@@ -1,4 +1,5 @@
-"""By which features samples leave a cone: what `ConeNovelty` and models with a catalogue of components share."""
+"""By which features samples leave a cone: what `ConeNovelty` and models with a catalogue of
+components share."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from conecollapse.geometry.nearest import NOTHING
 
 
 class NovelFeature(NamedTuple):
-    """A feature in which a sample differs from the nearest mixture: of trusted samples, or of the components of a model."""
+    """A feature in which a sample differs from the nearest mixture: of trusted samples, or of the
+    components of a model."""
 
     column: int
     name: str
@@ -21,13 +23,20 @@ class NovelFeature(NamedTuple):
     share: float  # of the squared distance
 
 
-def leading_features(witnesses: FloatArray, names: AnyArray, count: int) -> list[list[NovelFeature]]:
+def leading_features(
+    witnesses: FloatArray, names: AnyArray, count: int
+) -> list[list[NovelFeature]]:
     """For each witness its largest entries, the largest first; none for a witness of zeros."""
     explained = []
     for g in witnesses:
         squares = np.square(g / max(float(np.abs(g).max()), np.finfo(float).tiny))
         top = [int(j) for j in np.argsort(-squares, kind="stable")[:count] if squares[j] > NOTHING]
-        explained.append([NovelFeature(j, str(names[j]), float(g[j]), float(squares[j] / squares.sum())) for j in top])
+        explained.append(
+            [
+                NovelFeature(j, str(names[j]), float(g[j]), float(squares[j] / squares.sum()))
+                for j in top
+            ]
+        )
     return explained
 
 
@@ -35,7 +44,14 @@ def feature_names(estimator: Any, names: Any) -> AnyArray:
     """The names given, else those that the estimator knows, else x0, x1, ..."""
     check_is_fitted(estimator)
     names = getattr(estimator, "feature_names_in_", None) if names is None else names
-    found = np.array([f"x{j}" for j in range(estimator.n_features_in_)]) if names is None else np.asarray(names)
+    found = (
+        np.array([f"x{j}" for j in range(estimator.n_features_in_)])
+        if names is None
+        else np.asarray(names)
+    )
     if len(found) != estimator.n_features_in_:
-        raise InvalidInputError(f"there are {len(found)} names for {estimator.n_features_in_} features; give one for each.")
+        raise InvalidInputError(
+            f"there are {len(found)} names for {estimator.n_features_in_} features; give one for"
+            " each."
+        )
     return found

@@ -1,4 +1,5 @@
-"""The input of an estimator as a checked table with its names, and warnings about rows and columns that are all zero."""
+"""The input of an estimator as a checked table with its names, and warnings about rows and columns
+that are all zero."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ NAMED = 5  # how many empty rows or columns a warning names
 
 
 class Named(NamedTuple):
-    """A table as it was passed, without its wrapping: an array, a sparse array, a frame or a `Table`, and names if they are known."""
+    """A table as it was passed, without its wrapping: an array, a sparse array, a frame or a
+    `Table`, and names if they are known."""
 
     X: Any
     feature_names: AnyArray | None = None
@@ -33,14 +35,23 @@ class Named(NamedTuple):
 
 
 def named(X: Any, feature_names: Any = None, layer: str | None = None) -> Named:
-    """What a `TableFile`, an AnnData object or an opened file holds, with its names; ``feature_names`` replaces them."""
+    """What a `TableFile`, an AnnData object or an opened file holds, with its names;
+    ``feature_names`` replaces them."""
     found = X if isinstance(X, Named) else _unwrapped(X, layer)
     if feature_names is None:
         return found
-    names, n_features = as_names(feature_names, "features"), getattr(found.X, "shape", (0, len(feature_names)))[-1]
+    names, n_features = (
+        as_names(feature_names, "features"),
+        getattr(found.X, "shape", (0, len(feature_names)))[-1],
+    )
     if len(names) != n_features:
-        raise InvalidInputError(f"feature_names has {len(names)} names, but X has {n_features} features; give one for each.")
-    return found._replace(X=found.X.to_numpy() if hasattr(found.X, "iloc") else found.X, feature_names=names)
+        raise InvalidInputError(
+            f"feature_names has {len(names)} names, but X has {n_features} features; give one for"
+            " each."
+        )
+    return found._replace(
+        X=found.X.to_numpy() if hasattr(found.X, "iloc") else found.X, feature_names=names
+    )
 
 
 def _unwrapped(X: Any, layer: str | None) -> Named:
@@ -48,14 +59,21 @@ def _unwrapped(X: Any, layer: str | None) -> Named:
         values = open_table(X, layer=layer) if stored_at(X) is not None else in_memory(X, layer)
         return Named(values, *(as_names(names, "names") for names in (X.var_names, X.obs_names)))
     if layer is not None:
-        raise InvalidInputError(f"layer={layer!r} is for AnnData objects; leave it out for {type(X).__name__}.")
+        raise InvalidInputError(
+            f"layer={layer!r} is for AnnData objects; leave it out for {type(X).__name__}."
+        )
     if isinstance(X, TableFile):
         return Named(X.X, X.feature_names, X.sample_names)
-    return Named(X, getattr(X, "feature_names", None), getattr(X, "sample_names", None)) if isinstance(X, Table) else Named(X)
+    return (
+        Named(X, getattr(X, "feature_names", None), getattr(X, "sample_names", None))
+        if isinstance(X, Table)
+        else Named(X)
+    )
 
 
 def values_of(estimator: Any, X: Any) -> Any:
-    """What ``X`` holds, without its wrapping: of an AnnData object the layer that the estimator was fitted to."""
+    """What ``X`` holds, without its wrapping: of an AnnData object the layer that the estimator was
+    fitted to."""
     return named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None).X
 
 
@@ -69,7 +87,8 @@ WITH_WEIGHTS = "HierarchicalNMF, AlternatingNMF, MultiplicativeNMF and SparseNMF
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
-    """``X`` as a table of float64 or float32, finite and non-negative, in scikit-learn's manner, with its names noted or compared."""
+    """``X`` as a table of float64 or float32, finite and non-negative, in scikit-learn's manner,
+    with its names noted or compared."""
     found = check_input(estimator, X, reset=reset)
     if isinstance(found, Table):
         return found
@@ -77,15 +96,15 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
     if missing is not None:
         row, column = missing
         raise InvalidInputError(
-            f"X has NaN at row {row}, column {column}; {type(estimator).__name__} cannot use missing values. {WITH_WEIGHTS} can, and "
-            "their `impute` fills them in."
+            f"X has NaN at row {row}, column {column}; {type(estimator).__name__} cannot use"
+            f" missing values. {WITH_WEIGHTS} can, and their `impute` fills them in."
         )
     return as_table(non_negative(estimator, found))
 
 
 def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
-    """``X`` with its names noted or compared: a checked table if it is not in memory, else a dense array or a CSR array of float64 or
-    float32, in which NaN may stand for missing entries.
+    """``X`` with its names noted or compared: a checked table if it is not in memory, else a dense
+    array or a CSR array of float64 or float32, in which NaN may stand for missing entries.
     """
     X, names, _ = named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None)
     table = recognised(X)
@@ -95,20 +114,35 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
     _check_unique_columns(X)
     X = unmasked(X)
     with without_question_of_names(estimator, X, reset=reset):
-        X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=False)
+        X = validate_data(
+            estimator,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            reset=reset,
+            ensure_all_finite=False,
+        )
     _check_names(estimator, names, reset)
     return X
 
 
 def unmasked(X: Any) -> Any:
     """``X``, with NaN for the masked entries of one of NumPy's masked arrays."""
-    return np.ma.filled(X.astype(np.float64 if X.dtype.kind != "f" else X.dtype), np.nan) if np.ma.isMaskedArray(X) else X
+    return (
+        np.ma.filled(X.astype(np.float64 if X.dtype.kind != "f" else X.dtype), np.nan)
+        if np.ma.isMaskedArray(X)
+        else X
+    )
 
 
 def non_negative(estimator: Any, X: Points) -> Points:
     """``X``, after a refusal of negative and infinite entries."""
     try:
-        return as_points(X, "X", needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip")
+        return as_points(
+            X,
+            "X",
+            needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip",
+        )
     except InvalidInputError as error:
         if "negative" not in str(error):
             raise
@@ -119,14 +153,24 @@ def refuse_weights(estimator: Any, given: dict[str, Any]) -> None:
     """Refuse keywords of `fit` that only some factorizations have."""
     for name, value in given.items():
         if name not in ("weights", "sample_weight"):
-            hint = "; OrthogonalNMF, CCNMF and GraphCCNMF take it" if name in ("must_link", "cannot_link") else ""
-            raise TypeError(f"{type(estimator).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
+            hint = (
+                "; OrthogonalNMF, CCNMF and GraphCCNMF take it"
+                if name in ("must_link", "cannot_link")
+                else ""
+            )
+            raise TypeError(
+                f"{type(estimator).__name__}.fit() got an unexpected keyword argument"
+                f" {name!r}{hint}"
+            )
         if value is not None:
-            raise InvalidInputError(f"{type(estimator).__name__} does not take {name}; {WITH_WEIGHTS} do.")
+            raise InvalidInputError(
+                f"{type(estimator).__name__} does not take {name}; {WITH_WEIGHTS} do."
+            )
 
 
 def without_question_of_names(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """scikit-learn asks for names in every table if `fit` had them; not here, if `fit` had an array whose names were passed beside it."""
+    """scikit-learn asks for names in every table if `fit` had them; not here, if `fit` had an array
+    whose names were passed beside it."""
     if reset or hasattr(X, "columns") or not getattr(estimator, "_names_beside", False):
         return nullcontext()
     return warnings.catch_warnings(action="ignore", category=UserWarning)
@@ -144,19 +188,22 @@ def _check_names(estimator: Any, names: AnyArray | None, reset: bool) -> None:
         return
     for j in np.flatnonzero(known.astype(str) != names.astype(str))[:1]:
         raise InvalidInputError(
-            f"feature {j} of X is called {str(names[j])!r}, but {str(known[j])!r} in `fit`; put the features into the same order."
+            f"feature {j} of X is called {str(names[j])!r}, but {str(known[j])!r} in `fit`; put the"
+            " features into the same order."
         )
 
 
 def check_same_features(estimator: Any, frame: Any, name: str) -> None:
-    """Refuse a frame beside X whose columns have other names than the features of X; names that are not strings do not count."""
+    """Refuse a frame beside X whose columns have other names than the features of X; names that are
+    not strings do not count."""
     names, known = list(getattr(frame, "columns", ())), getattr(estimator, "feature_names_in_", ())
     if len(names) != len(known) or not all(isinstance(label, str) for label in names):
         return
     for j, (label, wanted) in enumerate(zip(names, known, strict=True)):
         if label != str(wanted):
             raise InvalidInputError(
-                f"column {j} of {name} is called {label!r}, but feature {j} of X {str(wanted)!r}; put the columns into the order of X."
+                f"column {j} of {name} is called {label!r}, but feature {j} of X {str(wanted)!r};"
+                " put the columns into the order of X."
             )
 
 
@@ -168,22 +215,27 @@ def _checked(estimator: Any, table: Table, reset: bool, names: AnyArray | None) 
             del estimator.feature_names_in_
     elif table.shape[1] != estimator.n_features_in_:
         raise InvalidInputError(
-            f"X has {table.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features as input."
+            f"X has {table.shape[1]} features, but {type(estimator).__name__} is expecting"
+            f" {estimator.n_features_in_} features as input."
         )
     _check_names(estimator, names, reset)
     return table
 
 
 def check_range(X: Table, working: Table, unit: float) -> None:
-    """Refuse samples and features that are lost in the working table because others are so much larger."""
+    """Refuse samples and features that are lost in the working table because others are so much
+    larger."""
     if unit == 1 or not X.in_memory:
         return
-    lines = (("sample", X.filled, working.filled), ("feature", X.filled_columns, working.filled_columns))
+    lines = (
+        ("sample", X.filled, working.filled),
+        ("feature", X.filled_columns, working.filled_columns),
+    )
     for what, before, after in lines:
         for i in np.flatnonzero(before & ~after)[:1]:
             raise InvalidInputError(
-                f"{what} {i} of X is more than 1e300 times smaller than the largest entry of X, beyond what floating point can compare; "
-                f"rescale the {what}s, or drop it."
+                f"{what} {i} of X is more than 1e300 times smaller than the largest entry of X,"
+                f" beyond what floating point can compare; rescale the {what}s, or drop it."
             )
 
 
@@ -194,15 +246,19 @@ def in_dtype(array: AnyArray, dtype: Any) -> AnyArray:
 
 
 def _check_unique_columns(X: Any) -> None:
-    """Names that two columns of a frame share would be refused by scikit-learn in words of its own."""
+    """Names that two columns of a frame share would be refused by scikit-learn in words of its
+    own."""
     names = list(getattr(X, "columns", ()))
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise InvalidInputError(f"X has two columns named {twice!r}; rename one, or pass X.to_numpy().")
+        raise InvalidInputError(
+            f"X has two columns named {twice!r}; rename one, or pass X.to_numpy()."
+        )
 
 
 def warn_of_empty(X: Table, samples_are: str, estimator: Any) -> BoolArray:
-    """Warn of samples and features that are all zero, and say what becomes of such samples; which samples they are."""
+    """Warn of samples and features that are all zero, and say what becomes of such samples; which
+    samples they are."""
     rows, columns = ~X.filled, ~X.filled_columns
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
@@ -210,20 +266,28 @@ def warn_of_empty(X: Table, samples_are: str, estimator: Any) -> BoolArray:
     if columns.any() and not _is_told(estimator, "features"):
         names = getattr(estimator, "feature_names_in_", None)
         listed = _listed(np.flatnonzero(columns), "feature", names)
-        warnings.warn(f"{listed} only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=outside())
+        warnings.warn(
+            f"{listed} only zeros: kept in place, as zeros.", EmptyDataWarning, stacklevel=outside()
+        )
     return rows
 
 
 def warn_of_samples(empty: BoolArray, samples_are: str, estimator: Any = None) -> None:
     """Name the samples that are all zero, and say what becomes of them."""
     if empty.any() and not _is_told(estimator, "samples"):
-        warnings.warn(f"{_listed(np.flatnonzero(empty), 'sample')} only zeros: {samples_are}.", EmptyDataWarning, stacklevel=outside())
+        warnings.warn(
+            f"{_listed(np.flatnonzero(empty), 'sample')} only zeros: {samples_are}.",
+            EmptyDataWarning,
+            stacklevel=outside(),
+        )
 
 
 def outside() -> int:
     """The ``stacklevel`` of a warning that points to the first caller outside this package."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("conecollapse."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        "conecollapse."
+    ):
         level, frame = level + 1, frame.f_back
     return level
 
@@ -234,7 +298,8 @@ def _is_told(estimator: Any, of: str) -> bool:
 
 
 def safe_unit(X: Table) -> float:
-    """A power of two by which to divide X so that no square or product of squares is lost; 1 for ordinary data."""
+    """A power of two by which to divide X so that no square or product of squares is lost; 1 for
+    ordinary data."""
     return safe_power(X.peak)
 
 
@@ -251,7 +316,8 @@ def _listed(which: IntArray, what: str, names: AnyArray | None = None) -> str:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """scikit-learn's ``random_state`` as a modern generator; a generator is used as it is, and goes on from where it was."""
+    """scikit-learn's ``random_state`` as a modern generator; a generator is used as it is, and goes
+    on from where it was."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

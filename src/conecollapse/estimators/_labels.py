@@ -1,4 +1,5 @@
-"""Labels and pairs of samples that `fit` takes: read, checked, and given back as entries of ``classes_``."""
+"""Labels and pairs of samples that `fit` takes: read, checked, and given back as entries of
+``classes_``."""
 
 from __future__ import annotations
 
@@ -28,17 +29,25 @@ class Names:
 
     @classmethod
     def of(cls, classes: AnyArray, r: int) -> Names:
-        """Further clusters are called by the whole numbers after the largest class, or "cluster 4", "cluster 5", ... beside strings; names
-        of classes, and -1, which means no cluster, are left out.
+        """Further clusters are called by the whole numbers after the largest class, or "cluster 4",
+        "cluster 5", ... beside strings; names of classes, and -1, which means no cluster, are left
+        out.
         """
         count, taken = r - len(classes), set(classes.tolist())
         if classes.dtype.kind in "if":
             is_int, last = classes.dtype.kind == "i", int(classes.max())
-            limit = np.iinfo(classes.dtype).max if is_int else 2 ** (np.finfo(classes.dtype).nmant + 1)  # of whole numbers that it can hold
+            # of whole numbers that it can hold
+            limit = (
+                np.iinfo(classes.dtype).max if is_int else 2 ** (np.finfo(classes.dtype).nmant + 1)
+            )
             candidates: Iterator[Any] = itertools.count(last + 1 if last + count <= limit else 0)
         else:
             candidates = (f"cluster {number}" for number in itertools.count(len(classes) + 1))
-        extra = list(itertools.islice((name for name in candidates if name not in taken and name != NO_CLUSTER), count))
+        extra = list(
+            itertools.islice(
+                (name for name in candidates if name not in taken and name != NO_CLUSTER), count
+            )
+        )
         more = np.array(extra, classes.dtype if classes.dtype.kind in "ifO" else np.str_)
         return cls(classes, np.concatenate([classes, more]) if count else classes)
 
@@ -50,19 +59,28 @@ class Names:
     def __call__(self, labels: IntArray) -> AnyArray:
         """Numbers of clusters as names."""
         named = self.clusters[np.maximum(labels, 0)]
-        return np.asarray(np.where(labels == NO_CLUSTER, np.array(self.none, self.clusters.dtype), named))
+        return np.asarray(
+            np.where(labels == NO_CLUSTER, np.array(self.none, self.clusters.dtype), named)
+        )
 
 
-def read_constraints(y: Any, must_link: Any, cannot_link: Any, filled: BoolArray, r: int) -> tuple[Constraints | None, Names | None]:
-    """What labels and pairs say; None where nothing is known. ``filled`` says which samples are not all zero.
+def read_constraints(
+    y: Any, must_link: Any, cannot_link: Any, filled: BoolArray, r: int
+) -> tuple[Constraints | None, Names | None]:
+    """What labels and pairs say; None where nothing is known. ``filled`` says which samples are not
+    all zero.
 
-    With one component all samples have the same cluster, whatever y says, so it only has to have the right length.
+    With one component all samples have the same cluster, whatever y says, so it only has to have
+    the right length.
     """
     n = len(filled)
     known = read_labels(y, n)
     if known is not None and (r == 1 or _is_for_others(*known, r)):
         known = None
-    pairs = [read_pairs(must_link, "must_link", filled), read_pairs(cannot_link, "cannot_link", filled)]
+    pairs = [
+        read_pairs(must_link, "must_link", filled),
+        read_pairs(cannot_link, "cannot_link", filled),
+    ]
     if known is None and not any(map(len, pairs)):
         return None, None
     labels, classes = (np.full(n, UNKNOWN), None) if known is None else known
@@ -73,12 +91,14 @@ def read_constraints(y: Any, must_link: Any, cannot_link: Any, filled: BoolArray
 
 
 def _is_for_others(labels: IntArray, classes: AnyArray, r: int) -> bool:
-    """Whether y labels every sample with more classes than there are clusters: what a pipeline hands to all its steps."""
+    """Whether y labels every sample with more classes than there are clusters: what a pipeline
+    hands to all its steps."""
     if (labels == UNKNOWN).any() or len(classes) <= r:
         return False
     warnings.warn(
-        f"y labels every sample, with {len(classes)} classes, more than n_components = {r}, so it is ignored: it seems to be meant for "
-        f"another step of a pipeline. To use it, set n_components={len(classes)} or more.",
+        f"y labels every sample, with {len(classes)} classes, more than n_components = {r}, so it"
+        " is ignored: it seems to be meant for another step of a pipeline. To use it, set"
+        f" n_components={len(classes)} or more.",
         stacklevel=7,
     )
     return True
@@ -86,19 +106,30 @@ def _is_for_others(labels: IntArray, classes: AnyArray, r: int) -> bool:
 
 def _check_classes(labels: IntArray, classes: AnyArray, filled: BoolArray, r: int) -> None:
     if len(classes) == 1:
-        raise InvalidInputError(f"y names only one class, {classes[0]!s}; label samples of at least two classes, or leave y out.")
+        raise InvalidInputError(
+            f"y names only one class, {classes[0]!s}; label samples of at least two classes, or"
+            " leave y out."
+        )
     if len(classes) > r:
-        raise InvalidInputError(f"y names {len(classes)} classes, more than n_components = {r}; set n_components={len(classes)} or more.")
+        raise InvalidInputError(
+            f"y names {len(classes)} classes, more than n_components = {r}; set"
+            f" n_components={len(classes)} or more."
+        )
     lost = np.setdiff1d(np.arange(len(classes)), labels[filled & (labels != UNKNOWN)])
     if len(lost):
-        raise InvalidInputError(f"all samples labelled {classes[lost[0]]!s} are zero everywhere; label another sample of this class.")
+        raise InvalidInputError(
+            f"all samples labelled {classes[lost[0]]!s} are zero everywhere; label another sample"
+            " of this class."
+        )
 
 
 def read_labels(y: Any, n: int) -> tuple[IntArray, AnyArray] | None:
-    """Numbers of classes, `UNKNOWN` where there is none, and the classes; None if no label is known.
+    """Numbers of classes, `UNKNOWN` where there is none, and the classes; None if no label is
+    known.
 
-    Unknown are None, NaN and -1, among strings also "" and "-1". Truth values are the classes 0 and 1. Numbers that are not whole are no
-    labels but the target of a regression, which a pipeline passes on to all its steps.
+    Unknown are None, NaN and -1, among strings also "" and "-1". Truth values are the classes 0 and
+    1. Numbers that are not whole are no labels but the target of a regression, which a pipeline
+    passes on to all its steps.
 
     Examples
     --------
@@ -111,15 +142,24 @@ def read_labels(y: Any, n: int) -> tuple[IntArray, AnyArray] | None:
     """
     if y is None:
         return None
-    is_nullable = hasattr(getattr(y, "dtype", None), "na_value")  # of pandas, which turns whole numbers into floats
-    is_list = isinstance(y, (list, tuple))  # of which NumPy would make strings, "nan" for NaN, if one of them is
-    values = np.asarray(y, object) if is_nullable or (is_list and any(isinstance(value, str) for value in y)) else np.asarray(y)
+    # of pandas, which turns whole numbers into floats
+    is_nullable = hasattr(getattr(y, "dtype", None), "na_value")
+    # of which NumPy would make strings, "nan" for NaN, if one of them is
+    is_list = isinstance(y, (list, tuple))
+    values = (
+        np.asarray(y, object)
+        if is_nullable or (is_list and any(isinstance(value, str) for value in y))
+        else np.asarray(y)
+    )
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
         raise InvalidInputError(f"y has shape {values.shape}; give one label for each sample.")
     if len(values) != n:
-        raise InvalidInputError(f"y has {len(values)} labels for {n} samples; give one for each, -1 where it is unknown.")
+        raise InvalidInputError(
+            f"y has {len(values)} labels for {n} samples; give one for each, -1 where it is"
+            " unknown."
+        )
     if values.dtype.kind in "buif":
         known = np.flatnonzero((values != UNKNOWN) & ~np.isnan(values))
     else:
@@ -132,44 +172,69 @@ def read_labels(y: Any, n: int) -> tuple[IntArray, AnyArray] | None:
     if found.dtype.kind in "buif" and not _are_whole(found, known):
         return None
     try:
-        classes, numbers = np.unique(found.astype(np.int64) if found.dtype.kind in "bui" else found, return_inverse=True)
+        classes, numbers = np.unique(
+            found.astype(np.int64) if found.dtype.kind in "bui" else found, return_inverse=True
+        )
     except TypeError:
         kinds = sorted({type(value).__name__ for value in found})
-        raise InvalidInputError(f"y mixes labels of the types {', '.join(kinds)}; use one type.") from None
+        raise InvalidInputError(
+            f"y mixes labels of the types {', '.join(kinds)}; use one type."
+        ) from None
     labels = np.full(n, UNKNOWN)
     labels[known] = numbers.ravel()
     return labels, classes
 
 
 def _are_whole(found: AnyArray, samples: IntArray) -> bool:
-    """Whether all these numbers are whole; refused where they are infinite, or too large for int64."""
+    """Whether all these numbers are whole; refused where they are infinite, or too large for
+    int64."""
     too_large = found > np.iinfo(np.int64).max if found.dtype.kind == "u" else np.isinf(found)
     for i in np.flatnonzero(too_large)[:1]:
-        raise InvalidInputError(f"y has the label {found[i]} for sample {samples[i]}; use smaller numbers, or -1 if it is unknown.")
+        raise InvalidInputError(
+            f"y has the label {found[i]} for sample {samples[i]}; use smaller numbers, or -1 if it"
+            " is unknown."
+        )
     return bool((found % 1 == 0).all()) if found.dtype.kind == "f" else True
 
 
 def _is_known(value: Any) -> bool:
     if isinstance(value, str):
         return value not in MARKS
-    return value is not None and type(value).__name__ != "NAType" and value == value and value != UNKNOWN
+    return (
+        value is not None
+        and type(value).__name__ != "NAType"
+        and value == value
+        and value != UNKNOWN
+    )
 
 
 def read_pairs(pairs: Any, name: str, filled: BoolArray) -> IntArray:
-    """Pairs of samples as an array with two columns; ``filled`` says which samples are not all zero."""
+    """Pairs of samples as an array with two columns; ``filled`` says which samples are not all
+    zero."""
     if pairs is None:
         return np.zeros((0, 2), np.int64)
     try:
-        found = np.asarray(pairs if hasattr(pairs, "__array__") else [tuple(pair) for pair in pairs])
+        found = np.asarray(
+            pairs if hasattr(pairs, "__array__") else [tuple(pair) for pair in pairs]
+        )
     except (TypeError, ValueError):  # not pairs, or not all of one length
         found = np.zeros(1)
     if found.size == 0 and found.ndim <= 2:
         return np.zeros((0, 2), np.int64)
     if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name} must be a list of pairs of sample numbers, as [(0, 3), (2, 5)]; got {pairs!r:.60}.")
+        raise InvalidInputError(
+            f"{name} must be a list of pairs of sample numbers, as [(0, 3), (2, 5)]; got"
+            f" {pairs!r:.60}."
+        )
     n = len(filled)
     for i, j in np.argwhere((found < 0) | (found >= n))[:1]:
-        raise InvalidInputError(f"{name} has sample {found[i, j]} in pair {i}, but the samples are numbered from 0 to {n - 1}.")
+        raise InvalidInputError(
+            f"{name} has sample {found[i, j]} in pair {i}, but the samples are numbered from 0 to"
+            f" {n - 1}."
+        )
     for i, j in np.argwhere(~filled[found])[:1]:
-        raise InvalidInputError(f"{name} has sample {found[i, j]} in pair {i}, which holds only zeros and has no cluster; drop the pair.")
+        raise InvalidInputError(
+            f"{name} has sample {found[i, j]} in pair {i}, which holds only zeros and has no"
+            " cluster; drop the pair."
+        )
     return found.astype(np.int64)

@@ -1,4 +1,5 @@
-"""How many clusters: clusterings of subsamples or from several starts agree, or a graph falls into that many parts."""
+"""How many clusters: clusterings of subsamples or from several starts agree, or a graph falls into
+that many parts."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ PLATEAU = 0.001  # cophenetic correlations closer than this are the same
 MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
 
 
-def stability(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
+def stability(
+    X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator
+) -> RankSelection:
     """The rank at which clusterings of two subsamples agree best."""
     n = X.shape[0]
     size = int(SHARE * n)
@@ -29,19 +32,28 @@ def stability(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random
     for run in range(n_runs):
         a, b = (np.sort(rng.permutation(n)[:size]) for _ in range(2))
         shared, in_a, in_b = np.intersect1d(a, b, return_indices=True)
-        parts = [X.rows(rows).columns(rows) if fits.is_pairwise else X.rows(rows) for rows in (a, b)]
+        parts = [
+            X.rows(rows).columns(rows) if fits.is_pairwise else X.rows(rows) for rows in (a, b)
+        ]
         for k, r in enumerate(ranks):
             first, second = (fits.labels(r, rng, part) for part in parts)
-            agreement[k, run] = adjusted_rand_score(first[in_a], second[in_b]) if len(shared) else 0.0
+            agreement[k, run] = (
+                adjusted_rand_score(first[in_a], second[in_b]) if len(shared) else 0.0
+            )
     scores = agreement.mean(axis=1)
     spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
     best = int(scores.argmax())
     ties = tuple(int(r) for r in ranks[scores[best] - scores <= spread[best]])
-    reason = f"the largest mean adjusted Rand index of two subsamples, {scores[best]:.3f}{tied(int(ranks[best]), ties)}"
+    reason = (
+        "the largest mean adjusted Rand index of two subsamples,"
+        f" {scores[best]:.3f}{tied(int(ranks[best]), ties)}"
+    )
     return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason, ties)
 
 
-def consensus(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator) -> RankSelection:
+def consensus(
+    X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random.Generator
+) -> RankSelection:
     """The largest rank before restarts begin to disagree."""
     n = X.shape[0]
     kept = np.sort(rng.permutation(n)[:MOST_SAMPLES])
@@ -57,12 +69,18 @@ def consensus(X: Table, ranks: IntArray, fits: Fits, n_runs: int, rng: np.random
     chosen = int(falls[0] - 1) if len(falls) else int(high[0])
     where = "the last before it falls" if len(falls) else "the first, as it does not fall"
     ties = tuple(int(r) for r in ranks[high])
-    reason = f"of the ranks with a cophenetic correlation near the best, {scores.max():.3f}, {where}{tied(int(ranks[chosen]), ties)}"
-    return RankSelection(int(ranks[chosen]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason, ties)
+    reason = (
+        f"of the ranks with a cophenetic correlation near the best, {scores.max():.3f},"
+        f" {where}{tied(int(ranks[chosen]), ties)}"
+    )
+    return RankSelection(
+        int(ranks[chosen]), "consensus", ranks, scores, np.zeros(len(ranks)), None, reason, ties
+    )
 
 
 def cophenetic_correlation(consensus: FloatArray) -> float:
-    """Correlation of the distances 1 - consensus with those of their average-linkage tree; 1 when all pairs are 0 or 1."""
+    """Correlation of the distances 1 - consensus with those of their average-linkage tree; 1 when
+    all pairs are 0 or 1."""
     distance = squareform(1 - consensus, checks=False)
     if not len(distance) or np.ptp(distance) == 0:
         return 1.0
@@ -74,10 +92,20 @@ def eigengap(X: Table, ranks: IntArray, base: Any, rng: np.random.Generator) -> 
     """The rank after which the eigenvalues of the graph of a `GraphCCNMF` fall most."""
     samples, _, _ = distinct_samples(X.rows(np.flatnonzero(X.filled)), int(ranks[-1]), rng)
     if ranks[-1] >= samples.count:
-        raise InvalidInputError(f"candidate {ranks[-1]} leaves no eigenvalue after it: {samples.count} samples are distinct; lower it.")
-    view, gaps = eigengaps(samples, ranks, rng, view=base.view, n_neighbors=base.n_neighbors, neighbors=base.neighbors)
+        raise InvalidInputError(
+            f"candidate {ranks[-1]} leaves no eigenvalue after it: {samples.count} samples are"
+            " distinct; lower it."
+        )
+    view, gaps = eigengaps(
+        samples, ranks, rng, view=base.view, n_neighbors=base.n_neighbors, neighbors=base.neighbors
+    )
     order = np.argsort(-gaps, kind="stable")
-    reason = f"the largest gap between the eigenvalues of the graph, {gaps[order[0]]:.3g} in the view {view!r}"
+    reason = (
+        f"the largest gap between the eigenvalues of the graph, {gaps[order[0]]:.3g} in the view"
+        f" {view!r}"
+    )
     if len(order) > 1:
         reason += f"; the next largest is {gaps[order[1]]:.3g}, for {ranks[order[1]]}"
-    return RankSelection(int(ranks[order[0]]), "eigengap", ranks, gaps, np.zeros(len(ranks)), None, reason)
+    return RankSelection(
+        int(ranks[order[0]]), "eigengap", ranks, gaps, np.zeros(len(ranks)), None, reason
+    )

@@ -1,4 +1,5 @@
-"""What all ways of choosing the rank share: the result, and fits of one estimator at several ranks."""
+"""What all ways of choosing the rank share: the result, and fits of one estimator at several
+ranks."""
 
 from __future__ import annotations
 
@@ -23,23 +24,30 @@ class RankSelection:
     rank: int
     method: str
     candidates: IntArray
-    scores: FloatArray  # one for each candidate; larger is better, except that "residual" and "heldout" list errors
-    spread: FloatArray  # standard error of each score; for "heldout" of its difference from the best
+    # one for each candidate; larger is better, except that "residual" and "heldout" list errors
+    scores: FloatArray
+    # standard error of each score; for "heldout" of its difference from the best
+    spread: FloatArray
     reference: FloatArray | None  # "residual": the relative errors for shuffled data
     reason: str
-    ties: tuple[int, ...] = ()  # that cannot be told from the best, the rank chosen among them; for "stability", "consensus", "heldout"
+    # that cannot be told from the best, the rank chosen among them; for "stability", "consensus",
+    # "heldout"
+    ties: tuple[int, ...] = ()
 
 
 class Fits:
     """Fits of one estimator at several ranks, counted."""
 
-    def __init__(self, base: Any, method: str, total: int, callback: Callable[[int, int], object] | None) -> None:
+    def __init__(
+        self, base: Any, method: str, total: int, callback: Callable[[int, int], object] | None
+    ) -> None:
         self.base, self.total, self.callback = base, total, callback
         known = base.get_params()
         self.rank = next((name for name in ("n_components", "n_clusters") if name in known), "")
         if not self.rank or not hasattr(base, "fit_predict"):
             raise InvalidInputError(
-                f"{type(base).__name__} is no clusterer with a parameter n_components or n_clusters and a method fit_predict; pass one."
+                f"{type(base).__name__} is no clusterer with a parameter n_components or n_clusters"
+                " and a method fit_predict; pass one."
             )
         self.is_random = "random_state" in known
         self.is_pairwise = bool(get_tags(base).input_tags.pairwise)
@@ -60,7 +68,9 @@ class Fits:
 
     def _of_rank(self, r: int, rng: np.random.Generator) -> Any:
         seed = int(rng.integers(2**31 - 1))
-        return clone(self.base).set_params(**{self.rank: int(r)}, **({"random_state": seed} if self.is_random else {}))
+        return clone(self.base).set_params(
+            **{self.rank: int(r)}, **({"random_state": seed} if self.is_random else {})
+        )
 
     def say(self, done: int = 0) -> None:
         self.done += done

@@ -1,4 +1,5 @@
-"""What every estimator takes to say how it goes and to keep to its share of the machine: ``verbose``, ``callback`` and ``n_jobs``."""
+"""What every estimator takes to say how it goes and to keep to its share of the machine:
+``verbose``, ``callback`` and ``n_jobs``."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Running:
         return None if self.verbose is None else bool(self.verbose)
 
     def _progress(self) -> Progress:
-        """What is told how the work goes: the progress that is shown here and the callback; None if there is neither."""
+        """What is told how the work goes: the progress that is shown here and the callback; None if
+        there is neither."""
         shown, callback = teller(), self.callback
         if shown is None or callback is None:
             return callback if shown is None else shown
@@ -60,7 +62,8 @@ class Running:
             progress(stage, done, total)
 
     def __sklearn_clone__(self) -> Any:
-        """A copy without what was learned. It knows of what the user was warned already, so that folds do not repeat it."""
+        """A copy without what was learned. It knows of what the user was warned already, so that
+        folds do not repeat it."""
         copy = super().__sklearn_clone__()  # type: ignore[misc]
         if not hasattr(self, "_warned"):
             self._warned: set[tuple[str, int]] = set()
@@ -68,7 +71,8 @@ class Running:
         return copy
 
     def _is_told(self, of: str, n_features: int) -> bool:
-        """Whether a copy of this model has warned of the same in a table of so many features; it is noted."""
+        """Whether a copy of this model has warned of the same in a table of so many features; it is
+        noted."""
         known = getattr(self, "_warned", None)
         if known is None:
             return False
@@ -79,7 +83,8 @@ class Running:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Iterating(Running):
-    """Estimators that iterate: ``callback(n_iter, objective)`` is called after every iteration, and a true answer ends the run."""
+    """Estimators that iterate: ``callback(n_iter, objective)`` is called after every iteration, and
+    a true answer ends the run."""
 
     @property
     def _shows(self) -> bool | None:

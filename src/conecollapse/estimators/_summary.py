@@ -17,7 +17,11 @@ def cone_line(cone: Cone) -> str:
     if isinstance(cone.certificate, ApproximateCertificate):
         return repr(cone).strip("<>")
     left = len(cone.open_points)
-    proven = "every ray is proven to be needed" if not left else f"found quickly: {left} rays are kept without proof, cone_.prove decides"
+    proven = (
+        "every ray is proven to be needed"
+        if not left
+        else f"found quickly: {left} rays are kept without proof, cone_.prove decides"
+    )
     return f"{repr(cone).strip('<>')}; {proven}"
 
 
@@ -34,10 +38,14 @@ class SummaryMixin:
         except Exception:
             return str(estimator_html_repr(self))
         cells = "".join(
-            f'<tr><td style="text-align:left">{escape(name)}</td><td style="text-align:left">{escape(value)}</td></tr>'
+            f'<tr><td style="text-align:left">{escape(name)}</td><td'
+            f' style="text-align:left">{escape(value)}</td></tr>'
             for name, value in self._summary().items()
         )
-        return f"{estimator_html_repr(self)}<table><caption>What was found</caption><tbody>{cells}</tbody></table>"
+        return (
+            f"{estimator_html_repr(self)}<table><caption>What was"
+            f" found</caption><tbody>{cells}</tbody></table>"
+        )
 
     def _repr_html_inner(self) -> str:
         return self._html()

@@ -1,4 +1,5 @@
-"""What the factorizations share that take missing entries, weights, uncertainties, and components that are known."""
+"""What the factorizations share that take missing entries, weights, uncertainties, and components
+that are known."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators._input import check_input, check_same_features, in_dtype, non_negative, refuse_weights, safe_power, taken
+from conecollapse.estimators._input import (
+    check_input,
+    check_same_features,
+    in_dtype,
+    non_negative,
+    refuse_weights,
+    safe_power,
+    taken,
+)
 from conecollapse.estimators._running import running
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.held import Held
@@ -29,16 +38,22 @@ from conecollapse.factorization.shrinkage import choose_shrinkage
 from conecollapse.tables import Equations, MaskedTable, Table
 from conecollapse.tables.incomplete import check_sample_weight, filled_in, incomplete_table
 
-TRIALS = 4  # random draws for each start of a table with weights, whose optima differ more (chosen on two tables of air samples)
-NOT_ON_GRAPHS = "a graph of samples cannot use missing entries (NaN) or weights; use affinity=None, or `impute` them first."
+# random draws for each start of a table with weights, whose optima differ more (chosen on two
+# tables of air samples)
+TRIALS = 4
+NOT_ON_GRAPHS = (
+    "a graph of samples cannot use missing entries (NaN) or weights; use affinity=None, or `impute`"
+    " them first."
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WeightedNMF(BaseNMF):
     """A factorization in which entries may be missing or have weights, and components may be known.
 
-    NaN in a dense array or a data frame, and a masked entry of NumPy's masked arrays, is a missing entry: it counts neither in the
-    objective nor in errors and scores. `transform`, `predict`, `score` and `impute` take new samples with missing entries.
+    NaN in a dense array or a data frame, and a masked entry of NumPy's masked arrays, is a missing
+    entry: it counts neither in the objective nor in errors and scores. `transform`, `predict`,
+    `score` and `impute` take new samples with missing entries.
 
     The parameters are explained in `HierarchicalNMF`.
     """
@@ -49,10 +64,13 @@ class WeightedNMF(BaseNMF):
     fixed_components: Any = None
     fixed_entries: Any = None
 
-    _sample_power: ClassVar[float] = 0.5  # samples times this power of their weights: for a squared error the root
+    # samples times this power of their weights: for a squared error the root
+    _sample_power: ClassVar[float] = 0.5
     _seed: int = field(default=0, init=False)  # of the entries that are held out
-    _unseen: tuple[AnyArray, ...] = field(default=(), init=False)  # components that have not seen them, for each fold
-    _sample_unit: float = field(default=1.0, init=False)  # what the weights of samples are divided by in `fit`
+    # components that have not seen them, for each fold
+    _unseen: tuple[AnyArray, ...] = field(default=(), init=False)
+    # what the weights of samples are divided by in `fit`
+    _sample_unit: float = field(default=1.0, init=False)
     _counted: str = field(default="", init=False)  # what made entries count differently in `fit`
 
     @running
@@ -74,11 +92,13 @@ class WeightedNMF(BaseNMF):
         X : (n_samples, n_features) array, sparse array, data frame, opened file or Dask array
         y : ignored
         weights : (n_samples, n_features) array or sparse array, optional
-            How much the loss of each entry counts in the objective: ``1 / sigma**2`` for uncertainties sigma, zero for missing. Unstored
-            weights of a sparse array are zero. Penalties do not change.
+            How much the loss of each entry counts in the objective: ``1 / sigma**2`` for
+            uncertainties sigma, zero for missing. Unstored weights of a sparse array are zero.
+            Penalties do not change.
         sample_weight : (n_samples,) array, optional
-            How much each sample counts, its loss and the penalties on its encoding: a sample of weight two is like two equal samples. A
-            sample of weight zero does not move the components, and is still encoded.
+            How much each sample counts, its loss and the penalties on its encoding: a sample of
+            weight two is like two equal samples. A sample of weight zero does not move the
+            components, and is still encoded.
         feature_names : sequence of str, optional
             Names of the features of an array.
         layer : str, optional
@@ -93,7 +113,11 @@ class WeightedNMF(BaseNMF):
             self._row_scale = (s / self._sample_unit) ** self._sample_power
         if sample_weight is not None and self.affinity is not None:
             raise InvalidInputError(NOT_ON_GRAPHS)
-        kinds = (weights is not None, "weights"), (sample_weight is not None, "sample_weight"), (not table.is_complete, "missing entries")
+        kinds = (
+            (weights is not None, "weights"),
+            (sample_weight is not None, "sample_weight"),
+            (not table.is_complete, "missing entries"),
+        )
         self._counted = next((kind for is_so, kind in kinds if is_so), "")
         try:
             return self._fit(table)
@@ -101,26 +125,33 @@ class WeightedNMF(BaseNMF):
             self._row_scale, self._sample_unit = None, 1.0
 
     def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
-        """Factorize ``X`` and return the encodings of its samples. ``how`` are arguments of `fit`."""
+        """Factorize ``X`` and return the encodings of its samples. ``how`` are arguments of
+        `fit`."""
         encodings: AnyArray = self.fit(X, y, **how).embedding_
-        return encodings if self._embedding_encodes else self._transformed(self._table(X, how.get("weights"), reset=False))
+        return (
+            encodings
+            if self._embedding_encodes
+            else self._transformed(self._table(X, how.get("weights"), reset=False))
+        )
 
     @running
     def transform(self, X: Any, *, weights: Any = None) -> AnyArray:
-        """Encodings of samples, known or new, over the components; missing entries and those of weight zero do not count."""
+        """Encodings of samples, known or new, over the components; missing entries and those of
+        weight zero do not count."""
         check_is_fitted(self)
         return self._transformed(self._table(X, weights, reset=False))
 
     @running
     def predict(self, X: Any, *, weights: Any = None) -> IntArray:
-        """The component with the largest weighted encoding of each sample; -1 for a sample without any, such as one of zeros."""
+        """The component with the largest weighted encoding of each sample; -1 for a sample without
+        any, such as one of zeros."""
         check_is_fitted(self)
         return self._predicted(self._table(X, weights, reset=False))
 
     @running
     def score(self, X: Any, y: Any = None, *, weights: Any = None) -> float:  # noqa: ARG002
-        """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2`` with the best W >= 0, over known entries
-        and with their weights; at most 1.
+        """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2``
+        with the best W >= 0, over known entries and with their weights; at most 1.
         """
         check_is_fitted(self)
         return self._scored(self._table(X, weights, reset=False))
@@ -129,11 +160,13 @@ class WeightedNMF(BaseNMF):
     def impute(self, X: Any, *, weights: Any = None) -> Any:
         """``X`` with guesses in place of its missing entries; a data frame stays one.
 
-        A guess combines the model, `transform` times `components_`, with the mean of the feature, a product of a number for the sample and
-        one for the feature, and the nearest samples of ``X``, in the proportions that predict a tenth of the known entries best, which are
-        held out (`conecollapse.factorization.imputation`). So it depends on the samples that are given together. It is the model alone
-        after a fit of a table without missing entries, with ``weights``, ``sample_weight`` or a number for ``shrinkage``, and where few
-        entries are known.
+        A guess combines the model, `transform` times `components_`, with the mean of the feature, a
+        product of a number for the sample and one for the feature, and the nearest samples of
+        ``X``, in the proportions that predict a tenth of the known entries best, which are held out
+        (`conecollapse.factorization.imputation`). So it depends on the samples that are given
+        together. It is the model alone after a fit of a table without missing entries, with
+        ``weights``, ``sample_weight`` or a number for ``shrinkage``, and where few entries are
+        known.
 
         Parameters
         ----------
@@ -157,7 +190,12 @@ class WeightedNMF(BaseNMF):
             return lambda part: of._model(part.divided(1 / unit)) / unit
 
         working = cast(MaskedTable, table).divided(unit)
-        return stacked_guesses(working, in_unit(self), [in_unit(other) for other in others], self._seed) * unit
+        return (
+            stacked_guesses(
+                working, in_unit(self), [in_unit(other) for other in others], self._seed
+            )
+            * unit
+        )
 
     def _model(self, table: Table) -> FloatArray:
         """All entries of the table by the model."""
@@ -170,12 +208,17 @@ class WeightedNMF(BaseNMF):
         check_same_features(self, weights, "weights")
         if not isinstance(found, Table):
             unstored, checked = self.missing == "unstored", partial(non_negative, self)
-            table = incomplete_table(found, weights, unstored=unstored, is_new=not reset, checked=checked)
+            table = incomplete_table(
+                found, weights, unstored=unstored, is_new=not reset, checked=checked
+            )
             if self.affinity is not None and not table.is_complete:
                 raise InvalidInputError(NOT_ON_GRAPHS)
             return table
         if weights is not None or self.missing == "unstored":
-            raise InvalidInputError(f"weights and missing entries need the whole table in memory, and X is {found.kind}.")
+            raise InvalidInputError(
+                "weights and missing entries need the whole table in memory, and X is"
+                f" {found.kind}."
+            )
         return found
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
@@ -186,13 +229,25 @@ class WeightedNMF(BaseNMF):
             run = partial(run, held=held)
         scaled = self._shrunk(scaled, run, held, rng)
         if self.robust is not None:
-            limit = self._limit(scaled) * (1.0 if self._row_scale is None else self._row_scale)  # residuals are those of scaled samples
-            run = partial(robust, run, limit=limit, penalty=self._penalty(table), **self._stopping())
+            # residuals are those of scaled samples
+            limit = self._limit(scaled) * (1.0 if self._row_scale is None else self._row_scale)
+            run = partial(
+                robust, run, limit=limit, penalty=self._penalty(table), **self._stopping()
+            )
         if held is None or not isinstance(self.init, str):
             method = run if held is None else lambda X, W, H: run(X, W, held.put(H))
             start = self._start(scaled)
-            n_trials = TRIALS if not scaled.is_complete and held is None and isinstance(start, str) and start == "random" else 1
-            return best_of_starts(method, scaled, self.n_components, start, self.n_init, rng, n_trials=n_trials)
+            n_trials = (
+                TRIALS
+                if not scaled.is_complete
+                and held is None
+                and isinstance(start, str)
+                and start == "random"
+                else 1
+            )
+            return best_of_starts(
+                method, scaled, self.n_components, start, self.n_init, rng, n_trials=n_trials
+            )
         return self._around_known(run, scaled, held, rng)
 
     def _counted_rows(self, table: Table) -> Table:
@@ -205,7 +260,9 @@ class WeightedNMF(BaseNMF):
         """The table with the penalty on contributions to missing entries."""
         self._unseen, self.shrinkage_, self._penalties = (), 0.0, np.zeros(self.n_components)
         if self.shrinkage != "auto" and not _is_share(self.shrinkage):
-            raise InvalidInputError(f'shrinkage must be "auto" or a finite number >= 0; got {self.shrinkage!r}.')
+            raise InvalidInputError(
+                f'shrinkage must be "auto" or a finite number >= 0; got {self.shrinkage!r}.'
+            )
         if table.is_complete:
             return table
         masked = cast(MaskedTable, table)
@@ -214,17 +271,24 @@ class WeightedNMF(BaseNMF):
         elif not table.has_uncertainties and self._row_scale is None:
             self._seed = int(rng.integers(2**31 - 1))
             method = run if held is None else lambda X, W, H, **how: run(X, W, held.put(H), **how)
-            self.shrinkage_, unseen = choose_shrinkage(method, masked, self.n_components, self._seed)
+            self.shrinkage_, unseen = choose_shrinkage(
+                method, masked, self.n_components, self._seed
+            )
             self._unseen = tuple(unseen)
         shrunk = masked.shrunk(self.shrinkage_)
         self._penalties = shrunk.penalties(self.n_components)
         return shrunk
 
-    def _around_known(self, run: Any, table: Table, held: Held, rng: np.random.Generator) -> Factorization:
-        """The best of ``n_init`` runs in which the components that are not known start from what the known ones leave."""
+    def _around_known(
+        self, run: Any, table: Table, held: Held, rng: np.random.Generator
+    ) -> Factorization:
+        """The best of ``n_init`` runs in which the components that are not known start from what
+        the known ones leave."""
         k = held.n_components
         known = held.values[:k]
-        codes = solve(table.row_equations(known)) if k else np.zeros((table.shape[0], 0), table.dtype)
+        codes = (
+            solve(table.row_equations(known)) if k else np.zeros((table.shape[0], 0), table.dtype)
+        )
         if k == self.n_components:
             everything: Factorization = run(table, codes, known)
             return everything
@@ -233,24 +297,36 @@ class WeightedNMF(BaseNMF):
         rest = rest if rest.peak > 0 else guess
 
         def run_all(_: Table, W: AnyArray, H: AnyArray) -> Factorization:
-            result: Factorization = run(table, np.hstack((codes, W)), held.put(np.vstack((known, H))))
+            result: Factorization = run(
+                table, np.hstack((codes, W)), held.put(np.vstack((known, H)))
+            )
             return result
 
         others = self.n_components - k
-        init = ("nndsvda" if others <= min(table.shape) else "random") if self.init == "auto" else self.init
+        init = (
+            ("nndsvda" if others <= min(table.shape) else "random")
+            if self.init == "auto"
+            else self.init
+        )
         return best_of_starts(run_all, rest, others, init, self.n_init, rng)
 
     def _limit(self, table: Table) -> float:
         limit = check_positive(self.robust, "robust")
         if not table.has_uncertainties:
-            raise InvalidInputError("robust compares residuals with their uncertainties; pass weights=1 / sigma**2 to `fit`.")
+            raise InvalidInputError(
+                "robust compares residuals with their uncertainties; pass weights=1 / sigma**2 to"
+                " `fit`."
+            )
         return limit / self._unit
 
     def _start(self, table: Table) -> Any:
         if self.affinity is None:
             check_same_features(self, self.init, "init")
         if is_components(self.init) and not self._encodings_scale and self._unit != 1:
-            return np.asarray(as_dense(as_points(self.init, "init", needs="a factor must be >= 0"))) / self._unit
+            return (
+                np.asarray(as_dense(as_points(self.init, "init", needs="a factor must be >= 0")))
+                / self._unit
+            )
         start = super()._start(table)
         if self._row_scale is not None and is_pair(start):
             W, H = start
@@ -260,14 +336,25 @@ class WeightedNMF(BaseNMF):
     def _encoded(self, result: Factorization, table: Table) -> Factorization:
         if self._row_scale is None and self.robust is None:
             result = super()._encoded(result, table)
-            return result if not self.shrinkage_ else replace(result, error=squared_error(table, result.W, result.H))
+            return (
+                result
+                if not self.shrinkage_
+                else replace(result, error=squared_error(table, result.W, result.H))
+            )
         W = self._encode(table)
         if self._row_scale is None:
-            return replace(result, W=W, error=table.row_equations(result.H).error(table.squared_norm, W))
+            return replace(
+                result, W=W, error=table.row_equations(result.H).error(table.squared_norm, W)
+            )
         scale = self._row_scale ** (0.5 / self._sample_power)
         scaled = table.row_scaled(scale)
         norm2, unit = scaled.squared_norm, self._sample_unit
-        return replace(result, W=W, error=scaled.row_equations(result.H).error(norm2, W * scale[:, None]) * unit, norm2=norm2 * unit)
+        return replace(
+            result,
+            W=W,
+            error=scaled.row_equations(result.H).error(norm2, W * scale[:, None]) * unit,
+            norm2=norm2 * unit,
+        )
 
     def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
         if self.shrinkage_:
@@ -297,28 +384,41 @@ class WeightedNMF(BaseNMF):
         return np.concatenate((np.arange(k), order[order >= k]))
 
     def _renumber(self, order: IntArray) -> None:
-        self._penalties, self._unseen = self._penalties[order], tuple(H[order] for H in self._unseen)
+        self._penalties, self._unseen = (
+            self._penalties[order],
+            tuple(H[order] for H in self._unseen),
+        )
 
     def _known_components(self) -> FloatArray:
         check_same_features(self, self.fixed_components, "fixed_components")
         H = as_points(self.fixed_components, "fixed_components", needs="a component must be >= 0")
         if H.shape[1] != self.n_features_in_:
-            raise InvalidInputError(f"fixed_components have {H.shape[1]} features, but X has {self.n_features_in_}; use the same ones.")
+            raise InvalidInputError(
+                f"fixed_components have {H.shape[1]} features, but X has {self.n_features_in_}; use"
+                " the same ones."
+            )
         if H.shape[0] > self.n_components:
-            raise InvalidInputError(f"there are {H.shape[0]} fixed_components, but n_components = {self.n_components}; raise it.")
+            raise InvalidInputError(
+                f"there are {H.shape[0]} fixed_components, but n_components = {self.n_components};"
+                " raise it."
+            )
         empty = np.flatnonzero(~as_dense(H).any(axis=1))
         if len(empty):
-            raise InvalidInputError(f"row {empty[0]} of fixed_components is zero everywhere; leave it out.")
+            raise InvalidInputError(
+                f"row {empty[0]} of fixed_components is zero everywhere; leave it out."
+            )
         self._check_scale(np.asarray(as_dense(H), np.float64).max(axis=1))
         return np.asarray(in_dtype(as_dense(H), self._dtype), np.float64)
 
     def _check_scale(self, peaks: FloatArray) -> None:
-        """Refuse known components, of which these are the largest entries, whose products with X would leave the range of X's type."""
+        """Refuse known components, of which these are the largest entries, whose products with X
+        would leave the range of X's type."""
         most = float(np.finfo(self._dtype).max) ** (1 / 3)
         for k in np.flatnonzero((peaks / most > self._peak) | (peaks < self._peak / most))[:1]:
             raise InvalidInputError(
-                f"the largest entry of row {k} of fixed_components is {peaks[k]:.3g}, and that of X is {self._peak:.3g}, too far apart for "
-                f"{np.dtype(self._dtype).name}; multiply the row by a number, since its encodings make up for it."
+                f"the largest entry of row {k} of fixed_components is {peaks[k]:.3g}, and that of X"
+                f" is {self._peak:.3g}, too far apart for {np.dtype(self._dtype).name}; multiply"
+                " the row by a number, since its encodings make up for it."
             )
 
     def _held(self) -> Held | None:
@@ -326,7 +426,10 @@ class WeightedNMF(BaseNMF):
         if self.fixed_components is None and self.fixed_entries is None:
             return None
         if self.affinity is not None:
-            raise InvalidInputError("fixed_components and fixed_entries are over features, and a graph has none; use affinity=None.")
+            raise InvalidInputError(
+                "fixed_components and fixed_entries are over features, and a graph has none; use"
+                " affinity=None."
+            )
         shape = self.n_components, self.n_features_in_
         known, values = np.zeros(shape, bool), np.zeros(shape)
         if self.fixed_components is not None:
@@ -341,24 +444,33 @@ class WeightedNMF(BaseNMF):
         given = as_dense(as_matrix(self.fixed_entries, "fixed_entries"))
         for row, column in np.argwhere((given != 0) & (given != 1))[:1]:
             raise InvalidInputError(
-                f"fixed_entries has {given[row, column]:.6g} at row {row}, column {column}; use True where an entry must be zero, and "
-                "False elsewhere."
+                f"fixed_entries has {given[row, column]:.6g} at row {row}, column {column}; use"
+                " True where an entry must be zero, and False elsewhere."
             )
         zeros = given.astype(bool)
         if zeros.shape != shape:
-            raise InvalidInputError(f"fixed_entries has shape {zeros.shape}; it must be that of components_, {shape}.")
+            raise InvalidInputError(
+                f"fixed_entries has shape {zeros.shape}; it must be that of components_, {shape}."
+            )
         full = np.flatnonzero(zeros.all(axis=1))
         if len(full):
-            raise InvalidInputError(f"fixed_entries leaves nothing of component {full[0]}; lower n_components, or free an entry of it.")
+            raise InvalidInputError(
+                f"fixed_entries leaves nothing of component {full[0]}; lower n_components, or free"
+                " an entry of it."
+            )
         left_out = np.flatnonzero(zeros.all(axis=0))
         if len(left_out):
             raise InvalidInputError(
-                f"fixed_entries leaves no component for feature {left_out[0]}; drop the feature, or free an entry of it."
+                f"fixed_entries leaves no component for feature {left_out[0]}; drop the feature, or"
+                " free an entry of it."
             )
         clash = np.argwhere(zeros & (values > 0))
         if len(clash):
             row, column = clash[0]
-            raise InvalidInputError(f"fixed_entries wants zero at row {row}, column {column}, where fixed_components has another number.")
+            raise InvalidInputError(
+                f"fixed_entries wants zero at row {row}, column {column}, where fixed_components"
+                " has another number."
+            )
         return zeros
 
     def __sklearn_tags__(self) -> Any:
@@ -368,4 +480,8 @@ class WeightedNMF(BaseNMF):
 
 
 def _is_share(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(0 <= value < np.inf)
+    return (
+        isinstance(value, (int, float, np.number))
+        and not isinstance(value, bool)
+        and bool(0 <= value < np.inf)
+    )

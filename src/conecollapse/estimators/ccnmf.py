@@ -24,23 +24,27 @@ from conecollapse.tables import Equations, Table
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CCNMF(OrthogonalNMF):
-    r"""Cone Collapse NMF: the extreme rays of the cone of features, then orthogonal NMF of the rays.
+    r"""Cone Collapse NMF: the extreme rays of the cone of features, then orthogonal NMF of the
+    rays.
 
     .. math:: X = U V, \qquad U \approx A S, \qquad X \approx A (S V), \qquad A^T A = I
 
-    The mathematics, and why ``weighting="mass"`` bounds the error on X, are in `conecollapse.factorization.ccnmf`. On a graph
-    (``affinity``) the points of the cone are the columns of the graph, or of its diffusion.
+    The mathematics, and why ``weighting="mass"`` bounds the error on X, are in
+    `conecollapse.factorization.ccnmf`. On a graph (``affinity``) the points of the cone are the
+    columns of the graph, or of its diffusion.
 
     Parameters
     ----------
     weighting : {"mass", "unit"}
         How much each ray counts in stage 2: by the data it carries, or equally, as in the paper.
     cone : {"certified", "paper"} or Cone
-        The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of magnitude slower. Or the cone of the
-        features, found before: to go on after an interruption, to try several ranks, or to have it proven. With weights by mass
-        "certified" only merges features of one direction and leaves all rays open, unless there are few features.
+        The certified method, or the paper's Algorithm 1 step by step: the same rays, orders of
+        magnitude slower. Or the cone of the features, found before: to go on after an interruption,
+        to try several ranks, or to have it proven. With weights by mass "certified" only merges
+        features of one direction and leaves all rays open, unless there are few features.
     cone_tol : float, optional
-        Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32 numbers that are not whole, whose rounding is about 1e-7.
+        Tolerance of the exact cone; 1e-8 by default, and 1e-6 for float32 numbers that are not
+        whole, whose rounding is about 1e-7.
     eta : float
         Tilt of Algorithm 1; only used with ``cone="paper"``.
     max_residual : float, optional
@@ -55,12 +59,14 @@ class CCNMF(OrthogonalNMF):
     Attributes
     ----------
     embedding_ : (n_samples, r) array
-        A; `labels_` are the largest entries of its rows. `predict` of the training samples differs from them as in `OrthogonalNMF`.
+        A; `labels_` are the largest entries of its rows. `predict` of the training samples differs
+        from them as in `OrthogonalNMF`.
     components_ : (r, n_features) array
-        S V: the paper's W, transposed. On a graph its columns are samples; `top_features` and ``profiles_`` speak of features.
+        S V: the paper's W, transposed. On a graph its columns are samples; `top_features` and
+        ``profiles_`` speak of features.
     cone_ : Cone
-        The rays with their certificate; ``cone_.verify(X.T)`` checks it (``X`` being the graph where an affinity is used), and
-        ``cone_.prove(X.T)`` decides its `open_points`.
+        The rays with their certificate; ``cone_.verify(X.T)`` checks it (``X`` being the graph
+        where an affinity is used), and ``cone_.prove(X.T)`` decides its `open_points`.
     ray_indices_ : (c,) array
         Which features they are; on a graph, which samples.
     loadings_ : (r, c) array
@@ -94,12 +100,23 @@ class CCNMF(OrthogonalNMF):
     max_rays: int | None = None
 
     @classmethod
-    def paper(cls, n_components: int, *, cone: str = "certified", random_state: Any = None) -> CCNMF:
-        """The paper as printed: raw features, unit rays, eta = 0.25, tol = 1e-8, one random start, multiplicative updates.
+    def paper(
+        cls, n_components: int, *, cone: str = "certified", random_state: Any = None
+    ) -> CCNMF:
+        """The paper as printed: raw features, unit rays, eta = 0.25, tol = 1e-8, one random start,
+        multiplicative updates.
 
-        The rays come from the certified method, which returns those of Algorithm 1; ``cone="paper"`` runs Algorithm 1 itself.
+        The rays come from the certified method, which returns those of Algorithm 1;
+        ``cone="paper"`` runs Algorithm 1 itself.
         """
-        options: dict[str, Any] = {"weighting": "unit", "solver": "mu", "eta": 0.25, "cone_tol": 1e-8, "init": "random", "n_init": 1}
+        options: dict[str, Any] = {
+            "weighting": "unit",
+            "solver": "mu",
+            "eta": 0.25,
+            "cone_tol": 1e-8,
+            "init": "random",
+            "n_init": 1,
+        }
         return cls(n_components, cone=cone, random_state=random_state, **options)
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
@@ -109,7 +126,10 @@ class CCNMF(OrthogonalNMF):
             found = ccnmf(table, self.n_components, cone=cone, weighting=self.weighting, **options)
         except ClusterError as error:
             error.cone = cone
-            error.add_note("Stage 1 was finished: its cone is the `cone` of this error, and CCNMF(..., cone=error.cone) goes on from it.")
+            error.add_note(
+                "Stage 1 was finished: its cone is the `cone` of this error, and CCNMF(...,"
+                " cone=error.cone) goes on from it."
+            )
             raise
         self._set_cone(found)
         if found.known is not None:
@@ -120,28 +140,41 @@ class CCNMF(OrthogonalNMF):
         if isinstance(self.cone, Cone):
             return self._given(self.cone, table)
         if self.max_rays is not None and check_count(self.max_rays, "max_rays") < self.n_components:
-            raise InvalidInputError(f"max_rays = {self.max_rays} is fewer than n_components = {self.n_components}; raise it.")
+            raise InvalidInputError(
+                f"max_rays = {self.max_rays} is fewer than n_components = {self.n_components};"
+                " raise it."
+            )
         if self.max_residual is not None or self.max_rays is not None:
-            residual = 1e-3 if self.max_residual is None else self.max_residual  # with max_rays alone the number of rays decides
-            return data_cone(table, "approximate", max_residual=residual, max_rays=self.max_rays, weighting=self.weighting)
+            # with max_rays alone the number of rays decides
+            residual = 1e-3 if self.max_residual is None else self.max_residual
+            return data_cone(
+                table,
+                "approximate",
+                max_residual=residual,
+                max_rays=self.max_rays,
+                weighting=self.weighting,
+            )
         if self.cone not in ("certified", "paper"):
             raise InvalidInputError(
-                f"cone must be certified or paper; got {self.cone!r}. For an epsilon-cone set max_residual or max_rays."
+                f"cone must be certified or paper; got {self.cone!r}. For an epsilon-cone set"
+                " max_residual or max_rays."
             )
         affinity = resolve(self.affinity)
-        is_rounded = self._has_rounding and (affinity is None or not affinity.is_graph)  # graphs are made in float64
+        # graphs are made in float64
+        is_rounded = self._has_rounding and (affinity is None or not affinity.is_graph)
         tol = check_tol((1e-6 if is_rounded else 1e-8) if self.cone_tol is None else self.cone_tol)
         if is_rounded:
             warn_if_too_coarse(self._dtype, tol)
-        # by mass a generator that could be left out only stands for itself; at unit weight it would count as one more ray
+        # by mass a generator that could be left out only stands for itself; at unit weight it would
+        # count as one more ray
         effort: Literal["none", "exact"] = "none" if self.weighting == "mass" else "exact"
         return data_cone(table, self.cone, tol=tol, eta=self.eta, effort=effort, progress=teller())
 
     def _given(self, cone: Cone, table: Table) -> Cone:
         if (cone.dim, cone.n_points) != table.shape:
             raise InvalidInputError(
-                f"the cone is of {cone.n_points} features of {cone.dim} samples, but the table has shape {table.shape}; "
-                "pass the cone of the columns of X."
+                f"the cone is of {cone.n_points} features of {cone.dim} samples, but the table has"
+                f" shape {table.shape}; pass the cone of the columns of X."
             )
         return cone
 
@@ -157,21 +190,27 @@ class CCNMF(OrthogonalNMF):
             self.cone_.ray_names = names[self.ray_indices_]
 
     def _of_all_samples(self, rays: IntArray, V: Sparse) -> tuple[IntArray, Sparse]:
-        """Rays and coefficients of the columns of a graph, numbered as the samples are; of features they stay as they are."""
+        """Rays and coefficients of the columns of a graph, numbered as the samples are; of features
+        they stay as they are."""
         if self._on_graph is None:
             return rays, V
         V = sp.coo_array(V)
         shape = (V.shape[0], self._n_samples)
-        return self._on_graph[rays], sp.csr_array((V.data, (V.row, self._on_graph[V.col])), shape=shape)
+        return self._on_graph[rays], sp.csr_array(
+            (V.data, (V.row, self._on_graph[V.col])), shape=shape
+        )
 
     def _encode(self, rows: Table) -> AnyArray:
-        """Over the loadings of the rays, weighted as in stage 2: ``min |u D - a S D|`` where u holds the sample's entries on the rays."""
+        """Over the loadings of the rays, weighted as in stage 2: ``min |u D - a S D|`` where u
+        holds the sample's entries on the rays."""
         S = self.loadings_.astype(np.float64)
         basis = np.zeros((self._H.shape[1], len(S)))
         basis[self._rays] = (S * (self._weights / self._lengths)).T
         decide = None
         if self._linear is not None:
-            decide = self._decision(rows, rows.columns(self._rays, np.sqrt(self._weights) / self._lengths).row_lengths)
+            decide = self._decision(
+                rows, rows.columns(self._rays, np.sqrt(self._weights) / self._lengths).row_lengths
+            )
         return self._codes(Equations((S * self._weights) @ S.T, rows @ basis), decide=decide)
 
     def _renumber(self, order: IntArray) -> None:
@@ -182,7 +221,11 @@ class CCNMF(OrthogonalNMF):
         return self._comparable(self.loadings_ * np.sqrt(self._weights))
 
     def _start(self, table: Table) -> Any:  # noqa: ARG002 - starts are of the rays
-        return "spectral" if isinstance(self.init, str) and self.init == "auto" else self._init_on_graph()
+        return (
+            "spectral"
+            if isinstance(self.init, str) and self.init == "auto"
+            else self._init_on_graph()
+        )
 
     def _summary(self) -> dict[str, str]:
         return {"cone": cone_line(self.cone_), **super()._summary()}

@@ -38,10 +38,11 @@ MOST_SAMPLES = 20_000  # of which `consensus_` is formed: 3.2 GB
 class ConsensusNMF(BaseNMF):
     """NMF that gives the same components every time: what many runs from random starts agree on.
 
-    The components of all runs are compared. Those without counterparts in other runs are left out, the others are grouped, and the median
-    of each group is the start of a last factorization (`conecollapse.factorization.consensus`; Kotliar et al. 2019 do the same for gene
-    programs). A run depends on its number and on ``random_state`` only: the result is the same for any number of threads, bit for bit,
-    and the same on other machines up to rounding.
+    The components of all runs are compared. Those without counterparts in other runs are left out,
+    the others are grouped, and the median of each group is the start of a last factorization
+    (`conecollapse.factorization.consensus`; Kotliar et al. 2019 do the same for gene programs). A
+    run depends on its number and on ``random_state`` only: the result is the same for any number of
+    threads, bit for bit, and the same on other machines up to rounding.
 
     Parameters
     ----------
@@ -52,14 +53,15 @@ class ConsensusNMF(BaseNMF):
     loss : {"frobenius", "kullback-leibler"}
         The squared error, or the divergence for counts, which takes about four times as long.
     max_distance : float
-        A component of a run is an outlier if its mean distance from the nearest 30 % of ``n_runs`` others exceeds this; between
-        components of unit length, so from 0 to 1.4.
+        A component of a run is an outlier if its mean distance from the nearest 30 % of ``n_runs``
+        others exceeds this; between components of unit length, so from 0 to 1.4.
     init : {"random", "nndsvdar", "spectral"}
         Starts of the runs.
     n_init : int
         Number of starts in each run.
     tol : float
-        Relative change of the objective in an iteration that ends a run; the last factorization ends at a tenth of it.
+        Relative change of the objective in an iteration that ends a run; the last factorization
+        ends at a tenth of it.
     max_iter : int
         Most iterations of a run.
     random_state : int, RandomState or None
@@ -67,13 +69,15 @@ class ConsensusNMF(BaseNMF):
     n_jobs : int, optional
         Most threads to use; the runs are spread over them.
     checkpoint : path, optional
-        A folder that keeps the runs as they end, as plain arrays. With the same folder, data and parameters, `fit` goes on where it was
-        stopped, and a larger ``n_runs`` adds runs. ``random_state`` must be an integer.
+        A folder that keeps the runs as they end, as plain arrays. With the same folder, data and
+        parameters, `fit` goes on where it was stopped, and a larger ``n_runs`` adds runs.
+        ``random_state`` must be an integer.
     verbose : bool, optional
-        By default progress is shown after two seconds, on a terminal and in a notebook. If True, a line is printed after each tenth of
-        the runs instead; if False, nothing is.
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True, a
+        line is printed after each tenth of the runs instead; if False, nothing is.
     callback : callable, optional
-        Called as ``callback(n_runs_done, objective)`` after each run; a true answer ends the runs, and the consensus is of those done.
+        Called as ``callback(n_runs_done, objective)`` after each run; a true answer ends the runs,
+        and the consensus is of those done.
     affinity
         As in `BaseNMF`, which also lists the other attributes.
 
@@ -82,13 +86,15 @@ class ConsensusNMF(BaseNMF):
     components_ : (r, n_features) array
         The components, largest mass first: the sum of what they contribute to the samples.
     stability_ : (r,) array
-        For each component the mean cosine with its counterpart in every run, matched one to one; 1 where all runs found it.
+        For each component the mean cosine with its counterpart in every run, matched one to one; 1
+        where all runs found it.
     consensus_ : (n_samples, n_samples) array
         Share of the runs in which two samples have the same label. Formed when it is asked for.
     run_labels_ : (n_runs, n_samples) array
         The labels of the samples in each run; the numbers mean something else in each.
     run_errors_ : (n_runs,) array
-        The objective that each run ended with, as a share of ``|X|^2`` (of the sum of X for the divergence).
+        The objective that each run ended with, as a share of ``|X|^2`` (of the sum of X for the
+        divergence).
     n_outliers_ : int
         Components of runs that were left out, of ``n_runs * r``.
 
@@ -111,8 +117,10 @@ class ConsensusNMF(BaseNMF):
     checkpoint: Any = None
 
     def fit(self, X: Any, y: Any = None, **how: Any) -> ConsensusNMF:
-        """Run ``n_runs`` factorizations of ``X`` (n_samples, n_features), and find what they agree on. ``how`` is as in `BaseNMF.fit`."""
-        with serial_blas():  # products of BLAS may differ in the last bit with its number of threads
+        """Run ``n_runs`` factorizations of ``X`` (n_samples, n_features), and find what they agree
+        on. ``how`` is as in `BaseNMF.fit`."""
+        # products of BLAS may differ in the last bit with its number of threads
+        with serial_blas():
             super().fit(X, y, **how)
         return self
 
@@ -123,7 +131,8 @@ class ConsensusNMF(BaseNMF):
         n = self.run_labels_.shape[1]
         if n > MOST_SAMPLES:
             raise InvalidInputError(
-                f"consensus_ of {n} samples would have {n * n} entries; use consensus_of(rows) for at most {MOST_SAMPLES} of them."
+                f"consensus_ of {n} samples would have {n * n} entries; use consensus_of(rows) for"
+                f" at most {MOST_SAMPLES} of them."
             )
         return self.consensus_of(np.arange(n))
 
@@ -134,20 +143,30 @@ class ConsensusNMF(BaseNMF):
         n_runs, n = labels.shape
         run, sample = np.nonzero(labels != NO_CLUSTER)
         place = run * self.n_components + labels[run, sample]
-        members = sp.csr_array((np.ones(len(place)), (sample, place)), shape=(n, n_runs * self.n_components))
+        members = sp.csr_array(
+            (np.ones(len(place)), (sample, place)), shape=(n, n_runs * self.n_components)
+        )
         return np.asarray((members @ members.T).toarray() / n_runs)
 
     def _method(self, table: Table) -> Method:  # noqa: ARG002
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
-        return partial(hals if self.loss == "frobenius" else kl_by_squares, tol=self.tol, max_iter=self.max_iter)
+        return partial(
+            hals if self.loss == "frobenius" else kl_by_squares,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
     @property
     def _embedding_encodes(self) -> bool:
         return self.loss == "frobenius"
 
     def _encode(self, rows: Table) -> AnyArray:
-        return encode_divergence(rows, self._H) if self.loss == "kullback-leibler" else super()._encode(rows)
+        return (
+            encode_divergence(rows, self._H)
+            if self.loss == "kullback-leibler"
+            else super()._encode(rows)
+        )
 
     def _check_parameters(self, X: Table, n_filled: int) -> None:
         super()._check_parameters(X, n_filled)
@@ -155,18 +174,32 @@ class ConsensusNMF(BaseNMF):
         check_positive(self.max_distance, "max_distance")
         if not isinstance(self.init, str) or self.init not in RANDOM:
             got = repr(self.init) if isinstance(self.init, str) else f"a {type(self.init).__name__}"
-            raise InvalidInputError(f"init must be one of {', '.join(RANDOM)}, so that the runs differ; got {got}.")
+            raise InvalidInputError(
+                f"init must be one of {', '.join(RANDOM)}, so that the runs differ; got {got}."
+            )
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, PathLike)):
-            raise InvalidInputError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
+            raise InvalidInputError(
+                f"checkpoint must be the path of a folder; got {self.checkpoint!r}."
+            )
         if self.checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
-            raise InvalidInputError(f"a checkpoint needs an integer as random_state, to go on as before; got {self.random_state!r}.")
+            raise InvalidInputError(
+                "a checkpoint needs an integer as random_state, to go on as before; got"
+                f" {self.random_state!r}."
+            )
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
         method, seed = self._method(table), int(rng.integers(2**31 - 1))
         checkpoint = self._opened(table)
 
         def one(i: int) -> Run:
-            found = best_of_starts(method, table, self.n_components, self.init, self.n_init, np.random.default_rng([seed, i]))
+            found = best_of_starts(
+                method,
+                table,
+                self.n_components,
+                self.init,
+                self.n_init,
+                np.random.default_rng([seed, i]),
+            )
             labels = self._labels(found.W, row_lengths(found.H))
             return Run(np.asarray(found.H, np.float64), labels, found.objective / found.scale)
 
@@ -178,10 +211,19 @@ class ConsensusNMF(BaseNMF):
         agreed = agreement(components, self.run_errors_, float(self.max_distance))
         self.n_outliers_ = int(agreed.is_outlier.sum())
         if not agreed.enough:
-            lead = f"the runs do not agree on {self.n_components} components, so that outliers were kept"
+            lead = (
+                f"the runs do not agree on {self.n_components} components, so that outliers were"
+                " kept"
+            )
             warnings.warn(f"{lead}; ask for fewer components.", stacklevel=4)
         last = hals if self.loss == "frobenius" else kl
-        result = last(table, self._refitted(table, agreed.H), agreed.H, tol=LAST * self.tol, max_iter=self.max_iter)
+        result = last(
+            table,
+            self._refitted(table, agreed.H),
+            agreed.H,
+            tol=LAST * self.tol,
+            max_iter=self.max_iter,
+        )
         self.stability_ = stability(components, result.H)
         return result
 
@@ -207,9 +249,21 @@ class ConsensusNMF(BaseNMF):
         if self.checkpoint is None:
             return None
         names = ("n_components", "loss", "init", "n_init", "tol", "max_iter", "random_state")
-        parameters = {name: value.item() if hasattr(value := getattr(self, name), "item") else value for name in names}
-        return Checkpoint(self.checkpoint, table, parameters, ((self.n_components, table.shape[1]), (table.shape[0],)))
+        parameters = {
+            name: value.item() if hasattr(value := getattr(self, name), "item") else value
+            for name in names
+        }
+        return Checkpoint(
+            self.checkpoint,
+            table,
+            parameters,
+            ((self.n_components, table.shape[1]), (table.shape[0],)),
+        )
 
     def _summary(self) -> dict[str, str]:
         stable = ", ".join(f"{value:.3f}" for value in self.stability_)
-        return {**super()._summary(), "runs": f"{len(self.run_errors_)}", "stability by component": stable}
+        return {
+            **super()._summary(),
+            "runs": f"{len(self.run_errors_)}",
+            "stability by component": stable,
+        }

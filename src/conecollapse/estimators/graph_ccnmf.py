@@ -24,21 +24,24 @@ from conecollapse.tables import Equations, Table
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GraphCCNMF(OrthogonalNMF):
-    """CC-NMF of samples diffused over a graph of their neighbours: usually the best clustering, and the command's default.
+    """CC-NMF of samples diffused over a graph of their neighbours: usually the best clustering, and
+    the command's default.
 
-    Two ways of comparing samples (*views*) give two graphs; the one that falls more clearly into r clusters is taken, without any labels.
-    The recipe, step by step, is in `conecollapse.factorization.graph_ccnmf`.
+    Two ways of comparing samples (*views*) give two graphs; the one that falls more clearly into r
+    clusters is taken, without any labels. The recipe, step by step, is in
+    `conecollapse.factorization.graph_ccnmf`.
 
     Parameters
     ----------
     view : {"auto", "root", "centred", "cosine", "root cosine"}
-        How samples are compared: by Euclidean distances of square roots, the same after centring unit rows, by cosines, or by cosines
-        of square roots. "auto" takes the better of the first two for dense tables, of the last two for tables with at most 10 % of
-        non-zero entries.
+        How samples are compared: by Euclidean distances of square roots, the same after centring
+        unit rows, by cosines, or by cosines of square roots. "auto" takes the better of the first
+        two for dense tables, of the last two for tables with at most 10 % of non-zero entries.
     n_neighbors : int
         Neighbours of each sample in the graph.
     neighbors : {"auto", "exact", "approximate"}
-        How they are found. "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 % of them are found).
+        How they are found. "auto" is exact for sparse X and up to 20,000 samples, and approximate
+        for more (about 97 % of them are found).
     damping : float
         The share, in (0, 1), that each further step over the graph keeps.
     weighting : {"mass", "unit"}
@@ -57,11 +60,13 @@ class GraphCCNMF(OrthogonalNMF):
     view_ : str
         The view taken.
     eigengap_ratios_ : dict
-        For each view tried how far its graph is from falling into r clusters: 0 if it does, near 1 if nothing distinguishes r from 2 r.
+        For each view tried how far its graph is from falling into r clusters: 0 if it does, near 1
+        if nothing distinguishes r from 2 r.
     cone_ : Cone
-        The cone of the points that are diffused: the features of the view where the table is mostly zeros, else one axis for each
-        sample. The diffusion is invertible, so the rays of the diffused points are the images of these. It is a quick cone
-        (`Cone.from_points`): points that it leaves open are kept as rays.
+        The cone of the points that are diffused: the features of the view where the table is mostly
+        zeros, else one axis for each sample. The diffusion is invertible, so the rays of the
+        diffused points are the images of these. It is a quick cone (`Cone.from_points`): points
+        that it leaves open are kept as rays.
     ray_indices_ : (c,) array
         Which of these points are rays, or open.
     classes_, cluster_labels_, label_distributions_
@@ -71,8 +76,8 @@ class GraphCCNMF(OrthogonalNMF):
 
     Notes
     -----
-    `predict` and `transform` give a sample that is identical to a training sample that sample's label and row of `embedding_`; a new one
-    is joined to its nearest training samples.
+    `predict` and `transform` give a sample that is identical to a training sample that sample's
+    label and row of `embedding_`; a new one is joined to its nearest training samples.
 
     Examples
     --------
@@ -102,8 +107,19 @@ class GraphCCNMF(OrthogonalNMF):
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
         check_weighting(self.weighting)
         damping = check_positive(self.damping, "damping", below=1.0)
-        graph: dict[str, Any] = {"view": self.view, "n_neighbors": self.n_neighbors, "neighbors": self.neighbors}
-        found = graph_ccnmf(table, self.n_components, damping=damping, weighting=self.weighting, **graph, **self._stage2(table, rng))
+        graph: dict[str, Any] = {
+            "view": self.view,
+            "n_neighbors": self.n_neighbors,
+            "neighbors": self.neighbors,
+        }
+        found = graph_ccnmf(
+            table,
+            self.n_components,
+            damping=damping,
+            weighting=self.weighting,
+            **graph,
+            **self._stage2(table, rng),
+        )
         self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
         self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
         self._placement, self.loadings_ = found.placement, found.S
@@ -136,16 +152,29 @@ class GraphCCNMF(OrthogonalNMF):
         self.loadings_, self._rows = self.loadings_[order], self._rows[:, order]
         placed = self._placement
         loads = None if placed.loads is None else placed.loads[:, order]
-        self._placement = replace(placed, images=placed.images[:, order], loads=loads, judgement=self._judgement)
+        self._placement = replace(
+            placed, images=placed.images[:, order], loads=loads, judgement=self._judgement
+        )
 
     def _label_weights(self) -> AnyArray:
         return self._comparable(self.loadings_)
 
     def _start(self, table: Table) -> Any:  # noqa: ARG002 - starts are of the diffused rays
         if is_pair(self.init) or is_components(self.init):
-            raise InvalidInputError("init of GraphCCNMF cannot be factors, as its rays are found in the fit; pass a label for each sample.")
-        return "spectral" if isinstance(self.init, str) and self.init == "auto" else self._init_on_graph()
+            raise InvalidInputError(
+                "init of GraphCCNMF cannot be factors, as its rays are found in the fit; pass a"
+                " label for each sample."
+            )
+        return (
+            "spectral"
+            if isinstance(self.init, str) and self.init == "auto"
+            else self._init_on_graph()
+        )
 
     def _summary(self) -> dict[str, str]:
         ratios = ", ".join(f"{name} {ratio:.3g}" for name, ratio in self.eigengap_ratios_.items())
-        return {"cone": cone_line(self.cone_), "view": f"{self.view_}; eigengap ratios: {ratios}", **super()._summary()}
+        return {
+            "cone": cone_line(self.cone_),
+            "view": f"{self.view_}; eigengap ratios: {ratios}",
+            **super()._summary(),
+        }

@@ -29,12 +29,14 @@ from conecollapse.tables import Table
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MinVolumeNMF(Iterating, MixtureNMF):
-    r"""The components of mixtures, as the smallest cone that holds the samples up to noise; no pure samples are needed.
+    r"""The components of mixtures, as the smallest cone that holds the samples up to noise; no pure
+    samples are needed.
 
     .. math:: \min_{W, H \ge 0,\ H 1 = 1}\ \|X - W H\|^2 + \lambda \log\det(I + H H^T / \delta)
 
-    over samples that are divided by the root of their length, and features that are divided by their noise where that is called for.
-    It starts from samples (the greedy cone, SPA) and is the same in every run.
+    over samples that are divided by the root of their length, and features that are divided by
+    their noise where that is called for. It starts from samples (the greedy cone, SPA) and is the
+    same in every run.
 
     Parameters
     ----------
@@ -43,66 +45,73 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     loss : {"frobenius", "kullback-leibler"}
         The squared error, or the divergence for counts.
     volume : "auto" or float
-        What a unit of the logarithm of the volume is worth, in units of the noise: :math:`\lambda` is this number times the squared noise
-        in each direction of the subspace of the components, which is estimated from the residual of that subspace. "auto" is 1, the value
-        for samples that are spread evenly over the mixtures. With the divergence it is this number times the divergence for each
-        component, and "auto" is 0.003. Larger values give a tighter cone.
+        What a unit of the logarithm of the volume is worth, in units of the noise: :math:`\lambda`
+        is this number times the squared noise in each direction of the subspace of the components,
+        which is estimated from the residual of that subspace. "auto" is 1, the value for samples
+        that are spread evenly over the mixtures. With the divergence it is this number times the
+        divergence for each component, and "auto" is 0.003. Larger values give a tighter cone.
     n_starts : int
         Starts that are tried on a part of the samples, up to seven (samples chosen by the greedy
-        cone and by SPA in three scalings, archetypes, NNDSVD); the one with the smallest objective goes on with all samples. The
-        divergence always starts from NNDSVD.
+        cone and by SPA in three scalings, archetypes, NNDSVD); the one with the smallest objective
+        goes on with all samples. The divergence always starts from NNDSVD.
     outliers : float or "auto"
-        Share of the samples to leave out because they fit no mixture: those furthest from the best r-dimensional
-        subspace. "auto" leaves out those that stand out.
+        Share of the samples to leave out because they fit no mixture: those furthest from the best
+        r-dimensional subspace. "auto" leaves out those that stand out.
     sum_to_one : bool
-        Whether abundances are given as shares, which sum to one: each component's part of a sample, by the lengths of the contributions.
-        The brightness of a sample is then no part of its abundances.
+        Whether abundances are given as shares, which sum to one: each component's part of a sample,
+        by the lengths of the contributions. The brightness of a sample is then no part of its
+        abundances.
     feature_noise : {"auto", "equal"} or (n_features,) array
-        How large the noise of each feature is, up to a common factor; features are divided by it. "auto" estimates it, and divides only
-        if what is left then looks like independent noise, as in counts; in measured spectra it seldom does. The divergence needs none.
+        How large the noise of each feature is, up to a common factor; features are divided by it.
+        "auto" estimates it, and divides only if what is left then looks like independent noise, as
+        in counts; in measured spectra it seldom does. The divergence needs none.
     fixed_components : (k, n_features) array, optional
         Known components, which are held; they come first.
     tol : "auto" or float
-        Relative change of the objective in an iteration that ends the run (three times in a row, for the squared error). "auto" is 1e-5,
-        and 1e-4 with the divergence: counts that are fitted longer than their noise supports lose components again.
+        Relative change of the objective in an iteration that ends the run (three times in a row,
+        for the squared error). "auto" is 1e-5, and 1e-4 with the divergence: counts that are fitted
+        longer than their noise supports lose components again.
     max_iter : int
         Most iterations with all samples.
     verbose : bool, optional
-        By default progress is shown after two seconds, on a terminal and in a notebook. If True, the objective of every tenth iteration
-        is printed instead; if False, nothing is.
+        By default progress is shown after two seconds, on a terminal and in a notebook. If True,
+        the objective of every tenth iteration is printed instead; if False, nothing is.
     callback : callable, optional
-        Called as ``callback(n_iter, objective)`` after each iteration with all samples; a true answer ends the run.
+        Called as ``callback(n_iter, objective)`` after each iteration with all samples; a true
+        answer ends the run.
     n_jobs : int, optional
         Most threads to use; all by default.
 
     Attributes
     ----------
     components_ : (r, n_features) array
-        The components, largest total abundance first (held ones before the others). All have the median length
-        of the samples.
+        The components, largest total abundance first (held ones before the others). All have the
+        median length of the samples.
     embedding_ : (n_samples, r) array
         Abundances of the samples over `components_`, by least squares or by the divergence.
     shares_ : (n_samples, r) array
         The same as shares that sum to one; zero for a sample that is zero.
     feature_noise_ : (n_features,) array
-        The noise that features were divided by, in units of its median; ones where they count alike.
+        The noise that features were divided by, in units of its median; ones where they count
+        alike.
     residuals_ : (n_samples,) array
         Distance of each sample from the cone of the components, as a share of its length.
     cone_ : Cone
-        The cone of the components: of the points "components, then samples" the first r are its rays, and its certificate says how far the
-        others lie outside. `verify` checks it; ``cone_.residuals`` measures further samples.
+        The cone of the components: of the points "components, then samples" the first r are its
+        rays, and its certificate says how far the others lie outside. `verify` checks it;
+        ``cone_.residuals`` measures further samples.
     outliers_ : (n_samples,) array of bool
         Samples that were left out; zero samples among them.
     volume_ : float
         The number that ``volume`` stands for.
     noise_ : float
-        Squared noise in each direction of the subspace of the components, as a share of the squared norm. With the divergence, its share
-        of the sum of X.
+        Squared noise in each direction of the subspace of the components, as a share of the squared
+        norm. With the divergence, its share of the sum of X.
     start_ : str
         The start that led to the smallest objective.
     history_ : array
-        The objective with all samples at the start and after every iteration, as a share of ``|X|^2`` (of the sum of X
-        for the divergence). It never rises.
+        The objective with all samples at the start and after every iteration, as a share of
+        ``|X|^2`` (of the sum of X for the divergence). It never rises.
     n_iter_, converged_, status_ : int, bool, str
         How the run ended, the last as a sentence.
     reconstruction_err_, relative_err_ : float
@@ -113,9 +122,15 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     >>> import numpy as np
     >>> from conecollapse import MinVolumeNMF
     >>> pure = np.array([[6.0, 3.0, 0.0, 1.0], [0.0, 2.0, 5.0, 3.0]])
-    >>> share = np.linspace(0.1, 0.9, 9)[:, None]  # the purest samples hold 10 % of the other component
+    >>> share = np.linspace(0.1, 0.9, 9)[
+    ...     :, None
+    ... ]  # the purest samples hold 10 % of the other component
     >>> model = MinVolumeNMF(2).fit(share * pure[0] + (1 - share) * pure[1])
-    >>> cosines = model.components_ @ pure.T / np.outer(*(np.linalg.norm(A, axis=1) for A in (model.components_, pure)))
+    >>> cosines = (
+    ...     model.components_
+    ...     @ pure.T
+    ...     / np.outer(*(np.linalg.norm(A, axis=1) for A in (model.components_, pure)))
+    ... )
     >>> bool(cosines.max(axis=1).min() > 0.99)
     True
     """
@@ -128,22 +143,34 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     max_iter: int = 300
 
     @running
-    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> MinVolumeNMF:  # noqa: ARG002
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        feature_names: Any = None,
+        layer: str | None = None,
+    ) -> MinVolumeNMF:
         """Find the components of ``X`` (n_samples, n_features).
 
-        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
+        an AnnData object to use instead of X.
         """
         table, empty = self._prepared(X, feature_names, layer)
         points = self._samples(table)
         self.outliers_ = self._left_out(points, ~empty)
         kept = table.rows(np.flatnonzero(~self.outliers_))
         is_squared = self.loss == "frobenius"  # the divergence weighs features itself
-        self.feature_noise_ = self._feature_sizes(self._samples(kept)) if is_squared else np.ones(table.shape[1])
+        self.feature_noise_ = (
+            self._feature_sizes(self._samples(kept)) if is_squared else np.ones(table.shape[1])
+        )
         found = self._unmixed(scaled_columns(points, 1 / self.feature_noise_))
         self.volume_, self.noise_, self.start_ = found.volume, found.noise, found.start
         self._report(found)
         held = 0 if self.fixed_components is None else len(self.fixed_components)
-        self._set_factors(table, equally_long(kept, found.result.H * self.feature_noise_), empty, first=held)
+        self._set_factors(
+            table, equally_long(kept, found.result.H * self.feature_noise_), empty, first=held
+        )
         self.cone_ = chosen_cone(self._cone_points(table), np.arange(self.n_components))
         return self
 
@@ -161,8 +188,18 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         starts = min(check_count(self.n_starts, "n_starts"), len(STARTS))
         held = self._held()
         if is_squared:
-            return unmix(points, self.n_components, volume=volume, n_starts=starts, held=held, left_out=self.outliers_, **stopping)
-        return unmix_counts(points, self.n_components, volume=volume, held=held, left_out=self.outliers_, **stopping)
+            return unmix(
+                points,
+                self.n_components,
+                volume=volume,
+                n_starts=starts,
+                held=held,
+                left_out=self.outliers_,
+                **stopping,
+            )
+        return unmix_counts(
+            points, self.n_components, volume=volume, held=held, left_out=self.outliers_, **stopping
+        )
 
     def _abundances(self, table: Table) -> AnyArray:
         if self.loss == "frobenius":
@@ -172,11 +209,17 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     def _held(self) -> FloatArray | None:
         if self.fixed_components is None:
             return None
-        held = as_dense(as_points(self.fixed_components, "fixed_components", needs="components must be >= 0")).astype(np.float64)
-        if held.shape[1] != self.n_features_in_ or len(held) > self.n_components or not held.any(axis=1).all():
+        held = as_dense(
+            as_points(self.fixed_components, "fixed_components", needs="components must be >= 0")
+        ).astype(np.float64)
+        if (
+            held.shape[1] != self.n_features_in_
+            or len(held) > self.n_components
+            or not held.any(axis=1).all()
+        ):
             raise InvalidInputError(
-                f"fixed_components has shape {held.shape}; expected at most n_components = {self.n_components} rows, none of them zero, "
-                f"and {self.n_features_in_} columns."
+                f"fixed_components has shape {held.shape}; expected at most n_components ="
+                f" {self.n_components} rows, none of them zero, and {self.n_features_in_} columns."
             )
         return np.asarray(held / self.feature_noise_)
 

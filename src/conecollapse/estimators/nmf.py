@@ -1,4 +1,5 @@
-"""The baselines of the paper, one class each, with the same arguments and attributes: one word changes the method."""
+"""The baselines of the paper, one class each, with the same arguments and attributes: one word
+changes the method."""
 
 from __future__ import annotations
 
@@ -24,12 +25,15 @@ from conecollapse.tables import Equations, Table
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MultiplicativeNMF(CatalogueNMF):
-    """NMF by multiplicative updates (Lee & Seung 2001), for the Frobenius norm or the Kullback-Leibler divergence.
+    """NMF by multiplicative updates (Lee & Seung 2001), for the Frobenius norm or the
+    Kullback-Leibler divergence.
 
-    For ``loss="kullback-leibler"`` each entry of a factor is updated after the other, by a step in the direction of the multiplicative
-    one that is at least as long (`conecollapse.factorization.kl`): the divergence still never rises, and falls to the same value in a
-    fraction of the iterations. `transform` then minimises that loss, to its optimum, so it is near `embedding_` for the training
-    samples; `score` is least squares for both. The divergence looks at entries, so it needs a table in memory.
+    For ``loss="kullback-leibler"`` each entry of a factor is updated after the other, by a step in
+    the direction of the multiplicative one that is at least as long
+    (`conecollapse.factorization.kl`): the divergence still never rises, and falls to the same value
+    in a fraction of the iterations. `transform` then minimises that loss, to its optimum, so it is
+    near `embedding_` for the training samples; `score` is least squares for both. The divergence
+    looks at entries, so it needs a table in memory.
 
     Parameters
     ----------
@@ -44,7 +48,9 @@ class MultiplicativeNMF(CatalogueNMF):
     --------
     >>> import numpy as np
     >>> from conecollapse import MultiplicativeNMF
-    >>> X = np.array([[4.0, 2.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 6.0], [0.0, 0.0, 1.0, 2.0]])
+    >>> X = np.array(
+    ...     [[4.0, 2.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 6.0], [0.0, 0.0, 1.0, 2.0]]
+    ... )
     >>> labels = MultiplicativeNMF(2, random_state=0).fit_predict(X)
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
@@ -59,7 +65,9 @@ class MultiplicativeNMF(CatalogueNMF):
     def _method(self, table: Table) -> Method:  # noqa: ARG002
         self._check_loss()
         if self.loss != "frobenius" and self.robust is not None:
-            raise InvalidInputError("robust compares squared residuals with uncertainties; use the Frobenius loss.")
+            raise InvalidInputError(
+                "robust compares squared residuals with uncertainties; use the Frobenius loss."
+            )
         return partial(mu if self.loss == "frobenius" else kl, **self._stopping())
 
     @property
@@ -71,12 +79,17 @@ class MultiplicativeNMF(CatalogueNMF):
         return 0.5 if self.loss == "frobenius" else 1.0
 
     def _encode(self, rows: Table) -> AnyArray:
-        return encode_divergence(rows, self._H, self._penalties) if self.loss == "kullback-leibler" else super()._encode(rows)
+        return (
+            encode_divergence(rows, self._H, self._penalties)
+            if self.loss == "kullback-leibler"
+            else super()._encode(rows)
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AlternatingNMF(CatalogueNMF):
-    """NMF by alternating non-negative least squares with block principal pivoting (Kim & Park 2008).
+    """NMF by alternating non-negative least squares with block principal pivoting (Kim & Park
+    2008).
 
     Parameters
     ----------
@@ -100,30 +113,33 @@ class AlternatingNMF(CatalogueNMF):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HierarchicalNMF(CatalogueNMF):
-    """NMF by hierarchical alternating least squares, accelerated: the fastest of the family, and the default choice for plain NMF.
+    """NMF by hierarchical alternating least squares, accelerated: the fastest of the family, and
+    the default choice for plain NMF.
 
     Parameters
     ----------
     missing : {"nan", "unstored"}
-        What is missing in a sparse array: nothing, its unstored entries are zeros; or "unstored" entries, so that only stored ones count,
-        stored zeros among them.
+        What is missing in a sparse array: nothing, its unstored entries are zeros; or "unstored"
+        entries, so that only stored ones count, stored zeros among them.
     robust : float, optional
-        With ``weights=1 / sigma**2``: entries whose residual exceeds this many sigma count less, by Huber's loss, as in positive matrix
-        factorization, where 4 is usual. The loss of such an entry still grows in proportion to its residual, so give entries that are
-        known to be wrong the weight zero.
+        With ``weights=1 / sigma**2``: entries whose residual exceeds this many sigma count less, by
+        Huber's loss, as in positive matrix factorization, where 4 is usual. The loss of such an
+        entry still grows in proportion to its residual, so give entries that are known to be wrong
+        the weight zero.
     shrinkage : "auto" or float
-        For tables with missing entries: what each component contributes to all entries, known or not, is penalised by this share of its
-        squares (for the divergence, of its sum), so that the model of the missing entries stays near the known ones. By default the share
-        that predicts a tenth of the known entries best, which are held out; 0 fits the known entries and nothing else. With ``weights`` or
-        ``sample_weight`` the default is 0.
+        For tables with missing entries: what each component contributes to all entries, known or
+        not, is penalised by this share of its squares (for the divergence, of its sum), so that the
+        model of the missing entries stays near the known ones. By default the share that predicts a
+        tenth of the known entries best, which are held out; 0 fits the known entries and nothing
+        else. With ``weights`` or ``sample_weight`` the default is 0.
     fixed_components : (k, n_features) array, optional
-        Known components, k <= n_components. They are the first rows of `components_`, to the last bit in the precision of X (a float32
-        table rounds them to float32); the others are found.
+        Known components, k <= n_components. They are the first rows of `components_`, to the last
+        bit in the precision of X (a float32 table rounds them to float32); the others are found.
     fixed_entries : (n_components, n_features) boolean array, optional
         True where an entry of `components_` must be zero.
     n_components, affinity, ...
-        As in `BaseNMF`, which also lists the attributes. ``init`` may also be a matrix of components (n_components, n_features), at any
-        scale.
+        As in `BaseNMF`, which also lists the attributes. ``init`` may also be a matrix of
+        components (n_components, n_features), at any scale.
 
     Attributes
     ----------
@@ -152,17 +168,20 @@ class SparseNMF(WeightedNMF):
 
     Weights q of entries and s of samples count as in
 
-    .. math:: \sum_i s_i \Big( \sum_j q_{ij} (x_{ij} - (W H)_{ij})^2 + \alpha \|w_i\|_1^2 \Big) + \eta \|H\|^2 ,
+    .. math:: \sum_i s_i \Big( \sum_j q_{ij} (x_{ij} - (W H)_{ij})^2 + \alpha \|w_i\|_1^2 \Big) +
+       \eta \|H\|^2 ,
 
-    so a sample of weight two is like two equal samples, while larger weights of entries make the penalties matter less.
+    so a sample of weight two is like two equal samples, while larger weights of entries make the
+    penalties matter less.
 
     Parameters
     ----------
     alpha : float
         Weight of the squared L1 norm of each encoding; the same for data of any scale.
     eta : float, optional
-        Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it, among the samples and entries whose
-        weight is above zero. One huge outlier then decides on it: give a number where X may have some.
+        Weight of the ridge on H; by default the squared largest entry of X, as Kim & Park have it,
+        among the samples and entries whose weight is above zero. One huge outlier then decides on
+        it: give a number where X may have some.
     missing, robust, shrinkage, fixed_components, fixed_entries
         Missing entries, uncertainties and known components, as in `HierarchicalNMF`.
     n_components, affinity, ...
@@ -173,7 +192,9 @@ class SparseNMF(WeightedNMF):
     >>> import numpy as np
     >>> from conecollapse import SparseNMF
     >>> X = np.random.default_rng(0).random((30, 12))
-    >>> plain, sparse = (SparseNMF(4, alpha=a, tol=1e-3, random_state=0).fit(X).embedding_ for a in (0.0, 1.0))
+    >>> plain, sparse = (
+    ...     SparseNMF(4, alpha=a, tol=1e-3, random_state=0).fit(X).embedding_ for a in (0.0, 1.0)
+    ... )
     >>> int((sparse == 0).sum()) > int((plain == 0).sum())
     True
     """
@@ -199,7 +220,10 @@ class SparseNMF(WeightedNMF):
         else:
             eta = 0.0 if self.eta == 0 else check_positive(self.eta, "eta")
         if eta and not alpha:
-            raise InvalidInputError("eta without alpha has no minimum: H would shrink and W grow for ever. Set alpha > 0 or eta=0.")
+            raise InvalidInputError(
+                "eta without alpha has no minimum: H would shrink and W grow for ever. Set alpha >"
+                " 0 or eta=0."
+            )
         if alpha and eta:  # the unit of the table is that of W, so eta is in squares of it
             eta = (eta if self.eta is None else eta / self._unit / self._unit) / self._sample_unit
         return alpha, eta
@@ -210,10 +234,12 @@ class SparseNMF(WeightedNMF):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ProjectiveNMF(BaseNMF):
-    """Projective NMF (Yuan & Oja 2005): ``X ~ G G' X`` with one factor G >= 0, nearly orthogonal by itself.
+    """Projective NMF (Yuan & Oja 2005): ``X ~ G G' X`` with one factor G >= 0, nearly orthogonal by
+    itself.
 
-    ``embedding_`` is G and ``components_`` is G'X; `transform` encodes over G'X by least squares, so for the training samples it differs
-    from G, and `predict` from `labels_` for up to 4 % of them (four datasets, ``benchmarks/predict_agreement.py``).
+    ``embedding_`` is G and ``components_`` is G'X; `transform` encodes over G'X by least squares,
+    so for the training samples it differs from G, and `predict` from `labels_` for up to 4 % of
+    them (four datasets, ``benchmarks/predict_agreement.py``).
 
     Parameters and attributes are those of every factorization, see `BaseNMF`.
 
@@ -221,7 +247,9 @@ class ProjectiveNMF(BaseNMF):
     --------
     >>> import numpy as np
     >>> from conecollapse import ProjectiveNMF
-    >>> X = np.array([[4.0, 2.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 6.0], [0.0, 0.0, 1.0, 2.0]])
+    >>> X = np.array(
+    ...     [[4.0, 2.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 6.0], [0.0, 0.0, 1.0, 2.0]]
+    ... )
     >>> labels = ProjectiveNMF(2, random_state=0).fit_predict(X)
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True

@@ -21,10 +21,13 @@ from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest, witnesses
 
 AUTO = 0.05  # the share of false alarms that contamination="auto" allows
-LOCALITY = 0.02  # ranks samples inside the cone, and hardly changes distances from it: docs/novelty.md compares
+# ranks samples inside the cone, and hardly changes distances from it: docs/novelty.md compares
+LOCALITY = 0.02
 CALIBRATION = 1000  # trusted samples that are judged by the others to find the threshold
 MEASURED = 200  # trusted samples that are measured to estimate the noise
-FITTING = 0.25  # quantile of their squared distances that counts: the other samples lie further away for better reasons than noise
+# quantile of their squared distances that counts: the other samples lie further away for better
+# reasons than noise
+FITTING = 0.25
 COUNTED = 0.3  # share of that which is taken as noise; docs/novelty.md compares
 MOST_NOISE = 0.98  # that is believed; where no two samples share anything, all of it would be noise
 SEED = 0  # of the choice of samples, so that runs repeat
@@ -34,27 +37,33 @@ SEED = 0  # of the choice of samples, so that runs repeat
 class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Novelty detection: how far a sample lies from the cone of trusted samples.
 
-    The cone holds all mixtures of trusted samples with weights that are not negative. The distance of a sample is measured relative to its
-    length: 0 for a mixture, 1 for a sample that has no feature in common with any trusted one. The scale of a sample does not matter.
+    The cone holds all mixtures of trusted samples with weights that are not negative. The distance
+    of a sample is measured relative to its length: 0 for a mixture, 1 for a sample that has no
+    feature in common with any trusted one. The scale of a sample does not matter.
 
     Parameters
     ----------
     contamination : "auto" or float
-        The share of ordinary samples that may be called novel, above 0 and at most 0.5; "auto" is 0.05. It sets `offset_`: each trusted
-        sample is judged by the cone of the *others*, and the threshold is the corresponding quantile of these distances.
+        The share of ordinary samples that may be called novel, above 0 and at most 0.5; "auto" is
+        0.05. It sets `offset_`: each trusted sample is judged by the cone of the *others*, and the
+        threshold is the corresponding quantile of these distances.
     locality : float
-        Price of mixing, at least 0 and below 1. With 0 every mixture of trusted samples is as good as another. The larger it is, the
-        more a mixture of trusted samples that are far apart counts as novel; towards 1 only the nearest trusted sample counts. The
-        default hardly changes distances from the cone, but ranks samples inside it: with few features and many trusted samples, most
-        samples are inside. See `conecollapse.geometry.nearest`.
+        Price of mixing, at least 0 and below 1. With 0 every mixture of trusted samples is as good
+        as another. The larger it is, the more a mixture of trusted samples that are far apart
+        counts as novel; towards 1 only the nearest trusted sample counts. The default hardly
+        changes distances from the cone, but ranks samples inside it: with few features and many
+        trusted samples, most samples are inside. See `conecollapse.geometry.nearest`.
     noise : "auto" or float
-        Share of the squared length of a trusted sample that is noise, at least 0 and below 1. The more noise, the more are mixtures of
-        many trusted samples preferred, in which it averages out. "auto" estimates it from the distances of trusted samples from the cone
-        of the others. With 0, and a locality of 0, the score is the distance from the cone itself.
+        Share of the squared length of a trusted sample that is noise, at least 0 and below 1. The
+        more noise, the more are mixtures of many trusted samples preferred, in which it averages
+        out. "auto" estimates it from the distances of trusted samples from the cone of the others.
+        With 0, and a locality of 0, the score is the distance from the cone itself.
     tol : float
-        `partial_fit` does not keep samples whose distance from those kept is at most this, so that a stream needs little memory.
+        `partial_fit` does not keep samples whose distance from those kept is at most this, so that
+        a stream needs little memory.
     verbose : bool, optional
-        By default progress is shown after two seconds, on a terminal and in a notebook; True prints a line for each stage, False nothing.
+        By default progress is shown after two seconds, on a terminal and in a notebook; True prints
+        a line for each stage, False nothing.
     callback : callable, optional
         Called as ``callback(stage, done, total)`` at each stage of `fit`.
     n_jobs : int, optional
@@ -63,9 +72,11 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
     Attributes
     ----------
     offset_ : float
-        Minus the threshold: ``decision_function = score_samples - offset_``. After `partial_fit` it is computed when it is first used.
+        Minus the threshold: ``decision_function = score_samples - offset_``. After `partial_fit` it
+        is computed when it is first used.
     distances_ : array
-        The distance of trusted samples from the cone of the others, sorted; of 1000 of them, chosen at random, where there are more.
+        The distance of trusted samples from the cone of the others, sorted; of 1000 of them, chosen
+        at random, where there are more.
     noise_ : float
         The number that ``noise`` stands for.
     n_trusted_ : int
@@ -73,13 +84,16 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
 
     Notes
     -----
-    *False alarms.* Let the trusted samples and a new one be exchangeable (drawn independently from one distribution, say). Then the new one
-    is called novel with a probability of at most ``max(contamination, 1 / (m + 1))``, where m is the number of `distances_`. For the
-    distance of sample i from the cone of the others never grows when the new sample joins these; with the new sample among them, all
-    distances are exchangeable, so the new one exceeds the quantile of all of them with at most that probability; and the quantile of
-    `distances_` is at least as large. This is exact for a given ``noise``; "auto" takes it from the same samples, which matters little.
+    *False alarms.* Let the trusted samples and a new one be exchangeable (drawn independently from
+    one distribution, say). Then the new one is called novel with a probability of at most
+    ``max(contamination, 1 / (m + 1))``, where m is the number of `distances_`. For the distance of
+    sample i from the cone of the others never grows when the new sample joins these; with the new
+    sample among them, all distances are exchangeable, so the new one exceeds the quantile of all of
+    them with at most that probability; and the quantile of `distances_` is at least as large. This
+    is exact for a given ``noise``; "auto" takes it from the same samples, which matters little.
 
-    `predict` judges samples as new ones. The trusted samples themselves lie in the cone; `fit_predict` judges each of them by the others.
+    `predict` judges samples as new ones. The trusted samples themselves lie in the cone;
+    `fit_predict` judges each of them by the others.
 
     Examples
     --------
@@ -91,7 +105,10 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
     array([ 0. , -0.8])
     >>> detector.predict([[3.0, 1.0, 0.0], [3.0, 0.0, 4.0]])
     array([ 1, -1])
-    >>> [(feature.name, round(feature.amount, 3)) for feature in detector.explain([[3.0, 0.0, 4.0]])[0]]
+    >>> [
+    ...     (feature.name, round(feature.amount, 3))
+    ...     for feature in detector.explain([[3.0, 0.0, 4.0]])[0]
+    ... ]
     [('x2', 4.0)]
     """
 
@@ -102,10 +119,18 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
     tol: float = NOTHING
 
     @running
-    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None) -> ConeNovelty:  # noqa: ARG002
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        *,
+        feature_names: Any = None,
+        layer: str | None = None,
+    ) -> ConeNovelty:
         """Take the rows of ``X`` (n_samples, n_features) as the trusted samples.
 
-        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of an AnnData object to use instead of X.
+        ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
+        an AnnData object to use instead of X.
         """
         self._check_parameters()
         U = self._unit_samples(taken(self, X, feature_names, layer), reset=True)
@@ -115,18 +140,25 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         self._tell("noise", 0, 2)
         self.noise_ = self._found_noise()
         self._tell("calibration", 1, 2)
-        self._calibration: FloatArray | None = self._calibrated()  # None after `partial_fit`, until it is asked for
+        # None after `partial_fit`, until it is asked for
+        self._calibration: FloatArray | None = self._calibrated()
         return self
 
     @running
     def partial_fit(self, X: Any, y: Any = None) -> ConeNovelty:  # noqa: ARG002
-        """Trust these samples, too. Samples within ``tol`` of those known already are counted, but not kept."""
+        """Trust these samples, too. Samples within ``tol`` of those known already are counted, but
+        not kept."""
         if not hasattr(self, "n_trusted_"):
             return self.fit(X)
         self._check_parameters()
         U = self._unit_samples(X, reset=False)
         terms = Terms(self.locality)
-        new = U[np.flatnonzero(distances(self._trusted, U, nearest(self._trusted, U, self._gram, terms), terms) > self.tol)]
+        new = U[
+            np.flatnonzero(
+                distances(self._trusted, U, nearest(self._trusted, U, self._gram, terms), terms)
+                > self.tol
+            )
+        ]
         if new.shape[0]:
             self._trusted = stack_rows(self._trusted, new, like=self._trusted)
             self._gram = gram(self._trusted)
@@ -137,7 +169,8 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
 
     @running
     def score_samples(self, X: Any) -> FloatArray:
-        """Minus the distance of each sample: 0 for a mixture of trusted samples, down to -1; lower is more of a novelty.
+        """Minus the distance of each sample: 0 for a mixture of trusted samples, down to -1; lower
+        is more of a novelty.
 
         A sample of zeros belongs to every cone; its score is 0, with a warning.
         """
@@ -152,25 +185,34 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def fit_predict(self, X: Any, y: Any = None, **_: Any) -> IntArray:
-        """Fit to ``X``, and judge each of its samples by the cone of the others: -1 for those that stand out, 1 for the rest."""
+        """Fit to ``X``, and judge each of its samples by the cone of the others: -1 for those that
+        stand out, 1 for the rest."""
         self.fit(X, y)
         found = np.ones(len(self._filled), int)
-        found[np.flatnonzero(self._filled)[self._leave_one_out(np.arange(self._trusted.shape[0]), self._terms) > -self.offset_]] = -1
+        found[
+            np.flatnonzero(self._filled)[
+                self._leave_one_out(np.arange(self._trusted.shape[0]), self._terms) > -self.offset_
+            ]
+        ] = -1
         return found
 
     def witness_samples(self, X: Any) -> FloatArray:
-        """Each sample minus the nearest point of the cone, (n_samples, n_features), in the units of ``X``; zero for samples in the cone.
+        """Each sample minus the nearest point of the cone, (n_samples, n_features), in the units of
+        ``X``; zero for samples in the cone.
 
-        The vector g separates the sample x from the cone (Moreau): ``g . x = |g|^2``, while ``g . t <= 0`` for every trusted sample t.
+        The vector g separates the sample x from the cone (Moreau): ``g . x = |g|^2``, while
+        ``g . t <= 0`` for every trusted sample t.
         """
         Y, lengths = self._judged(X)
         return witnesses(self._trusted, Y, self._gram) * lengths[:, None]
 
     def explain(self, X: Any, n_features: int = 5, names: Any = None) -> list[list[NovelFeature]]:
-        """For each sample the features by which it leaves the cone, the most important first; none for samples in the cone.
+        """For each sample the features by which it leaves the cone, the most important first; none
+        for samples in the cone.
 
-        The amounts are the entries of `witness_samples`: positive where the sample has more than the nearest mixture of trusted samples,
-        negative where it has less. ``names`` are those of the features; by default the names of the columns that `fit` saw.
+        The amounts are the entries of `witness_samples`: positive where the sample has more than
+        the nearest mixture of trusted samples, negative where it has less. ``names`` are those of
+        the features; by default the names of the columns that `fit` saw.
         """
         count = check_count(n_features, "n_features")
         return leading_features(self.witness_samples(X), feature_names(self, names), count)
@@ -188,7 +230,8 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         """Minus the threshold, which follows from ``contamination``."""
         share = self._share
         kept, found = self._trusted.shape[0], self.distances_
-        rank = np.ceil((1 - share) * (self.n_trusted_ + 1) - NOTHING) - (self.n_trusted_ - kept)  # those not kept have no distance
+        # those not kept have no distance
+        rank = np.ceil((1 - share) * (self.n_trusted_ + 1) - NOTHING) - (self.n_trusted_ - kept)
         place = int(np.ceil(rank / (kept + 1) * (len(found) + 1) - NOTHING))
         return 0.0 if place <= 0 else -float(found[min(place, len(found)) - 1])
 
@@ -202,12 +245,17 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         return Terms(float(self.locality), self.noise_ / (1 - self.noise_))
 
     def _distances(self, Y: Points) -> FloatArray:
-        return distances(self._trusted, Y, nearest(self._trusted, Y, self._gram, self._terms), self._terms)
+        return distances(
+            self._trusted, Y, nearest(self._trusted, Y, self._gram, self._terms), self._terms
+        )
 
     def _found_noise(self) -> float:
         if not isinstance(self.noise, str):
             return float(self.noise)
-        left = min(float(np.quantile(self._leave_one_out(self._some(MEASURED), EXACT) ** 2, FITTING)), MOST_NOISE)
+        left = min(
+            float(np.quantile(self._leave_one_out(self._some(MEASURED), EXACT) ** 2, FITTING)),
+            MOST_NOISE,
+        )
         ratio = COUNTED * left / (1 - left)  # of noise to the rest
         return ratio / (1 + ratio)
 
@@ -215,14 +263,21 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         return np.sort(self._leave_one_out(self._some(CALIBRATION), self._terms))
 
     def _some(self, most: int) -> IntArray:
-        """The numbers of trusted samples; of ``most`` of them, chosen at random, where there are more."""
+        """The numbers of trusted samples; of ``most`` of them, chosen at random, where there are
+        more."""
         n = self._trusted.shape[0]
-        return np.arange(n) if n <= most else np.random.default_rng(SEED).choice(n, most, replace=False)
+        return (
+            np.arange(n)
+            if n <= most
+            else np.random.default_rng(SEED).choice(n, most, replace=False)
+        )
 
     def _leave_one_out(self, rows: IntArray, terms: Terms) -> FloatArray:
         """The distances of these trusted samples from the cone of the others."""
         Y = self._trusted[rows]
-        return distances(self._trusted, Y, nearest(self._trusted, Y, self._gram, terms, rows), terms)
+        return distances(
+            self._trusted, Y, nearest(self._trusted, Y, self._gram, terms, rows), terms
+        )
 
     def _unit_samples(self, X: Any, *, reset: bool) -> Points:
         """Trusted samples that are not zero, with unit length."""
@@ -230,7 +285,8 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         self._filled = table.filled
         if not self._filled.any():
             raise InvalidInputError(
-                "all trusted samples are zero, and their cone holds nothing but zero; pass at least one trusted sample that is not zero."
+                "all trusted samples are zero, and their cone holds nothing but zero; pass at least"
+                " one trusted sample that is not zero."
             )
         warn_of_samples(~self._filled, "left out of the trusted samples", self)
         U: Points = unit_rows(table.array)[0]
@@ -240,17 +296,29 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         """New samples with unit length, in the trusted ones' kind of storage, and their lengths."""
         check_is_fitted(self, "n_trusted_")
         table = check_table(self, X, reset=False)
-        warn_of_samples(~table.filled, "such a sample belongs to every cone, so its distance is 0", self)
+        warn_of_samples(
+            ~table.filled, "such a sample belongs to every cone, so its distance is 0", self
+        )
         Y, lengths = unit_rows(table.array)
         return Y, lengths
 
     def _check_parameters(self) -> None:
         share = self.contamination
-        if share != "auto" and not (isinstance(share, (float, int, np.number)) and 0 < share <= 0.5):
-            raise InvalidInputError(f"contamination must be 'auto' or a number above 0 and at most 0.5; got {share!r}.")
-        for name, value in (("locality", self.locality), ("noise", 0 if self.noise == "auto" else self.noise), ("tol", self.tol)):
+        if share != "auto" and not (
+            isinstance(share, (float, int, np.number)) and 0 < share <= 0.5
+        ):
+            raise InvalidInputError(
+                f"contamination must be 'auto' or a number above 0 and at most 0.5; got {share!r}."
+            )
+        for name, value in (
+            ("locality", self.locality),
+            ("noise", 0 if self.noise == "auto" else self.noise),
+            ("tol", self.tol),
+        ):
             if not (isinstance(value, (float, int, np.number)) and 0 <= value < 1):
-                raise InvalidInputError(f"{name} must be a number of at least 0 and below 1; got {value!r}.")
+                raise InvalidInputError(
+                    f"{name} must be a number of at least 0 and below 1; got {value!r}."
+                )
 
     def _summary(self) -> dict[str, str]:
         return {

@@ -1,4 +1,5 @@
-"""How many components? Answers for clusters, for components of a plain NMF, and for mixtures, at each candidate rank."""
+"""How many components? Answers for clusters, for components of a plain NMF, and for mixtures, at
+each candidate rank."""
 
 from __future__ import annotations
 
@@ -45,8 +46,9 @@ def select_rank(
 ) -> RankSelection:
     """Choose ``n_components`` without labels.
 
-    Of a table with more than 2000 samples, 2000 random ones are used. No method depends on the unit of X: a table whose largest entry is
-    beyond 1e30 or below 1e-30 is divided by a power of two first, and ``scores`` that are errors are those of the divided table.
+    Of a table with more than 2000 samples, 2000 random ones are used. No method depends on the unit
+    of X: a table whose largest entry is beyond 1e30 or below 1e-30 is divided by a power of two
+    first, and ``scores`` that are errors are those of the divided table.
 
     Parameters
     ----------
@@ -55,32 +57,40 @@ def select_rank(
     candidates : iterable of int
         Ranks to try.
     method : {"stability", "eigengap", "heldout", "consensus", "residual", "mixture"}
-        - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index of the two clusterings on the samples
-          they share is averaged. Chosen: the rank with the largest average; ``ties`` are those within a standard error of it.
-        - *eigengap*: for `GraphCCNMF`. The matrix of a graph that falls into r clusters has r eigenvalues near 1, and the next is smaller.
-          Chosen: the rank after which the eigenvalues fall most, in the view in which they do; the scores are these gaps. It fits
-          nothing, and ``estimator`` gives the parameters of the graph.
-        - *heldout*: the error on entries that were held out, dealt at random into ``n_runs`` folds; for whole numbers the Kullback-Leibler
-          divergence, as for counts. Chosen: the smallest rank within one standard error of the best, compared fold by fold; these are the
-          ``ties``. It takes no estimator. Missing entries are neither fitted nor held out. Of more than 2000 features the 2000 with the
-          largest variance are used.
-        - *consensus* (Brunet et al. 2004): how often two samples share a cluster over restarts; the score is the cophenetic correlation
-          of that matrix, 1 when all runs agree. Chosen: the largest rank before it falls most.
-        - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same data with each feature shuffled over
-          the samples. Chosen: the last rank whose gain exceeds the gain on shuffled data.
-        - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components of `MinVolumeNMF` lie clear of each
-          other's cone, by at least 0.12, but not below the rank before the largest fall of the singular values, and at most one above it.
-          The scores are these distances. ``reason`` has both estimates, the elbow of the volume of the components and an estimate from
-          the noise, and says whether the four disagree.
+        - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index
+          of the two clusterings on the samples they share is averaged. Chosen: the rank with the
+          largest average; ``ties`` are those within a standard error of it.
+        - *eigengap*: for `GraphCCNMF`. The matrix of a graph that falls into r clusters has r
+          eigenvalues near 1, and the next is smaller. Chosen: the rank after which the eigenvalues
+          fall most, in the view in which they do; the scores are these gaps. It fits nothing, and
+          ``estimator`` gives the parameters of the graph.
+        - *heldout*: the error on entries that were held out, dealt at random into ``n_runs`` folds;
+          for whole numbers the Kullback-Leibler divergence, as for counts. Chosen: the smallest
+          rank within one standard error of the best, compared fold by fold; these are the ``ties``.
+          It takes no estimator. Missing entries are neither fitted nor held out. Of more than 2000
+          features the 2000 with the largest variance are used.
+        - *consensus* (Brunet et al. 2004): how often two samples share a cluster over restarts; the
+          score is the cophenetic correlation of that matrix, 1 when all runs agree. Chosen: the
+          largest rank before it falls most.
+        - *residual* (Frigyesi & Hoglund 2008): the error against the rank, beside that of the same
+          data with each feature shuffled over the samples. Chosen: the last rank whose gain exceeds
+          the gain on shuffled data.
+        - *mixture*: for spectra and other mixtures. Chosen: the last rank at which the components
+          of `MinVolumeNMF` lie clear of each other's cone, by at least 0.12, but not below the rank
+          before the largest fall of the singular values, and at most one above it. The scores are
+          these distances. ``reason`` has both estimates, the elbow of the volume of the components
+          and an estimate from the noise, and says whether the four disagree.
     estimator : estimator, optional
-        Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method ``fit_predict``, scikit-learn's for example; for
-        "residual" it needs ``reconstruction_err_``, too, and for "eigengap" a `GraphCCNMF`. By default `OrthogonalNMF` from random
-        starts, `HierarchicalNMF` for "residual" and `GraphCCNMF` for "eigengap".
+        Any clusterer with a parameter ``n_components`` or ``n_clusters`` and a method
+        ``fit_predict``, scikit-learn's for example; for "residual" it needs
+        ``reconstruction_err_``, too, and for "eigengap" a `GraphCCNMF`. By default `OrthogonalNMF`
+        from random starts, `HierarchicalNMF` for "residual" and `GraphCCNMF` for "eigengap".
     n_runs : int
         Pairs of subsamples, folds, restarts, or shuffles.
     random_state : int, Generator, RandomState or None
     verbose : bool, optional
-        By default progress is shown after two seconds, on a terminal and in a notebook; True prints a line for each fit, False nothing.
+        By default progress is shown after two seconds, on a terminal and in a notebook; True prints
+        a line for each fit, False nothing.
     callback : callable, optional
         Called as ``callback(done, total)`` after each fit.
     n_jobs : int, optional
@@ -101,42 +111,71 @@ def select_rank(
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     if not isinstance(candidates, Iterable):
-        raise InvalidInputError(f"candidates must be several ranks, such as range(2, 11); got {candidates!r}.")
+        raise InvalidInputError(
+            f"candidates must be several ranks, such as range(2, 11); got {candidates!r}."
+        )
     ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
     if not len(ranks):
         raise InvalidInputError("candidates is empty; name at least one rank.")
     if ranks[0] == 1 and method in ("stability", "consensus"):
-        raise InvalidInputError(f"rank 1 puts all samples together, so {method} says nothing of it; start at 2.")
+        raise InvalidInputError(
+            f"rank 1 puts all samples together, so {method} says nothing of it; start at 2."
+        )
     if check_count(n_runs, "n_runs") == 1 and method in ("heldout", "consensus"):
-        raise InvalidInputError(f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at least 2.")
+        raise InvalidInputError(
+            f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at"
+            " least 2."
+        )
     if method == "heldout" and estimator is not None:
-        raise InvalidInputError("heldout factorizes by itself and takes no estimator; leave it out, or use stability.")
+        raise InvalidInputError(
+            "heldout factorizes by itself and takes no estimator; leave it out, or use stability."
+        )
     if method == "eigengap" and not isinstance(estimator, (GraphCCNMF, type(None))):
-        raise InvalidInputError(f"eigengap looks at the graph of a GraphCCNMF; got {type(estimator).__name__}; use stability.")
+        raise InvalidInputError(
+            f"eigengap looks at the graph of a GraphCCNMF; got {type(estimator).__name__}; use"
+            " stability."
+        )
     check_callable(callback, "callback")
     rng = generator(random_state)
     base = estimator if estimator is not None else _default(method)
     if not hasattr(base, "get_params"):
-        raise InvalidInputError(f"estimator must be an estimator such as HierarchicalNMF(); got {base!r:.60}.")
+        raise InvalidInputError(
+            f"estimator must be an estimator such as HierarchicalNMF(); got {base!r:.60}."
+        )
     if method == "residual" and not isinstance(base, BaseNMF):
-        raise InvalidInputError(f"residual compares the errors of factorizations, and {type(base).__name__} is none; use stability.")
+        raise InvalidInputError(
+            f"residual compares the errors of factorizations, and {type(base).__name__} is none;"
+            " use stability."
+        )
     table = _table(X, method)
     smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
     if ranks[-1] > smallest:
-        raise InvalidInputError(f"candidate {ranks[-1]} exceeds the number of samples that {method} works with, {smallest}; lower it.")
+        raise InvalidInputError(
+            f"candidate {ranks[-1]} exceeds the number of samples that {method} works with,"
+            f" {smallest}; lower it."
+        )
     if method == "residual" and get_tags(base).input_tags.pairwise:
-        raise InvalidInputError("residual shuffles features, and a graph has none; use stability or consensus.")
+        raise InvalidInputError(
+            "residual shuffles features, and a graph has none; use stability or consensus."
+        )
     warn_of_empty(table, "kept in place", None)
     table = _in_range(_enough(table, base, rng))
     with showing("select_rank", verbose), limit_threads(n_jobs), warnings.catch_warnings():
-        warnings.simplefilter("ignore", EmptyDataWarning)  # said above, and subsamples have more of them
+        # said above, and subsamples have more of them
+        warnings.simplefilter("ignore", EmptyDataWarning)
         if method == "eigengap":
             return eigengap(table, ranks, base, rng)
         if method == "mixture":
             return mixture(table, ranks)
         if method == "heldout":
-            return heldout(table, ranks, n_runs, rng, Fits(base, method, len(ranks) * n_runs, callback))
-        choose, fits = {"stability": (stability, 2), "consensus": (consensus, 1), "residual": (residual, 1)}[method]
+            return heldout(
+                table, ranks, n_runs, rng, Fits(base, method, len(ranks) * n_runs, callback)
+            )
+        choose, fits = {
+            "stability": (stability, 2),
+            "consensus": (consensus, 1),
+            "residual": (residual, 1),
+        }[method]
         total = len(ranks) * (fits * n_runs + (method == "residual"))
         return choose(table, ranks, Fits(base, method, total, callback), n_runs, rng)
 
@@ -162,9 +201,16 @@ def _table(X: Any, method: str) -> Table:
     if missing is not None and (method != "heldout" or as_table(array).is_sparse):
         row, column = missing
         raise InvalidInputError(
-            f'X has NaN at row {row}, column {column}; of the methods only "heldout" can use missing values, in a dense table.'
+            f'X has NaN at row {row}, column {column}; of the methods only "heldout" can use'
+            " missing values, in a dense table."
         )
-    return incomplete_table(array, None, unstored=False, is_new=False, checked=partial(as_points, name="X", needs="NMF needs X >= 0"))
+    return incomplete_table(
+        array,
+        None,
+        unstored=False,
+        is_new=False,
+        checked=partial(as_points, name="X", needs="NMF needs X >= 0"),
+    )
 
 
 def _enough(X: Table, base: Any, rng: np.random.Generator) -> Table:

@@ -1,6 +1,8 @@
-"""The scoreboard: the methods of the paper's Table 2, ours and other methods (k-means, spectral), run, recorded and compared.
+"""The scoreboard: the methods of the paper's Table 2, ours and other methods (k-means, spectral),
+run, recorded and compared.
 
-`STUDIES` also has the ablation of our own recipe, and the choice of its constants with one dataset left out.
+`STUDIES` also has the ablation of our own recipe, and the choice of its constants with one dataset
+left out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,11 @@ from conecollapse.experiments.records import Record, read
 from conecollapse.experiments.runs import run, run_once
 from conecollapse.experiments.scoreboard import Scoreboard, brief, html, make_scoreboard, markdown
 
-STUDIES: dict[str, tuple[Method, ...]] = {"scoreboard": METHODS, "ablation": ABLATION, "constants": CONSTANTS}
+STUDIES: dict[str, tuple[Method, ...]] = {
+    "scoreboard": METHODS,
+    "ablation": ABLATION,
+    "constants": CONSTANTS,
+}
 
 __all__ = [
     "METHODS",
@@ -36,7 +42,8 @@ __all__ = [
 
 
 def draw(study: str, folder: Path) -> str:
-    """Draw ``<study>.md`` and ``<study>.html`` from ``<study>.jsonl`` in the folder; returns the Markdown text."""
+    """Draw ``<study>.md`` and ``<study>.html`` from ``<study>.jsonl`` in the folder; returns the
+    Markdown text."""
     records = read(folder / f"{study}.jsonl")
     order = {(method.protocol, method.name): place for place, method in enumerate(STUDIES[study])}
     records.sort(key=lambda record: order.get((record.protocol, record.method), len(order)))
@@ -44,10 +51,21 @@ def draw(study: str, folder: Path) -> str:
     text = markdown(scoreboard)
     if study == "constants":
         score, chosen = leave_one_out(records)
-        lines = [f"- {name}: {setting} chosen on the other datasets, purity {value:.3f}" for name, (setting, value) in chosen.items()]
+        lines = [
+            f"- {name}: {setting} chosen on the other datasets, purity {value:.3f}"
+            for name, (setting, value) in chosen.items()
+        ]
         text += (
             "\n".join(
-                ["", f"Leave one dataset out, over the {len(chosen)} datasets that have all settings: mean purity {score:.3f}.", "", *lines]
+                [
+                    "",
+                    (
+                        f"Leave one dataset out, over the {len(chosen)} datasets that have all"
+                        f" settings: mean purity {score:.3f}."
+                    ),
+                    "",
+                    *lines,
+                ]
             )
             + "\n"
         )

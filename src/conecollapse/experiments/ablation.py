@@ -23,23 +23,43 @@ from conecollapse.tables import Table
 
 TOL, MAX_ITER = 1e-6, 100  # of stage 2
 RAY_COUNTS = (50, 100, 400, 1000)
-NEIGHBORS, DAMPINGS, VIEW_RULES = (5, 10), (0.6, 0.8), {"first view": 0, "second view": 1, "eigengap ratio": "auto"}
+NEIGHBORS, DAMPINGS, VIEW_RULES = (
+    (5, 10),
+    (0.6, 0.8),
+    {"first view": 0, "second view": 1, "eigengap ratio": "auto"},
+)
 
 
 class Variant:
-    """The recipe with arguments of `graph_ccnmf` changed; ``start_only`` leaves the factorization out, ``rays`` limits the cone.
+    """The recipe with arguments of `graph_ccnmf` changed; ``start_only`` leaves the factorization
+    out, ``rays`` limits the cone.
 
     The cone has at least twice as many rays as there are clusters.
     """
 
-    def __init__(self, n_components: int, seed: int, *, start_only: bool = False, rays: int | None = None, **arguments: Any) -> None:
-        self.n_components, self.seed, self.start_only, self.arguments = n_components, seed, start_only, arguments
+    def __init__(
+        self,
+        n_components: int,
+        seed: int,
+        *,
+        start_only: bool = False,
+        rays: int | None = None,
+        **arguments: Any,
+    ) -> None:
+        self.n_components, self.seed, self.start_only, self.arguments = (
+            n_components,
+            seed,
+            start_only,
+            arguments,
+        )
         if rays is not None:
             self.arguments["cone"] = few_rays(max(rays, 2 * n_components))
 
     def fit_predict(self, X: Points) -> IntArray:
         rng = np.random.default_rng(self.seed)
-        found = graph_ccnmf(X, self.n_components, rng=rng, tol=TOL, max_iter=MAX_ITER, **self.arguments)
+        found = graph_ccnmf(
+            X, self.n_components, rng=rng, tol=TOL, max_iter=MAX_ITER, **self.arguments
+        )
         self.view_ = found.choice.view.name
         if self.start_only:
             masses = np.sqrt(np.bincount(found.group))
@@ -56,7 +76,9 @@ def few_rays(count: int) -> Any:
     def make(B: Table) -> Any:
         key = (joblib.hash(B.array), count)
         if key not in _cones:
-            _cones[key] = data_cone(B, "approximate", max_residual=1e-3, max_rays=count, weighting="mass")
+            _cones[key] = data_cone(
+                B, "approximate", max_residual=1e-3, max_rays=count, weighting="mass"
+            )
         return _cones[key]
 
     return make
@@ -116,20 +138,32 @@ CONSTANTS: tuple[Method, ...] = tuple(
 )
 
 
-def leave_one_out(records: list[Record], score: str = "purity") -> tuple[float, dict[str, tuple[str, float]]]:
-    """For each dataset the constants that are best on average over the others, with their score on it; and the mean of these scores.
+def leave_one_out(
+    records: list[Record], score: str = "purity"
+) -> tuple[float, dict[str, tuple[str, float]]]:
+    """For each dataset the constants that are best on average over the others, with their score on
+    it; and the mean of these scores.
 
-    Only datasets that have all settings count. The structure of the recipe was chosen on the same datasets, so even this is optimistic.
+    Only datasets that have all settings count. The structure of the recipe was chosen on the same
+    datasets, so even this is optimistic.
     """
     names = [method.name for method in CONSTANTS]
     cells: dict[tuple[str, str], list[float]] = {}
     for record in records:
         if record.protocol == "constants":
-            cells.setdefault((record.dataset, record.method), []).append(float(getattr(record, score)))
-    sets = [s for s in sorted({dataset for dataset, _ in cells}) if all((s, name) in cells for name in names)]
+            cells.setdefault((record.dataset, record.method), []).append(
+                float(getattr(record, score))
+            )
+    sets = [
+        s
+        for s in sorted({dataset for dataset, _ in cells})
+        if all((s, name) in cells for name in names)
+    ]
     means = np.array([[np.mean(cells[s, name]) for name in names] for s in sets])
     chosen = {}
     for i, s in enumerate(sets):
         best = int(np.delete(means, i, axis=0).mean(axis=0).argmax()) if len(sets) > 1 else 0
         chosen[s] = (names[best], float(means[i, best]))
-    return float(np.mean([value for _, value in chosen.values()])) if chosen else float("nan"), chosen
+    return float(np.mean([value for _, value in chosen.values()])) if chosen else float(
+        "nan"
+    ), chosen

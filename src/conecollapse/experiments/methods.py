@@ -1,10 +1,14 @@
-"""Which methods run under which protocol. A method is a name and a function that makes a new model for r clusters and a seed.
+"""Which methods run under which protocol. A method is a name and a function that makes a new model
+for r clusters and a seed.
 
 - ``ours``: `GraphCCNMF`.
-- ``others``, "Other methods": k-means and spherical k-means of the samples, and spectral clustering of the graph below; the best of ten
-  starts by their own objective, of three for more than 5000 samples.
-- ``graph``, "On a graph": the paper's methods on the symmetric binary graph of 5 nearest neighbours of the samples.
-- ``printed``, "As printed": the paper's methods as it prints them, on the features (TF-IDF for text), one random start.
+- ``others``, "Other methods": k-means and spherical k-means of the samples, and spectral clustering
+  of the graph below; the best of ten starts by their own objective, of three for more than 5000
+  samples.
+- ``graph``, "On a graph": the paper's methods on the symmetric binary graph of 5 nearest neighbours
+  of the samples.
+- ``printed``, "As printed": the paper's methods as it prints them, on the features (TF-IDF for
+  text), one random start.
 """
 
 from __future__ import annotations
@@ -33,7 +37,8 @@ from conecollapse.factorization.inits import kmeans_labels
 
 N_NEIGHBORS = 5
 MAX_ITER, TOL = 100, 1e-4  # of the paper's methods; the paper does not say when it stopped
-STARTS, FEWER, MANY_SAMPLES = 10, 3, 5000  # starts of the other methods, and fewer for more samples than this
+# starts of the other methods, and fewer for more samples than this
+STARTS, FEWER, MANY_SAMPLES = 10, 3, 5000
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ def _paper(affinity: Any) -> dict[str, Callable[[int, int], Any]]:
 
 
 class KMeansClusters:
-    """k-means of the samples, or of the samples at unit length (spherical); the best of several starts by its own objective."""
+    """k-means of the samples, or of the samples at unit length (spherical); the best of several
+    starts by its own objective."""
 
     def __init__(self, n_components: int, seed: int, *, spherical: bool) -> None:
         self.n_components, self.seed, self.spherical = n_components, seed, spherical
@@ -70,7 +76,9 @@ class KMeansClusters:
 
         P = _coordinates(normalize(X) if self.spherical else X)
         if not self.spherical:
-            labels: IntArray = KMeans(self.n_components, n_init=_starts(X), random_state=self.seed).fit_predict(P)
+            labels: IntArray = KMeans(
+                self.n_components, n_init=_starts(X), random_state=self.seed
+            ).fit_predict(P)
             return labels
         rng = np.random.default_rng(self.seed)
         results = [_spherical(P, self.n_components, rng) for _ in range(_starts(X))]
@@ -78,7 +86,8 @@ class KMeansClusters:
 
 
 def _coordinates(X: Points) -> Points:
-    """Dense samples in a space of at most n dimensions: X = L Q with orthonormal rows of Q, so L has all their inner products."""
+    """Dense samples in a space of at most n dimensions: X = L Q with orthonormal rows of Q, so L
+    has all their inner products."""
     if sp.issparse(X) or X.shape[0] >= X.shape[1]:
         return X
     return np.asarray(np.linalg.qr(X.T, mode="r")).T
@@ -88,8 +97,11 @@ def _starts(X: Points) -> int:
     return STARTS if X.shape[0] <= MANY_SAMPLES else FEWER
 
 
-def _spherical(U: Points, r: int, rng: np.random.Generator, max_iter: int = 100) -> tuple[float, IntArray]:
-    """Spherical k-means (Dhillon & Modha 2001) from r random samples: the sum of cosines to the own mean direction, and the labels."""
+def _spherical(
+    U: Points, r: int, rng: np.random.Generator, max_iter: int = 100
+) -> tuple[float, IntArray]:
+    """Spherical k-means (Dhillon & Modha 2001) from r random samples: the sum of cosines to the own
+    mean direction, and the labels."""
     centres = U[np.sort(rng.choice(U.shape[0], r, replace=False))]
     centres = centres.toarray() if sp.issparse(centres) else centres
     labels = np.full(U.shape[0], -1)
@@ -100,7 +112,10 @@ def _spherical(U: Points, r: int, rng: np.random.Generator, max_iter: int = 100)
         if (new == labels).all() or not max_iter:
             return float(cosines[np.arange(len(new)), new].sum()), new
         labels = new
-        members = sp.csr_array((np.ones(len(labels), U.dtype), labels, np.arange(len(labels) + 1)), shape=(len(labels), r))
+        members = sp.csr_array(
+            (np.ones(len(labels), U.dtype), labels, np.arange(len(labels) + 1)),
+            shape=(len(labels), r),
+        )
         sums = members.T @ U
         sums = sums.toarray() if sp.issparse(sums) else sums
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
@@ -108,7 +123,8 @@ def _spherical(U: Points, r: int, rng: np.random.Generator, max_iter: int = 100)
 
 
 class SpectralClusters:
-    """Spectral clustering (Ng, Jordan & Weiss 2002) of the binary graph of 5 nearest neighbours; k-means, best of several starts."""
+    """Spectral clustering (Ng, Jordan & Weiss 2002) of the binary graph of 5 nearest neighbours;
+    k-means, best of several starts."""
 
     def __init__(self, n_components: int, seed: int) -> None:
         self.n_components, self.seed = n_components, seed
@@ -125,7 +141,11 @@ class SpectralClusters:
 
 def _within(E: Any, labels: IntArray) -> float:
     """Sum of squared distances from the means of the clusters."""
-    return float(sum(np.square(E[labels == k] - E[labels == k].mean(axis=0)).sum() for k in np.unique(labels)))
+    return float(
+        sum(
+            np.square(E[labels == k] - E[labels == k].mean(axis=0)).sum() for k in np.unique(labels)
+        )
+    )
 
 
 METHODS: tuple[Method, ...] = (
@@ -136,4 +156,10 @@ METHODS: tuple[Method, ...] = (
     *(Method("graph", name, make) for name, make in _paper(KNN(N_NEIGHBORS)).items()),
     *(Method("printed", name, make) for name, make in _paper(None).items()),
 )
-PROTOCOLS = {"ours": "Ours", "others": "Other methods", "graph": "On a graph", "printed": "As printed"}  # and their titles
+# and their titles
+PROTOCOLS = {
+    "ours": "Ours",
+    "others": "Other methods",
+    "graph": "On a graph",
+    "printed": "As printed",
+}

@@ -1,4 +1,5 @@
-"""Results as JSON lines, one for each run. A killed process leaves at most one incomplete line, which reading skips."""
+"""Results as JSON lines, one for each run. A killed process leaves at most one incomplete line,
+which reading skips."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Record:
     accuracy: float
     nmi: float
     ari: float
-    objective: float | None  # |X - W H|^2 / |X|^2 of what was factorized; None for the other methods
+    # |X - W H|^2 / |X|^2 of what was factorized; None for the other methods
+    objective: float | None
     orthogonality: float | None
     converged: bool | None
     seconds: float
@@ -50,7 +52,8 @@ def append(path: Path, record: Record) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    """The records of all complete lines; of several with the same key the last. An incomplete line is skipped."""
+    """The records of all complete lines; of several with the same key the last. An incomplete line
+    is skipped."""
     if not path.exists():
         return []
     found: dict[tuple[str, str, str, int], Record] = {}
@@ -62,6 +65,9 @@ def read(path: Path) -> list[Record]:
         except json.JSONDecodeError:
             continue  # half a line
         except TypeError as error:
-            raise InvalidInputError(f"line {number} of {path} is not a result of this version ({error}); use another file.") from error
+            raise InvalidInputError(
+                f"line {number} of {path} is not a result of this version ({error}); use another"
+                " file."
+            ) from error
         found[record.key] = record
     return list(found.values())

@@ -14,7 +14,12 @@ from joblib import Parallel, delayed
 from conecollapse.datasets import Dataset, load
 from conecollapse.experiments.methods import METHODS, PROTOCOLS, Method
 from conecollapse.experiments.records import Record, append, read
-from conecollapse.metrics import adjusted_rand_score, clustering_accuracy, normalized_mutual_info_score, purity_score
+from conecollapse.metrics import (
+    adjusted_rand_score,
+    clustering_accuracy,
+    normalized_mutual_info_score,
+    purity_score,
+)
 
 SCORE_DIGITS = 6  # decimals recorded of a score
 Report = Callable[[Record, int, int], object] | None
@@ -30,9 +35,11 @@ def run(
     jobs: int = 1,
     report: Report = None,
 ) -> list[Record]:
-    """Run every method of the protocols on every dataset with every seed, append the records to ``path``, and return all records there.
+    """Run every method of the protocols on every dataset with every seed, append the records to
+    ``path``, and return all records there.
 
-    ``report(record, done, total)`` is called after each new run; ``jobs`` processes share the work and the cores.
+    ``report(record, done, total)`` is called after each new run; ``jobs`` processes share the work
+    and the cores.
     """
     names, seeds = list(names), list(seeds)
     done = {record.key for record in read(path)}
@@ -45,7 +52,9 @@ def run(
         for seed in seeds
         if (name, method.protocol, method.name, seed) not in done
     ]
-    results = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(delayed(_load_and_run)(*task) for task in todo)
+    results = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(
+        delayed(_load_and_run)(*task) for task in todo
+    )
     for count, record in enumerate(results, 1):
         append(path, record)
         if report is not None:
@@ -66,11 +75,14 @@ def _load_and_run(name: str, method: Method, seed: int) -> Record:
 def run_once(dataset: Dataset, method: Method, seed: int) -> Record:
     """One run. The true labels are used only for scoring, after it."""
     model = method.make(dataset.n_classes, seed)
-    X = dataset.X.astype(np.float32) if dataset.domain == "image" else dataset.X  # whole numbers up to 255: exact in float32
+    # whole numbers up to 255: exact in float32
+    X = dataset.X.astype(np.float32) if dataset.domain == "image" else dataset.X
     _forget_peak()
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about runs that did not converge, which `converged` records, and words that no document has
+        # about runs that did not converge, which `converged` records, and words that no document
+        # has
+        warnings.simplefilter("ignore")
         labels = np.asarray(model.fit_predict(X))
     seconds = time.perf_counter() - start
     error = getattr(model, "relative_err_", None)
@@ -101,7 +113,8 @@ def _forget_peak() -> None:
 
 
 def _peak_gib() -> float | None:
-    """Peak memory of the process since `_forget_peak`, or since it began; None where the system does not tell."""
+    """Peak memory of the process since `_forget_peak`, or since it began; None where the system
+    does not tell."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

@@ -1,6 +1,8 @@
-"""The scoreboard: the scores of recorded runs by dataset and method, in Markdown and HTML, beside the numbers of the paper's Table 2.
+"""The scoreboard: the scores of recorded runs by dataset and method, in Markdown and HTML, beside
+the numbers of the paper's Table 2.
 
-Each cell is a mean over seeds with its standard deviation; each row has a rank-sum test of our method against the best other method.
+Each cell is a mean over seeds with its standard deviation; each row has a rank-sum test of our
+method against the best other method.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scoreboard:
-    """A row for each dataset, a column for each protocol and method, in the order in which they are shown."""
+    """A row for each dataset, a column for each protocol and method, in the order in which they are
+    shown."""
 
     rows: tuple[str, ...]
     columns: tuple[Column, ...]
@@ -58,11 +61,18 @@ class Scoreboard:
 
     def best(self, row: str) -> float:
         """The best measured mean of a row; the paper's numbers do not count."""
-        return max(self.cells[row, column].mean for column in self.columns if (row, column) in self.cells and column[0] != "paper")
+        return max(
+            self.cells[row, column].mean
+            for column in self.columns
+            if (row, column) in self.cells and column[0] != "paper"
+        )
 
     def p_value(self, row: str) -> str:
-        """Rank-sum test of ours against the best other method of the row: which is better, and p."""
-        others = [c for c in self.columns if c[0] not in ("ours", "paper") and (row, c) in self.cells]
+        """Rank-sum test of ours against the best other method of the row: which is better, and
+        p."""
+        others = [
+            c for c in self.columns if c[0] not in ("ours", "paper") and (row, c) in self.cells
+        ]
         if (row, OURS) not in self.cells or not others:
             return ""
         rival = max(others, key=lambda c: self.cells[row, c].mean)
@@ -82,14 +92,18 @@ class Scoreboard:
         }
 
 
-def make_scoreboard(records: Iterable[Record], score: str = "purity", protocols: Iterable[str] | None = None) -> Scoreboard:
+def make_scoreboard(
+    records: Iterable[Record], score: str = "purity", protocols: Iterable[str] | None = None
+) -> Scoreboard:
     """The scoreboard of one score, with a column of the paper's numbers if the score is purity."""
     wanted = None if protocols is None else set(protocols)
     values: dict[tuple[str, Column], list[float]] = defaultdict(list)
     notes: dict[str, str] = {}
     for record in records:
         if wanted is None or record.protocol in wanted:
-            values[record.dataset, (record.protocol, record.method)].append(float(getattr(record, score)))
+            values[record.dataset, (record.protocol, record.method)].append(
+                float(getattr(record, score))
+            )
             notes[record.dataset] = record.differs
     cells = {key: Cell(tuple(scores)) for key, scores in values.items()}
     rows = tuple(name for name in list_datasets() if name in notes)
@@ -115,30 +129,50 @@ def title(protocol: str) -> str:
 
 
 def markdown(scoreboard: Scoreboard) -> str:
-    """The scoreboard in Markdown: the best measured mean of each row in bold, a star where our data differ from the paper's."""
-    head = ["set", *(f"{title(protocol)}: {method}" for protocol, method in scoreboard.columns), AGAINST]
+    """The scoreboard in Markdown: the best measured mean of each row in bold, a star where our data
+    differ from the paper's."""
+    head = [
+        "set",
+        *(f"{title(protocol)}: {method}" for protocol, method in scoreboard.columns),
+        AGAINST,
+    ]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for row in scoreboard.rows:
         texts = [row + ("*" if scoreboard.notes[row] else "")]
         texts += [_text(scoreboard, row, column) for column in scoreboard.columns]
         lines.append("| " + " | ".join([*texts, scoreboard.p_value(row)]) + " |")
     means = scoreboard.means()
-    lines.append("| mean | " + " | ".join(f"{means[c]:.3f}" if c in means else "" for c in scoreboard.columns) + " | |")
+    lines.append(
+        "| mean | "
+        + " | ".join(f"{means[c]:.3f}" if c in means else "" for c in scoreboard.columns)
+        + " | |"
+    )
     lines += ["", *(f"\\* {row}: {note}" for row, note in scoreboard.notes.items() if note)]
     return "\n".join(lines) + "\n"
 
 
 def brief(scoreboard: Scoreboard) -> str:
-    """The scoreboard's seven main columns, means only, for the README; the best measured mean in bold."""
+    """The scoreboard's seven main columns, means only, for the README; the best measured mean in
+    bold."""
     columns = [column for column in BRIEF if column in scoreboard.columns]
-    lines = ["| set | " + " | ".join(BRIEF[c] for c in columns) + " |", "| --- |" + " --- |" * len(columns)]
+    lines = [
+        "| set | " + " | ".join(BRIEF[c] for c in columns) + " |",
+        "| --- |" + " --- |" * len(columns),
+    ]
     means = scoreboard.means()
-    scores = {row: {c: scoreboard.cells[row, c].mean for c in columns if (row, c) in scoreboard.cells} for row in scoreboard.rows}
+    scores = {
+        row: {c: scoreboard.cells[row, c].mean for c in columns if (row, c) in scoreboard.cells}
+        for row in scoreboard.rows
+    }
     scores["mean"] = {c: means[c] for c in columns if c in means}
     for row, values in scores.items():
         best = max((value for c, value in values.items() if c[0] != "paper"), default=0.0)
-        texts = [_brief_text(c, values, best, 2 if c == PAPER and row != "mean" else 3) for c in columns]
-        lines.append(f"| {row}{'*' if scoreboard.notes.get(row) else ''} | " + " | ".join(texts) + " |")
+        texts = [
+            _brief_text(c, values, best, 2 if c == PAPER and row != "mean" else 3) for c in columns
+        ]
+        lines.append(
+            f"| {row}{'*' if scoreboard.notes.get(row) else ''} | " + " | ".join(texts) + " |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -160,20 +194,37 @@ def _text(scoreboard: Scoreboard, row: str, column: Column) -> str:
 
 def html(scoreboard: Scoreboard) -> str:
     """The scoreboard as an HTML page; every name is escaped."""
-    head = "".join(f"<th>{escape(title(protocol))}<br>{escape(method)}</th>" for protocol, method in scoreboard.columns)
+    head = "".join(
+        f"<th>{escape(title(protocol))}<br>{escape(method)}</th>"
+        for protocol, method in scoreboard.columns
+    )
     body = ""
     for row in scoreboard.rows:
-        cells = "".join(f"<td>{_html_cell(scoreboard, row, column)}</td>" for column in scoreboard.columns)
-        body += f"<tr><th>{escape(row)}{'*' if scoreboard.notes[row] else ''}</th>{cells}<td>{escape(scoreboard.p_value(row))}</td></tr>\n"
+        cells = "".join(
+            f"<td>{_html_cell(scoreboard, row, column)}</td>" for column in scoreboard.columns
+        )
+        name = escape(row) + ("*" if scoreboard.notes[row] else "")
+        p_value = escape(scoreboard.p_value(row))
+        body += f"<tr><th>{name}</th>{cells}<td>{p_value}</td></tr>\n"
     means = scoreboard.means()
-    foot = "".join(f"<td>{means[c]:.3f}</td>" if c in means else "<td></td>" for c in scoreboard.columns)
-    notes = "".join(f"<li>{escape(row)}: {escape(note)}</li>" for row, note in scoreboard.notes.items() if note)
-    style = "body{font:15px system-ui;margin:2em}table{border-collapse:collapse}td,th{padding:.3em .6em;border-bottom:1px solid #8884}"
+    foot = "".join(
+        f"<td>{means[c]:.3f}</td>" if c in means else "<td></td>" for c in scoreboard.columns
+    )
+    notes = "".join(
+        f"<li>{escape(row)}: {escape(note)}</li>" for row, note in scoreboard.notes.items() if note
+    )
+    style = (
+        "body{font:15px system-ui;margin:2em}table{border-collapse:collapse}td,th{padding:.3em"
+        " .6em;border-bottom:1px solid #8884}"
+    )
     return (
-        f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Scoreboard</title>'
+        f'<!doctype html><meta charset="utf-8"><meta name="viewport"'
+        f' content="width=device-width"><title>Scoreboard</title>'
         f"<style>{style}</style>"
-        f"<h1>Scoreboard: the paper's Table 2, measured</h1><table><thead><tr><th>set</th>{head}<th>{AGAINST}</th></tr></thead>"
-        f"<tbody>\n{body}<tr><th>mean</th>{foot}<td></td></tr></tbody></table><p>* our data differ from the paper's:</p><ul>{notes}</ul>\n"
+        "<h1>Scoreboard: the paper's Table 2,"
+        f" measured</h1><table><thead><tr><th>set</th>{head}<th>{AGAINST}</th></tr></thead>"
+        f"<tbody>\n{body}<tr><th>mean</th>{foot}<td></td></tr></tbody></table><p>* our data differ"
+        f" from the paper's:</p><ul>{notes}</ul>\n"
     )
 
 

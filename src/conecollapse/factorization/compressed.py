@@ -1,18 +1,23 @@
-r"""A table in the coordinates of its leading singular vectors: what a mixture of few components needs of it.
+r"""A table in the coordinates of its leading singular vectors: what a mixture of few components
+needs of it.
 
-With the p leading right singular vectors as the columns of V, :math:`X \approx Z V^T`, :math:`Z = X V`. For any W and H
+With the p leading right singular vectors as the columns of V, :math:`X \approx Z V^T`,
+:math:`Z = X V`. For any W and H
 
 .. math:: \|X - W H\|^2 \approx \|X\|^2 - \|Z\|^2 + \|Z V^T - W H\|^2 ,
 
 so that an iteration costs p columns instead of all features.
 
-*Noise.* What lies beyond the first r vectors is noise and mismatch of the model. What moves the components is the part of it *inside* the
-subspace of the first r, which is not seen and must be told from what is outside. Independent noise of variance :math:`\sigma^2` has
-:math:`n \sigma^2` in each direction of the features, and :math:`\sigma^2` is the mean squared residual; its largest squared singular value
-is about :math:`\sigma^2 (\sqrt{n} + \sqrt{m})^2`. Where the squared singular values r + 1 to 2 r are larger than that, the residual has
-structure (variants of a material, light that is reflected twice), and as much more is expected in each direction of the subspace:
+*Noise.* What lies beyond the first r vectors is noise and mismatch of the model. What moves the
+components is the part of it *inside* the subspace of the first r, which is not seen and must be
+told from what is outside. Independent noise of variance :math:`\sigma^2` has :math:`n \sigma^2` in
+each direction of the features, and :math:`\sigma^2` is the mean squared residual; its largest
+squared singular value is about :math:`\sigma^2 (\sqrt{n} + \sqrt{m})^2`. Where the squared singular
+values r + 1 to 2 r are larger than that, the residual has structure (variants of a material, light
+that is reflected twice), and as much more is expected in each direction of the subspace:
 
-.. math:: N = n \sigma^2 + \Bigl(\frac{1}{r} \sum_{k=r+1}^{2r} s_k^2 - \sigma^2 (\sqrt{n} + \sqrt{m})^2\Bigr)_+ .
+.. math:: N = n \sigma^2 + \Bigl(\frac{1}{r} \sum_{k=r+1}^{2r} s_k^2 - \sigma^2 (\sqrt{n} +
+   \sqrt{m})^2\Bigr)_+ .
 """
 
 from __future__ import annotations
@@ -32,14 +37,17 @@ RANK = 1e-6  # singular values below this share of the first are rounding
 
 @dataclass(frozen=True)
 class Compressed:
-    """``X ~ Z Vt`` with orthonormal rows of Vt; ``floor`` is the squared error of the best r-dimensional subspace."""
+    """``X ~ Z Vt`` with orthonormal rows of Vt; ``floor`` is the squared error of the best
+    r-dimensional subspace."""
 
     Z: FloatArray  # (n_samples, p)
     Vt: FloatArray  # (p, n_features)
     norm2: float  # |X|^2
     floor: float  # |X|^2 without its r largest squared singular values
     noise: float  # N: expected squared noise in each direction of the r-dimensional subspace
-    structure: float  # squared singular values r + 1 to 2 r, in units of what independent noise would have; about 1 where it is that
+    # squared singular values r + 1 to 2 r, in units of what independent noise would have; about 1
+    # where it is that
+    structure: float
 
     @property
     def lost(self) -> float:
@@ -51,7 +59,14 @@ class Compressed:
         share = len(indices) / len(self.Z)
         Z = self.Z[indices]
         lost = self.lost * share
-        return Compressed(Z, self.Vt, float(np.square(Z).sum()) + lost, self.floor * share, self.noise * share, self.structure)
+        return Compressed(
+            Z,
+            self.Vt,
+            float(np.square(Z).sum()) + lost,
+            self.floor * share,
+            self.noise * share,
+            self.structure,
+        )
 
 
 def compressed(X: Table, r: int) -> Compressed:
@@ -61,8 +76,14 @@ def compressed(X: Table, r: int) -> Compressed:
     U, s, Vt = singular_vectors(X, p, np.random.default_rng(0))
     rank = int((s > RANK * s[0]).sum())
     if rank < r:
-        what = "all its samples have the same direction" if rank == 1 else f"its samples span only {rank} dimensions"
-        raise InvalidInputError(f"n_components = {r}, but X has rank {rank}: {what}; ask for at most {rank}.")
+        what = (
+            "all its samples have the same direction"
+            if rank == 1
+            else f"its samples span only {rank} dimensions"
+        )
+        raise InvalidInputError(
+            f"n_components = {r}, but X has rank {rank}: {what}; ask for at most {rank}."
+        )
     squares = np.square(s.astype(np.float64))
     norm2 = float(X.squared_norm)
     floor = max(norm2 - float(squares[:r].sum()), 0.0)

@@ -1,15 +1,19 @@
 r"""What many runs of a factorization agree on (Brunet et al. 2004; Kotliar et al. 2019).
 
-NMF has many local minima, and a random start ends in one of them. Components that the data determine come back in most runs, the others
-come and go. From the components of all runs, at unit length:
+NMF has many local minima, and a random start ends in one of them. Components that the data
+determine come back in most runs, the others come and go. From the components of all runs, at unit
+length:
 
-1. *Outliers*. A component that the data determine has one like it in nearly every other run. The mean distance from the nearest 30 % of
-   n_runs others is small for these; components for which it is larger than a threshold are left out.
-2. *Groups*. k-means with cosines, from the components of each of the ten best runs as centres; the grouping with the largest sum of
-   cosines counts. No randomness is needed, since a run is a good set of centres.
+1. *Outliers*. A component that the data determine has one like it in nearly every other run. The
+   mean distance from the nearest 30 % of n_runs others is small for these; components for which it
+   is larger than a threshold are left out.
+2. *Groups*. k-means with cosines, from the components of each of the ten best runs as centres; the
+   grouping with the largest sum of cosines counts. No randomness is needed, since a run is a good
+   set of centres.
 3. *Consensus*. The median of each group, entry by entry.
 
-The consensus is the start of one last factorization, of the whole table, so that the result is a minimum like any other.
+The consensus is the start of one last factorization, of the whole table, so that the result is a
+minimum like any other.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ class Agreement(NamedTuple):
 
 
 def agreement(components: FloatArray, objectives: FloatArray, max_distance: float) -> Agreement:
-    """The consensus of ``components`` (n_runs, r, n_features), whose runs ended with these objectives."""
+    """The consensus of ``components`` (n_runs, r, n_features), whose runs ended with these
+    objectives."""
     n_runs, r, m = components.shape
     U: FloatArray = unit_rows(components.reshape(n_runs * r, m))[0]
     is_alive = U.any(axis=1)
@@ -50,13 +55,20 @@ def agreement(components: FloatArray, objectives: FloatArray, max_distance: floa
         is_outlier = ~is_alive
         groups, centres = _grouped(U[is_alive], U.reshape(n_runs, r, m)[best])
     members = U[~is_outlier]
-    H = np.array([np.median(members[groups == k], axis=0) if (groups == k).any() else centres[k] for k in range(r)])
-    H = np.where(np.any(H, axis=1, keepdims=True), H, centres)  # the median of very sparse components may be zero
+    H = np.array(
+        [
+            np.median(members[groups == k], axis=0) if (groups == k).any() else centres[k]
+            for k in range(r)
+        ]
+    )
+    # the median of very sparse components may be zero
+    H = np.where(np.any(H, axis=1, keepdims=True), H, centres)
     return Agreement(unit_rows(H)[0], is_outlier.reshape(n_runs, r), enough)
 
 
 def stability(components: FloatArray, H: FloatArray) -> FloatArray:
-    """For each row of ``H`` the mean cosine with its counterpart in every run, matched one to one."""
+    """For each row of ``H`` the mean cosine with its counterpart in every run, matched one to
+    one."""
     return np.asarray(np.mean([matched(found, H)[1] for found in components], axis=0))
 
 

@@ -11,12 +11,14 @@ from conecollapse._iterate import Trace
 from conecollapse._types import AnyArray
 from conecollapse.tables import Equations, Table
 
-ROUNDING = 8.0  # units in the last place of |X|^2 that an objective made of large cancelling terms can be off by
+# units in the last place of |X|^2 that an objective made of large cancelling terms can be off by
+ROUNDING = 8.0
 
 
 @dataclass(frozen=True)
 class Factorization:
-    """``X ~ W H`` with W (n_samples, r) and H (r, n_features); for orthogonal methods W is the paper's A and H its S."""
+    """``X ~ W H`` with W (n_samples, r) and H (r, n_features); for orthogonal methods W is the
+    paper's A and H its S."""
 
     W: AnyArray
     H: AnyArray
@@ -34,9 +36,26 @@ class Factorization:
         return len(self.history) - 1
 
     @classmethod
-    def of(cls, W: AnyArray, H: AnyArray, objective: float, trace: Trace[Any], scale: float, error: float | None = None) -> Factorization:
+    def of(
+        cls,
+        W: AnyArray,
+        H: AnyArray,
+        objective: float,
+        trace: Trace[Any],
+        scale: float,
+        error: float | None = None,
+    ) -> Factorization:
         """These factors, with how the run that led to them went."""
-        return cls(W, H, objective, trace.history, trace.converged, trace.status, scale, objective if error is None else error)
+        return cls(
+            W,
+            H,
+            objective,
+            trace.history,
+            trace.converged,
+            trace.status,
+            scale,
+            objective if error is None else error,
+        )
 
 
 def rounding_of(X: Table, norm2: float) -> float:
@@ -49,6 +68,8 @@ def squared_error(X: Table, W: AnyArray, H: AnyArray) -> float:
     return X.row_equations(H).error(X.squared_norm, W)
 
 
-def squared_error_from(norm2: float, XHt: AnyArray, W: AnyArray, WtW: AnyArray, HHt: AnyArray) -> float:
+def squared_error_from(
+    norm2: float, XHt: AnyArray, W: AnyArray, WtW: AnyArray, HHt: AnyArray
+) -> float:
     """The same from products that are there already."""
     return Equations(HHt, XHt).error(norm2, W, WtW)

@@ -1,8 +1,11 @@
-r"""Sweeps of coordinate descent over rows that share G, for factors with few zeros: the rows are the lanes of vector instructions.
+r"""Sweeps of coordinate descent over rows that share G, for factors with few zeros: the rows are
+the lanes of vector instructions.
 
-The gradient of coordinate k is :math:`c_k - \sum_j G_{kj} w_j`, computed anew when its turn comes. For LANES rows at once it is a sum of
-rows of a transposed tile, whose entries lie side by side: nothing is summed within a row, and no gradient is kept up to date. That takes
-half the time of `hals`' sweeps, which pass over entries that are zero and stay so, and are better where most of them do.
+The gradient of coordinate k is :math:`c_k - \sum_j G_{kj} w_j`, computed anew when its turn comes.
+For LANES rows at once it is a sum of rows of a transposed tile, whose entries lie side by side:
+nothing is summed within a row, and no gradient is kept up to date. That takes half the time of
+`hals`' sweeps, which pass over entries that are zero and stay so, and are better where most of them
+do.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ LANES = 64  # rows that are swept at once: with 40 coordinates they fill the fas
 
 
 class Lanes(NamedTuple):
-    """A tile of rows, transposed. It is made outside the kernel, because an array that a kernel makes takes long to compile."""
+    """A tile of rows, transposed. It is made outside the kernel, because an array that a kernel
+    makes takes long to compile."""
 
     w: AnyArray  # (r, LANES)
     c: AnyArray
@@ -63,7 +67,8 @@ def sweep_dense(rows, G, inverse, how, tile):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=True, error_model="numpy", counting=False)
 def descend_coordinate(w, c, g, Gk, inverse, k):  # type: ignore[no-untyped-def]
-    """Bring coordinate ``k`` of all rows to its minimum; how far the objective falls by that, twice."""
+    """Bring coordinate ``k`` of all rows to its minimum; how far the objective falls by that,
+    twice."""
     r = len(Gk)
     for t in range(LANES):
         g[t] = c[t]

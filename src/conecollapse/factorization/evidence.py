@@ -1,20 +1,26 @@
-r"""What a few labels say about all other samples: probabilities of the classes, from several sources that are tested on the labels.
+r"""What a few labels say about all other samples: probabilities of the classes, from several
+sources that are tested on the labels.
 
-**Diffusion** over a graph N: :math:`f_k = (I - aN)^{-1} e_k`, with :math:`e_k` ones for the labelled samples of class k, each class
-divided by its total (so that no class gains from labels with many neighbours). **Ridge regression** of the indicators of the classes on
-the samples of a table at unit length, labels weighted so that all classes count the same. Rows are centred at the mean of the labelled
-ones, with these weights, which is what an intercept does. The mean of all rows is known better, but is near the largest class where
-classes are of different sizes; so it is the centre only with less than two labels for each class.
+**Diffusion** over a graph N: :math:`f_k = (I - aN)^{-1} e_k`, with :math:`e_k` ones for the
+labelled samples of class k, each class divided by its total (so that no class gains from labels
+with many neighbours). **Ridge regression** of the indicators of the classes on the samples of a
+table at unit length, labels weighted so that all classes count the same. Rows are centred at the
+mean of the labelled ones, with these weights, which is what an intercept does. The mean of all rows
+is known better, but is near the largest class where classes are of different sizes; so it is the
+centre only with less than two labels for each class.
 
-Scores of different kinds become comparable by *sharpening*: probabilities are proportional to exp(t score), with t such that the largest
-probability of a sample is 0.7 on average.
+Scores of different kinds become comparable by *sharpening*: probabilities are proportional to exp(t
+score), with t such that the largest probability of a sample is 0.7 on average.
 
-The sources are pooled by a logistic model: :math:`q_{ik} \propto \exp(\sum_e w_e \log p^e_{ik})` with weights :math:`w_e \ge 0`.
-They are learned from labels that are left out: up to three times a part of the labels of each class is left out, every source is asked
-again without them, and the weights make the labels left out most likely, with a normal prior of deviation 1 around given weights of sum 1.
-A source that finds them counts more than one that does not; the weights are large together, and the probabilities near 0 and 1, if the
-labels left out are found well. If they are found badly the weights still sum to 1, and it is for the clusters to count more
-(`conecollapse.factorization.onmf.clamped`). With one label for each class nothing can be left out, and the weights are the given ones.
+The sources are pooled by a logistic model: :math:`q_{ik} \propto \exp(\sum_e w_e \log p^e_{ik})`
+with weights :math:`w_e \ge 0`. They are learned from labels that are left out: up to three times a
+part of the labels of each class is left out, every source is asked again without them, and the
+weights make the labels left out most likely, with a normal prior of deviation 1 around given
+weights of sum 1. A source that finds them counts more than one that does not; the weights are large
+together, and the probabilities near 0 and 1, if the labels left out are found well. If they are
+found badly the weights still sum to 1, and it is for the clusters to count more
+(`conecollapse.factorization.onmf.clamped`). With one label for each class nothing can be left out,
+and the weights are the given ones.
 """
 
 from __future__ import annotations
@@ -36,15 +42,20 @@ CONFIDENCE = 0.7  # mean of the largest probability of a sample after sharpening
 STEEPEST = 1e6  # of exp(t score): where scores are equal no t makes them sure
 LEAST_SCORE = 1e-12  # share of the largest score of a diffusion that counts as none
 RIDGE = 0.1  # share of the mean squared length
-SEVERAL = 2  # labels for each class, on average, from which on their mean is known well enough to be the centre of the ridge
+# labels for each class, on average, from which on their mean is known well enough to be the centre
+# of the ridge
+SEVERAL = 2
 LEAST_WEIGHT = 1e-3  # of a source
 FOLDS = 3  # parts of the labels that are left out in turn, at most
 FLOOR = 1e-3  # added to probabilities, so that no evidence rules a class out
 BLOCK = 256  # labelled samples at once
-MOST_LABELS = 2000  # for the evidence; of more, so many are taken, in turn from all classes. All are clamped.
+# for the evidence; of more, so many are taken, in turn from all classes. All are clamped.
+MOST_LABELS = 2000
 MOST_PRODUCTS = 2**25  # of samples with labelled samples that are kept: 128 MiB in float32
 SEEN = 2000  # samples from which sharpness is found
-HALVINGS = 26  # of the interval of twelve decades in which sharpness is looked for: then it is known to 1e-6 of itself
+# of the interval of twelve decades in which sharpness is looked for: then it is known to 1e-6 of
+# itself
+HALVINGS = 26
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,8 @@ class Seeds:
 
     @classmethod
     def of(cls, labels: IntArray) -> Seeds:
-        """From labels of all samples, `UNKNOWN` where there is none; at most `MOST_LABELS` of them."""
+        """From labels of all samples, `UNKNOWN` where there is none; at most `MOST_LABELS` of
+        them."""
         index = np.flatnonzero(labels != UNKNOWN)
         index = np.sort(index[np.argsort(_turns(labels[index]), kind="stable")[:MOST_LABELS]])
         return cls(index, labels[index], int(labels.max()) + 1)
@@ -72,7 +84,10 @@ class Seeds:
 
         Examples
         --------
-        >>> [left.astype(int).tolist() for left in Seeds(np.arange(6), np.array([0, 1, 0, 2, 1, 0]), 3).folds()]
+        >>> [
+        ...     left.astype(int).tolist()
+        ...     for left in Seeds(np.arange(6), np.array([0, 1, 0, 2, 1, 0]), 3).folds()
+        ... ]
         [[1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 1]]
         """
         has_company = np.bincount(self.classes, minlength=self.n_classes)[self.classes] > 1
@@ -86,11 +101,17 @@ class Seeds:
         return rows
 
     def units(self, scale: AnyArray) -> Iterator[tuple[slice, sp.csr_array]]:
-        """The unit vectors of the labelled samples times ``scale`` (n_samples,) as columns, `BLOCK` at a time."""
+        """The unit vectors of the labelled samples times ``scale`` (n_samples,) as columns, `BLOCK`
+        at a time."""
         for a in range(0, len(self.index), BLOCK):
             part = slice(a, min(a + BLOCK, len(self.index)))
             rows = self.index[part]
-            yield part, sp.csr_array((scale[rows], (rows, np.arange(len(rows)))), shape=(len(scale), len(rows)))
+            yield (
+                part,
+                sp.csr_array(
+                    (scale[rows], (rows, np.arange(len(rows)))), shape=(len(scale), len(rows))
+                ),
+            )
 
 
 def _turns(classes: IntArray) -> IntArray:
@@ -119,22 +140,35 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Probabilities of the classes for every sample, (n_samples, n_classes), the weights of the sources, and the trials behind them."""
+    """Probabilities of the classes for every sample, (n_samples, n_classes), the weights of the
+    sources, and the trials behind them."""
 
     probabilities: AnyArray
     weights: FloatArray = field(default_factory=lambda: np.ones(1))
     trials: tuple[Trial, ...] = ()
 
 
-def pooled(sources: Sequence[Source], seeds: Seeds, prior: Sequence[float] | None = None) -> Evidence:
-    """The sources together, weighted by how well they find labels that are left out; by ``prior`` (None: all the same) if none can be."""
+def pooled(
+    sources: Sequence[Source], seeds: Seeds, prior: Sequence[float] | None = None
+) -> Evidence:
+    """The sources together, weighted by how well they find labels that are left out; by ``prior``
+    (None: all the same) if none can be."""
     folds = seeds.folds()
     logs = [np.stack([source.logs(~left) for source in sources]) for left in folds]
-    weights = np.full(len(sources), 1 / len(sources)) if prior is None else np.asarray(prior, np.float64)
+    weights = (
+        np.full(len(sources), 1 / len(sources)) if prior is None else np.asarray(prior, np.float64)
+    )
     if folds:
-        left_out = np.concatenate([L[:, seeds.index[left]] for L, left in zip(logs, folds, strict=True)], axis=1)
-        weights = learned_weights(left_out, np.concatenate([seeds.classes[left] for left in folds]), weights)
-    trials = (Trial(seeds.index[left], seeds.classes[left], pool(L, weights)) for L, left in zip(logs, folds, strict=True))
+        left_out = np.concatenate(
+            [L[:, seeds.index[left]] for L, left in zip(logs, folds, strict=True)], axis=1
+        )
+        weights = learned_weights(
+            left_out, np.concatenate([seeds.classes[left] for left in folds]), weights
+        )
+    trials = (
+        Trial(seeds.index[left], seeds.classes[left], pool(L, weights))
+        for L, left in zip(logs, folds, strict=True)
+    )
     everything = np.stack([source.logs(np.ones(len(seeds.index), bool)) for source in sources])
     return Evidence(pool(everything, weights), weights, tuple(trials))
 
@@ -145,7 +179,8 @@ def pool(logs: AnyArray, weights: FloatArray) -> FloatArray:
 
 
 def learned_weights(logs: AnyArray, classes: IntArray, prior: FloatArray) -> FloatArray:
-    """The weights that make the classes of some samples most likely, with a normal prior around some weights.
+    """The weights that make the classes of some samples most likely, with a normal prior around
+    some weights.
 
     They sum to 1 or more.
 
@@ -161,11 +196,18 @@ def learned_weights(logs: AnyArray, classes: IntArray, prior: FloatArray) -> Flo
         P = pool(logs, w)
         slopes = P.copy()
         slopes[rows, classes] -= 1
-        value = -np.log(np.maximum(P[rows, classes], np.finfo(float).tiny)).sum() + np.square(w - prior).sum() / 2
+        value = (
+            -np.log(np.maximum(P[rows, classes], np.finfo(float).tiny)).sum()
+            + np.square(w - prior).sum() / 2
+        )
         return float(value), np.einsum("eik,ik->e", logs, slopes) + w - prior
 
     bounds = [(LEAST_WEIGHT, None)] * len(logs)
-    w = np.asarray(scipy.optimize.minimize(loss, np.maximum(prior, LEAST_WEIGHT), jac=True, bounds=bounds, method="L-BFGS-B").x)
+    w = np.asarray(
+        scipy.optimize.minimize(
+            loss, np.maximum(prior, LEAST_WEIGHT), jac=True, bounds=bounds, method="L-BFGS-B"
+        ).x
+    )
     return w / min(float(w.sum()), 1.0)
 
 
@@ -174,18 +216,28 @@ class Diffusion:
 
     def __init__(self, N: Sparse, damping: float, seeds: Seeds, accuracy: float) -> None:
         self.seeds, self.n = seeds, N.shape[0]
-        self.solve = DiffusedTable(N, damping, accuracy=accuracy, n_probes=1, dtype=np.float32).solve
-        self.masses = self.solve(np.ones((self.n, 1), np.float32))[seeds.index, 0].astype(np.float64)  # of each label alone
+        self.solve = DiffusedTable(
+            N, damping, accuracy=accuracy, n_probes=1, dtype=np.float32
+        ).solve
+        # of each label alone
+        self.masses = self.solve(np.ones((self.n, 1), np.float32))[seeds.index, 0].astype(
+            np.float64
+        )
 
     def logs(self, kept: BoolArray) -> AnyArray:
         Y = self.seeds.indicator * kept[:, None]
-        scores = self.solve(self.seeds.spread(Y, self.n).astype(np.float32)).astype(np.float64) * _inverse(self.masses @ Y)
-        return sharpened(np.log(np.maximum(scores, LEAST_SCORE * max(float(scores.max()), np.finfo(float).tiny))))
+        scores = self.solve(self.seeds.spread(Y, self.n).astype(np.float32)).astype(
+            np.float64
+        ) * _inverse(self.masses @ Y)
+        return sharpened(
+            np.log(np.maximum(scores, LEAST_SCORE * max(float(scores.max()), np.finfo(float).tiny)))
+        )
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Scores of the ridge for samples of unit length: ``x @ weights + offset``; ``sharpness`` and ``power`` make them probabilities."""
+    """Scores of the ridge for samples of unit length: ``x @ weights + offset``; ``sharpness`` and
+    ``power`` make them probabilities."""
 
     weights: FloatArray  # (n_features, n_classes)
     offset: FloatArray  # (n_classes,)
@@ -202,7 +254,11 @@ class Linear:
 
     def scores(self, X: Table) -> FloatArray:
         """Before sharpening."""
-        return np.asarray(X @ self.weights.astype(X.dtype), np.float64) * _inverse(X.row_lengths)[:, None] + self.offset
+        return (
+            np.asarray(X @ self.weights.astype(X.dtype), np.float64)
+            * _inverse(X.row_lengths)[:, None]
+            + self.offset
+        )
 
 
 class Ridge:
@@ -212,11 +268,13 @@ class Ridge:
         self.X, self.seeds = X, seeds
         n, n_labels = X.shape[0], len(seeds.index)
         self.scale = _inverse(X.row_lengths)[:, None]
-        self.mean = np.asarray(X.T @ (self.scale / n).astype(X.dtype), np.float64)  # (n_features, 1), of the rows at unit length
+        # (n_features, 1), of the rows at unit length
+        self.mean = np.asarray(X.T @ (self.scale / n).astype(X.dtype), np.float64)
         self.m = (np.asarray(X @ self.mean.astype(X.dtype), np.float64) * self.scale)[:, 0]
         self.has_several = n_labels >= SEVERAL * seeds.n_classes
         K = np.empty((n_labels, n_labels))
-        self.products = np.empty((n, n_labels), X.dtype) if n * n_labels <= MOST_PRODUCTS else None  # of all rows with labelled ones
+        # of all rows with labelled ones
+        self.products = np.empty((n, n_labels), X.dtype) if n * n_labels <= MOST_PRODUCTS else None
         for part, E in seeds.units(self.scale[:, 0].astype(X.dtype)):
             products = np.asarray(X @ np.asarray(as_dense(X.T @ E))) * self.scale
             K[:, part] = products[seeds.index]
@@ -234,27 +292,38 @@ class Ridge:
     def linear(self, kept: BoolArray) -> Linear:
         """The weights that the labels kept give."""
         X, (alpha, of_mean, offset) = self.X, self._dual(kept)
-        weights = np.asarray(X.T @ (self.scale * self.seeds.spread(alpha, X.shape[0])).astype(X.dtype), np.float64)
+        weights = np.asarray(
+            X.T @ (self.scale * self.seeds.spread(alpha, X.shape[0])).astype(X.dtype), np.float64
+        )
         linear = Linear(weights + self.mean * of_mean, offset)
         return replace(linear, sharpness=sharpness(linear.scores(X)))
 
     def _dual(self, kept: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """How much of each labelled row the weights of each class hold (none of labels that are not kept), how much of the mean of all
-        rows, and the offset.
+        """How much of each labelled row the weights of each class hold (none of labels that are not
+        kept), how much of the mean of all rows, and the offset.
         """
         classes, Y = self.seeds.classes[kept], self.seeds.indicator[kept]
         K = self.K[np.ix_(kept, kept)]
         balance = Y.sum(axis=0)[classes]
-        centre = 1 / balance / (1 / balance).sum() if self.has_several else np.zeros(len(K))  # as a mean of labelled rows
+        # as a mean of labelled rows
+        centre = 1 / balance / (1 / balance).sum() if self.has_several else np.zeros(len(K))
         at = K @ centre if self.has_several else self.m[self.seeds.index[kept]]
         length2 = at @ centre if self.has_several else self.m.mean()
         K = K - at[:, None] - at + length2
-        K[np.diag_indices_from(K)] += max(RIDGE * float(np.trace(K)) / len(K), np.finfo(np.float32).eps) * balance * (1 / balance).mean()
+        K[np.diag_indices_from(K)] += (
+            max(RIDGE * float(np.trace(K)) / len(K), np.finfo(np.float32).eps)
+            * balance
+            * (1 / balance).mean()
+        )
         solved = np.linalg.solve(K, Y - 1 / self.seeds.n_classes)
         total = solved.sum(axis=0)
         alpha = np.zeros((len(kept), self.seeds.n_classes))
         alpha[kept] = solved - np.outer(centre, total)
-        return alpha, np.zeros_like(total) if self.has_several else -total, length2 * total - at @ solved
+        return (
+            alpha,
+            np.zeros_like(total) if self.has_several else -total,
+            length2 * total - at @ solved,
+        )
 
 
 def sharpened(scores: AnyArray) -> AnyArray:
@@ -263,7 +332,8 @@ def sharpened(scores: AnyArray) -> AnyArray:
 
 
 def sharpness(scores: AnyArray) -> float:
-    """The t with which the largest of the probabilities proportional to exp(t scores) is `CONFIDENCE` on average.
+    """The t with which the largest of the probabilities proportional to exp(t scores) is
+    `CONFIDENCE` on average.
 
     Examples
     --------

@@ -1,20 +1,25 @@
 r"""All factorizations of rank two or three that fit equally well.
 
-A fit :math:`F = W H` of rank r is also :math:`(W T^{-1}) (T H)` for every invertible T with :math:`T H \ge 0` and
-:math:`W T^{-1} \ge 0`. In words: the rows of T span a cone that holds all rows of W (the data), and lies in the cone
-:math:`\{t : t H \ge 0\}` (what is non-negative). With components that sum to one, the rows t of T are points of the plane
-:math:`t \cdot (H 1) = 1`, of one dimension less.
+A fit :math:`F = W H` of rank r is also :math:`(W T^{-1}) (T H)` for every invertible T with
+:math:`T H \ge 0` and :math:`W T^{-1} \ge 0`. In words: the rows of T span a cone that holds all
+rows of W (the data), and lies in the cone :math:`\{t : t H \ge 0\}` (what is non-negative). With
+components that sum to one, the rows t of T are points of the plane :math:`t \cdot (H 1) = 1`, of
+one dimension less.
 
-*Rank 2* (Lawton & Sylvestre 1971). On a line, the data are an interval inside the interval of what is non-negative. One component lies
-in the gap at either side, and anything in the gap will do: the ranges have closed forms.
+*Rank 2* (Lawton & Sylvestre 1971). On a line, the data are an interval inside the interval of what
+is non-negative. One component lies in the gap at either side, and anything in the gap will do: the
+ranges have closed forms.
 
-*Rank 3* (Borgen & Kowalski 1985). In the plane, the data are a polygon Q inside a polygon P, and the components are the corners of a
-triangle between the two. A point p is a corner of such a triangle if and only if this one closes: from p along the line that touches
-Q, with Q to the left, to the border of P; from there along the next line that touches Q, again to the border; and from there Q must
-lie to the left of the way back to p. (Whatever lies on the border before the point reached is reached by less of a turn; see Aggarwal
-et al. 1985.) If p is possible, then so is every point of P behind it as seen from inside Q: for such a p' the triangle with the same other
-two corners holds p. So in each direction from the middle of Q the possible points are an interval that ends at the border of P, and its
-other end is found by bisection. The ends of the sets of directions are found by bisection, too.
+*Rank 3* (Borgen & Kowalski 1985). In the plane, the data are a polygon Q inside a polygon P, and
+the components are the corners of a triangle between the two. A point p is a corner of such a
+triangle if and only if this one closes: from p along the line that touches Q, with Q to the left,
+to the border of P; from there along the next line that touches Q, again to the border; and from
+there Q must lie to the left of the way back to p. (Whatever lies on the border before the point
+reached is reached by less of a turn; see Aggarwal et al. 1985.) If p is possible, then so is every
+point of P behind it as seen from inside Q: for such a p' the triangle with the same other two
+corners holds p. So in each direction from the middle of Q the possible points are an interval that
+ends at the border of P, and its other end is found by bisection. The ends of the sets of directions
+are found by bisection, too.
 """
 
 from __future__ import annotations
@@ -25,43 +30,55 @@ import numpy as np
 
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
-DIRECTIONS = 720  # in which the ranges of rank 3 are looked up, beside those of the corners and of the components
+# in which the ranges of rank 3 are looked up, beside those of the corners and of the components
+DIRECTIONS = 720
 STEPS = 50  # of bisection
 LEFT = 1e-9  # a cross product of vectors in the unit of P down to minus this counts as zero
-FAR = 1e7  # where the plane is cut off before P is: a component this far from the others cannot be told from infinity
+# where the plane is cut off before P is: a component this far from the others cannot be told from
+# infinity
+FAR = 1e7
 
 
 class Ranges(NamedTuple):
     """Components that fit equally well."""
 
-    low: FloatArray  # (r, n_features): the smallest value of each entry, of components with the sums of those given
+    # (r, n_features): the smallest value of each entry, of components with the sums of those given
+    low: FloatArray
     high: FloatArray  # (r, n_features): the largest
-    regions: list[FloatArray]  # for each component the outline of its range, in coordinates of the plane
+    # for each component the outline of its range, in coordinates of the plane
+    regions: list[FloatArray]
     outer: FloatArray  # the corners of P: what is non-negative
     inner: FloatArray  # the corners of Q: the data
     points: FloatArray  # (r, r - 1): the components given
 
 
 def ranges(W: FloatArray, H: FloatArray) -> Ranges:
-    """The ranges of the components of ``W H``, where H has two or three rows of full rank and W has full rank, too."""
+    """The ranges of the components of ``W H``, where H has two or three rows of full rank and W has
+    full rank, too."""
     sums = H.sum(axis=1)
     unit, data = H / sums[:, None], W * sums
     data = data[data.any(axis=1)]
-    data = data / data.sum(axis=1, keepdims=True)  # barycentric coordinates: the components given are the unit vectors
+    # barycentric coordinates: the components given are the unit vectors
+    data = data / data.sum(axis=1, keepdims=True)
     find = _rank_two if len(H) == 2 else _rank_three
     outlines, outer, inner = find(data, unit)
     lifted = [_barycentric(outline) @ unit for outline in outlines]
     low = np.array([np.maximum(part.min(axis=0), 0.0) for part in lifted]) * sums[:, None]
     high = np.array([part.max(axis=0) for part in lifted]) * sums[:, None]
-    return Ranges(np.minimum(low, H), np.maximum(high, H), outlines, outer, inner, np.eye(len(H))[:, :-1])
+    return Ranges(
+        np.minimum(low, H), np.maximum(high, H), outlines, outer, inner, np.eye(len(H))[:, :-1]
+    )
 
 
 def _barycentric(points: FloatArray) -> FloatArray:
     return np.column_stack([points, 1 - points.sum(axis=1)])
 
 
-def _rank_two(data: FloatArray, unit: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray]:
-    """On the line x e_1 + (1 - x) e_2: x h_1 + (1 - x) h_2 >= 0 bounds x, and the data lie between 0 and 1."""
+def _rank_two(
+    data: FloatArray, unit: FloatArray
+) -> tuple[list[FloatArray], FloatArray, FloatArray]:
+    """On the line x e_1 + (1 - x) e_2: x h_1 + (1 - x) h_2 >= 0 bounds x, and the data lie between
+    0 and 1."""
     slope, start = unit[0] - unit[1], unit[1]
     with np.errstate(divide="ignore"):
         ends = -start / np.where(slope == 0, np.nan, slope)
@@ -72,7 +89,9 @@ def _rank_two(data: FloatArray, unit: FloatArray) -> tuple[list[FloatArray], Flo
     return outlines, np.array([[lowest], [highest]]), np.array([[first], [last]])
 
 
-def _rank_three(data: FloatArray, unit: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray]:
+def _rank_three(
+    data: FloatArray, unit: FloatArray
+) -> tuple[list[FloatArray], FloatArray, FloatArray]:
     outer, inner = _polygon(unit), _hull(data[:, :2])
     centre = inner.mean(axis=0)
     middle = _Middle(outer, inner, centre)
@@ -92,17 +111,23 @@ class _Middle:
     def __init__(self, outer: FloatArray, inner: FloatArray, centre: FloatArray) -> None:
         edges = np.roll(outer, -1, axis=0) - outer
         self.outer, self.inner, self.centre = outer, inner, centre
-        self.normals = np.column_stack([-edges[:, 1], edges[:, 0]]) / np.linalg.norm(edges, axis=1, keepdims=True)  # inwards
+        # inwards
+        self.normals = np.column_stack([-edges[:, 1], edges[:, 0]]) / np.linalg.norm(
+            edges, axis=1, keepdims=True
+        )
         self.offsets = np.einsum("ij,ij->i", self.normals, outer)
         self.size = float(np.abs(outer - centre).max())
 
     def border(self, start: FloatArray, way: FloatArray, least: float = 0.0) -> FloatArray:
-        """Where the way from each start, inside, meets the border of P, after ``least`` lengths of the way or more."""
+        """Where the way from each start, inside, meets the border of P, after ``least`` lengths of
+        the way or more."""
         slack = np.maximum(start @ self.normals.T - self.offsets, 0.0)
         speed = -(way @ self.normals.T)
         is_met = speed > 1e-14 * np.linalg.norm(way, axis=1, keepdims=True)
         steps = np.where(is_met, slack / np.where(is_met, speed, 1.0), np.inf).min(axis=1)
-        return np.asarray(start + np.maximum(np.where(np.isfinite(steps), steps, 0.0), least)[:, None] * way)
+        return np.asarray(
+            start + np.maximum(np.where(np.isfinite(steps), steps, 0.0), least)[:, None] * way
+        )
 
     def touching(self, points: FloatArray) -> FloatArray:
         """From each point the way to the corner at which it touches Q, with Q to the left."""
@@ -115,7 +140,8 @@ class _Middle:
         return np.asarray(ways[np.arange(len(points)), angles.argmin(axis=1)])
 
     def others(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The other two corners of the triangle that goes as far as possible from each point; they lie behind corners of Q."""
+        """The other two corners of the triangle that goes as far as possible from each point; they
+        lie behind corners of Q."""
         second = self.border(points, self.touching(points), 1.0)
         return second, self.border(second, self.touching(second), 1.0)
 
@@ -143,7 +169,8 @@ def _directions(middle: _Middle, points: FloatArray) -> FloatArray:
 
 
 def _outline(middle: _Middle, angles: FloatArray, possible: BoolArray, own: int) -> FloatArray:
-    """The border of the range that holds direction number ``own``: out along P, and back along its inner side."""
+    """The border of the range that holds direction number ``own``: out along P, and back along its
+    inner side."""
     n = len(angles)
     if possible.all():
         turns = np.append(angles, angles[0] + 2 * np.pi)
@@ -174,7 +201,8 @@ def _end(middle: _Middle, good: float, bad: float) -> float:
 
 
 def _nearest(middle: _Middle, far: FloatArray) -> FloatArray:
-    """The possible points nearest to the centre on the way to each point of the border, all of which are possible."""
+    """The possible points nearest to the centre on the way to each point of the border, all of
+    which are possible."""
     good, bad = np.ones(len(far)), np.zeros(len(far))
     for _ in range(STEPS):
         half = (good + bad) / 2
@@ -188,7 +216,9 @@ def _inside(polygon: FloatArray, points: FloatArray, size: float) -> BoolArray:
     """Which points lie well inside a polygon, where no line through them touches it."""
     edges = np.roll(polygon, -1, axis=0) - polygon
     seen = points[:, None] - polygon[None]
-    return np.asarray((edges[:, 0] * seen[..., 1] - edges[:, 1] * seen[..., 0] > LEFT * size**2).all(axis=1))
+    return np.asarray(
+        (edges[:, 0] * seen[..., 1] - edges[:, 1] * seen[..., 0] > LEFT * size**2).all(axis=1)
+    )
 
 
 def _polygon(unit: FloatArray) -> FloatArray:
@@ -202,9 +232,14 @@ def _polygon(unit: FloatArray) -> FloatArray:
             if height[k] >= 0:
                 kept.append(corners[k])
             if (height[k] > 0 > next_height[k]) or (height[k] < 0 < next_height[k]):
-                kept.append(corners[k] + height[k] / (height[k] - next_height[k]) * (after[k] - corners[k]))
+                kept.append(
+                    corners[k] + height[k] / (height[k] - next_height[k]) * (after[k] - corners[k])
+                )
         corners = np.array(kept)
-    apart = np.linalg.norm(np.roll(corners, -1, axis=0) - corners, axis=1) > 1e-12 * np.abs(corners).max()
+    apart = (
+        np.linalg.norm(np.roll(corners, -1, axis=0) - corners, axis=1)
+        > 1e-12 * np.abs(corners).max()
+    )
     return corners[apart]
 
 

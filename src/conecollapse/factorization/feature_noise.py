@@ -1,17 +1,22 @@
-r"""How large the noise of each feature is, and whether features should be divided by it before components are sought.
+r"""How large the noise of each feature is, and whether features should be divided by it before
+components are sought.
 
-Least squares trusts all features alike. In counts they are not alike: the noise of a feature grows with its mean, and a few large ones
-decide alone. Dividing each feature by the standard deviation of its noise makes them equally reliable, which changes neither which samples
-are mixtures of which nor the abundances.
+Least squares trusts all features alike. In counts they are not alike: the noise of a feature grows
+with its mean, and a few large ones decide alone. Dividing each feature by the standard deviation of
+its noise makes them equally reliable, which changes neither which samples are mixtures of which nor
+the abundances.
 
-*Estimate.* Noise is what the best r-dimensional subspace leaves of a feature. The subspace depends on the scaling and the scaling on the
-subspace, so both are found in turn, from the root of the mean, which is right for Poisson counts; as in factor analysis. With V the basis
-of the subspace, it takes the share :math:`h_j = \sum_k V_{kj}^2` of the noise of feature j, its *leverage*, which is given back. Where a
-feature has most of a direction of the subspace for itself, there is nothing to tell its noise from, and it keeps the size that it has.
+*Estimate.* Noise is what the best r-dimensional subspace leaves of a feature. The subspace depends
+on the scaling and the scaling on the subspace, so both are found in turn, from the root of the
+mean, which is right for Poisson counts; as in factor analysis. With V the basis of the subspace, it
+takes the share :math:`h_j = \sum_k V_{kj}^2` of the noise of feature j, its *leverage*, which is
+given back. Where a feature has most of a direction of the subspace for itself, there is nothing to
+tell its noise from, and it keeps the size that it has.
 
-*When.* The residual of measured spectra is mostly no noise but structure: variants of a material, light that is reflected twice. It
-says little about how reliable a feature is. So features are divided only if what is left then looks like independent noise: the squared
-singular values r + 1 to 2 r of the scaled samples are at most `UNSTRUCTURED` times what such noise has
+*When.* The residual of measured spectra is mostly no noise but structure: variants of a material,
+light that is reflected twice. It says little about how reliable a feature is. So features are
+divided only if what is left then looks like independent noise: the squared singular values r + 1 to
+2 r of the scaled samples are at most `UNSTRUCTURED` times what such noise has
 (`conecollapse.factorization.compressed`).
 """
 
@@ -25,21 +30,26 @@ from conecollapse.factorization.compressed import Compressed, compressed
 from conecollapse.factorization.mixtures import LEAST_NOISE, core_samples, root_scaled
 from conecollapse.tables import as_table
 
-UNSTRUCTURED = 2.0  # of what independent noise has: about 1 for planted counts, above 10 for spectra
+# of what independent noise has: about 1 for planted counts, above 10 for spectra
+UNSTRUCTURED = 2.0
 ROUNDS = 4  # of subspace and scaling
-LEAST_PART = 0.1  # of the median: features with less noise are divided by this, so that none decides alone
+# of the median: features with less noise are divided by this, so that none decides alone
+LEAST_PART = 0.1
 MOST_LEVERAGE = 0.5  # beyond that a feature keeps its size
 FEWEST = 20  # samples beyond r without which a standard deviation is not worth the name
 
 
 def feature_noise(points: Points, r: int) -> FloatArray:
-    """Standard deviations of the noise of each feature in units of their median, or ones where dividing by them is not called for.
+    """Standard deviations of the noise of each feature in units of their median, or ones where
+    dividing by them is not called for.
 
     ``points`` are float64 rows that are not zero.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> clean = rng.dirichlet([0.5, 0.5], 200) @ (100 * rng.random((2, 30)) * ([100] + 29 * [1]))  # the first feature is large
+    >>> clean = rng.dirichlet([0.5, 0.5], 200) @ (
+    ...     100 * rng.random((2, 30)) * ([100] + 29 * [1])
+    ... )  # the first feature is large
     >>> bool(feature_noise(rng.poisson(clean).astype(float), 2)[0] > 5)
     True
     >>> bool(feature_noise(clean, 2)[0] == 1)  # without noise
@@ -66,13 +76,16 @@ def feature_noise(points: Points, r: int) -> FloatArray:
 
 
 def _residuals(points: Points, r: int, size: FloatArray) -> tuple[Compressed, FloatArray]:
-    """The samples with features divided by ``size``, and the noise of each such feature in units of the median."""
+    """The samples with features divided by ``size``, and the noise of each such feature in units of
+    the median."""
     table = as_table(root_scaled(scaled_columns(points, 1 / size)))
     X = compressed(table, r)
     squares = np.square(X.Vt[:r])
     explained = (np.square(X.Z[:, :r]).sum(axis=0)[:, None] * squares).sum(axis=0)
     leverage = squares.sum(axis=0)
     known = leverage <= MOST_LEVERAGE
-    noise = np.sqrt(np.maximum(table.column_lengths**2 - explained, 0.0) / np.where(known, 1 - leverage, 1.0))
+    noise = np.sqrt(
+        np.maximum(table.column_lengths**2 - explained, 0.0) / np.where(known, 1 - leverage, 1.0)
+    )
     middle = float(np.median(noise[known])) if known.any() else 0.0
     return X, np.where(known, noise / middle, 1.0) if middle > 0 else np.ones(len(noise))

@@ -1,16 +1,22 @@
-r"""CC-NMF of a diffused table, with everything chosen from the data and nothing from labels: `GraphCCNMF`.
+r"""CC-NMF of a diffused table, with everything chosen from the data and nothing from labels:
+`GraphCCNMF`.
 
-1. Identical samples are merged into one, with weight the square root of their number. Of a table that does not fit into memory the
-   samples are represented by coordinates (`conecollapse.affinity.sketch`), and it counts as dense in step 3.
-2. Two views give two graphs of shared neighbours; the one with the smaller eigengap ratio for r clusters is taken
-   (`conecollapse.affinity.views`). Neighbours of more than 20,000 samples are approximate (`conecollapse.affinity.neighbors`).
-3. The graph is diffused, :math:`P = (I - aN)^{-1}`. Sparse tables: the points of the cone are the columns of P B, B the samples with unit
-   rows, and the rows of P B are brought to unit length. Dense tables: B is the identity, so they are the columns of P.
-4. EM-ONMF of the weighted rays, from k-means on the spectral embedding, several starts, the best objective.
+1. Identical samples are merged into one, with weight the square root of their number. Of a table
+   that does not fit into memory the samples are represented by coordinates
+   (`conecollapse.affinity.sketch`), and it counts as dense in step 3.
+2. Two views give two graphs of shared neighbours; the one with the smaller eigengap ratio for r
+   clusters is taken (`conecollapse.affinity.views`). Neighbours of more than 20,000 samples are
+   approximate (`conecollapse.affinity.neighbors`).
+3. The graph is diffused, :math:`P = (I - aN)^{-1}`. Sparse tables: the points of the cone are the
+   columns of P B, B the samples with unit rows, and the rows of P B are brought to unit length.
+   Dense tables: B is the identity, so they are the columns of P.
+4. EM-ONMF of the weighted rays, from k-means on the spectral embedding, several starts, the best
+   objective.
 
-**The cone.** P is invertible, and so is the scaling of rows; an invertible map takes extreme rays to extreme rays. So the rays of P B
-are the images of those of B: the cone of the columns of B is all that stage 1 has to find. A quick cone does: a point that it leaves open
-may or may not be a ray, and is kept as one. Where B is the identity, all columns are rays.
+**The cone.** P is invertible, and so is the scaling of rows; an invertible map takes extreme rays
+to extreme rays. So the rays of P B are the images of those of B: the cone of the columns of B is
+all that stage 1 has to find. A quick cone does: a point that it leaves open may or may not be a
+ray, and is kept as one. Where B is the identity, all columns are rays.
 """
 
 from __future__ import annotations
@@ -38,14 +44,25 @@ from conecollapse.factorization.onmf.clamped import ClampedClusters, Judgement
 from conecollapse.factorization.restarts import best_of_starts
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.invertible import part_of_invertible
-from conecollapse.tables import CsrTable, DenseTable, DiffusedTable, Table, as_blocked, as_table, stored
+from conecollapse.tables import (
+    CsrTable,
+    DenseTable,
+    DiffusedTable,
+    Table,
+    as_blocked,
+    as_table,
+    stored,
+)
 from conecollapse.tables.diffused import N_PROBES
 
 DAMPING = 0.6  # share that each step of the diffusion keeps; 0.5 to 0.8 give the same clusters
-FAR, FARTHER = 0.9, 0.99  # shares with which samples are diffused for the evidence of labels, and labels themselves
-PRIOR = (1 / 3, 1 / 3, 1 / 3, 0.0)  # weights of the sources of evidence until labels that are left out say more
+# shares with which samples are diffused for the evidence of labels, and labels themselves
+FAR, FARTHER = 0.9, 0.99
+# weights of the sources of evidence until labels that are left out say more
+PRIOR = (1 / 3, 1 / 3, 1 / 3, 0.0)
 ACCURACY = 1e-4  # of the diffusion where it is applied and not formed
-FORMED_N = 600  # samples up to which the diffusion is formed; with more of them applying it is faster
+# samples up to which the diffusion is formed; with more of them applying it is faster
+FORMED_N = 600
 MANY_SAMPLES = 5000  # beyond this, half of the starts do
 FEW_PROBES = 64  # and so many random vectors for the lengths of rows, to about 12 %
 LEAST_SAMPLES = 2  # times r: with fewer distinct samples copies are left alone
@@ -71,17 +88,21 @@ class GraphFactorization:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where new samples stand among the diffused rays; it keeps the training samples of the view and r numbers for each of them."""
+    """Where new samples stand among the diffused rays; it keeps the training samples of the view
+    and r numbers for each of them."""
 
     choice: Choice
     damping: float
     n_neighbors: int
     images: AnyArray  # (n_representatives, r): P B S' of the training samples
-    loads: AnyArray | None  # (n_features, r) for sparse tables: what a sample's own entries add; None where B is the identity
+    # (n_features, r) for sparse tables: what a sample's own entries add; None where B is the
+    # identity
+    loads: AnyArray | None
     judgement: Judgement | None = None  # of the training samples, where there are labels
 
     def products(self, X: Table) -> AnyArray:
-        """Rows of new samples in the diffused table times the loadings: their own entries, and those of their neighbours diffused.
+        """Rows of new samples in the diffused table times the loadings: their own entries, and
+        those of their neighbours diffused.
 
         With its neighbours' edges ``N_new`` a new sample has the row ``b + a N_new P B``.
         """
@@ -93,23 +114,29 @@ class Placement:
         samples = choice.view.of(stored(X, sparse=choice.is_sparse).array)
         k = min(self.n_neighbors, choice.samples.shape[0])
         near = neighbor_rows(samples, choice.samples, k, metric=choice.view.metric)
-        edges = sp.csr_array(near @ sp.diags_array(1 / np.sqrt(k * np.maximum(choice.degrees, SELF_LOOP))))
+        edges = sp.csr_array(
+            near @ sp.diags_array(1 / np.sqrt(k * np.maximum(choice.degrees, SELF_LOOP)))
+        )
         C = self.damping * np.asarray(edges @ self.images)
         if self.loads is not None:
             C = C + np.asarray(unit_rows(samples)[0] @ self.loads)
         return np.asarray(C, np.float64), near
 
     def decide(self, scores: AnyArray, near: Sparse) -> FloatArray:
-        """Log-probabilities of the clusters for new samples from their scores and the evidence of their neighbours.
+        """Log-probabilities of the clusters for new samples from their scores and the evidence of
+        their neighbours.
 
-        How long a new sample's row is, is not known. So the largest share of its square that a cluster explains is taken to be that of
-        its neighbours.
+        How long a new sample's row is, is not known. So the largest share of its square that a
+        cluster explains is taken to be that of its neighbours.
         """
         assert self.judgement is not None
         k = np.maximum(np.asarray(near.sum(axis=1)), 1.0)
         best = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(float).tiny)
         peaks = (near @ self.judgement.peaks / k)[:, None]
-        return self.judgement.decide(peaks * np.square(np.maximum(scores, 0) / best), (near @ self.judgement.evidence) / k[:, None])
+        return self.judgement.decide(
+            peaks * np.square(np.maximum(scores, 0) / best),
+            (near @ self.judgement.evidence) / k[:, None],
+        )
 
 
 def graph_ccnmf(
@@ -129,42 +156,86 @@ def graph_ccnmf(
     constraints: Constraints | None = None,
     **stopping: Unpack[Stopping],
 ) -> GraphFactorization:
-    """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse tables. ``constraints`` need "em"."""
+    """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse
+    tables. ``constraints`` need "em"."""
     X = as_table(X)
     samples, representatives, group = distinct_samples(X, n_components, rng)
     copies = np.bincount(group)
-    choice = choose_view(samples, n_components, rng, view=view, n_neighbors=n_neighbors, neighbors=neighbors)
-    row_weights = np.asarray(copies**0.25, np.float64)  # EM on rows scaled by the root of their mass, itself the root of their number
+    choice = choose_view(
+        samples, n_components, rng, view=view, n_neighbors=n_neighbors, neighbors=neighbors
+    )
+    # EM on rows scaled by the root of their mass, itself the root of their number
+    row_weights = np.asarray(copies**0.25, np.float64)
     of_features = choice.is_sparse and choice.has_entries
     diffuse = _diffused_features if of_features else _diffused_graph
     rays = diffuse(choice, row_weights, weighting, damping, cone)
-    embedding = spectral_embedding(rays.table, n_components, rng) if of_features else unit_rows(choice.vectors)[0]
-    clamped = None if constraints is None else _clamped(rays.table, choice, embedding, constraints.merged(group), stopping)
+    embedding = (
+        spectral_embedding(rays.table, n_components, rng)
+        if of_features
+        else unit_rows(choice.vectors)[0]
+    )
+    clamped = (
+        None
+        if constraints is None
+        else _clamped(rays.table, choice, embedding, constraints.merged(group), stopping)
+    )
     run = prepared(solver, rays.table, **stopping) if clamped is None else clamped
     n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
     init = np.asarray(init)[representatives] if np.shape(init) == group.shape else init
-    stage2 = best_of_starts(run, rays.table, n_components, init, n_starts, rng, embedding=embedding, weights=np.sqrt(copies))
+    stage2 = best_of_starts(
+        run,
+        rays.table,
+        n_components,
+        init,
+        n_starts,
+        rng,
+        embedding=embedding,
+        weights=np.sqrt(copies),
+    )
     A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])
     judgement = None if clamped is None else clamped.judgement(stage2)
-    placement = Placement(choice, damping, n_neighbors, rays.images(stage2.H), rays.loads(stage2.H), judgement)
-    return GraphFactorization(choice, representatives, group, embedding, A, stage2.H, rays.table, rays.cone, placement, stage2, judgement)
+    placement = Placement(
+        choice, damping, n_neighbors, rays.images(stage2.H), rays.loads(stage2.H), judgement
+    )
+    return GraphFactorization(
+        choice,
+        representatives,
+        group,
+        embedding,
+        A,
+        stage2.H,
+        rays.table,
+        rays.cone,
+        placement,
+        stage2,
+        judgement,
+    )
 
 
-def _clamped(table: Table, choice: Choice, embedding: AnyArray, constraints: Constraints, stopping: Stopping) -> ClampedClusters:
+def _clamped(
+    table: Table, choice: Choice, embedding: AnyArray, constraints: Constraints, stopping: Stopping
+) -> ClampedClusters:
     """EM-ONMF under constraints, with evidence where there are labels."""
     if not constraints.n_classes:
         return ClampedClusters(table, constraints, **stopping)
     return ClampedClusters(
-        table, constraints, graph_evidence(choice.N, choice.samples, embedding, Seeds.of(constraints.labels)), **stopping
+        table,
+        constraints,
+        graph_evidence(choice.N, choice.samples, embedding, Seeds.of(constraints.labels)),
+        **stopping,
     )
 
 
 def graph_evidence(N: Sparse, samples: Points, embedding: AnyArray, seeds: Seeds) -> Evidence:
-    """What labels say: ridges on the embedding, on the samples diffused and not, and the labels diffused."""
+    """What labels say: ridges on the embedding, on the samples diffused and not, and the labels
+    diffused."""
     B = samples if as_table(samples).is_sparse else samples - samples.mean(axis=0)
     B = unit_rows(B)[0].astype(np.float32)
     far = DiffusedTable(N, FAR, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
-    near, plain, spectral = (Ridge(samples, seeds) for samples in (far, as_table(B), as_table(embedding.astype(np.float32))))
+    near, plain, spectral = (
+        Ridge(samples, seeds)
+        for samples in (far, as_table(B), as_table(embedding.astype(np.float32)))
+    )
     sources: list[Source] = [spectral, near, Diffusion(N, FARTHER, seeds, ACCURACY), plain]
     return pooled(sources, seeds, PRIOR)
 
@@ -210,7 +281,9 @@ class _GraphRays(_Rays):
         """A sample's own column is one that only it has."""
 
 
-def _diffused_features(choice: Choice, row_weights: FloatArray, weighting: str, damping: float, make_cone: Any) -> _FeatureRays:
+def _diffused_features(
+    choice: Choice, row_weights: FloatArray, weighting: str, damping: float, make_cone: Any
+) -> _FeatureRays:
     """The features of a sparse table, diffused, with rows of unit length."""
     B = CsrTable(sp.csr_array(unit_rows(choice.samples)[0]))
     cone = make_cone(B)
@@ -218,12 +291,27 @@ def _diffused_features(choice: Choice, row_weights: FloatArray, weighting: str, 
     V = sp.csr_array(cone.point_coefficients.T @ sp.diags_array(lengths))
     d = ray_weights(V, weighting, np.float32)
     base = weighted_rays(cone, d, np.float32).array
-    table = DiffusedTable(choice.N, damping, base, row_weights=row_weights, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
+    table = DiffusedTable(
+        choice.N,
+        damping,
+        base,
+        row_weights=row_weights,
+        unit_rows=True,
+        accuracy=ACCURACY,
+        dtype=np.float32,
+    )
     return _FeatureRays(table, cone, d / lengths[cone.ray_indices], row_weights, B.shape[1])
 
 
-def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, damping: float, make_cone: Any) -> _GraphRays:  # noqa: ARG001
-    """The columns of the diffusion, as they are or at unit length: B is the identity, and its cone the orthant."""
+def _diffused_graph(
+    choice: Choice,
+    row_weights: FloatArray,
+    weighting: str,
+    damping: float,
+    make_cone: Any,  # noqa: ARG001
+) -> _GraphRays:
+    """The columns of the diffusion, as they are or at unit length: B is the identity, and its cone
+    the orthant."""
     N = choice.N
     n = N.shape[0]
     axes = sp.csr_array(sp.eye_array(n))
@@ -231,20 +319,34 @@ def _diffused_graph(choice: Choice, row_weights: FloatArray, weighting: str, dam
     if n <= FORMED_N:
         P = diffused(N, damping)
         weights = np.ones(n) if weighting == "mass" else 1 / np.linalg.norm(P, axis=0)
-        return _GraphRays(DenseTable(P * weights * row_weights[:, None]), cone, weights, row_weights, n)
+        return _GraphRays(
+            DenseTable(P * weights * row_weights[:, None]), cone, weights, row_weights, n
+        )
     weights = np.ones(n)
     if weighting != "mass":
         weights = 1 / DiffusedTable(N, damping, accuracy=ACCURACY, dtype=np.float32).column_lengths
     base = sp.csr_array(sp.diags_array(weights)).astype(np.float32)
     n_probes = N_PROBES if n <= MANY_SAMPLES else FEW_PROBES  # lengths only break ties here
-    table = DiffusedTable(N, damping, base, row_weights=row_weights, accuracy=ACCURACY, n_probes=n_probes, dtype=np.float32)
+    table = DiffusedTable(
+        N,
+        damping,
+        base,
+        row_weights=row_weights,
+        accuracy=ACCURACY,
+        n_probes=n_probes,
+        dtype=np.float32,
+    )
     return _GraphRays(table, cone, weights, row_weights, n)
 
 
-def distinct_samples(X: Table, n_components: int, rng: np.random.Generator) -> tuple[Samples, IntArray, IntArray]:
-    """One sample for each set of identical ones, which these are, in order, and the set of each sample.
+def distinct_samples(
+    X: Table, n_components: int, rng: np.random.Generator
+) -> tuple[Samples, IntArray, IntArray]:
+    """One sample for each set of identical ones, which these are, in order, and the set of each
+    sample.
 
-    Of a table that is not in memory and too large to be read into it, the samples are coordinates (`conecollapse.affinity.sketch`).
+    Of a table that is not in memory and too large to be read into it, the samples are coordinates
+    (`conecollapse.affinity.sketch`).
     """
     blocked = as_blocked(X)
     if blocked is None:
@@ -263,7 +365,8 @@ def distinct_samples(X: Table, n_components: int, rng: np.random.Generator) -> t
 
 
 def identical(keys: list[bytes], n_components: int) -> tuple[IntArray, IntArray]:
-    """One place for each distinct key, in order, and the number of each key; all of them when few would be left.
+    """One place for each distinct key, in order, and the number of each key; all of them when few
+    would be left.
 
     Examples
     --------

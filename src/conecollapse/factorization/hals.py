@@ -4,15 +4,16 @@ One coordinate at a time has a closed form: with :math:`G = H H^T` and :math:`C 
 
 .. math:: w_{ik} \leftarrow \max\Big(0,\ w_{ik} + \frac{c_{ik} - w_i G_{\cdot k}}{G_{kk}}\Big).
 
-Rows of W do not depend on each other, so each thread sweeps rows of its own while they are in cache, some at a time: one row would wait at
-each coordinate for the one before. For factors with few zeros there is a quicker way (`dense_sweeps`). The result is the same for any
-number of threads. Two accelerations:
+Rows of W do not depend on each other, so each thread sweeps rows of its own while they are in
+cache, some at a time: one row would wait at each coordinate for the one before. For factors with
+few zeros there is a quicker way (`dense_sweeps`). The result is the same for any number of threads.
+Two accelerations:
 
-- *several sweeps* for each product with X, which is the expensive part (Gillis & Glineur 2012): as many as the product is worth, and fewer
-  for a row that has stopped moving;
-- *extrapolation* (Ang & Gillis 2019): each factor is moved on along its last step, by a share beta that grows while the objective falls.
-  A step that raises the objective is taken back, beta shrinks, and the step is done again without extrapolation, so the objective never
-  rises.
+- *several sweeps* for each product with X, which is the expensive part (Gillis & Glineur 2012): as
+  many as the product is worth, and fewer for a row that has stopped moving;
+- *extrapolation* (Ang & Gillis 2019): each factor is moved on along its last step, by a share beta
+  that grows while the objective falls. A step that raises the objective is taken back, beta
+  shrinks, and the step is done again without extrapolation, so the objective never rises.
 
 With one sweep and no extrapolation this is scikit-learn's coordinate descent.
 """
@@ -36,9 +37,12 @@ from conecollapse.factorization.held import Held
 from conecollapse.factorization.rows import STILL, sweep_rows
 from conecollapse.tables import Equations, Table, as_table
 
-LEAST_SWEEPS, MOST_SWEEPS = 4, 8  # few coordinates of a sparse factor move, so that four sweeps cost little more than one
-TILE, WIDTH = 8, 8  # rows that a kernel takes at a time, and what the length of a row is rounded up to
-DENSE_FROM, DENSE_SHARE = 2**14, 0.3  # entries of a factor, and the share that is not zero, from which `dense_sweeps` pay
+# few coordinates of a sparse factor move, so that four sweeps cost little more than one
+LEAST_SWEEPS, MOST_SWEEPS = 4, 8
+# rows that a kernel takes at a time, and what the length of a row is rounded up to
+TILE, WIDTH = 8, 8
+# entries of a factor, and the share that is not zero, from which `dense_sweeps` pay
+DENSE_FROM, DENSE_SHARE = 2**14, 0.3
 COUNTED = 1000  # rows, or a few more, that this share is taken from
 SWEEP_SHARE = 0.3  # sweeps may take this share of the time of the product they follow
 BETA, BETA_MOST, GROW, GROW_MOST, SHRINK = 0.5, 1.0, 1.05, 1.01, 1.5  # Ang & Gillis 2019, section 3
@@ -65,7 +69,8 @@ def hals(
     held: Held | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
-    """``X ~ W H`` from the start (W, H) by accelerated HALS; ``sweeps=1, extrapolate=False`` is plain coordinate descent."""
+    """``X ~ W H`` from the start (W, H) by accelerated HALS; ``sweeps=1, extrapolate=False`` is
+    plain coordinate descent."""
     X = as_table(X)
     norm2 = X.squared_norm
     rounding = rounding_of(X, norm2)
@@ -91,7 +96,9 @@ def hals(
     W, Ht = np.ascontiguousarray(W), np.ascontiguousarray(H.T)
     with serial_blas():  # products and sweeps run on our threads
         of_rows = X.row_equations(Ht.T)
-        start = _State(W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, of_rows.error(norm2, W), of_rows)
+        start = _State(
+            W, Ht, Ht, BETA if extrapolate else 0.0, BETA_MOST, of_rows.error(norm2, W), of_rows
+        )
         trace = iterate(step, start, rounding=rounding, stage="HALS", **stopping)
     W, Ht = trace.state.W, trace.state.Ht
     if held is None:
@@ -100,9 +107,11 @@ def hals(
 
 
 def _balanced(W: AnyArray, Ht: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Components of which one factor has all but vanished, with equal factors, or none where it is zero; the product does not change.
+    """Components of which one factor has all but vanished, with equal factors, or none where it is
+    zero; the product does not change.
 
-    What a component that fits nothing any more is multiplied by is arbitrary, and drifts without bound from step to step.
+    What a component that fits nothing any more is multiplied by is arbitrary, and drifts without
+    bound from step to step.
     """
     lengths_W, lengths_H = row_lengths(W.T), row_lengths(Ht.T)
     eps = float(np.finfo(W.dtype).eps)
@@ -112,31 +121,49 @@ def _balanced(W: AnyArray, Ht: AnyArray) -> tuple[AnyArray, AnyArray]:
     drifted = alive & (np.minimum(lengths_W, lengths_H) < eps * np.maximum(lengths_W, lengths_H))
     if not drifted.any():
         return W, Ht
-    gap = np.where(drifted, np.log2(np.where(drifted, lengths_H, 1.0)) - np.log2(np.where(drifted, lengths_W, 1.0)), 0.0)
+    gap = np.where(
+        drifted,
+        np.log2(np.where(drifted, lengths_H, 1.0)) - np.log2(np.where(drifted, lengths_W, 1.0)),
+        0.0,
+    )
     power = np.rint(gap / 2).astype(np.int64)  # of two, so that nothing is rounded
     return np.ldexp(W, power), np.ldexp(Ht, -power)
 
 
 def sweep(W: AnyArray, equations: Equations, sweeps: int) -> AnyArray:
-    """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds over its entries."""
+    """Coordinate descent on every row of ``W`` for ``w G w' - 2 c w'``: up to ``sweeps`` rounds
+    over its entries."""
     return _sweep(W, equations, sweeps, W, 0.0)[0]
 
 
 def _sweep(
-    W: AnyArray, equations: Equations, sweeps: int, before: AnyArray, beta: float, held: Held | None = None
+    W: AnyArray,
+    equations: Equations,
+    sweeps: int,
+    before: AnyArray,
+    beta: float,
+    held: Held | None = None,
 ) -> tuple[AnyArray, AnyArray]:
-    """W after coordinate descent, and that moved on: ``max(W + beta (W - before), 0)``. With beta = 0 both are one array."""
+    """W after coordinate descent, and that moved on: ``max(W + beta (W - before), 0)``. With beta =
+    0 both are one array."""
     new = np.empty(W.shape, W.dtype)
     ahead = np.empty_like(new) if beta else new
     for part in equations.parts():
         rows = part.rows
         if len(part.G) == 1 and held is None:
-            _sweep_alike(_Rows(W[rows], part.C, before[rows], new[rows], ahead[rows]), part.G[0], sweeps, beta)
+            _sweep_alike(
+                _Rows(W[rows], part.C, before[rows], new[rows], ahead[rows]),
+                part.G[0],
+                sweeps,
+                beta,
+            )
             continue
         new[rows] = W[rows]
         sweep_rows(new, part, sweeps, held)
         if beta:
-            ahead[rows] = np.maximum(new[rows] + new.dtype.type(beta) * (new[rows] - before[rows]), 0)
+            ahead[rows] = np.maximum(
+                new[rows] + new.dtype.type(beta) * (new[rows] - before[rows]), 0
+            )
     return new, ahead
 
 
@@ -154,9 +181,11 @@ class _Rows(NamedTuple):
 
 
 def _sweep_alike(rows: _Rows, G: AnyArray, sweeps: int, beta: float) -> None:
-    """Sweeps where all rows share G, whose gradients are products: some rows at a time, which stay in cache.
+    """Sweeps where all rows share G, whose gradients are products: some rows at a time, which stay
+    in cache.
 
-    How many that are does not depend on the number of threads, so that all sums are the same for any number of them.
+    How many that are does not depend on the number of threads, so that all sums are the same for
+    any number of them.
     """
     n, r = rows.W.shape
     G = np.ascontiguousarray(G, rows.W.dtype)
@@ -183,13 +212,24 @@ def _sweep_alike(rows: _Rows, G: AnyArray, sweeps: int, beta: float) -> None:
 
 
 def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
-    """Rounds whose cost is a fair share of the product with X that each half step pays for anyway."""
+    """Rounds whose cost is a fair share of the product with X that each half step pays for
+    anyway."""
     n, m = X.shape
-    return tuple(int(np.clip(1 + SWEEP_SHARE * (X.n_entries + (m + n - k) * r) / (k * r), LEAST_SWEEPS, MOST_SWEEPS)) for k in (n, m))  # type: ignore[return-value]
+    return tuple(
+        int(
+            np.clip(
+                1 + SWEEP_SHARE * (X.n_entries + (m + n - k) * r) / (k * r),
+                LEAST_SWEEPS,
+                MOST_SWEEPS,
+            )
+        )
+        for k in (n, m)
+    )  # type: ignore[return-value]
 
 
 class _Tile(NamedTuple):
-    """A few rows that are swept together. It is made outside the kernel, because an array that a kernel makes takes long to compile."""
+    """A few rows that are swept together. It is made outside the kernel, because an array that a
+    kernel makes takes long to compile."""
 
     g: AnyArray  # their gradients, padded
     w: AnyArray
@@ -201,12 +241,19 @@ class _Tile(NamedTuple):
     def of(cls, shape: tuple[int, ...], dtype: Any) -> _Tile:
         r, padded = shape
         zeros = np.zeros(TILE, dtype)
-        return cls(np.zeros((TILE, padded), dtype), np.zeros((TILE, r), dtype), zeros, zeros.copy(), np.zeros(TILE, np.int64))
+        return cls(
+            np.zeros((TILE, padded), dtype),
+            np.zeros((TILE, r), dtype),
+            zeros,
+            zeros.copy(),
+            np.zeros(TILE, np.int64),
+        )
 
 
 @kernel(fastmath=True)
 def _sweep_rows(rows, gradient, G, inverse, how, tile):  # type: ignore[no-untyped-def]
-    """A few rows take turns at each coordinate: they do not wait for each other, as the coordinates of one row do."""
+    """A few rows take turns at each coordinate: they do not wait for each other, as the coordinates
+    of one row do."""
     sweeps, beta = how
     W, before, new, ahead = rows.W, rows.before, rows.new, rows.ahead
     g, w, first, moved, live = tile.g, tile.w, tile.first, tile.moved, tile.live

@@ -12,7 +12,8 @@ from conecollapse._types import AnyArray, BoolArray
 
 @dataclass(frozen=True)
 class Held:
-    """``H[known] = values[known]``; every method keeps these entries to the last bit in the precision of the table."""
+    """``H[known] = values[known]``; every method keeps these entries to the last bit in the
+    precision of the table."""
 
     known: BoolArray  # (r, n_features)
     values: AnyArray  # (r, n_features): zero where nothing is known
@@ -33,7 +34,8 @@ class Held:
         return int(np.argmin(np.append(self.known.all(axis=1), False)))
 
     def rows(self, features: slice) -> tuple[BoolArray, AnyArray]:
-        """Which entries of these features may move, and the values of the others, zero for those that may."""
+        """Which entries of these features may move, and the values of the others, zero for those
+        that may."""
         return self.free[features], self.fixed[features]
 
     def put(self, H: AnyArray) -> AnyArray:

@@ -1,28 +1,35 @@
-r"""How many components, by entries that were held out: the error on entries that a factorization has not seen.
+r"""How many components, by entries that were held out: the error on entries that a factorization
+has not seen.
 
-The known entries are dealt at random into folds. For each fold the others are factorized with those of the fold missing
-(`conecollapse.tables.masked`), and the model is compared with them. With too few components the error is that of what is not explained;
-with too many it rises again, because noise is fitted. The error is the squared error, or for counts the divergence, which is minus the
+The known entries are dealt at random into folds. For each fold the others are factorized with those
+of the fold missing (`conecollapse.tables.masked`), and the model is compared with them. With too
+few components the error is that of what is not explained; with too many it rises again, because
+noise is fitted. The error is the squared error, or for counts the divergence, which is minus the
 log-likelihood of Poisson counts up to a constant.
 
-*The model is mixed with a simpler one.* Where noise is strong or counts are few, a factorization of the right rank can predict worse than
-one of rank 1 or 2, because it fits noise, too; and for counts it predicts 0 for many entries, where one count costs an infinite divergence.
-So the model is mixed with the one in which rows and columns are independent,
+*The model is mixed with a simpler one.* Where noise is strong or counts are few, a factorization of
+the right rank can predict worse than one of rank 1 or 2, because it fits noise, too; and for counts
+it predicts 0 for many entries, where one count costs an infinite divergence. So the model is mixed
+with the one in which rows and columns are independent,
 
 .. math:: (1 - s)\, W H + s\, \hat X, \qquad s \in [0, 1],
 
-and for each rank and fold s is the share with the smallest error on entries that were held out (Jelinek and Mercer's deleted
-interpolation); the error is convex in s. So that s does not see the entries it is judged by, each half of a fold is predicted with the
-share of the other half. A factorization that predicts no better than the independent model gets s = 1, and so the error of that model.
+and for each rank and fold s is the share with the smallest error on entries that were held out
+(Jelinek and Mercer's deleted interpolation); the error is convex in s. So that s does not see the
+entries it is judged by, each half of a fold is predicted with the share of the other half. A
+factorization that predicts no better than the independent model gets s = 1, and so the error of
+that model.
 
-*Why entries and not counts are held out.* Each count can instead be split at random, one part to fit and one to compare. If the counts are
-Poisson's the parts are independent, but if their variance is larger the noise of an entry is in both, and too many components are chosen.
+*Why entries and not counts are held out.* Each count can instead be split at random, one part to
+fit and one to compare. If the counts are Poisson's the parts are independent, but if their variance
+is larger the noise of an entry is in both, and too many components are chosen.
 
-*Nested starts.* Rank r + 1 begins from the components of rank r and one that fits best what they leave,
-:math:`\max(X - W H, 0)`, so that a path of ranks costs little more than its last.
+*Nested starts.* Rank r + 1 begins from the components of rank r and one that fits best what they
+leave, :math:`\max(X - W H, 0)`, so that a path of ranks costs little more than its last.
 
-*One standard error.* Folds differ in difficulty, so ranks are compared fold by fold: chosen is the smallest rank whose mean difference from
-the best one is at most one standard error of these differences. The ranks for which this holds are tied.
+*One standard error.* Folds differ in difficulty, so ranks are compared fold by fold: chosen is the
+smallest rank whose mean difference from the best one is at most one standard error of these
+differences. The ranks for which this holds are tied.
 """
 
 from __future__ import annotations
@@ -44,7 +51,8 @@ from conecollapse.tables.guessed import rank_one_guess
 
 ROUNDS = 10  # of power iteration for the component that is added
 TOL, MOST = 1e-4, 200  # of each factorization
-LEAST = float(np.finfo(np.float64).tiny)  # stands for squares that are all zero, whatever the unit of the data
+# stands for squares that are all zero, whatever the unit of the data
+LEAST = float(np.finfo(np.float64).tiny)
 
 
 class HeldOut(NamedTuple):
@@ -57,15 +65,28 @@ class HeldOut(NamedTuple):
 
 
 def hold_out(
-    X: FloatArray, known: BoolArray, ranks: IntArray, n_folds: int, rng: np.random.Generator, *, divergence: bool, told: Callable[[], None]
+    X: FloatArray,
+    known: BoolArray,
+    ranks: IntArray,
+    n_folds: int,
+    rng: np.random.Generator,
+    *,
+    divergence: bool,
+    told: Callable[[], None],
 ) -> HeldOut:
-    """The errors on held-out entries of a dense array at increasing ``ranks``; ``told`` is called after each fit.
+    """The errors on held-out entries of a dense array at increasing ``ranks``; ``told`` is called
+    after each fit.
 
     Entries that are not ``known`` are zero in X. They are neither fitted nor held out.
     """
     fold = np.full(X.shape, -1)
     fold[known] = rng.permutation(int(known.sum())) % n_folds
-    errors = np.array([_path(X, known & (fold != f), fold == f, ranks, rng, divergence, told) for f in range(n_folds)]).T
+    errors = np.array(
+        [
+            _path(X, known & (fold != f), fold == f, ranks, rng, divergence, told)
+            for f in range(n_folds)
+        ]
+    ).T
     return HeldOut(*_smallest_near_best(errors), errors, _spread(errors))
 
 
@@ -91,10 +112,13 @@ def _path(
 ) -> list[float]:
     """The error on the entries of one fold at each rank."""
     table = MaskedTable.of(np.where(seen, X, 0.0), seen.astype(np.float64))
-    largest = table.values.array.max(axis=0)  # of a feature: where few entries are known, a model may go far beyond
+    # of a feature: where few entries are known, a model may go far beyond
+    largest = table.values.array.max(axis=0)
     x, independent = X[held_out], np.outer(*rank_one_guess(table.values, table.weights))[held_out]
     method, errors = (kl if divergence else hals), []
-    W, H = initialize(table, int(ranks[0]), "nndsvda" if ranks[0] <= min(X.shape) else "random", rng)
+    W, H = initialize(
+        table, int(ranks[0]), "nndsvda" if ranks[0] <= min(X.shape) else "random", rng
+    )
     for r in ranks:
         while len(H) < r:
             W, H = _grown(X, seen, W, H)
@@ -116,11 +140,19 @@ def _grown(X: FloatArray, seen: BoolArray, W: AnyArray, H: AnyArray) -> tuple[An
     return np.column_stack((W, w)), np.vstack((H, h))
 
 
-def _mixed_error(x: FloatArray, model: FloatArray, independent: FloatArray, divergence: bool) -> float:
-    """The mean error of mixtures of both models, for each half of the entries in the proportion that is best for the other half."""
-    error, share = (_divergence, _share_by_divergence) if divergence else (_squares, _share_by_squares)
+def _mixed_error(
+    x: FloatArray, model: FloatArray, independent: FloatArray, divergence: bool
+) -> float:
+    """The mean error of mixtures of both models, for each half of the entries in the proportion
+    that is best for the other half."""
+    error, share = (
+        (_divergence, _share_by_divergence) if divergence else (_squares, _share_by_squares)
+    )
     total = 0.0
-    for half, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
+    for half, other in (
+        (slice(0, None, 2), slice(1, None, 2)),
+        (slice(1, None, 2), slice(0, None, 2)),
+    ):
         s = share(x[other], model[other], independent[other])
         total += error(x[half], (1 - s) * model[half] + s * independent[half])
     return total / len(x)
@@ -140,5 +172,7 @@ def _share_by_squares(x: FloatArray, model: FloatArray, independent: FloatArray)
 
 
 def _share_by_divergence(x: FloatArray, model: FloatArray, independent: FloatArray) -> float:
-    found = minimize_scalar(lambda s: _divergence(x, (1 - s) * model + s * independent), bounds=(0, 1), method="bounded")
+    found = minimize_scalar(
+        lambda s: _divergence(x, (1 - s) * model + s * independent), bounds=(0, 1), method="bounded"
+    )
     return float(found.x) if found.fun < _divergence(x, independent) else 1.0

@@ -1,17 +1,20 @@
-r"""Missing entries filled in by several guesses, in the proportions that predict entries which are held out.
+r"""Missing entries filled in by several guesses, in the proportions that predict entries which are
+held out.
 
 The guesses for an entry of row i and feature j:
 
 - the model, :math:`(WH)_{ij}`;
 - the mean of the feature;
 - a product :math:`a_i b_j` of a number for the row and one for the feature;
-- the mean of the feature over the nearest rows, those in which it is known, each by one over its squared distance;
+- the mean of the feature over the nearest rows, those in which it is known, each by one over its
+  squared distance;
 - the model plus what it misses in the nearest rows, by the same mean.
 
-The squared distance of two rows is the mean squared difference over the entries that are known in both. A tenth of the known entries is
-held out and all guesses are made from the others, for up to five tenths. The weighted mean of the guesses with the smallest squared error
-on the held-out entries is taken (stacking; Breiman 1996). The nearest rows get the largest weight where samples form groups, the model
-where the table has a low rank.
+The squared distance of two rows is the mean squared difference over the entries that are known in
+both. A tenth of the known entries is held out and all guesses are made from the others, for up to
+five tenths. The weighted mean of the guesses with the smallest squared error on the held-out
+entries is taken (stacking; Breiman 1996). The nearest rows get the largest weight where samples
+form groups, the model where the table has a low rank.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ Model = Callable[[MaskedTable], FloatArray]  # all entries of a table by a facto
 
 
 def stacked_guesses(table: MaskedTable, model: Model, unseen: list[Model], seed: int) -> FloatArray:
-    """Guesses for all entries of a dense table; each model of ``unseen`` has not seen one fold of `hold_out` with this seed."""
+    """Guesses for all entries of a dense table; each model of ``unseen`` has not seen one fold of
+    `hold_out` with this seed."""
     parts = [hold_out(table, seed, fold) for fold in range(len(unseen))]
     x = np.concatenate([part.values for part in parts])
     if len(x) < FEW:
@@ -49,19 +53,28 @@ def stacked_guesses(table: MaskedTable, model: Model, unseen: list[Model], seed:
     shares, _ = nnls(np.concatenate(columns, axis=1).T, x, simplex=True)
     guesses = _guesses(table, model(table), seed)
     mixed = sum(share * guess for share, guess in zip(shares, guesses, strict=True) if share > 0)
-    return np.where((table.weights.array > 0).any(axis=0), mixed, guesses[0])  # of a feature that no row knows only the model knows
+    # of a feature that no row knows only the model knows
+    return np.where((table.weights.array > 0).any(axis=0), mixed, guesses[0])
 
 
 def _guesses(table: MaskedTable, model: FloatArray, seed: int) -> list[FloatArray]:
-    X, known = table.values.array.astype(np.float64, copy=False), (table.weights.array > 0).astype(np.float64)
+    X, known = (
+        table.values.array.astype(np.float64, copy=False),
+        (table.weights.array > 0).astype(np.float64),
+    )
     means = np.broadcast_to(X.sum(axis=0) / np.maximum(known.sum(axis=0), 1), X.shape)
     independent = np.outer(*rank_one_guess(table.values, type(table.values)(known)))
-    near, beside = (np.maximum(guess, 0) for guess in _from_neighbours(X, known, (means, model), seed))
+    near, beside = (
+        np.maximum(guess, 0) for guess in _from_neighbours(X, known, (means, model), seed)
+    )
     return [model, means, independent, near, beside]
 
 
-def _from_neighbours(X: FloatArray, known: FloatArray, bases: tuple[AnyArray, ...], seed: int) -> list[FloatArray]:
-    """Each guess of ``bases`` plus the weighted mean of what it misses in the nearest rows; ``X`` is zero where it is not known."""
+def _from_neighbours(
+    X: FloatArray, known: FloatArray, bases: tuple[AnyArray, ...], seed: int
+) -> list[FloatArray]:
+    """Each guess of ``bases`` plus the weighted mean of what it misses in the nearest rows; ``X``
+    is zero where it is not known."""
     n = len(X)
     donors = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_DONORS])
     count = min(int(np.ceil(NEIGHBOURS / known.mean())), len(donors) - 1)
@@ -78,7 +91,9 @@ def _from_neighbours(X: FloatArray, known: FloatArray, bases: tuple[AnyArray, ..
     return out
 
 
-def _weights(X: FloatArray, known: FloatArray, rows: slice, donors: AnyArray, count: int) -> FloatArray:
+def _weights(
+    X: FloatArray, known: FloatArray, rows: slice, donors: AnyArray, count: int
+) -> FloatArray:
     """Weights of the donors for these rows: at most one, and zero beyond the ``count`` nearest."""
     Y, K = X[donors], known[donors]
     shared = known[rows] @ K.T
@@ -89,4 +104,6 @@ def _weights(X: FloatArray, known: FloatArray, rows: slice, donors: AnyArray, co
     finite = np.isfinite(distance)
     floor = NEAREST * distance[finite].mean() + np.finfo(np.float64).tiny if finite.any() else 1.0
     inverse = np.where((distance <= farthest) & finite, 1 / np.maximum(distance, floor), 0.0)
-    return np.asarray(inverse / np.maximum(inverse.max(axis=1, keepdims=True), np.finfo(np.float64).tiny))
+    return np.asarray(
+        inverse / np.maximum(inverse.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    )

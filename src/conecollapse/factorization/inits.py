@@ -1,6 +1,8 @@
-"""Where a factorization starts: at random, from singular vectors (NNDSVD), or from clusters of the spectral embedding.
+"""Where a factorization starts: at random, from singular vectors (NNDSVD), or from clusters of the
+spectral embedding.
 
-Every start is a pair (W, H). Methods that begin from clusters read them off as the largest entry in each row of W.
+Every start is a pair (W, H). Methods that begin from clusters read them off as the largest entry in
+each row of W.
 """
 
 from __future__ import annotations
@@ -21,18 +23,27 @@ from conecollapse.factorization.rows import solve
 from conecollapse.tables import DenseTable, Table, as_table
 
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
-SMALL_SIDE = 600  # samples or features up to which singular vectors come from the eigenvectors of a Gram matrix
+# samples or features up to which singular vectors come from the eigenvectors of a Gram matrix
+SMALL_SIDE = 600
 MOST_OF_THEM = 3  # so they do when more than 1/3 of them are wanted
-FEW_SAMPLES, FEW_OF_THEM = 200, 8  # of a larger Gram matrix, at most 1/8 of the eigenvectors are found one by one (Lanczos)
-SOFT = 0.2  # what a cluster start adds to every entry of A, so that multiplicative updates can still move it (Ding et al.)
-FAR = 6  # a start that is this part of the exponents away from the data is brought near: 1e51 times as large in float64
+# of a larger Gram matrix, at most 1/8 of the eigenvectors are found one by one (Lanczos)
+FEW_SAMPLES, FEW_OF_THEM = 200, 8
+# what a cluster start adds to every entry of A, so that multiplicative updates can still move it
+# (Ding et al.)
+SOFT = 0.2
+# a start that is this part of the exponents away from the data is brought near: 1e51 times as large
+# in float64
+FAR = 6
 FILL = 0.01  # NNDSVDar fills zeros with random numbers up to this share of the mean
 
 
-def initialize(X: Table, n_components: int, init: Any, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+def initialize(
+    X: Table, n_components: int, init: Any, rng: np.random.Generator
+) -> tuple[AnyArray, AnyArray]:
     """A start (W, H) in the precision of X.
 
-    ``init`` is one of `INITS`, a pair of arrays (W, H), the array H alone, or an array of ``n_samples`` cluster labels.
+    ``init`` is one of `INITS`, a pair of arrays (W, H), the array H alone, or an array of
+    ``n_samples`` cluster labels.
     """
     X = as_table(X)
     n, m = X.shape
@@ -42,26 +53,38 @@ def initialize(X: Table, n_components: int, init: Any, rng: np.random.Generator)
         W, H = _random(X, n_components, rng)
     elif init == "spectral":
         X = X.completed()
-        return from_labels(X, kmeans_labels(spectral_embedding(X, n_components, rng), n_components, rng), n_components)
+        return from_labels(
+            X,
+            kmeans_labels(spectral_embedding(X, n_components, rng), n_components, rng),
+            n_components,
+        )
     elif init in INITS:
         if n_components > min(n, m):
             raise InvalidInputError(
-                f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(n, m)}; got {n_components}. Use init='random'."
+                f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(n, m)}; got"
+                f" {n_components}. Use init='random'."
             )
         W, H = _nndsvd(X.completed(), n_components, init, rng)
     else:
-        raise InvalidInputError(f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone or an array of labels; got {init!r}.")
+        raise InvalidInputError(
+            f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone or an array of labels;"
+            f" got {init!r}."
+        )
     return W.astype(X.dtype, copy=False), H.astype(X.dtype, copy=False)
 
 
 def _random(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
     """Half-normal entries whose product has the mean of X."""
     scale = np.sqrt(X.mean_entry / r)
-    return X.scaled_start(scale * np.abs(rng.standard_normal((X.shape[0], r))), scale * np.abs(rng.standard_normal((r, X.shape[1]))))
+    return X.scaled_start(
+        scale * np.abs(rng.standard_normal((X.shape[0], r))),
+        scale * np.abs(rng.standard_normal((r, X.shape[1]))),
+    )
 
 
 def _nndsvd(X: Table, r: int, variant: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
-    """Non-negative double SVD (Boutsidis & Gallopoulos 2008): the larger of the two non-negative parts of each singular triplet."""
+    """Non-negative double SVD (Boutsidis & Gallopoulos 2008): the larger of the two non-negative
+    parts of each singular triplet."""
     U, s, Vt = singular_vectors(X, r, rng)
     W, H = np.zeros((X.shape[0], r)), np.zeros((r, X.shape[1]))
     for k in range(r):
@@ -72,7 +95,8 @@ def _nndsvd(X: Table, r: int, variant: str, rng: np.random.Generator) -> tuple[A
         if min(lengths) > 0:
             root = np.sqrt(s[k] * lengths[0] * lengths[1])
             W[:, k], H[k] = root * u / lengths[0], root * v / lengths[1]
-    # the mean of X in the unit of the factors, which is the root of that of X: for data in [0, 1] it is the mean itself
+    # the mean of X in the unit of the factors, which is the root of that of X: for data in [0, 1]
+    # it is the mean itself
     mean = X.mean_entry / np.sqrt(X.peak)
     for F in (W, H):
         F[1e-12 * F.max(initial=0.0) > F] = 0.0
@@ -84,8 +108,11 @@ def _nndsvd(X: Table, r: int, variant: str, rng: np.random.Generator) -> tuple[A
     return W, H
 
 
-def singular_vectors(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """The r leading singular triplets (U, s, V'), largest first, with signs fixed so that runs repeat."""
+def singular_vectors(
+    X: Table, r: int, rng: np.random.Generator
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """The r leading singular triplets (U, s, V'), largest first, with signs fixed so that runs
+    repeat."""
     n, m = X.shape
     side = min(n, m)
     is_small = side <= SMALL_SIDE or r * MOST_OF_THEM > side
@@ -104,23 +131,28 @@ def singular_vectors(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArr
 
 
 def _from_gram(X: Table, K: AnyArray, r: int) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Singular vectors of the shorter side from its Gram matrix K, those of the longer by one product."""
+    """Singular vectors of the shorter side from its Gram matrix K, those of the longer by one
+    product."""
     is_wide = X.shape[0] <= X.shape[1]
     U, s = _leading(K, r)
     V = X.T @ U.astype(X.dtype) if is_wide else X @ U.astype(X.dtype)
-    V = V / np.where(s > 1e-7 * max(s[0], np.finfo(float).tiny), s, np.inf)  # below that the Gram matrix holds rounding only
+    # below that the Gram matrix holds rounding only
+    V = V / np.where(s > 1e-7 * max(s[0], np.finfo(float).tiny), s, np.inf)
     return (U, s, V.T) if is_wide else (V, s, U.T)
 
 
 def _leading(K: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
     """The r leading eigenvectors of a Gram matrix, and the roots of their eigenvalues."""
     side = len(K)
-    values, U = scipy.linalg.eigh(K.astype(np.float64), subset_by_index=[max(side - r, 0), side - 1])
+    values, U = scipy.linalg.eigh(
+        K.astype(np.float64), subset_by_index=[max(side - r, 0), side - 1]
+    )
     return U[:, ::-1], np.sqrt(np.maximum(values[::-1], 0.0))
 
 
 def spectral_embedding(X: Table, r: int, rng: np.random.Generator) -> AnyArray:
-    """Samples in the r leading left singular vectors, weighted by singular values, scaled to unit length."""
+    """Samples in the r leading left singular vectors, weighted by singular values, scaled to unit
+    length."""
     return unit_vectors(leading_coordinates(X, r, rng))
 
 
@@ -130,30 +162,46 @@ def unit_vectors(E: AnyArray) -> AnyArray:
     return np.asarray(E / np.where(length > 0, length, 1.0))
 
 
-def leading_coordinates(X: Table, r: int, rng: np.random.Generator, gram: AnyArray | None = None) -> AnyArray:
-    """Samples in the r leading left singular vectors, weighted by singular values; which sign these have does not matter here.
+def leading_coordinates(
+    X: Table, r: int, rng: np.random.Generator, gram: AnyArray | None = None
+) -> AnyArray:
+    """Samples in the r leading left singular vectors, weighted by singular values; which sign these
+    have does not matter here.
 
     ``gram`` is ``X X'`` where it is at hand.
     """
     r = min(r, *X.shape)
-    K = X.gram(cheaply=False) if gram is None and X.shape[0] <= min(X.shape[1], SMALL_SIDE) else gram
+    K = (
+        X.gram(cheaply=False)
+        if gram is None and X.shape[0] <= min(X.shape[1], SMALL_SIDE)
+        else gram
+    )
     if K is None:
         U, s, _ = singular_vectors(X, r, rng)
     elif len(K) < FEW_SAMPLES or r * FEW_OF_THEM > len(K):
         U, s = _leading(K, r)
     else:
-        values, U = spla.eigsh(np.asarray(K, np.float64), k=r, which="LA", v0=np.random.default_rng(0).standard_normal(len(K)))
+        values, U = spla.eigsh(
+            np.asarray(K, np.float64),
+            k=r,
+            which="LA",
+            v0=np.random.default_rng(0).standard_normal(len(K)),
+        )
         s = np.sqrt(np.maximum(values, 0.0))
     return np.asarray(U * s)
 
 
-def kmeans_labels(E: AnyArray, r: int, rng: np.random.Generator, weights: AnyArray | None = None) -> IntArray:
+def kmeans_labels(
+    E: AnyArray, r: int, rng: np.random.Generator, weights: AnyArray | None = None
+) -> IntArray:
     """k-means clusters of the rows of ``E``, from one start; fewer than r when rows coincide."""
     from sklearn.cluster import kmeans_plusplus
 
     weights = np.ones(len(E)) if weights is None else weights
     with serial_blas():  # products this small lose more than they gain by a second thread
-        centres, _ = kmeans_plusplus(E, r, sample_weight=weights, random_state=int(rng.integers(2**31 - 1)))
+        centres, _ = kmeans_plusplus(
+            E, r, sample_weight=weights, random_state=int(rng.integers(2**31 - 1))
+        )
         return np.asarray(lloyd(E, centres[None], weights)[0][0])
 
 
@@ -167,7 +215,11 @@ def from_labels(X: Table, labels: IntArray, r: int) -> tuple[AnyArray, AnyArray]
 
 def is_pair(init: Any) -> bool:
     """Whether ``init`` is a pair of matrices."""
-    return isinstance(init, tuple | list) and len(init) == 2 and all(len(getattr(part, "shape", np.shape(part))) == 2 for part in init)
+    return (
+        isinstance(init, tuple | list)
+        and len(init) == 2
+        and all(len(getattr(part, "shape", np.shape(part))) == 2 for part in init)
+    )
 
 
 def is_components(init: Any) -> bool:
@@ -183,13 +235,18 @@ def is_components(init: Any) -> bool:
 
 
 def _with_codes(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
-    """The start of components H alone: with the least-squares encodings over them, which are not let fall to zero."""
+    """The start of components H alone: with the least-squares encodings over them, which are not
+    let fall to zero."""
     H = as_points(init, "init", needs="a factor must be >= 0")
     if H.shape != (r, X.shape[1]):
-        raise InvalidInputError(f"init has shape {H.shape}; as components alone it must have {(r, X.shape[1])}.")
+        raise InvalidInputError(
+            f"init has shape {H.shape}; as components alone it must have {(r, X.shape[1])}."
+        )
     H = np.asarray(as_dense(H), np.float64)
     for k in np.flatnonzero(~H.any(axis=1))[:1]:
-        raise InvalidInputError(f"row {k} of init is zero everywhere, and would stay so; give it positive entries.")
+        raise InvalidInputError(
+            f"row {k} of init is zero everywhere, and would stay so; give it positive entries."
+        )
     H = np.array(np.ldexp(H, _shifts(H, X)[:, None]), X.dtype)
     W = solve(X.row_equations(H))
     return np.maximum(W, FILL * W.mean(axis=0)), H
@@ -201,7 +258,8 @@ def _exponents(H: AnyArray) -> IntArray:
 
 
 def _shifts(H: AnyArray, X: Table) -> IntArray:
-    """Powers of two that bring rows to the scale of X where they are so far from it that products would leave floating point."""
+    """Powers of two that bring rows to the scale of X where they are so far from it that products
+    would leave floating point."""
     away = np.where(H.any(axis=1), _exponents(H) - int(np.frexp(X.peak)[1]), 0)
     return np.where(np.abs(away) > np.finfo(X.dtype).maxexp // FAR, -away, 0)
 
@@ -210,23 +268,37 @@ def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
     if is_components(init):
         return _with_codes(X, r, init)
     if is_pair(init):
-        W, H = (as_points(part, name, needs="a factor must be >= 0") for part, name in zip(init, ("init[0]", "init[1]"), strict=True))
+        W, H = (
+            as_points(part, name, needs="a factor must be >= 0")
+            for part, name in zip(init, ("init[0]", "init[1]"), strict=True)
+        )
         expected = (X.shape[0], r), (r, X.shape[1])
         if (W.shape, H.shape) != expected:
-            raise InvalidInputError(f"init is a pair of shapes {W.shape} and {H.shape}; expected {expected[0]} and {expected[1]}.")
+            raise InvalidInputError(
+                f"init is a pair of shapes {W.shape} and {H.shape}; expected {expected[0]} and"
+                f" {expected[1]}."
+            )
         W, H = (np.asarray(as_dense(part), np.float64) for part in (W, H))
         shifts = _shifts(H, X)
         scale = _exponents(W.T) - shifts  # of W, if the product is to stay as it is
         is_far = np.abs(scale) > np.finfo(X.dtype).maxexp // FAR  # then the product is far from X
-        W, H = np.ldexp(W, np.where(is_far, -_exponents(W.T), -shifts)), np.ldexp(H, shifts[:, None])
+        W, H = (
+            np.ldexp(W, np.where(is_far, -_exponents(W.T), -shifts)),
+            np.ldexp(H, shifts[:, None]),
+        )
         return np.array(W, X.dtype), np.array(H, X.dtype)
     try:
         labels = np.asarray(init)
     except ValueError:  # parts of different shapes
         labels = np.zeros(0, object)
-    if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= r:
+    if (
+        labels.shape != (X.shape[0],)
+        or labels.dtype.kind not in "iu"
+        or labels.min() < 0
+        or labels.max() >= r
+    ):
         raise InvalidInputError(
-            f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone, or {X.shape[0]} integer labels from 0 to {r - 1}; "
-            f"got a {type(init).__name__}."
+            f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone, or {X.shape[0]}"
+            f" integer labels from 0 to {r - 1}; got a {type(init).__name__}."
         )
     return from_labels(X.completed(), labels.astype(np.int64), r)

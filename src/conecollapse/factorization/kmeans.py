@@ -1,6 +1,7 @@
 """k-means from several starts at once: what the starts share is one product for all of them.
 
-Arrays for S starts have the starts first: labels (S, n), centres (S, r, d). A start that no longer changes takes no further part.
+Arrays for S starts have the starts first: labels (S, n), centres (S, r, d). A start that no longer
+changes takes no further part.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import scipy.sparse as sp
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
 MAX_STEPS = 100
-FEW_PLACES = 2**17  # rows times clusters up to which a dense matrix of memberships takes less time than a sparse one
+# rows times clusters up to which a dense matrix of memberships takes less time than a sparse one
+FEW_PLACES = 2**17
 
 
 def seeds(E: AnyArray, r: int, n_starts: int, rng: np.random.Generator) -> IntArray:
     """Greedy k-means++ (Arthur & Vassilvitskii 2007): (n_starts, r) rows of ``E``.
 
-    Each next seed is the best of a few rows drawn in proportion to their squared distance from the seeds so far.
+    Each next seed is the best of a few rows drawn in proportion to their squared distance from the
+    seeds so far.
     """
     n, here = len(E), np.arange(n_starts)
     n_drawn = 2 + int(np.log(r))
@@ -36,7 +39,9 @@ def seeds(E: AnyArray, r: int, n_starts: int, rng: np.random.Generator) -> IntAr
     for k in range(1, r):
         shares = np.cumsum(closest, axis=1)
         drawn = rng.random((n_starts, n_drawn)) * shares[:, -1:]
-        rows = np.array([share.searchsorted(at) for share, at in zip(shares, drawn, strict=True)]).clip(max=n - 1)
+        rows = np.array(
+            [share.searchsorted(at) for share, at in zip(shares, drawn, strict=True)]
+        ).clip(max=n - 1)
         closer = distances(rows.ravel()).reshape(n_starts, n_drawn, n)
         np.minimum(closer, closest[:, None], out=closer)
         best = closer.sum(axis=2).argmin(axis=1)
@@ -53,11 +58,19 @@ def nearest(E: AnyArray, centres: AnyArray) -> IntArray:
     return np.ascontiguousarray(far.argmin(axis=2).T)
 
 
-def lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray | None = None, max_iter: int = MAX_STEPS) -> tuple[IntArray, FloatArray]:
-    """Clusters of the rows of ``E`` from each start, and the sum of squared distances that each has reached."""
+def lloyd(
+    E: AnyArray, centres: AnyArray, weights: AnyArray | None = None, max_iter: int = MAX_STEPS
+) -> tuple[IntArray, FloatArray]:
+    """Clusters of the rows of ``E`` from each start, and the sum of squared distances that each has
+    reached."""
     S, r, _ = centres.shape
     weights = np.ones(len(E), E.dtype) if weights is None else weights
-    labels, live, centres, total = np.full((S, len(E)), -1), np.arange(S), centres.copy(), np.zeros((S, r))
+    labels, live, centres, total = (
+        np.full((S, len(E)), -1),
+        np.arange(S),
+        centres.copy(),
+        np.zeros((S, r)),
+    )
     for _ in range(max_iter):
         new = nearest(E, centres[live])
         moved = (new != labels[live]).any(axis=1)
@@ -69,14 +82,18 @@ def lloyd(E: AnyArray, centres: AnyArray, weights: AnyArray | None = None, max_i
         held = total[live][:, :, None]
         means = sums(np.broadcast_to(weights, new.shape), new, r, E) / np.where(held > 0, held, 1.0)
         centres[live] = np.where(held > 0, means, centres[live])
-    within = float(weights @ np.einsum("ij,ij->i", E, E)) - (total * np.square(centres).sum(axis=2)).sum(axis=1)
+    within = float(weights @ np.einsum("ij,ij->i", E, E)) - (
+        total * np.square(centres).sum(axis=2)
+    ).sum(axis=1)
     return labels, within
 
 
 def totals(weights: AnyArray, labels: IntArray, r: int) -> FloatArray:
     """For each start and cluster the weight of its rows: (S, r)."""
     places = labels + r * np.arange(len(labels))[:, None]
-    every = np.bincount(places.ravel(), np.broadcast_to(weights, labels.shape).ravel(), r * len(labels))
+    every = np.bincount(
+        places.ravel(), np.broadcast_to(weights, labels.shape).ravel(), r * len(labels)
+    )
     return np.asarray(every, np.float64).reshape(-1, r)
 
 
@@ -88,5 +105,7 @@ def sums(scores: AnyArray, labels: IntArray, r: int, E: AnyArray) -> AnyArray:
         members = np.zeros((n, S * r), E.dtype)
         members[np.arange(n), places] = scores
     else:
-        members = sp.csr_array((scores.T.ravel(), places.T.ravel(), S * np.arange(n + 1)), shape=(n, S * r))
+        members = sp.csr_array(
+            (scores.T.ravel(), places.T.ravel(), S * np.arange(n + 1)), shape=(n, S * r)
+        )
     return np.asarray(members.T @ E).reshape(S, r, E.shape[1])

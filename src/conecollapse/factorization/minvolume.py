@@ -2,21 +2,25 @@ r"""Minimum-volume NMF in its conic form, for mixtures without pure samples.
 
 .. math:: \min_{W \ge 0,\ H \ge 0,\ H 1 = 1}\ \|X - W H\|^2 + \lambda \log\det(I + H H^T / \delta)
 
-The rows of H, the components, sum to one; W is free, so that the brightness of a sample stays in W. Among all factors that fit the data
-about as well, the penalty prefers components that span a small volume: the tightest cone around the samples. The error is that of
-samples divided by the root of their length, as noise whose variance grows with the signal asks for.
+The rows of H, the components, sum to one; W is free, so that the brightness of a sample stays in W.
+Among all factors that fit the data about as well, the penalty prefers components that span a small
+volume: the tightest cone around the samples. The error is that of samples divided by the root of
+their length, as noise whose variance grows with the signal asks for.
 
-*How much volume.* Let the noise have variance :math:`\sigma^2`, and let the n samples be spread evenly over the mixtures of the components,
-so that their density is one over the volume, :math:`\det(H H^T)^{-1/2}` up to a factor. The logarithm of the likelihood is then
+*How much volume.* Let the noise have variance :math:`\sigma^2`, and let the n samples be spread
+evenly over the mixtures of the components, so that their density is one over the volume,
+:math:`\det(H H^T)^{-1/2}` up to a factor. The logarithm of the likelihood is then
 
 .. math:: -\frac{1}{2 \sigma^2} \|X - W H\|^2 - \frac{n}{2} \log\det(H H^T) ,
 
-so that :math:`\lambda = n \sigma^2`, the squared noise in each direction of the subspace of the components. It is estimated from what
-lies outside of the subspace (`conecollapse.factorization.compressed`); no constant is left to choose.
+so that :math:`\lambda = n \sigma^2`, the squared noise in each direction of the subspace of the
+components. It is estimated from what lies outside of the subspace
+(`conecollapse.factorization.compressed`); no constant is left to choose.
 
-*Steps.* W by coordinate descent on its rows. The logarithm is concave in :math:`H H^T`, so its tangent is an upper bound (Fu et al. 2016;
-Leplat, Ang & Gillis 2019); with it H is a quadratic problem over simplices, for which a few accelerated projected gradient steps are taken.
-Both factors are extrapolated, and a step that raises the objective is taken back and done again without, as in
+*Steps.* W by coordinate descent on its rows. The logarithm is concave in :math:`H H^T`, so its
+tangent is an upper bound (Fu et al. 2016; Leplat, Ang & Gillis 2019); with it H is a quadratic
+problem over simplices, for which a few accelerated projected gradient steps are taken. Both factors
+are extrapolated, and a step that raises the objective is taken back and done again without, as in
 `conecollapse.factorization.hals`; so the objective never rises. Components can be held.
 """
 
@@ -36,7 +40,8 @@ from conecollapse.factorization.hals import BETA, BETA_MOST, GROW, GROW_MOST, SH
 from conecollapse.factorization.small_sweeps import is_small, sweep_small
 from conecollapse.tables import Equations
 
-DELTA = 0.01  # of the mean squared length of the first components: volumes below that are not told apart
+# of the mean squared length of the first components: volumes below that are not told apart
+DELTA = 0.01
 INNER = 5  # sweeps over W, and gradient steps for H, in each iteration
 FIRST_SWEEPS = 100  # for the first W
 STILL = 3  # iterations in a row that change the objective by less than tol end the run
@@ -64,7 +69,8 @@ def minvolume(
     delta: float | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
-    """``X ~ W H`` from the components H >= 0, of which the first ``n_held`` stay as they are; rows of H are scaled to sum one."""
+    """``X ~ W H`` from the components H >= 0, of which the first ``n_held`` stay as they are; rows
+    of H are scaled to sum one."""
     H = H / H.sum(axis=1, keepdims=True)
     tol = stopping.pop("tol", TOL)
     delta = volume_scale(H) if delta is None else delta
@@ -90,7 +96,9 @@ def minvolume(
         error = max(X.norm2 - 2 * float(np.vdot(WtX, new)) + float(np.vdot(WtW, G)), 0.0)
         objective = error + lam * volume(G)
         still = s.still + 1 if s.objective - objective <= tol * s.objective else 0
-        return _State(W, new, new + beta * (new - s.H), s.beta, s.beta_most, error, objective, still)
+        return _State(
+            W, new, new + beta * (new - s.H), s.beta, s.beta_most, error, objective, still
+        )
 
     def step(s: _State) -> _State:
         new = attempt(s, s.ahead, s.beta)
@@ -103,11 +111,22 @@ def minvolume(
         return replace(plain, beta=s.beta / SHRINK, beta_most=s.beta)
 
     if W is None:
-        W = swept(np.full((len(X.Z), len(H)), 1e-3 * np.sqrt(X.norm2 / len(X.Z))), of_rows(H), FIRST_SWEEPS)
+        W = swept(
+            np.full((len(X.Z), len(H)), 1e-3 * np.sqrt(X.norm2 / len(X.Z))),
+            of_rows(H),
+            FIRST_SWEEPS,
+        )
     error = of_rows(H).error(X.norm2, W)
     start = _State(W, H, H, BETA, BETA_MOST, error, error + lam * volume(H @ H.T), 0)
     rounding = ROUNDING * float(np.finfo(np.float64).eps) * X.norm2
-    trace = iterate(step, start, rounding=rounding, settled=lambda s: s.still >= STILL, stage="minimum volume", **stopping)
+    trace = iterate(
+        step,
+        start,
+        rounding=rounding,
+        settled=lambda s: s.still >= STILL,
+        stage="minimum volume",
+        **stopping,
+    )
     s = trace.state
     return Factorization.of(s.W, s.H, s.objective, trace, X.norm2, s.error)
 
@@ -118,7 +137,8 @@ def volume_scale(H: FloatArray) -> float:
 
 
 def descend(Q: FloatArray, C: FloatArray, H: FloatArray, n_held: int) -> FloatArray:
-    """`INNER` steps of FISTA on ``tr(H' Q H) / 2 - <C, H>`` over rows of H in the unit simplex; the first ``n_held`` rows stay."""
+    """`INNER` steps of FISTA on ``tr(H' Q H) / 2 - <C, H>`` over rows of H in the unit simplex; the
+    first ``n_held`` rows stay."""
     largest = float(np.linalg.eigvalsh(Q)[-1])
     kept = np.eye(len(H))[n_held:] - Q[n_held:] / largest
     added = C[n_held:] / largest
@@ -134,7 +154,8 @@ def descend(Q: FloatArray, C: FloatArray, H: FloatArray, n_held: int) -> FloatAr
 
 @kernel(error_model="numpy")
 def _onto_simplex(V):  # type: ignore[no-untyped-def]
-    """The nearest vectors to the rows that are not negative and sum to one, in place: Michelot's rounds of raising the threshold."""
+    """The nearest vectors to the rows that are not negative and sum to one, in place: Michelot's
+    rounds of raising the threshold."""
     for v in V:
         threshold, count = -np.inf, 0
         while True:

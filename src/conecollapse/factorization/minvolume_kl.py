@@ -2,15 +2,18 @@ r"""Minimum volume for counts: the Kullback-Leibler divergence in place of the s
 
 .. math:: \min_{W, H \ge 0,\ H 1 = 1}\ D(X \| W H) + \lambda \log\det(I + H H^T / \delta)
 
-W takes the multiplicative step of `conecollapse.factorization.mu`. For H, with :math:`Q = X / (W H)` and F the inverse of
-:math:`H_0 H_0^T + \delta I` at the last components :math:`H_0`, split into its positive and negative entries, the objective is at most a
-sum over entries of
+W takes the multiplicative step of `conecollapse.factorization.mu`. For H, with
+:math:`Q = X / (W H)` and F the inverse of :math:`H_0 H_0^T + \delta I` at the last components
+:math:`H_0`, split into its positive and negative entries, the objective is at most a sum over
+entries of
 
-.. math:: (w_k + \mu_k) h - c \log h + p h^2, \qquad c = h_0 (W^T Q + 2 \lambda F^- H_0), \quad p = \lambda\, (F^+ H_0) / h_0,
+.. math:: (w_k + \mu_k) h - c \log h + p h^2, \qquad c = h_0 (W^T Q + 2 \lambda F^- H_0), \quad p =
+   \lambda\, (F^+ H_0) / h_0,
 
-with :math:`w_k` the sums of the columns of W and a multiplier :math:`\mu_k` that makes the row sum to one (Leplat, Gillis & Ang 2020). Its
-minimum is the positive root of a quadratic equation, and the sum of a row falls as the multiplier grows, so that it is found by bisection.
-The objective never rises.
+with :math:`w_k` the sums of the columns of W and a multiplier :math:`\mu_k` that makes the row sum
+to one (Leplat, Gillis & Ang 2020). Its minimum is the positive root of a quadratic equation, and
+the sum of a row falls as the multiplier grows, so that it is found by bisection. The objective
+never rises.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ from conecollapse.factorization.mixtures import Mixture, furthest_from
 from conecollapse.factorization.mu import mu
 from conecollapse.tables import Table, as_table
 
-VOLUME = 0.003  # of the divergence for each component: more merges the rare components of planted signatures
+# of the divergence for each component: more merges the rare components of planted signatures
+VOLUME = 0.003
 TOL = 1e-4  # fitting longer than the noise supports loses components again
 FILLED = 0.03  # of the mean: what the zeros of the start become
 FIRST = 100  # plain steps, after which the divergence is about that of the noise
@@ -47,8 +51,17 @@ class _State:
     objective: float
 
 
-def minvolume_kl(X: Table, W: FloatArray, H: FloatArray, lam: float, *, n_held: int = 0, **stopping: Unpack[Stopping]) -> Factorization:
-    """``X ~ W H`` from the start (W, H), whose components are scaled to sum one; the first ``n_held`` stay. X in float64."""
+def minvolume_kl(
+    X: Table,
+    W: FloatArray,
+    H: FloatArray,
+    lam: float,
+    *,
+    n_held: int = 0,
+    **stopping: Unpack[Stopping],
+) -> Factorization:
+    """``X ~ W H`` from the start (W, H), whose components are scaled to sum one; the first
+    ``n_held`` stay. X in float64."""
     sums = H.sum(axis=1)
     W, H = W * sums, np.maximum(H / sums[:, None], TINY)
     quotients = X.quotients()
@@ -69,19 +82,32 @@ def minvolume_kl(X: Table, W: FloatArray, H: FloatArray, lam: float, *, n_held: 
         free = np.maximum(_rows_of_sum_one(c[n_held:], p[n_held:]), TINY)
         return measured(W, np.vstack([s.H[:n_held], free]))
 
-    trace = iterate(step, measured(W, H), rounding=rounding_of(X, quotients.total), stage="minimum volume", **stopping)
+    trace = iterate(
+        step,
+        measured(W, H),
+        rounding=rounding_of(X, quotients.total),
+        stage="minimum volume",
+        **stopping,
+    )
     s = trace.state
-    return Factorization.of(s.W, s.H, s.objective, trace, quotients.total, squared_error(X, s.W, s.H))
+    return Factorization.of(
+        s.W, s.H, s.objective, trace, quotients.total, squared_error(X, s.W, s.H)
+    )
 
 
 def _rows_of_sum_one(c: FloatArray, p: FloatArray) -> FloatArray:
-    """For each row the entries ``h`` with ``2 p h^2 + t h = c`` and the t for which they sum to one."""
+    """For each row the entries ``h`` with ``2 p h^2 + t h = c`` and the t for which they sum to
+    one."""
 
     def entries(t: FloatArray) -> FloatArray:
         root = np.sqrt(t[:, None] ** 2 + 8 * p * c)
         positive = t[:, None] > 0
         large = np.where(positive, t[:, None] + root, 1.0)
-        return np.where(positive, 2 * c / large, (root - t[:, None]) / np.maximum(4 * p, np.finfo(np.float64).tiny))
+        return np.where(
+            positive,
+            2 * c / large,
+            (root - t[:, None]) / np.maximum(4 * p, np.finfo(np.float64).tiny),
+        )
 
     high = c.sum(axis=1)  # h <= c / t, so that the sum is at most one there
     reach = np.maximum(high, 1.0)
@@ -105,16 +131,22 @@ def unmix_counts(
     left_out: BoolArray | None = None,
     **stopping: Unpack[Stopping],
 ) -> Mixture:
-    """Components of float64 rows of counts that are not all zero, from NNDSVD; the first ones are ``held``.
+    """Components of float64 rows of counts that are not all zero, from NNDSVD; the first ones are
+    ``held``.
 
-    The zeros of NNDSVD become small. Filled with the mean, as is usual, they hide rare sparse components; left at zero, they stay there.
+    The zeros of NNDSVD become small. Filled with the mean, as is usual, they hide rare sparse
+    components; left at zero, they stay there.
 
-    What a unit of the logarithm of the volume is worth is ``volume`` times the divergence for each component, after `FIRST` plain steps.
+    What a unit of the logarithm of the volume is worth is ``volume`` times the divergence for each
+    component, after `FIRST` plain steps.
     """
     kept = points if left_out is None or not left_out.any() else points[~left_out]
     X = as_table(kept)
     compressed(X, r)  # refuses a rank below r
-    W, H = (np.maximum(F, FILLED * F.mean()) for F in initialize(X, r, "nndsvd", np.random.default_rng(0)))
+    W, H = (
+        np.maximum(F, FILLED * F.mean())
+        for F in initialize(X, r, "nndsvd", np.random.default_rng(0))
+    )
     plain = mu(X, W, H, loss="kullback-leibler", tol=0.0, max_iter=FIRST)
     divergence = max(plain.objective, LEAST_DIVERGENCE * plain.scale)
     n_held = 0 if held is None else len(held)

@@ -1,11 +1,14 @@
-r"""From a table to the components of its mixtures: scaling, starts, outliers, and a small set of samples first.
+r"""From a table to the components of its mixtures: scaling, starts, outliers, and a small set of
+samples first.
 
-Components are found on at most `CORE` samples from several deterministic starts (samples chosen by the greedy cone and by SPA, archetypes,
-NNDSVD); the start with the smallest objective goes on with all samples. Each run begins with more volume penalty than wanted and lowers it
-in steps: data with little noise fix the volume only weakly, and a run that begins with the small penalty hardly moves.
+Components are found on at most `CORE` samples from several deterministic starts (samples chosen by
+the greedy cone and by SPA, archetypes, NNDSVD); the start with the smallest objective goes on with
+all samples. Each run begins with more volume penalty than wanted and lowers it in steps: data with
+little noise fix the volume only weakly, and a run that begins with the small penalty hardly moves.
 
-*Scaling the samples.* A sample x is divided by :math:`\sqrt{\|x\|}`, which changes no direction: it is between leaving samples as they
-are, where the brightest decide, and unit length, where the darkest do.
+*Scaling the samples.* A sample x is divided by :math:`\sqrt{\|x\|}`, which changes no direction: it
+is between leaving samples as they are, where the brightest decide, and unit length, where the
+darkest do.
 """
 
 from __future__ import annotations
@@ -34,10 +37,12 @@ CORE = 2000  # samples on which starts are compared
 FAINT = 0.02  # samples shorter than this share of the median length are scaled as if they had it
 VOLUME = 1.0  # of the noise: what a unit of the logarithm of the volume is worth
 LEAST_NOISE = 3e-7  # of the squared norm, for data without noise
-FIRST_PENALTY, LOWERED = 1e-3, 4.0  # of the squared norm for each component; and the factor of a step
+# of the squared norm for each component; and the factor of a step
+FIRST_PENALTY, LOWERED = 1e-3, 4.0
 EARLY_TOL, EARLY_ITER = 1e-4, 60  # before the last penalty
 CORE_TOL, CORE_ITER = 1e-5, 250  # with the last penalty, on the few samples
-PRESENT = 1e-9  # added to every entry of a start, relative to its largest: what is zero can become positive
+# added to every entry of a start, relative to its largest: what is zero can become positive
+PRESENT = 1e-9
 
 Start = Callable[[Points, int], FloatArray | None]
 
@@ -59,7 +64,9 @@ STARTS: dict[str, Start] = {  # in the order in which they are used
     "archetypes": archetypes,
     "cone, unit length": _chosen(lambda P, r: greedy_rays(scaled_points(P, "length"), r)),
     "SPA": _chosen(lambda P, r: spa(P, r, "raw")),
-    "NNDSVD": lambda P, r: initialize(as_table(P), r, "nndsvda", np.random.default_rng(0))[1].astype(np.float64),
+    "NNDSVD": lambda P, r: initialize(as_table(P), r, "nndsvda", np.random.default_rng(0))[
+        1
+    ].astype(np.float64),
 }
 
 
@@ -91,7 +98,8 @@ def unmix(
     left_out: BoolArray | None = None,
     **stopping: Unpack[Stopping],
 ) -> Mixture:
-    """Components of float64 rows that are not all zero, by minimum volume; the first ones are ``held``."""
+    """Components of float64 rows that are not all zero, by minimum volume; the first ones are
+    ``held``."""
     filled = np.asarray((points > 0).sum(axis=0)).ravel() > 0
     if not filled.all():  # the penalty would spread over features that hold nothing
         found = unmix(
@@ -121,7 +129,15 @@ def unmix(
             if H is not None:
                 runs.append((name, volume_scale(H), _lowered(small, H, lam * share, len(held))))
         name, delta, best = min(runs, key=lambda run: run[2].objective)
-        best = minvolume(X, best.H, lam, W=best.W if share == 1 else None, n_held=len(held), delta=delta, **stopping)
+        best = minvolume(
+            X,
+            best.H,
+            lam,
+            W=best.W if share == 1 else None,
+            n_held=len(held),
+            delta=delta,
+            **stopping,
+        )
     return Mixture(best, name, volume, X.noise / X.norm2)
 
 
@@ -132,8 +148,12 @@ def _lowered(X: Compressed, H: FloatArray, lam: float, n_held: int) -> Factoriza
     run = minvolume(X, H, now, n_held=n_held, delta=delta, tol=EARLY_TOL, max_iter=EARLY_ITER)
     while now > lam:
         now = max(now / LOWERED, lam)
-        run = minvolume(X, run.H, now, W=run.W, n_held=n_held, delta=delta, tol=EARLY_TOL, max_iter=EARLY_ITER)
-    return minvolume(X, run.H, lam, W=run.W, n_held=n_held, delta=delta, tol=CORE_TOL, max_iter=CORE_ITER)
+        run = minvolume(
+            X, run.H, now, W=run.W, n_held=n_held, delta=delta, tol=EARLY_TOL, max_iter=EARLY_ITER
+        )
+    return minvolume(
+        X, run.H, lam, W=run.W, n_held=n_held, delta=delta, tol=CORE_TOL, max_iter=CORE_ITER
+    )
 
 
 def core_samples(n: int) -> IntArray:
@@ -165,7 +185,8 @@ def equally_long(X: Table, H: FloatArray) -> FloatArray:
 
 
 def shares(W: AnyArray, H: AnyArray) -> AnyArray:
-    """Each component's part of a sample, by the lengths of the contributions ``w_k h_k``; rows sum to one, or are zero where W is."""
+    """Each component's part of a sample, by the lengths of the contributions ``w_k h_k``; rows sum
+    to one, or are zero where W is."""
     parts = W * row_lengths(H)
     total = parts.sum(axis=1, keepdims=True)
     return parts / np.where(total > 0, total, 1.0)

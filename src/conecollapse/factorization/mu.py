@@ -1,15 +1,18 @@
-r"""Multiplicative updates (Lee & Seung 2001) for the Frobenius norm and the Kullback-Leibler divergence.
+r"""Multiplicative updates (Lee & Seung 2001) for the Frobenius norm and the Kullback-Leibler
+divergence.
 
 For :math:`\|X - WH\|^2`
 
-.. math:: W \leftarrow W \odot \frac{X H^T}{W H H^T}, \qquad H \leftarrow H \odot \frac{W^T X}{W^T W H}
+.. math:: W \leftarrow W \odot \frac{X H^T}{W H H^T}, \qquad H \leftarrow H \odot \frac{W^T X}{W^T W
+   H}
 
-and for :math:`D(X \| WH) = \sum x \log (x / wh) - x + wh`, with :math:`Q = X / (W H)` entry by entry,
+and for :math:`D(X \| WH) = \sum x \log (x / wh) - x + wh`, with :math:`Q = X / (W H)` entry by
+entry,
 
 .. math:: W \leftarrow W \odot \frac{Q H^T}{1 H^T}, \qquad H \leftarrow H \odot \frac{W^T Q}{W^T 1}.
 
-Neither raises its objective. An entry that is zero stays zero, so starts should be positive. Q is needed only where x > 0
-(`conecollapse.tables.protocol.Quotients`).
+Neither raises its objective. An entry that is zero stays zero, so starts should be positive. Q is
+needed only where x > 0 (`conecollapse.tables.protocol.Quotients`).
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ def mu(
     held: Held | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
-    """``X ~ W H`` from the start (W, H) by multiplicative updates; ``loss`` is "frobenius" or "kullback-leibler"."""
+    """``X ~ W H`` from the start (W, H) by multiplicative updates; ``loss`` is "frobenius" or
+    "kullback-leibler"."""
     X = as_table(X)
     step, start, rounding, scale = _LOSSES[loss](X, W, H, held)
     trace = iterate(step, start, rounding=rounding, stage="MU", **stopping)
@@ -55,7 +59,8 @@ def mu(
 
 
 def positive_codes(X: Table, H: AnyArray, n_iter: int) -> AnyArray:
-    """Rows w > 0 after so many updates for the divergence with H fixed: a start for multiplicative updates, which leave no zero."""
+    """Rows w > 0 after so many updates for the divergence with H fixed: a start for multiplicative
+    updates, which leave no zero."""
     X = as_table(X)
     quotients = X.quotients()
     total = H.sum(axis=1)

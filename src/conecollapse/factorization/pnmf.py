@@ -2,12 +2,14 @@ r"""Projective NMF (Yuan & Oja 2005): one factor, which projects the samples ont
 
 .. math:: \min_{G \ge 0} \|X - G G^T X\|^2
 
-so that :math:`W = G` and :math:`H = G^T X`. With :math:`K = X X^T`, never formed, the update of Yuan & Oja is
+so that :math:`W = G` and :math:`H = G^T X`. With :math:`K = X X^T`, never formed, the update of
+Yuan & Oja is
 
 .. math:: G \leftarrow G \odot \left(\frac{2 K G}{G G^T K G + K G G^T G}\right)^p, \qquad p = 1.
 
-It may oscillate: the objective is of fourth degree in G, and :math:`p = 1/3` is the exponent with which it provably never rises (Yang &
-Oja 2010). Here p = 1 is tried first and taken when the objective falls; else p = 1/3 is.
+It may oscillate: the objective is of fourth degree in G, and :math:`p = 1/3` is the exponent with
+which it provably never rises (Yang & Oja 2010). Here p = 1 is tried first and taken when the
+objective falls; else p = 1/3 is.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ def pnmf(
 
 
 def _well_scaled(X: Table, G: AnyArray) -> AnyArray:
-    """The multiple of G with the smallest error: ``-2 t cross + t^2 model`` is least at t = cross / model, the square of the factor."""
+    """The multiple of G with the smallest error: ``-2 t cross + t^2 model`` is least at t = cross /
+    model, the square of the factor."""
     KG = X @ (X.T @ G)
     GtKG = G.T @ KG
     cross = float(np.trace(GtKG))

@@ -10,11 +10,18 @@ import numpy as np
 
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import from_labels, initialize, kmeans_labels, spectral_embedding
+from conecollapse.factorization.inits import (
+    from_labels,
+    initialize,
+    kmeans_labels,
+    spectral_embedding,
+)
 from conecollapse.tables import Table, as_table
 
 SAME_OBJECTIVE = 64.0  # roundoffs of the squared norm within which two objectives count as one
-SETTLED = 1e-5  # and so do objectives that differ by this share: a run stops where one more step would change no more
+# and so do objectives that differ by this share: a run stops where one more step would change no
+# more
+SETTLED = 1e-5
 TRIAL = 15  # iterations after which starts are compared
 REPEATABLE = ("nndsvd", "nndsvda")  # no randomness: a second start would be the first again
 
@@ -40,35 +47,53 @@ def best_of_starts(
     weights: AnyArray | None = None,
     n_trials: int = 1,
 ) -> Factorization:
-    """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the smallest objective.
+    """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the
+    smallest objective.
 
-    A method that is `FromLabels` compares its starts itself, and finds those of the spectral embedding itself too.
+    A method that is `FromLabels` compares its starts itself, and finds those of the spectral
+    embedding itself too.
 
-    Starts that end in the same place differ by rounding and by where they stopped. The first of them is taken, so that neither the
-    order in which products were summed nor the kind of storage decides.
+    Starts that end in the same place differ by rounding and by where they stopped. The first of
+    them is taken, so that neither the order in which products were summed nor the kind of storage
+    decides.
 
     With ``n_trials`` each start is the best of so many, after `TRIAL` iterations of each.
 
-    ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are those of the samples in its k-means.
+    ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are
+    those of the samples in its k-means.
     """
     X = as_table(X)
     spread = starts(X, n_components, init, n_init * n_trials, rng, embedding, weights)
     if isinstance(run, FromLabels):
         if embedding is None and isinstance(init, str) and init == "spectral":
             return run.best_of(run.promising(n_components, n_init, rng), n_components)
-        return run.best_of((start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread), n_components)
-    drawn = (start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components) for start in spread)
+        return run.best_of(
+            (start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread),
+            n_components,
+        )
+    drawn = (
+        start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components)
+        for start in spread
+    )
     pairs = _tried(run, X, drawn, n_trials) if n_trials > 1 else drawn
     rounding = SAME_OBJECTIVE * float(np.finfo(X.dtype).eps)
-    return first_of_best((run(X, W, H) for W, H in pairs), lambda result: (result.objective, rounding * result.scale))
+    return first_of_best(
+        (run(X, W, H) for W, H in pairs), lambda result: (result.objective, rounding * result.scale)
+    )
 
 
 def _tried(
-    run: Callable[..., Factorization], X: Table, pairs: Iterator[tuple[AnyArray, AnyArray]], n_trials: int
+    run: Callable[..., Factorization],
+    X: Table,
+    pairs: Iterator[tuple[AnyArray, AnyArray]],
+    n_trials: int,
 ) -> Iterator[tuple[AnyArray, AnyArray]]:
     """Of each ``n_trials`` starts the one that is best after a few iterations."""
     while batch := list(itertools.islice(pairs, n_trials)):
-        best = min((run(X, W, H, tol=0.0, max_iter=TRIAL) for W, H in batch), key=lambda result: result.objective)
+        best = min(
+            (run(X, W, H, tol=0.0, max_iter=TRIAL) for W, H in batch),
+            key=lambda result: result.objective,
+        )
         yield best.W, best.H
 
 
@@ -76,7 +101,8 @@ R = TypeVar("R")
 
 
 def first_of_best(results: Iterable[R], measure: Callable[[R], tuple[float, float]]) -> R:
-    """Of the results with the smallest objective the first; ``measure`` gives an objective and what rounding may do to it."""
+    """Of the results with the smallest objective the first; ``measure`` gives an objective and what
+    rounding may do to it."""
     every = iter(results)
     first = best = next(every)
     lowest, _ = chosen, _ = measure(first)
@@ -90,9 +116,16 @@ def first_of_best(results: Iterable[R], measure: Callable[[R], tuple[float, floa
 
 
 def starts(
-    X: Table, r: int, init: Any, n_init: int, rng: np.random.Generator, embedding: AnyArray | None, weights: AnyArray | None
+    X: Table,
+    r: int,
+    init: Any,
+    n_init: int,
+    rng: np.random.Generator,
+    embedding: AnyArray | None,
+    weights: AnyArray | None,
 ) -> Iterator[IntArray | tuple[AnyArray, AnyArray]]:
-    """The starts one after the other, as labels or as a pair (W, H); the spectral embedding is computed once for all of them."""
+    """The starts one after the other, as labels or as a pair (W, H); the spectral embedding is
+    computed once for all of them."""
     if isinstance(init, str) and init == "spectral":
         E = spectral_embedding(X.completed(), r, rng) if embedding is None else embedding
         for _ in range(n_init):

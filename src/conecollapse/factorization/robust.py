@@ -1,12 +1,16 @@
-r"""Least squares that large residuals do not rule, as in positive matrix factorization (Paatero 1997).
+r"""Least squares that large residuals do not rule, as in positive matrix factorization (Paatero
+1997).
 
-With uncertainties :math:`\sigma` and :math:`z_{ij} = (x_{ij} - (WH)_{ij}) / \sigma_{ij}` the objective is Huber's,
+With uncertainties :math:`\sigma` and :math:`z_{ij} = (x_{ij} - (WH)_{ij}) / \sigma_{ij}` the
+objective is Huber's,
 
-.. math:: \sum_{ij} \rho(z_{ij}), \qquad \rho(z) = z^2 \ \text{ for } |z| \le \alpha, \quad 2 \alpha |z| - \alpha^2 \ \text{ beyond it.}
+.. math:: \sum_{ij} \rho(z_{ij}), \qquad \rho(z) = z^2 \ \text{ for } |z| \le \alpha, \quad 2 \alpha
+   |z| - \alpha^2 \ \text{ beyond it.}
 
-Penalties of the method and of the table (shrinkage) are added to it. Each round divides the weights of the entries beyond
-:math:`\alpha` by :math:`|z| / \alpha` and takes a few steps of a weighted method from where it is. The weighted squares lie above Huber's
-loss, up to a constant, and touch it there, so the objective never rises.
+Penalties of the method and of the table (shrinkage) are added to it. Each round divides the weights
+of the entries beyond :math:`\alpha` by :math:`|z| / \alpha` and takes a few steps of a weighted
+method from where it is. The weighted squares lie above Huber's loss, up to a constant, and touch it
+there, so the objective never rises.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from conecollapse.factorization.data import Factorization, rounding_of, squared_
 from conecollapse.tables import Table, as_table
 
 STEPS = 5  # of the weighted method in each round
-ROUNDS, SETTLED = 100, 1e-10  # for encodings: at most so many rounds, or until one changes the loss by this share
+# for encodings: at most so many rounds, or until one changes the loss by this share
+ROUNDS, SETTLED = 100, 1e-10
 
 Penalty = Callable[[AnyArray, AnyArray], float]  # of W and H
 
@@ -49,7 +54,8 @@ def robust(
     penalty: Penalty = no_penalty,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
-    """``X ~ W H`` from the start (W, H), where ``run(X, W, H, tol=, max_iter=)`` is a weighted method.
+    """``X ~ W H`` from the start (W, H), where ``run(X, W, H, tol=, max_iter=)`` is a weighted
+    method.
 
     ``limit`` may differ from row to row. ``penalty`` is what ``run`` adds to the loss.
     """
@@ -69,8 +75,15 @@ def robust(
     return Factorization.of(s.W, s.H, s.objective, trace, norm2, squared_error(X, s.W, s.H))
 
 
-def robust_codes(encode: Callable[[Table], AnyArray], X: Table, H: AnyArray, limit: float, penalty: Penalty = no_penalty) -> AnyArray:
-    """Encodings of rows over H with the smallest Huber loss and penalty; ``encode`` gives those of a weighted table."""
+def robust_codes(
+    encode: Callable[[Table], AnyArray],
+    X: Table,
+    H: AnyArray,
+    limit: float,
+    penalty: Penalty = no_penalty,
+) -> AnyArray:
+    """Encodings of rows over H with the smallest Huber loss and penalty; ``encode`` gives those of
+    a weighted table."""
     W = encode(X)
     before = float("inf")
     for _ in range(ROUNDS):

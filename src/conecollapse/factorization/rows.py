@@ -1,10 +1,11 @@
-r"""The rows of one factor while the other is fixed, where rows have normal equations of their own or entries that do not move.
+r"""The rows of one factor while the other is fixed, where rows have normal equations of their own
+or entries that do not move.
 
 .. math:: \min_{w_i \ge 0} w_i G_i w_i^T - 2 c_i w_i^T
 
-`solve` finds the minima by block pivoting where rows share one matrix, and by the active set of `conecollapse._nnls.quadratic` else;
-`sweep_rows` takes steps of coordinate descent. With entries u that are known, the others solve the same problem with
-:math:`c_i - u_i G_i`.
+`solve` finds the minima by block pivoting where rows share one matrix, and by the active set of
+`conecollapse._nnls.quadratic` else; `sweep_rows` takes steps of coordinate descent. With entries u
+that are known, the others solve the same problem with :math:`c_i - u_i G_i`.
 """
 
 from __future__ import annotations
@@ -26,18 +27,29 @@ STILL = 0.01  # a row whose sweep moves it by this share (squared) of its first 
 ALONE = 16  # rows of a matrix from which on they are solved together
 
 
-def solve(equations: Equations, start: AnyArray | None = None, held: Held | None = None) -> AnyArray:
-    """Rows x >= 0 that minimise ``x G x' - 2 c x'``, in the precision of C; sets of positive entries of ``start`` are tried first."""
+def solve(
+    equations: Equations, start: AnyArray | None = None, held: Held | None = None
+) -> AnyArray:
+    """Rows x >= 0 that minimise ``x G x' - 2 c x'``, in the precision of C; sets of positive
+    entries of ``start`` are tried first."""
     out = np.zeros_like(equations.C)
     for part in equations.parts():
-        out[part.rows] = _solve_part(part, None if start is None else start[part.rows], None if held is None else held.rows(part.rows))
+        out[part.rows] = _solve_part(
+            part,
+            None if start is None else start[part.rows],
+            None if held is None else held.rows(part.rows),
+        )
     return out
 
 
-def _solve_part(part: Part, start: AnyArray | None, known: tuple[BoolArray, AnyArray] | None) -> FloatArray:
+def _solve_part(
+    part: Part, start: AnyArray | None, known: tuple[BoolArray, AnyArray] | None
+) -> FloatArray:
     C = np.asarray(part.C, np.float64)
     if known is None and len(part.G) == 1:
-        return solve_gram(np.asarray(part.G[0], np.float64), C, None if start is None else start > 0)
+        return solve_gram(
+            np.asarray(part.G[0], np.float64), C, None if start is None else start > 0
+        )
     if known is None and len(C) >= ALONE * len(part.G):
         out = np.empty_like(C)
         for g, G in enumerate(np.asarray(part.G, np.float64)):
@@ -54,8 +66,20 @@ def _solve_part(part: Part, start: AnyArray | None, known: tuple[BoolArray, AnyA
         C = C - np.einsum("ik,ikj->ij", values, part.G[part.of])
     C = np.ascontiguousarray(C * units)
     size = np.abs(C).max(axis=1, initial=0.0)
-    begin = np.zeros_like(C) if start is None else np.where(free & (units > 0), start / np.where(units > 0, units, 1.0), 0.0)
-    problems = Quadratic(G, part.of, C, np.full((1, r), np.inf), np.ascontiguousarray(free & (units > 0)), size, False)
+    begin = (
+        np.zeros_like(C)
+        if start is None
+        else np.where(free & (units > 0), start / np.where(units > 0, units, 1.0), 0.0)
+    )
+    problems = Quadratic(
+        G,
+        part.of,
+        C,
+        np.full((1, r), np.inf),
+        np.ascontiguousarray(free & (units > 0)),
+        size,
+        False,
+    )
     X = solve_quadratic(problems, begin, r, 5 * r + 100).X
     return np.asarray(np.maximum(X, 0.0) * units * free + values)
 
@@ -70,9 +94,12 @@ class Problems(NamedTuple):
 
 
 def sweep_rows(W: AnyArray, part: Part, sweeps: int, held: Held | None) -> None:
-    """Coordinate descent on these rows of ``W`` in place, up to ``sweeps`` rounds, over the entries that are not held."""
+    """Coordinate descent on these rows of ``W`` in place, up to ``sweeps`` rounds, over the entries
+    that are not held."""
     free = np.ones((1, W.shape[1]), bool) if held is None else held.rows(part.rows)[0]
-    problems = Problems(np.ascontiguousarray(part.G, W.dtype), part.of, np.ascontiguousarray(part.C, W.dtype), free)
+    problems = Problems(
+        np.ascontiguousarray(part.G, W.dtype), part.of, np.ascontiguousarray(part.C, W.dtype), free
+    )
     rows = W[part.rows]
 
     def work(start: int, stop: int) -> None:
@@ -98,7 +125,8 @@ def _sweep_each(W, part, sweeps, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=True)
 def sweep_row(w, g, G, free, sweeps):  # type: ignore[no-untyped-def]
-    """Coordinate descent on one row in place; g is ``c - w G`` and goes along. A coordinate that does not move costs nothing."""
+    """Coordinate descent on one row in place; g is ``c - w G`` and goes along. A coordinate that
+    does not move costs nothing."""
     r = len(w)
     first = w.dtype.type(0)
     for t in range(sweeps):

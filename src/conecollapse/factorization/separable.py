@@ -1,9 +1,11 @@
 r"""Near-separable NMF: components that are points of the data, chosen by one of several methods.
 
-Every method gives r points. To choose between methods and scalings without labels, each choice is judged by how well its cone fits all
-points: the sum over points of :math:`\operatorname{dist}(x, \operatorname{cone})^2 / \|x\|`, in which neither the brightest points nor the
-darkest decide alone. One of the choices is made of the points nearest in angle to the components of minimum volume
-(`conecollapse.factorization.mixtures`), which use all points where the others look at extremes.
+Every method gives r points. To choose between methods and scalings without labels, each choice is
+judged by how well its cone fits all points: the sum over points of
+:math:`\operatorname{dist}(x, \operatorname{cone})^2 / \|x\|`, in which neither the brightest points
+nor the darkest decide alone. One of the choices is made of the points nearest in angle to the
+components of minimum volume (`conecollapse.factorization.mixtures`), which use all points where the
+others look at extremes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ SELECTIONS: dict[str, Select] = {
 }
 METHODS = ("auto", *SELECTIONS)
 NEAREST = "nearest to minimum volume"
-AUTOMATIC = ("cone", "spa")  # of which "auto" takes the best, beside the points nearest to the components of minimum volume
+# of which "auto" takes the best, beside the points nearest to the components of minimum volume
+AUTOMATIC = ("cone", "spa")
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,17 @@ class Selection:
     error: float  # root of the weighted squared residuals over the total length
 
 
-def select(points: Points, r: int, method: str, scaling: str, rng: np.random.Generator) -> Selection:
-    """``r`` of the rows of ``points``, which are not all zero; "auto" for method or scaling takes the smallest error."""
+def select(
+    points: Points, r: int, method: str, scaling: str, rng: np.random.Generator
+) -> Selection:
+    """``r`` of the rows of ``points``, which are not all zero; "auto" for method or scaling takes
+    the smallest error."""
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     if scaling not in ("auto", *SCALINGS):
-        raise InvalidInputError(f"scaling must be one of auto, {', '.join(SCALINGS)}; got {scaling!r}.")
+        raise InvalidInputError(
+            f"scaling must be one of auto, {', '.join(SCALINGS)}; got {scaling!r}."
+        )
     scalings = SCALINGS if scaling == "auto" else (scaling,)
     methods = AUTOMATIC if method == "auto" else (method,)
     found = []
@@ -69,7 +77,9 @@ def select(points: Points, r: int, method: str, scaling: str, rng: np.random.Gen
         if len(set(near.tolist())) == r:
             found.append(Selection(near, NEAREST, "root", weighted_error(points, near)))
     if not found:
-        raise InvalidInputError(f"n_components = {r}, but the cone of X has fewer rays than that; ask for fewer.")
+        raise InvalidInputError(
+            f"n_components = {r}, but the cone of X has fewer rays than that; ask for fewer."
+        )
     return min(found, key=lambda s: s.error)
 
 
@@ -86,5 +96,7 @@ def weighted_error(points: Points, indices: IntArray) -> float:
     filled = lengths > 0
     G, C = K @ K.T, np.asarray(points @ K.T, np.float64)
     W = solve_rows(G, C)
-    squares = np.maximum(lengths**2 - 2 * np.einsum("ij,ij->i", C, W) + np.einsum("ij,ij->i", W @ G, W), 0.0)
+    squares = np.maximum(
+        lengths**2 - 2 * np.einsum("ij,ij->i", C, W) + np.einsum("ij,ij->i", W @ G, W), 0.0
+    )
     return float(np.sqrt((squares[filled] / lengths[filled]).sum() / lengths.sum()))

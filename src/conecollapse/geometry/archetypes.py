@@ -1,10 +1,13 @@
-r"""Archetypes (Cutler & Breiman 1994): mixtures of samples of which all samples are, nearly, mixtures.
+r"""Archetypes (Cutler & Breiman 1994): mixtures of samples of which all samples are, nearly,
+mixtures.
 
 .. math:: \min_{A, B \ge 0,\ A 1 = 1,\ B 1 = 1}\ \|Q - A B Q\|^2
 
-over samples Q of unit length. Each archetype is a row of B Q, in the convex hull of the samples, so that one noisy sample matters less than
-where samples are chosen. Both factors are found in turn: A by least squares over the simplex; B by projecting the best archetypes for A, of
-any sign, on the hull of the samples. Alternation does not find the best archetypes in general; the best of all rounds is kept.
+over samples Q of unit length. Each archetype is a row of B Q, in the convex hull of the samples, so
+that one noisy sample matters less than where samples are chosen. Both factors are found in turn: A
+by least squares over the simplex; B by projecting the best archetypes for A, of any sign, on the
+hull of the samples. Alternation does not find the best archetypes in general; the best of all
+rounds is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ EXTRA = 8  # dimensions beyond r in which distances are measured
 
 
 def archetypes(points: Points, r: int) -> FloatArray | None:
-    """``r`` archetypes as rows, of at most `ENOUGH` of the rows of ``points``, or None where these span fewer dimensions.
+    """``r`` archetypes as rows, of at most `ENOUGH` of the rows of ``points``, or None where these
+    span fewer dimensions.
 
     >>> import numpy as np
     >>> corners = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -32,7 +36,9 @@ def archetypes(points: Points, r: int) -> FloatArray | None:
     True
     """
     n = points.shape[0]
-    some = points if n <= ENOUGH else points[np.sort(np.random.default_rng(0).permutation(n)[:ENOUGH])]
+    some = (
+        points if n <= ENOUGH else points[np.sort(np.random.default_rng(0).permutation(n)[:ENOUGH])]
+    )
     Q, lengths = unit_rows(some)
     Q = Q[lengths > 0]
     start = spa(Q, r, "length")

@@ -11,7 +11,8 @@ from conecollapse.geometry.epsilon import over_rays
 
 
 def chosen_cone(points: Points, indices: IntArray) -> Cone:
-    """The cone of these rows of checked ``points``; `Cone.verify` checks the largest residual of all rows."""
+    """The cone of these rows of checked ``points``; `Cone.verify` checks the largest residual of
+    all rows."""
     with serial_blas():
         rays, certificate = over_rays(points, np.asarray(indices, np.int64))
     return Cone(rays, certificate)

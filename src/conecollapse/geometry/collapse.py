@@ -1,18 +1,22 @@
 r"""Cone Collapse, Algorithm 1 of the paper, step by step.
 
-Start from the orthant, tilt every free ray a little towards the mean of the data, add the points that fall outside, prune
-what has become redundant; stop when every ray is a data point. It is the readable method, for small data and for pictures;
-`Cone.from_points` gives the same rays fast.
+Start from the orthant, tilt every free ray a little towards the mean of the data, add the points
+that fall outside, prune what has become redundant; stop when every ray is a data point. It is the
+readable method, for small data and for pictures; `Cone.from_points` gives the same rays fast.
 
 Where the printed algorithm needs settling:
 
-- **Pruning.** As printed, rays are pruned only after a point was added. Once all extreme rays are in U no point is outside any
-  more, so free rays that still lie outside the data cone tilt for ever and are never pruned: it does not stop. Here rays are
-  pruned at the end of *every* iteration (``prune="printed"`` keeps the printed rule, to show the gap).
-- ``U0 = I_m`` must be ``I_n``: the orthant of the space the points live in. The loops "for i in [n]" run over all m points.
-- "cos = 1" is decided as ``|u - x| <= tol`` for unit vectors; a cosine cannot resolve angles below 1e-8.
-- The theorem assumes that the free rays enter the data cone. If it has no interior (rank-deficient data) they only approach it;
-  they are pruned when they come within ``tol``, after about ``log(tol) / log(1 - eta)`` iterations.
+- **Pruning.** As printed, rays are pruned only after a point was added. Once all extreme rays are
+  in U no point is outside any more, so free rays that still lie outside the data cone tilt for ever
+  and are never pruned: it does not stop. Here rays are pruned at the end of *every* iteration
+  (``prune="printed"`` keeps the printed rule, to show the gap).
+- ``U0 = I_m`` must be ``I_n``: the orthant of the space the points live in. The loops "for i in
+  [n]" run over all m points.
+- "cos = 1" is decided as ``|u - x| <= tol`` for unit vectors; a cosine cannot resolve angles below
+  1e-8.
+- The theorem assumes that the free rays enter the data cone. If it has no interior (rank-deficient
+  data) they only approach it; they are pruned when they come within ``tol``, after about
+  ``log(tol) / log(1 - eta)`` iterations.
 - c may exceed n: there can be more extreme rays than dimensions.
 """
 
@@ -24,7 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._checks import as_points, check_callable, check_count, check_positive, check_tol, row_labels
+from conecollapse._checks import (
+    as_points,
+    check_callable,
+    check_count,
+    check_positive,
+    check_tol,
+    row_labels,
+)
 from conecollapse._errors import ConvergenceError, InvalidInputError
 from conecollapse._linalg import dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import active_set
@@ -37,7 +48,8 @@ from conecollapse.geometry.cone import Cone
 class Iteration:
     """What one iteration did; enough to draw it.
 
-    Rays keep an identity: -1 - j for the one that started as the unit vector e_j, i for data point i.
+    Rays keep an identity: -1 - j for the one that started as the unit vector e_j, i for data point
+    i.
     """
 
     t: int
@@ -59,12 +71,14 @@ def collapse(
     max_iter: int = 10_000,
     prune: str = "always",
 ) -> Cone:
-    r"""The cone of the rows of ``P`` by Algorithm 1: :math:`u \leftarrow \widehat{(1 - \eta) u + \eta \hat\mu}`, add, prune.
+    r"""The cone of the rows of ``P`` by Algorithm 1:
+    :math:`u \leftarrow \widehat{(1 - \eta) u + \eta \hat\mu}`, add, prune.
 
     Parameters
     ----------
     P : (n_points, dim) array, sparse array or data frame
-        Non-negative and finite; small, since every iteration solves an NNLS problem for each point and each ray.
+        Non-negative and finite; small, since every iteration solves an NNLS problem for each point
+        and each ray.
     eta : float in (0, 1)
         Learning rate of the tilt. It changes the number of iterations, not the result.
     tol : float
@@ -106,7 +120,8 @@ def collapse(
     leader, _ = group(U, lengths, tol)
     leaders = np.flatnonzero(leader == np.arange(len(leader)))
     X = dense_rows(U, leaders)
-    mean = np.asarray(U.T @ (lengths / lengths.max())).ravel()  # the direction of the mean, whatever the scale of the points
+    # the direction of the mean, whatever the scale of the points
+    mean = np.asarray(U.T @ (lengths / lengths.max())).ravel()
     mean /= np.linalg.norm(mean)
 
     n = X.shape[1]
@@ -121,22 +136,33 @@ def collapse(
             break
         if len(history) == max_iter:
             raise ConvergenceError(
-                f"Cone Collapse did not stop within {max_iter} iterations ({int((~frozen).sum())} rays are still free); "
-                + ("raise max_iter." if prune == "always" else 'the printed rule rarely does; use prune="always".')
+                f"Cone Collapse did not stop within {max_iter} iterations ({int((~frozen).sum())}"
+                " rays are still free); "
+                + (
+                    "raise max_iter."
+                    if prune == "always"
+                    else 'the printed rule rarely does; use prune="always".'
+                )
             )
     certificate = certify(U, lengths, tol, rays=np.unique(leaders[at]))
-    return Cone(U[certificate.rays], certificate, ray_names=row_labels(P, certificate.rays), history=history)
+    return Cone(
+        U[certificate.rays], certificate, ray_names=row_labels(P, certificate.rays), history=history
+    )
 
 
 class State:
     """The rays U of one run (as rows) with their identities, and the unit points X."""
 
-    def __init__(self, U: FloatArray, ids: IntArray, X: FloatArray, index: IntArray, tol: float) -> None:
+    def __init__(
+        self, U: FloatArray, ids: IntArray, X: FloatArray, index: IntArray, tol: float
+    ) -> None:
         self.U, self.ids, self.X, self.index, self.tol = U, ids, X, index, tol
 
     def on_data(self) -> tuple[BoolArray, IntArray]:
-        """Which rays are colinear with a data point, and the nearest point of each (a place in X)."""
-        nearest = np.array([row_norms(self.X - u).argmin() for u in self.U])  # a cosine would not resolve tol
+        """Which rays are colinear with a data point, and the nearest point of each (a place in
+        X)."""
+        # a cosine would not resolve tol
+        nearest = np.array([row_norms(self.X - u).argmin() for u in self.U])
         return (self.ids >= 0) | (row_norms(self.U - self.X[nearest]) <= self.tol), nearest
 
     def iterate(self, mean: FloatArray, eta: float, t: int, printed: bool) -> Iteration:
@@ -145,7 +171,8 @@ class State:
         tilted /= row_norms(tilted)[:, None]
         self.U = np.where(frozen[:, None], self.U, tilted)
         start, start_ids = self.U, self.ids
-        residual = row_norms(self.X - active_set(self.U, self.X).dense(len(self.U)) @ self.U)  # lines 7-8
+        # lines 7-8
+        residual = row_norms(self.X - active_set(self.U, self.X).dense(len(self.U)) @ self.U)
         outside = np.flatnonzero(residual > self.tol)
         pruned: list[int] = []
         for i in outside:  # lines 9-18: add, then prune
@@ -154,16 +181,29 @@ class State:
             pruned += self.prune()
         if not printed:
             pruned += self.prune()
-        return Iteration(t, start, start_ids, frozen, self.index[outside], np.array(pruned, np.int64), self.U, self.ids)
+        return Iteration(
+            t,
+            start,
+            start_ids,
+            frozen,
+            self.index[outside],
+            np.array(pruned, np.int64),
+            self.U,
+            self.ids,
+        )
 
     def prune(self) -> list[int]:
-        """Remove each ray that the others represent, one after the other (lines 12-17); their identities."""
+        """Remove each ray that the others represent, one after the other (lines 12-17); their
+        identities."""
         gone = []
         k = 0
         while k < len(self.U) and len(self.U) > 1:
             others = np.delete(self.U, k, axis=0)
             solved = active_set(others, self.U[k : k + 1])
-            if row_norms(self.U[k : k + 1] - solved.values[0] @ others[solved.passive[0]])[0] <= self.tol:
+            if (
+                row_norms(self.U[k : k + 1] - solved.values[0] @ others[solved.passive[0]])[0]
+                <= self.tol
+            ):
                 gone.append(int(self.ids[k]))
                 self.U, self.ids = others, np.delete(self.ids, k)
             else:

@@ -25,8 +25,26 @@ from conecollapse._errors import CertificateError, InvalidInputError
 from conecollapse._linalg import as_dense, combination_rows, dense_rows, row_norms, unit_rows
 from conecollapse._nnls.active_set import ActiveSetResult, active_set, active_set_sparse
 from conecollapse._threads import limit_threads, serial_blas
-from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, IntArray, Points, Progress, Sparse
-from conecollapse.certificates import AnyCertificate, ApproximateCertificate, Certificate, Verdict, check, check_blocks, check_cover, plain
+from conecollapse._types import (
+    AnyArray,
+    BoolArray,
+    Effort,
+    FloatArray,
+    IntArray,
+    Points,
+    Progress,
+    Sparse,
+)
+from conecollapse.certificates import (
+    AnyCertificate,
+    ApproximateCertificate,
+    Certificate,
+    Verdict,
+    check,
+    check_blocks,
+    check_cover,
+    plain,
+)
 from conecollapse.geometry.certified import certify_points
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
@@ -44,13 +62,14 @@ DENSE_RAYS = 2**27  # entries up to which sparse rays are made dense for project
 class Cone:
     """A convex cone given by unit rays that are rows of a point set, with a certificate.
 
-    Made by `Cone.from_points`, `Cone.approximate`, `collapse`, `Cone.merge` and `Cone.load`; from data larger than memory by
-    `Cone.from_table`, `Cone.from_blocks` and `Cone.from_samples`.
+    Made by `Cone.from_points`, `Cone.approximate`, `collapse`, `Cone.merge` and `Cone.load`; from
+    data larger than memory by `Cone.from_table`, `Cone.from_blocks` and `Cone.from_samples`.
 
     Attributes
     ----------
     rays : (c, dim) array or CSR array
-        The rays as unit rows, sparse if the points were. Cones in very many dimensions do not hold them, see `from_samples`.
+        The rays as unit rows, sparse if the points were. Cones in very many dimensions do not hold
+        them, see `from_samples`.
     ray_indices : (c,) array
         Which rows of the point set they are.
     ray_names : (c,) array or None
@@ -58,7 +77,8 @@ class Cone:
     certificate : Certificate or ApproximateCertificate
         What is claimed about the point set; `verify` checks it.
     path : EpsilonPath or None
-        For `approximate`: the points added in turn, and the largest residual after each. It is not saved.
+        For `approximate`: the points added in turn, and the largest residual after each. It is not
+        saved.
     history : list of Iteration or None
         For `collapse`: what happened in each iteration. It is not saved.
     """
@@ -80,29 +100,39 @@ class Cone:
 
     @classmethod
     def from_points(
-        cls, P: Any, tol: float = 1e-8, effort: Effort = "exact", *, n_jobs: int | None = None, progress: Progress = None
+        cls,
+        P: Any,
+        tol: float = 1e-8,
+        effort: Effort = "exact",
+        *,
+        n_jobs: int | None = None,
+        progress: Progress = None,
     ) -> Cone:
         r"""The exact cone of the rows of ``P``, with a certificate.
 
-        Rows are scaled to unit length and rows within ``tol`` of each other form one group. A group is an extreme ray when
+        Rows are scaled to unit length and rows within ``tol`` of each other form one group. A group
+        is an extreme ray when
 
         .. math:: \min_{h \ge 0} \Big\| u_i - \sum_{j \ne i} h_j u_j \Big\| > tol
 
-        over the other groups. The same rays as Algorithm 1 of the paper (`collapse`), orders of magnitude faster.
+        over the other groups. The same rays as Algorithm 1 of the paper (`collapse`), orders of
+        magnitude faster.
 
         Parameters
         ----------
         P : (n_points, dim) array, sparse array, data frame or Dask array
-            Non-negative and finite. Zero rows are set aside (`zero_points`). Of a Dask array the cone is found block by block, see
-            `from_table`.
+            Non-negative and finite. Zero rows are set aside (`zero_points`). Of a Dask array the
+            cone is found block by block, see `from_table`.
         tol : float
-            Numerical tolerance on distances between unit points. Near it the definition can contradict itself (two twins,
-            each within ``tol`` of the other's cone); such rays are kept one by one and claim less, see
-            `conecollapse.certificates`. Points that were rounded to float32 need about 1e-6; a warning says so.
+            Numerical tolerance on distances between unit points. Near it the definition can
+            contradict itself (two twins, each within ``tol`` of the other's cone); such rays are
+            kept one by one and claim less, see `conecollapse.certificates`. Points that were
+            rounded to float32 need about 1e-6; a warning says so.
         effort : {"exact", "quick"}
-            "quick" spends at most two products of the points with their transpose. What is not decided by then stays *open*: kept among
-            the rays, so that the cone is the same, without proof that it is needed (`open_points`). `prove` goes on from there. Of small
-            tables all points stay open.
+            "quick" spends at most two products of the points with their transpose. What is not
+            decided by then stays *open*: kept among the rays, so that the cone is the same, without
+            proof that it is needed (`open_points`). `prove` goes on from there. Of small tables all
+            points stay open.
         n_jobs : int, optional
             Threads to use; all available ones by default.
         progress : callable, optional
@@ -111,7 +141,8 @@ class Cone:
         Returns
         -------
         Cone
-            `verify` proves that its rays generate all points to within ``tol`` and that none but the open ones can be left out.
+            `verify` proves that its rays generate all points to within ``tol`` and that none but
+            the open ones can be left out.
 
         Examples
         --------
@@ -156,8 +187,9 @@ class Cone:
         max_rays : int, optional
             Stop at this many rays even so; ``cone.path.residuals[-1]`` then says what was reached.
         weighting : {"unit", "mass"}
-            "unit" measures unit points, so the residual is the sine of an angle. "mass" measures the points themselves, against the
-            longest: small points may then be far off in direction. It is what clustering needs.
+            "unit" measures unit points, so the residual is the sine of an angle. "mass" measures
+            the points themselves, against the longest: small points may then be far off in
+            direction. It is what clustering needs.
         callback : callable, optional
             Called as ``callback(n_rays, residual)`` after each ray.
         n_jobs : int, optional
@@ -166,7 +198,8 @@ class Cone:
         Returns
         -------
         Cone
-            `verify` re-measures the guarantee from stored coefficients; ``path`` has the residual after each ray.
+            `verify` re-measures the guarantee from stored coefficients; ``path`` has the residual
+            after each ray.
 
         Examples
         --------
@@ -178,7 +211,9 @@ class Cone:
         check_callable(callback, "callback")
         points = as_points(P)
         with limit_threads(n_jobs), serial_blas():  # many small products
-            rays, certificate, path = approximate(points, max_residual, max_rays, weighting, callback)
+            rays, certificate, path = approximate(
+                points, max_residual, max_rays, weighting, callback
+            )
         return cls(rays, certificate, ray_names=row_labels(P, certificate.rays), path=path)
 
     @classmethod
@@ -192,17 +227,20 @@ class Cone:
         n_jobs: int | None = None,
         progress: Progress = None,
     ) -> Cone:
-        """The exact cone of points that come in blocks and are never held together: rays(A u B) = rays(rays(A) u rays(B)).
+        """The exact cone of points that come in blocks and are never held together: rays(A u B) =
+        rays(rays(A) u rays(B)).
 
         Parameters
         ----------
         blocks : iterable of (points, dim) arrays, sparse arrays or data frames
-            For instance a generator, or ``open_table(path).features()``. Points are numbered in the order in which they come.
+            For instance a generator, or ``open_table(path).features()``. Points are numbered in the
+            order in which they come.
         tol, effort
             As in `from_points`.
         checkpoint : path, optional
-            A folder for the cones found so far. A run that was interrupted goes on from there when called again with the same
-            blocks, and gives the same result; blocks that are done are only counted.
+            A folder for the cones found so far. A run that was interrupted goes on from there when
+            called again with the same blocks, and gives the same result; blocks that are done are
+            only counted.
         n_jobs : int, optional
             Threads to use.
         progress : callable, optional
@@ -220,22 +258,34 @@ class Cone:
         array([0, 1])
         """
         with limit_threads(n_jobs):
-            return cls._of(part_of_blocks(blocks, check_tol(tol), checkpoint, progress, check_effort(effort)))
+            return cls._of(
+                part_of_blocks(blocks, check_tol(tol), checkpoint, progress, check_effort(effort))
+            )
 
     @classmethod
-    def from_samples(cls, blocks: Iterable[Any], tol: float = 1e-8, effort: Effort = "exact", *, n_jobs: int | None = None) -> Cone:
-        """The exact cone of the columns of a table that comes in blocks of rows, for tables with far more rows than columns.
+    def from_samples(
+        cls,
+        blocks: Iterable[Any],
+        tol: float = 1e-8,
+        effort: Effort = "exact",
+        *,
+        n_jobs: int | None = None,
+    ) -> Cone:
+        """The exact cone of the columns of a table that comes in blocks of rows, for tables with
+        far more rows than columns.
 
-        One pass reduces the table to a triangle with the same inner products (see `conecollapse.geometry.tall`); time and memory after
-        that depend on the number of columns only. Rays are not held: they are the columns `ray_indices` of the table. The
-        certificate is about the table itself, and `verify` checks it in two passes over the blocks.
+        One pass reduces the table to a triangle with the same inner products (see
+        `conecollapse.geometry.tall`); time and memory after that depend on the number of columns
+        only. Rays are not held: they are the columns `ray_indices` of the table. The certificate is
+        about the table itself, and `verify` checks it in two passes over the blocks.
 
         Parameters
         ----------
         blocks : iterable of (samples, features) arrays
             Dense. Longer blocks than there are features are best.
         tol : float
-            As in `from_points`. Where the points are so ill conditioned that rounding hides it, a larger one is certified, with a warning.
+            As in `from_points`. Where the points are so ill conditioned that rounding hides it, a
+            larger one is certified, with a warning.
         effort : {"exact", "quick"}
             As in `from_points`. With "quick", rays that are so ill conditioned are left open.
         n_jobs : int, optional
@@ -245,7 +295,9 @@ class Cone:
         --------
         >>> import numpy as np
         >>> from conecollapse import Cone
-        >>> X = np.random.default_rng(0).random((1000, 3)) @ np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
+        >>> X = np.random.default_rng(0).random((1000, 3)) @ np.array(
+        ...     [[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]
+        ... )
         >>> cone = Cone.from_samples(np.split(X, 10))
         >>> cone.ray_indices
         array([0, 1, 2])
@@ -266,11 +318,13 @@ class Cone:
         n_jobs: int | None = None,
         progress: Progress = None,
     ) -> Cone:
-        """The exact cone of the features of a table, which are its columns: an array, an opened file, or a Dask array.
+        """The exact cone of the features of a table, which are its columns: an array, an opened
+        file, or a Dask array.
 
-        Of an array it is ``from_points(X.T)``. Tables in blocks that are sparse, or have more features than samples, are decided
-        by comparing blocks of features with each other, or merged if there is a checkpoint (`from_blocks`); the others are shortened by
-        QR over blocks of samples (`from_samples`).
+        Of an array it is ``from_points(X.T)``. Tables in blocks that are sparse, or have more
+        features than samples, are decided by comparing blocks of features with each other, or
+        merged if there is a checkpoint (`from_blocks`); the others are shortened by QR over blocks
+        of samples (`from_samples`).
 
         Parameters
         ----------
@@ -305,8 +359,8 @@ class Cone:
         """The rays as unit rows."""
         if self._rays is None:
             raise InvalidInputError(
-                f"this cone lives in {self.dim} dimensions and does not hold its {self.n_rays} rays; "
-                "they are the columns cone.ray_indices of the table it was made from."
+                f"this cone lives in {self.dim} dimensions and does not hold its {self.n_rays}"
+                " rays; they are the columns cone.ray_indices of the table it was made from."
             )
         return self._rays
 
@@ -317,14 +371,20 @@ class Cone:
 
     @property
     def ray_indices(self) -> IntArray:
-        """Rows of the point set that are rays: increasing for an exact cone, in the order of choice for an approximate one."""
+        """Rows of the point set that are rays: increasing for an exact cone, in the order of choice
+        for an approximate one."""
         return self.certificate.rays
 
     @property
     def open_points(self) -> IntArray:
-        """Rays that are *open*: points that were kept because it was not decided whether the others generate them; see `prove`."""
+        """Rays that are *open*: points that were kept because it was not decided whether the others
+        generate them; see `prove`."""
         certificate = self.certificate
-        return self.ray_indices[certificate.open] if isinstance(certificate, Certificate) else self.ray_indices[:0]
+        return (
+            self.ray_indices[certificate.open]
+            if isinstance(certificate, Certificate)
+            else self.ray_indices[:0]
+        )
 
     @property
     def n_rays(self) -> int:
@@ -343,7 +403,8 @@ class Cone:
 
     @property
     def tol(self) -> float:
-        """Tolerance of the claims: the numerical one, or the largest residual that an approximate cone reached and guarantees."""
+        """Tolerance of the claims: the numerical one, or the largest residual that an approximate
+        cone reached and guarantees."""
         return self.certificate.tol
 
     @property
@@ -362,7 +423,8 @@ class Cone:
 
     @property
     def point_coefficients(self) -> Sparse:
-        """Coefficients over the rays of every unit point that the cone was made from, (n_points, c), as certified: no solve."""
+        """Coefficients over the rays of every unit point that the cone was made from, (n_points,
+        c), as certified: no solve."""
         certificate = self.certificate
         if isinstance(certificate, ApproximateCertificate):
             return certificate.coefficients
@@ -370,15 +432,19 @@ class Cone:
             filled = certificate.leader >= 0
             places = np.searchsorted(certificate.rays, certificate.leader[filled])
             bounds = np.concatenate([[0], np.cumsum(filled)])
-            return sp.csr_array((np.ones(len(places)), places, bounds), shape=(certificate.n_points, len(certificate.rays)))
+            return sp.csr_array(
+                (np.ones(len(places)), places, bounds),
+                shape=(certificate.n_points, len(certificate.rays)),
+            )
         every = with_rays(certificate)[np.maximum(certificate.leader, 0)]
         return sp.csr_array(sp.diags_array((certificate.leader >= 0).astype(np.float64)) @ every)
 
     def coefficients(self, Y: Any, *, sparse: bool = False) -> Any:
-        """Non-negative coefficients of the point of the cone nearest to each row of ``Y``: ``project(Y) = coefficients(Y) @ rays``.
+        """Non-negative coefficients of the point of the cone nearest to each row of ``Y``:
+        ``project(Y) = coefficients(Y) @ rays``.
 
-        They multiply the unit rays; the lengths of the rows of ``Y`` are in them. An (n, c) array, or a CSR array with
-        ``sparse=True`` (no row has more than ``dim`` entries).
+        They multiply the unit rays; the lengths of the rows of ``Y`` are in them. An (n, c) array,
+        or a CSR array with ``sparse=True`` (no row has more than ``dim`` entries).
         """
         Y = self._check(Y)
         parts = [
@@ -395,46 +461,62 @@ class Cone:
         return as_dense(projected)
 
     def residuals(self, Y: Any) -> FloatArray:
-        """Distance of each row of ``Y`` from the cone, relative to the row's length (0 for zero rows)."""
+        """Distance of each row of ``Y`` from the cone, relative to the row's length (0 for zero
+        rows)."""
         return self._measure(Y)[0]
 
     def contains(self, Y: Any, tol: float | None = None) -> BoolArray:
         """Whether each row of ``Y`` is within ``tol`` of the cone, relative to its length.
 
-        By default ``tol`` is the cone's own: numerical for an exact cone, the guaranteed residual for an approximate one. If that
-        guarantee is weighted by mass, distances are measured in its unit, the length of the longest point.
+        By default ``tol`` is the cone's own: numerical for an exact cone, the guaranteed residual
+        for an approximate one. If that guarantee is weighted by mass, distances are measured in its
+        unit, the length of the longest point.
         """
         distance, lengths = self._measure(Y)
-        if tol is None and isinstance(self.certificate, ApproximateCertificate) and self.certificate.weighting == "mass":
+        if (
+            tol is None
+            and isinstance(self.certificate, ApproximateCertificate)
+            and self.certificate.weighting == "mass"
+        ):
             distance = distance * lengths / self.certificate.longest
         return distance <= (self.tol if tol is None else check_positive(tol, "tol")) * (1 + 1e-9)
 
     def merge(self, other: Cone, effort: Effort = "exact") -> Cone:
         """The cone of the points of both: rays(A u B) = rays(rays(A) u rays(B)).
 
-        The points of ``other`` are numbered after this cone's, as in ``np.vstack([P_self, P_other])``; `verify` accepts that stack.
-        Since the points are not at hand, the rays of the result claim to be clear of each other rather than of all points. That decides
-        what was open before; with ``effort="quick"`` some rays are left open, as in `from_points`.
+        The points of ``other`` are numbered after this cone's, as in
+        ``np.vstack([P_self, P_other])``; `verify` accepts that stack. Since the points are not at
+        hand, the rays of the result claim to be clear of each other rather than of all points. That
+        decides what was open before; with ``effort="quick"`` some rays are left open, as in
+        `from_points`.
         """
         effort = check_effort(effort)
         if not isinstance(other, Cone):
             raise InvalidInputError(f"merge takes another Cone; got {type(other).__name__}.")
         if other.dim != self.dim:
-            raise InvalidInputError(f"cones of dimension {self.dim} and {other.dim} cannot be merged; both must live in the same space.")
-        mine, theirs = (Part(cone.n_points, cone.rays, cone._exact("merge"), cone.ray_names, effort) for cone in (self, other))
+            raise InvalidInputError(
+                f"cones of dimension {self.dim} and {other.dim} cannot be merged; both must live in"
+                " the same space."
+            )
+        mine, theirs = (
+            Part(cone.n_points, cone.rays, cone._exact("merge"), cone.ray_names, effort)
+            for cone in (self, other)
+        )
         return Cone._of(merge(mine, theirs))
 
     def prove(self, P: Any, *, n_jobs: int | None = None, progress: Progress = None) -> Cone:
-        """The same cone without open points: each is proven to be a ray, or left out with a combination of rays that replaces it.
+        """The same cone without open points: each is proven to be a ray, or left out with a
+        combination of rays that replaces it.
 
-        What the certificate proves about the other points is kept, not searched for again. The result is as exact as that of
-        `from_points`. Like every certificate, it is checked by `verify` and not here.
+        What the certificate proves about the other points is kept, not searched for again. The
+        result is as exact as that of `from_points`. Like every certificate, it is checked by
+        `verify` and not here.
 
         Parameters
         ----------
         P : (n_points, dim) array, sparse array or data frame
-            The points that the cone was made from; or, as an opened table or a Dask array, the table whose columns they are. The cone of
-            such a table is found anew.
+            The points that the cone was made from; or, as an opened table or a Dask array, the
+            table whose columns they are. The cone of such a table is found anew.
         n_jobs, progress
             As in `from_points`.
 
@@ -467,8 +549,9 @@ class Cone:
     def _proven_in_blocks(self, table: BlockedTable, n_jobs: int | None) -> Cone:
         if table.shape != (self.dim, self.n_points):
             raise CertificateError(
-                f"the certificate is about {self.n_points} points in dimension {self.dim}, but the table has shape {table.shape}; "
-                "pass the table that the cone was made from, which has its points as columns."
+                f"the certificate is about {self.n_points} points in dimension {self.dim}, but the"
+                f" table has shape {table.shape}; pass the table that the cone was made from, which"
+                " has its points as columns."
             )
         if not len(self.open_points):
             return self
@@ -476,23 +559,25 @@ class Cone:
             return Cone._of(part_of_table(table, self.tol))
 
     def verify(self, P: Any, tol: float | None = None) -> Verdict:
-        """Check every claim about ``P`` without any solver; raises `CertificateError` naming the first that fails.
+        """Check every claim about ``P`` without any solver; raises `CertificateError` naming the
+        first that fails.
 
         Parameters
         ----------
         P : (n_points, dim) array, sparse array or data frame
-            The points that the cone was made from. For a cone in very many dimensions also the table whose columns they are, in
-            blocks of samples: an opened table, a Dask array, or a function that yields the blocks, which is called twice.
-            If both ``P`` and the cone have names, these must agree too.
+            The points that the cone was made from. For a cone in very many dimensions also the
+            table whose columns they are, in blocks of samples: an opened table, a Dask array, or a
+            function that yields the blocks, which is called twice. If both ``P`` and the cone have
+            names, these must agree too.
         tol : float, optional
-            What to judge the claims against; by default the tolerance that the cone states, `tol`. Nothing else in the cone can widen a
-            claim.
+            What to judge the claims against; by default the tolerance that the cone states, `tol`.
+            Nothing else in the cone can widen a claim.
 
         Returns
         -------
         Verdict
-            The tolerance, the largest residual of a point, and the smallest proven distance of a ray from the cone of the others. As
-            text it is one sentence.
+            The tolerance, the largest residual of a point, and the smallest proven distance of a
+            ray from the cone of the others. As text it is one sentence.
         """
         tol = None if tol is None else check_tol(tol)
         table = as_blocked(P)
@@ -505,32 +590,43 @@ class Cone:
         return verdict
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write rays, certificate and names to an ``.npz`` file, under a temporary name first: a killed run leaves no half file.
+        """Write rays, certificate and names to an ``.npz`` file, under a temporary name first: a
+        killed run leaves no half file.
 
-        `path` and `history` are reports of the search that nobody can check afterwards; they are not stored.
+        `path` and `history` are reports of the search that nobody can check afterwards; they are
+        not stored.
         """
         write_cone(path, self._rays, self.certificate, self.ray_names)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Cone:
-        """Read a cone written by `save`. Files that hold Python objects are refused, never unpickled."""
+        """Read a cone written by `save`. Files that hold Python objects are refused, never
+        unpickled."""
         rays, certificate, ray_names = read_cone(path)
         return cls(rays, certificate, ray_names=ray_names)
 
     def __repr__(self) -> str:
         kind = "approximate " if isinstance(self.certificate, ApproximateCertificate) else ""
         is_open = f" ({len(self.open_points)} open)" if len(self.open_points) else ""
-        return f"<{kind}Cone: {self.n_rays} rays{is_open} of {self.n_points} points in dimension {self.dim}, tol={self.tol:.3g}>"
+        return (
+            f"<{kind}Cone: {self.n_rays} rays{is_open} of {self.n_points} points in dimension"
+            f" {self.dim}, tol={self.tol:.3g}>"
+        )
 
     def _check_names(self, names: AnyArray | None) -> None:
         """The rays are called as the points are, where both have names."""
         if names is None or self.ray_names is None:
             return
         if len(self.ray_names) != len(names):
-            raise CertificateError(f"the cone has {len(self.ray_names)} names for {len(names)} rays.")
-        for k in np.flatnonzero([str(mine) != str(given) for mine, given in zip(self.ray_names, names, strict=True)])[:1]:
             raise CertificateError(
-                f"ray {k} (point {self.ray_indices[k]}): it is called {str(self.ray_names[k])!r}, but {str(names[k])!r} in P."
+                f"the cone has {len(self.ray_names)} names for {len(names)} rays."
+            )
+        for k in np.flatnonzero(
+            [str(mine) != str(given) for mine, given in zip(self.ray_names, names, strict=True)]
+        )[:1]:
+            raise CertificateError(
+                f"ray {k} (point {self.ray_indices[k]}): it is called {str(self.ray_names[k])!r},"
+                f" but {str(names[k])!r} in P."
             )
 
     def _names_of(self, rays: IntArray, P: Any) -> AnyArray | None:
@@ -542,7 +638,9 @@ class Cone:
 
     def _exact(self, what: str) -> Certificate:
         if not isinstance(self.certificate, Certificate):
-            raise InvalidInputError(f"{what} needs an exact cone, and this one is approximate; use Cone.from_points.")
+            raise InvalidInputError(
+                f"{what} needs an exact cone, and this one is approximate; use Cone.from_points."
+            )
         return self.certificate
 
     def _check(self, Y: Any) -> Points:
@@ -553,19 +651,29 @@ class Cone:
         return Y
 
     def _measure(self, Y: Any) -> tuple[FloatArray, FloatArray]:
-        """Relative distance of each row from its projection, measured explicitly, and the rows' lengths."""
+        """Relative distance of each row from its projection, measured explicitly, and the rows'
+        lengths."""
         distances, all_lengths = [], []
         for solved, lengths, rows in self._solve(self._check(Y)):
             parts = list(zip(solved.passive, solved.values, strict=True))
-            distances.append(row_norms(np.asarray(rows - combination_rows(parts, self.n_rays) @ self.rays)))
+            distances.append(
+                row_norms(np.asarray(rows - combination_rows(parts, self.n_rays) @ self.rays))
+            )
             all_lengths.append(lengths)
         return np.concatenate(distances), np.concatenate(all_lengths)
 
     def _solve(self, Y: Points) -> Iterator[tuple[ActiveSetResult, FloatArray, FloatArray]]:
-        """Active sets of the unit rows of ``Y`` over the rays, a block at a time, with the rows' lengths and the rows."""
+        """Active sets of the unit rows of ``Y`` over the rays, a block at a time, with the rows'
+        lengths and the rows."""
         rays = self.rays
         if sp.issparse(rays) and rays.shape[0] * rays.shape[1] <= DENSE_RAYS:
             rays = rays.toarray()
         for start in range(0, Y.shape[0], BLOCK_ROWS):
-            rows, lengths = unit_rows(dense_rows(Y, np.arange(start, min(start + BLOCK_ROWS, Y.shape[0]))))
-            yield (active_set_sparse(rays, rows) if sp.issparse(rays) else active_set(rays, rows)), lengths, rows
+            rows, lengths = unit_rows(
+                dense_rows(Y, np.arange(start, min(start + BLOCK_ROWS, Y.shape[0])))
+            )
+            yield (
+                (active_set_sparse(rays, rows) if sp.issparse(rays) else active_set(rays, rows)),
+                lengths,
+                rows,
+            )

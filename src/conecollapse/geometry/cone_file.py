@@ -1,8 +1,9 @@
 """Cones as ``.npz`` files of plain arrays: never a pickle, never half a file.
 
-The file holds the stored rays, the fields of the certificate under their names, and each family of witnesses under ``witnesses.0.``,
-``witnesses.1.`` and so on, with its ``kind``. Numbers take as few bytes as hold them exactly. Nothing else that a cone may carry is
-stored: what `verify` cannot measure again is not kept.
+The file holds the stored rays, the fields of the certificate under their names, and each family of
+witnesses under ``witnesses.0.``, ``witnesses.1.`` and so on, with its ``kind``. Numbers take as few
+bytes as hold them exactly. Nothing else that a cone may carry is stored: what `verify` cannot
+measure again is not kept.
 """
 
 from __future__ import annotations
@@ -19,13 +20,28 @@ from conecollapse._arrays import load_npz
 from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError
 from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points
-from conecollapse.certificates import KINDS, AnyCertificate, ApproximateCertificate, Certificate, Witnesses, form, plain
+from conecollapse.certificates import (
+    KINDS,
+    AnyCertificate,
+    ApproximateCertificate,
+    Certificate,
+    Witnesses,
+    form,
+    plain,
+)
 
 FORMAT = "conecollapse-cone-3"
 BESIDE = "beside."  # begins the names of arrays that are no part of the cone
 FAMILY = "conecollapse-cone-"
 SAMPLE = 1000  # numbers that are looked at before all of them are
-_SCALARS = {"tol": float, "residual": float, "longest": float, "n_points": int, "dim": int, "weighting": str}
+_SCALARS = {
+    "tol": float,
+    "residual": float,
+    "longest": float,
+    "n_points": int,
+    "dim": int,
+    "weighting": str,
+}
 
 
 def write_cone(
@@ -35,8 +51,12 @@ def write_cone(
     ray_names: AnyArray | None,
     beside: dict[str, AnyArray] | None = None,
 ) -> None:
-    """Write everything to a temporary file beside ``path`` and rename it; ``beside`` are arrays that `read_beside` reads."""
-    arrays: dict[str, Any] = {"format": np.array(FORMAT), **{f"{BESIDE}{name}": array for name, array in (beside or {}).items()}}
+    """Write everything to a temporary file beside ``path`` and rename it; ``beside`` are arrays
+    that `read_beside` reads."""
+    arrays: dict[str, Any] = {
+        "format": np.array(FORMAT),
+        **{f"{BESIDE}{name}": array for name, array in (beside or {}).items()},
+    }
     for field in fields(certificate):
         if field.name != "witnesses":
             arrays |= _pack(field.name, getattr(certificate, field.name))
@@ -51,7 +71,9 @@ def write_cone(
         arrays["ray_names"] = np.array([str(name) for name in ray_names], dtype=np.str_)
     target = Path(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(target.parent)!r} to write {target.name!r} in; make it first.")
+        raise FileNotFoundError(
+            f"there is no folder {str(target.parent)!r} to write {target.name!r} in; make it first."
+        )
     with whole_file(target) as temporary, open(temporary, "xb") as file:
         np.savez(file, **arrays)
 
@@ -61,25 +83,39 @@ def read_cone(path: str | PathLike[str]) -> tuple[Points | None, AnyCertificate,
     arrays = _load(path)
     found = str(arrays["format"]) if "format" in arrays and arrays["format"].shape == () else ""
     if found != FORMAT and found.startswith(FAMILY):
-        raise ConeFileError(f"{str(path)!r} is a cone file of another version ({found!r}, not {FORMAT!r}); make and save the cone again.")
+        raise ConeFileError(
+            f"{str(path)!r} is a cone file of another version ({found!r}, not {FORMAT!r}); make and"
+            " save the cone again."
+        )
     if found != FORMAT:
-        raise ConeFileError(f"{str(path)!r} does not hold a cone ({FORMAT}); write one with Cone.save.")
+        raise ConeFileError(
+            f"{str(path)!r} does not hold a cone ({FORMAT}); write one with Cone.save."
+        )
     try:
         certificate = plain(_certificate(arrays))
-        rays = _unpack("unit_rays", arrays) if _has("unit_rays", arrays) else None  # cones in many dimensions leave them with the points
+        # cones in many dimensions leave them with the points
+        rays = _unpack("unit_rays", arrays) if _has("unit_rays", arrays) else None
         if rays is not None:
             rays = _plain_rays(rays, certificate)
         names = arrays.get("ray_names")
         if names is not None and (names.dtype.kind != "U" or names.shape != certificate.rays.shape):
-            raise _Inconsistent(f"'ray_names' must hold a text for each of the {len(certificate.rays)} rays")
+            raise _Inconsistent(
+                f"'ray_names' must hold a text for each of the {len(certificate.rays)} rays"
+            )
     except (_Inconsistent, CertificateError) as error:
-        raise ConeFileError(f"{str(path)!r} is an incomplete or inconsistent cone file: {str(error).rstrip('.')}.") from error
+        raise ConeFileError(
+            f"{str(path)!r} is an incomplete or inconsistent cone file: {str(error).rstrip('.')}."
+        ) from error
     return rays, certificate, names
 
 
 def read_beside(path: str | PathLike[str]) -> dict[str, AnyArray]:
     """The arrays that were written beside a cone, by name."""
-    return {name.removeprefix(BESIDE): array for name, array in _load(path).items() if name.startswith(BESIDE)}
+    return {
+        name.removeprefix(BESIDE): array
+        for name, array in _load(path).items()
+        if name.startswith(BESIDE)
+    }
 
 
 class _Inconsistent(Exception):
@@ -97,7 +133,9 @@ def _load(path: str | PathLike[str]) -> dict[str, AnyArray]:
 
 def _certificate(arrays: dict[str, AnyArray]) -> AnyCertificate:
     kind = ApproximateCertificate if "weighting" in arrays else Certificate
-    parts: dict[str, Any] = {field.name: _part(field.name, arrays) for field in fields(kind) if field.name != "witnesses"}
+    parts: dict[str, Any] = {
+        field.name: _part(field.name, arrays) for field in fields(kind) if field.name != "witnesses"
+    }
     if kind is Certificate:
         parts["witnesses"] = _families(arrays)
     return kind(**parts)
@@ -111,7 +149,9 @@ def _families(arrays: dict[str, AnyArray]) -> tuple[Witnesses, ...]:
         kind = kinds.get(str(arrays[f"{prefix}.kind"]))
         if kind is None:
             raise _Inconsistent(f"{prefix} is of no kind that is known")
-        parts: dict[str, Any] = {field.name: _unpack(f"{prefix}.{field.name}", arrays) for field in fields(kind)}
+        parts: dict[str, Any] = {
+            field.name: _unpack(f"{prefix}.{field.name}", arrays) for field in fields(kind)
+        }
         found.append(kind(**parts))
     return tuple(found)
 
@@ -129,7 +169,11 @@ def _part(name: str, arrays: dict[str, AnyArray]) -> Any:
 
 def _plain_rays(rays: Points, certificate: AnyCertificate) -> Points:
     shape = (len(certificate.rays), certificate.dim)
-    rays = form.sparse("unit_rays", rays, shape) if sp.issparse(rays) else form.floats("unit_rays", rays, shape)
+    rays = (
+        form.sparse("unit_rays", rays, shape)
+        if sp.issparse(rays)
+        else form.floats("unit_rays", rays, shape)
+    )
     if not ((rays.data if sp.issparse(rays) else rays) >= 0).all():
         raise _Inconsistent("a ray has an entry that is not a non-negative number")
     return rays
@@ -147,12 +191,15 @@ def _pack(name: str, value: Any) -> dict[str, AnyArray]:
 
 
 def _narrow(array: AnyArray) -> AnyArray:
-    """Lists of integers in the fewest bytes that hold them, and float64 as float32 where that is the same; anything else as it is."""
+    """Lists of integers in the fewest bytes that hold them, and float64 as float32 where that is
+    the same; anything else as it is."""
     array = np.asarray(array)  # a masked array has no largest entry where all are masked
     if array.dtype == np.float64 and array.ndim:
         first = array.ravel()[:SAMPLE]
         with np.errstate(over="ignore"):  # what is too large for float32 is not the same
-            is_single = (first.astype(np.float32) == first).all() and (array.astype(np.float32) == array).all()
+            is_single = (first.astype(np.float32) == first).all() and (
+                array.astype(np.float32) == array
+            ).all()
             return array.astype(np.float32) if is_single else array
     if array.ndim != 1 or array.dtype.kind != "i" or not len(array):
         return array
@@ -168,10 +215,14 @@ def _unpack(name: str, arrays: dict[str, AnyArray]) -> Any:
     """The array of this name, dense or sparse."""
     if name in arrays:
         return arrays[name]
-    missing = [part for part in ("data", "indices", "indptr", "shape") if f"{name}.{part}" not in arrays]
+    missing = [
+        part for part in ("data", "indices", "indptr", "shape") if f"{name}.{part}" not in arrays
+    ]
     if missing:
         raise _Inconsistent(f"it has no {name!r}")
-    data, columns, starts, shape = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape"))
+    data, columns, starts, shape = (
+        arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr", "shape")
+    )
     if shape.shape != (2,) or shape.dtype.kind != "i" or not (shape >= 0).all():
         raise _Inconsistent(f"the shape of {name!r} is not two sizes")
     return form.csr(name, data, columns, starts, (int(shape[0]), int(shape[1])), single=True)

@@ -1,14 +1,17 @@
 r"""The epsilon-cone: few rays, chosen greedily, with a guaranteed largest residual.
 
-In high dimension nearly every noisy point is extreme, so the exact cone is large. Here the point furthest from the cone so far
-becomes the next ray, until no point is further than asked. Adding a ray can only bring points nearer: a residual measured earlier
-is an upper bound. So only the points with the largest bounds are measured again after each ray, until one of them exceeds
-all remaining bounds, and the greedy choice is exact although most points are left alone (*lazy* greedy). The bounds are kept tight
-at the price of one product: a step of length :math:`g = r \cdot u` along the new ray u takes :math:`g^2` off the squared residual; where
-:math:`g \le 0` the old solution is still the best.
+In high dimension nearly every noisy point is extreme, so the exact cone is large. Here the point
+furthest from the cone so far becomes the next ray, until no point is further than asked. Adding a
+ray can only bring points nearer: a residual measured earlier is an upper bound. So only the points
+with the largest bounds are measured again after each ray, until one of them exceeds all remaining
+bounds, and the greedy choice is exact although most points are left alone (*lazy* greedy). The
+bounds are kept tight at the price of one product: a step of length :math:`g = r \cdot u` along the
+new ray u takes :math:`g^2` off the squared residual; where :math:`g \le 0` the old solution is
+still the best.
 
-Residuals come from block pivoting in Gram form: ``G = K K'`` and ``c_i = K u_i`` grow by one row with each ray, which costs one
-product with the points. The final guarantee is measured from explicit residuals.
+Residuals come from block pivoting in Gram form: ``G = K K'`` and ``c_i = K u_i`` grow by one row
+with each ray, which costs one product with the points. The final guarantee is measured from
+explicit residuals.
 """
 
 from __future__ import annotations
@@ -28,12 +31,15 @@ from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.certificates import ApproximateCertificate
 
 WEIGHTINGS = ("unit", "mass")
-SMALLEST_RESIDUAL = 1e-6  # squares of smaller ones are lost in the Gram form; the exact cone serves there
-GRAM_DIGITS = 0.999  # what the Gram form may be off by at SMALLEST_RESIDUAL; the guarantee is measured explicitly
+# squares of smaller ones are lost in the Gram form; the exact cone serves there
+SMALLEST_RESIDUAL = 1e-6
+# what the Gram form may be off by at SMALLEST_RESIDUAL; the guarantee is measured explicitly
+GRAM_DIGITS = 0.999
 BATCH = 16  # bounds measured again at a time
 UNMOVED = 1e-12  # gradients up to this are rounding: products of unit vectors carry some 1e-16
 MEASURED_ROWS = 1024  # points whose residuals are measured explicitly at a time
-DENSE_CELLS = 2**25  # rays up to this size are multiplied dense: combinations of many sparse rays are dense anyway
+# rays up to this size are multiplied dense: combinations of many sparse rays are dense anyway
+DENSE_CELLS = 2**25
 
 
 @dataclass(frozen=True)
@@ -55,15 +61,22 @@ def approximate(
     max_residual = check_positive(max_residual, "max_residual", below=1.0)
     if max_residual < SMALLEST_RESIDUAL:
         raise InvalidInputError(
-            f"max_residual = {max_residual:.3g} is below {SMALLEST_RESIDUAL:g}, what an epsilon-cone resolves; use Cone.from_points."
+            f"max_residual = {max_residual:.3g} is below {SMALLEST_RESIDUAL:g}, what an"
+            " epsilon-cone resolves; use Cone.from_points."
         )
     if not isinstance(weighting, str) or weighting not in WEIGHTINGS:
-        raise InvalidInputError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}.")
+        raise InvalidInputError(
+            f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}."
+        )
     U, lengths = unit_rows(points)
     if not lengths.any():
-        raise InvalidInputError(f"all {len(lengths)} points are zero; a cone needs at least one point that is not.")
+        raise InvalidInputError(
+            f"all {len(lengths)} points are zero; a cone needs at least one point that is not."
+        )
     share = lengths / lengths.max() if weighting == "mass" else (lengths > 0).astype(np.float64)
-    limit = len(lengths) if max_rays is None else min(check_count(max_rays, "max_rays"), len(lengths))
+    limit = (
+        len(lengths) if max_rays is None else min(check_count(max_rays, "max_rays"), len(lengths))
+    )
     greedy = Greedy(U, share)
     greedy.add(first_ray(U, share))
     while True:
@@ -79,7 +92,8 @@ def approximate(
 
 
 def over_rays(points: Points, rays: IntArray) -> tuple[Points, ApproximateCertificate]:
-    """The given rows of checked ``points`` as unit rays, and how near their cone comes to each unit point, as a certificate."""
+    """The given rows of checked ``points`` as unit rays, and how near their cone comes to each unit
+    point, as a certificate."""
     U, lengths = unit_rows(points)
     greedy = Greedy(U, (lengths > 0).astype(np.float64))
     for i in rays:
@@ -88,10 +102,12 @@ def over_rays(points: Points, rays: IntArray) -> tuple[Points, ApproximateCertif
 
 
 def greedy_rays(points: Points, n_rays: int) -> IntArray:
-    """Up to ``n_rays`` rows: the longest, then each time the one furthest from the cone of those before; distances at their own lengths.
+    """Up to ``n_rays`` rows: the longest, then each time the one furthest from the cone of those
+    before; distances at their own lengths.
 
-    For points that sum to one this is the algorithm of the theorem on noisy mixtures (`conecollapse.geometry.separable_bound`): such
-    points lie in the convex hull of the pure ones, and a distance from a cone, which is a convex function, is largest at a vertex.
+    For points that sum to one this is the algorithm of the theorem on noisy mixtures
+    (`conecollapse.geometry.separable_bound`): such points lie in the convex hull of the pure ones,
+    and a distance from a cone, which is a convex function, is largest at a vertex.
     """
     U, lengths = unit_rows(points)
     share = lengths / max(float(lengths.max()), np.finfo(np.float64).tiny)
@@ -105,13 +121,16 @@ def greedy_rays(points: Points, n_rays: int) -> IntArray:
     return np.array(greedy.rays)
 
 
-def _certified(greedy: Greedy, weighting: str, longest: float) -> tuple[Points, ApproximateCertificate]:
+def _certified(
+    greedy: Greedy, weighting: str, longest: float
+) -> tuple[Points, ApproximateCertificate]:
     """Unit rays and the certificate of the rays chosen so far."""
     U = greedy.U
     rays = np.array(greedy.rays)
     coefficients, reached = _coefficients(U, U[rays], greedy.share, greedy)
     certificate = ApproximateCertificate(
-        tol=min(float(reached + (1 + len(rays)) * np.finfo(np.float64).eps), 1.0),  # sums in another order round otherwise
+        # sums in another order round otherwise
+        tol=min(float(reached + (1 + len(rays)) * np.finfo(np.float64).eps), 1.0),
         n_points=U.shape[0],
         dim=U.shape[1],
         rays=rays,
@@ -123,7 +142,8 @@ def _certified(greedy: Greedy, weighting: str, longest: float) -> tuple[Points, 
 
 
 def first_ray(U: Points, share: FloatArray) -> int:
-    """The point that deviates most, by its weight, from the mean direction: on the outside of the cone, where rays are."""
+    """The point that deviates most, by its weight, from the mean direction: on the outside of the
+    cone, where rays are."""
     mean = np.asarray(U.T @ share).ravel()
     mean /= np.linalg.norm(mean)
     cosine = np.minimum(np.asarray(U @ mean).ravel(), 1.0)
@@ -131,7 +151,8 @@ def first_ray(U: Points, share: FloatArray) -> int:
 
 
 class Greedy:
-    """Rays so far, their Gram matrix, and for each point an upper bound on its weighted residual."""
+    """Rays so far, their Gram matrix, and for each point an upper bound on its weighted
+    residual."""
 
     def __init__(self, U: Points, share: FloatArray) -> None:
         self.U = U
@@ -171,13 +192,15 @@ class Greedy:
             self.measure(top[stale[top] >= 0])
 
     def measure(self, rows: IntArray) -> FloatArray:
-        """Solve ``rows`` over the rays so far; their coefficients, with bounds brought up to date."""
+        """Solve ``rows`` over the rays so far; their coefficients, with bounds brought up to
+        date."""
         k = len(self.rays)
         C = self.C[rows, :k]
         result = block_pivoting(self.G, C, np.ones(len(rows)), start=self.H[rows, :k] > 0)
         H = np.maximum(result.X, 0.0)
         broken = np.flatnonzero(~result.solved)
-        if len(broken):  # the rays chosen are dependent, as when there are more of them than dimensions
+        # the rays chosen are dependent, as when there are more of them than dimensions
+        if len(broken):
             K = dense_rows(self.U, np.array(self.rays))
             H[broken] = active_set(K, dense_rows(self.U, rows[broken])).dense(k)
         squares = 1.0 - 2.0 * np.einsum("ij,ij->i", H, C) + np.einsum("ij,ij->i", H @ self.G, H)
@@ -188,7 +211,8 @@ class Greedy:
 
 
 def _coefficients(U: Points, rays: Points, share: FloatArray, greedy: Greedy) -> tuple[Any, float]:
-    """Coefficients of every point over the rays, and the largest weighted residual, measured explicitly."""
+    """Coefficients of every point over the rays, and the largest weighted residual, measured
+    explicitly."""
     parts: list[tuple[IntArray, FloatArray]] = []
     reached = 0.0
     dense = rays.shape[0] * rays.shape[1] <= DENSE_CELLS
@@ -198,7 +222,11 @@ def _coefficients(U: Points, rays: Points, share: FloatArray, greedy: Greedy) ->
         H: FloatArray = greedy.measure(rows)
         H[share[rows] == 0] = 0.0
         some: list[tuple[IntArray, FloatArray]] = [(np.flatnonzero(h), h[h > 0]) for h in H]
-        explicit = dense_rows(U, rows) - H @ K if dense else U[rows] - combination_rows(some, rays.shape[0]) @ rays
+        explicit = (
+            dense_rows(U, rows) - H @ K
+            if dense
+            else U[rows] - combination_rows(some, rays.shape[0]) @ rays
+        )
         weighted = share[rows] * row_norms(explicit)
         reached = max(reached, float(weighted.max()))
         parts += some

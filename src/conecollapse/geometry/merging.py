@@ -19,13 +19,15 @@ ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a residual that is measured
 def merge_certificates(
     rays_a: Points, a: Certificate, rays_b: Points, b: Certificate, effort: Effort = "exact"
 ) -> tuple[Certificate, IntArray]:
-    """Certificate about the points of ``a`` followed by those of ``b``, and which of the stacked rays it keeps.
+    """Certificate about the points of ``a`` followed by those of ``b``, and which of the stacked
+    rays it keeps.
 
-    The rays alone are certified first. A point with coefficients ``h`` over its own cone's rays then has ``h C`` over the merged
-    ones, where the rows of ``C`` express each old ray by the new: unit vectors for those that stayed. Residuals add up, so near the
-    tolerance the merged cone may guarantee only a larger one. That one becomes its ``tol``, and the rays must be clear of each other by it:
-    they are certified again. The rays of the result are proven against each other, open or not before; with ``effort="quick"`` some may
-    be left open.
+    The rays alone are certified first. A point with coefficients ``h`` over its own cone's rays
+    then has ``h C`` over the merged ones, where the rows of ``C`` express each old ray by the new:
+    unit vectors for those that stayed. Residuals add up, so near the tolerance the merged cone may
+    guarantee only a larger one. That one becomes its ``tol``, and the rays must be clear of each
+    other by it: they are certified again. The rays of the result are proven against each other,
+    open or not before; with ``effort="quick"`` some may be left open.
     """
     if sp.issparse(rays_a) and sp.issparse(rays_b):
         U = sp.csr_array(sp.vstack([rays_a, rays_b]))
@@ -37,13 +39,21 @@ def merge_certificates(
         merged, kept = _merged_at(U, a, b, tol, effort)
         if merged.residual <= merged.tol:
             return merged, kept
-        tol = merged.residual  # fewer rays are distinct at it; with the same ones the residual is the same, and we are done
+        # fewer rays are distinct at it; with the same ones the residual is the same, and we are
+        # done
+        tol = merged.residual
         if tol >= 1:
-            raise InvalidInputError("the tolerances of these cones are too coarse to merge them; make both with a smaller tol.")
+            raise InvalidInputError(
+                "the tolerances of these cones are too coarse to merge them; make both with a"
+                " smaller tol."
+            )
 
 
-def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float, effort: Effort) -> tuple[Certificate, IntArray]:
-    """The merged certificate when the stacked rays ``U`` are distinguished at ``tol``, with a bound on all residuals, and the rays kept."""
+def _merged_at(
+    U: Points, a: Certificate, b: Certificate, tol: float, effort: Effort
+) -> tuple[Certificate, IntArray]:
+    """The merged certificate when the stacked rays ``U`` are distinguished at ``tol``, with a bound
+    on all residuals, and the rays kept."""
     inner = certify(U, np.ones(U.shape[0]), tol, effort=effort)
     kept = inner.rays
     old = np.concatenate([a.rays, a.n_points + b.rays])
@@ -52,9 +62,11 @@ def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float, effort: Ef
     C[kept, np.arange(len(kept))] = 1.0
     C = C.tocsr()[inner.leader]  # a ray merged into a colinear one is that one
     H_old = sp.csr_array(sp.block_diag([with_rays(a), with_rays(b)]))
-    moved = np.flatnonzero(inner.leader != np.arange(U.shape[0]))  # rays colinear with one of the other cone: their groups join its group
+    # rays colinear with one of the other cone: their groups join its group
+    moved = np.flatnonzero(inner.leader != np.arange(U.shape[0]))
     over_points = sp.csr_array((C.data, kept[C.indices], C.indptr), shape=(U.shape[0], U.shape[0]))
-    # |u - h C R| <= |u - h U| + h |U - C R|, and |u - v| <= |u - w| + |w - v| for the members of a group that joins another:
+    # |u - h C R| <= |u - h U| + h |U - C R|, and for the members of a group that joins another
+    # |u - v| <= |u - w| + |w - v|:
     # what the old cone left, and what the merge adds
     expressed = float((H_old @ residuals(U, np.arange(U.shape[0]), over_points)).max())
     joined = float(pair_distances(U, moved, inner.leader[moved]).max(initial=0.0))
@@ -85,5 +97,7 @@ def _merged_at(U: Points, a: Certificate, b: Certificate, tol: float, effort: Ef
 
 def with_rays(c: Certificate) -> sp.csr_array:
     """Coefficients of every leader over the rays, the rays' own included."""
-    own = sp.csr_array((np.ones(len(c.rays)), (c.rays, np.arange(len(c.rays)))), shape=c.coefficients.shape)
+    own = sp.csr_array(
+        (np.ones(len(c.rays)), (c.rays, np.arange(len(c.rays)))), shape=c.coefficients.shape
+    )
     return sp.csr_array(c.coefficients + own)

@@ -1,40 +1,48 @@
 r"""How far samples lie from the cone of thousands of trusted ones.
 
-*The problem.* For unit generators :math:`u_1, \dots, u_N` (rows of ``U``), a unit sample y, a *locality* :math:`0 \le \lambda < 1` and
-a *ridge* :math:`\rho \ge 0`
+*The problem.* For unit generators :math:`u_1, \dots, u_N` (rows of ``U``), a unit sample y, a
+*locality* :math:`0 \le \lambda < 1` and a *ridge* :math:`\rho \ge 0`
 
-.. math:: f(y) = \min_{h \ge 0} \frac{1}{2} \| y - h U \|^2 + \lambda \sum_j h_j + \frac{1}{2} \rho \sum_j h_j^2 .
+.. math:: f(y) = \min_{h \ge 0} \frac{1}{2} \| y - h U \|^2 + \lambda \sum_j h_j + \frac{1}{2} \rho
+   \sum_j h_j^2 .
 
-With :math:`\lambda = \rho = 0` this is half the squared distance from the cone, and hU is the nearest point in it.
+With :math:`\lambda = \rho = 0` this is half the squared distance from the cone, and hU is the
+nearest point in it.
 
-*Ridge.* If the generators carry independent noise E of mean zero, each row of expected squared length :math:`\rho`, then
-:math:`\mathbb{E} \|y - h(U + E)\|^2 = \|y - hU\|^2 + \rho \|h\|^2`: mixtures in which the noise averages out are cheaper than single
-generators.
+*Ridge.* If the generators carry independent noise E of mean zero, each row of expected squared
+length :math:`\rho`, then :math:`\mathbb{E} \|y - h(U + E)\|^2 = \|y - hU\|^2 + \rho \|h\|^2`:
+mixtures in which the noise averages out are cheaper than single generators.
 
-*Locality.* A positive :math:`\lambda` puts a price on mixing: unit generators that are far apart need a larger sum of coefficients to make
-a unit sample than near ones do. It ranks the samples inside the cone.
+*Locality.* A positive :math:`\lambda` puts a price on mixing: unit generators that are far apart
+need a larger sum of coefficients to make a unit sample than near ones do. It ranks the samples
+inside the cone.
 
 *The scale.* By duality, for :math:`\rho = 0`,
 
 .. math:: f(y) = \max \{ y \cdot z - \frac{1}{2} \|z\|^2 : U z \le \lambda \} .
 
-Since :math:`u_j \cdot y \le 1`, the vector :math:`z = \lambda y` is feasible, so :math:`f(y) \ge \lambda - \frac{1}{2} \lambda^2`, with
-equality for the generators themselves; a ridge only adds to f, and h = 0 gives :math:`f(y) \le \frac{1}{2}`. So
+Since :math:`u_j \cdot y \le 1`, the vector :math:`z = \lambda y` is feasible, so
+:math:`f(y) \ge \lambda - \frac{1}{2} \lambda^2`, with equality for the generators themselves; a
+ridge only adds to f, and h = 0 gives :math:`f(y) \le \frac{1}{2}`. So
 
 .. math:: d(y) = \frac{\sqrt{2 f(y) - 2 \lambda + \lambda^2}}{1 - \lambda}
 
-is between 0 and 1, and the distance from the cone for :math:`\lambda = \rho = 0`. More generators never increase it.
+is between 0 and 1, and the distance from the cone for :math:`\lambda = \rho = 0`. More generators
+never increase it.
 
-*The solver.* It sees only the products :math:`G = U U^T` and :math:`c = U y - \lambda`: an active set that keeps the
-triangle of the passive part of :math:`G + \rho I` (`conecollapse._nnls.passive`). Of N gradients a short list is followed from
-step to step; all are looked at when the list is used up. Where N is too large for G, samples are treated in blocks over a *pool*: the
-generators with the largest c for some sample of the block. The residuals price all others, those with a positive price join the pool, and
-the block is solved again until there are none: the optimality conditions then hold over all N.
+*The solver.* It sees only the products :math:`G = U U^T` and :math:`c = U y - \lambda`: an active
+set that keeps the triangle of the passive part of :math:`G + \rho I`
+(`conecollapse._nnls.passive`). Of N gradients a short list is followed from step to step; all are
+looked at when the list is used up. Where N is too large for G, samples are treated in blocks over a
+*pool*: the generators with the largest c for some sample of the block. The residuals price all
+others, those with a positive price join the pool, and the block is solved again until there are
+none: the optimality conditions then hold over all N.
 
-*Moreau.* For :math:`\lambda = \rho = 0` the residual g separates: :math:`g \cdot u_j \le 0` for every generator while
-:math:`g \cdot y = \|g\|^2`.
+*Moreau.* For :math:`\lambda = \rho = 0` the residual g separates: :math:`g \cdot u_j \le 0` for
+every generator while :math:`g \cdot y = \|g\|^2`.
 
-*Accuracy.* G squares the condition of U: squared distances are right to about 1e-12, so distances below `NOTHING` are reported as zero.
+*Accuracy.* G squares the condition of U: squared distances are right to about 1e-12, so distances
+below `NOTHING` are reported as zero.
 """
 
 from __future__ import annotations
@@ -51,9 +59,11 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
 
 NOTHING = 1e-6  # a share of the sample's length up to which a distance is rounding
-PRICE = 1e-12  # gradients of the squared distance between unit vectors up to which none can be gained
+# gradients of the squared distance between unit vectors up to which none can be gained
+PRICE = 1e-12
 FLOOR = 1e-9  # the least ridge with a locality; it changes squared distances by no more than this
-ROUNDS = 50  # more looks at all gradients than there are generators: beyond that only rounding changes
+# more looks at all gradients than there are generators: beyond that only rounding changes
+ROUNDS = 50
 LISTED = 48  # gradients that are followed from step to step
 BLOCK = 512  # samples solved at once
 GRAM_LIMIT = 6000  # generators up to which G is held: 288 MB
@@ -68,7 +78,8 @@ class Terms(NamedTuple):
 
     @property
     def solved_ridge(self) -> float:
-        """With a locality, generators that depend on each other need a ridge to have one solution."""
+        """With a locality, generators that depend on each other need a ridge to have one
+        solution."""
         return max(self.ridge, FLOOR) if self.locality > 0 else self.ridge
 
 
@@ -76,7 +87,8 @@ EXACT = Terms()
 
 
 class Solved(NamedTuple):
-    """For each sample the generators of its nearest point, and their coefficients: the first ``k`` of a row count."""
+    """For each sample the generators of its nearest point, and their coefficients: the first ``k``
+    of a row count."""
 
     S: IntArray
     h: FloatArray
@@ -95,7 +107,9 @@ class Room(NamedTuple):
     def of(cls, capacity: int) -> Room:
         """Scratch for so many generators."""
         short = min(LISTED, capacity)
-        return cls(Passive.of(capacity), np.empty(capacity), np.empty(short, np.int64), np.empty(short))
+        return cls(
+            Passive.of(capacity), np.empty(capacity), np.empty(short, np.int64), np.empty(short)
+        )
 
 
 def gram(U: Points) -> FloatArray | None:
@@ -103,7 +117,13 @@ def gram(U: Points) -> FloatArray | None:
     return np.ascontiguousarray(as_dense(U @ U.T), np.float64) if U.shape[0] <= GRAM_LIMIT else None
 
 
-def nearest(U: Points, Y: Points, G: FloatArray | None, terms: Terms = EXACT, leave_out: IntArray | None = None) -> Sparse:
+def nearest(
+    U: Points,
+    Y: Points,
+    G: FloatArray | None,
+    terms: Terms = EXACT,
+    leave_out: IntArray | None = None,
+) -> Sparse:
     """The coefficients h over the unit rows of ``U`` for each unit row of ``Y``.
 
     ``G`` is `gram` of ``U``. The generator ``leave_out[i]`` is not used for row i (-1 for none).
@@ -124,7 +144,8 @@ def _products(Y: Points, U: Points) -> FloatArray:
 
 
 def _pooled(U: Points, Y: Points, C: FloatArray, terms: Terms, barred: IntArray) -> Sparse:
-    """`nearest` for one block of samples, over a pool that grows until no generator outside it has a positive price."""
+    """`nearest` for one block of samples, over a pool that grows until no generator outside it has
+    a positive price."""
     n = U.shape[0]
     prices, rows = C.copy(), np.arange(len(C))
     is_barred = barred >= 0
@@ -143,8 +164,16 @@ def _pooled(U: Points, Y: Points, C: FloatArray, terms: Terms, barred: IntArray)
         place[pool] = np.arange(len(pool))
         at = np.where(is_barred, place[np.maximum(barred, 0)], -1)
         V = U[pool]
-        H = _solve(np.ascontiguousarray(as_dense(V @ V.T), np.float64), np.ascontiguousarray(C[:, pool]), terms, at)
-        found = [(pool[H.indices[a:b]], H.data[a:b]) for a, b in zip(H.indptr[:-1], H.indptr[1:], strict=True)]
+        H = _solve(
+            np.ascontiguousarray(as_dense(V @ V.T), np.float64),
+            np.ascontiguousarray(C[:, pool]),
+            terms,
+            at,
+        )
+        found = [
+            (pool[H.indices[a:b]], H.data[a:b])
+            for a, b in zip(H.indptr[:-1], H.indptr[1:], strict=True)
+        ]
         prices = _products(as_dense(Y) - as_dense(H @ V), U) - terms.locality
         prices[:, pool] = -np.inf
 
@@ -162,7 +191,8 @@ def _solve(G: FloatArray, C: FloatArray, terms: Terms, barred: IntArray) -> Spar
 
 
 def distances(U: Points, Y: Points, H: Sparse, terms: Terms = EXACT) -> FloatArray:
-    """The distance of each unit row of ``Y``, given its coefficients; zero for rows of zeros, and where it is rounding."""
+    """The distance of each unit row of ``Y``, given its coefficients; zero for rows of zeros, and
+    where it is rounding."""
     squares = np.empty(Y.shape[0])
     for start in range(0, Y.shape[0], BLOCK):
         piece = slice(start, start + BLOCK)
@@ -182,7 +212,8 @@ def witnesses(U: Points, Y: Points, G: FloatArray | None) -> FloatArray:
 
 @kernel(error_model="numpy", counting=False)
 def _short_list(room):  # type: ignore[no-untyped-def]
-    """The largest of the gradients in each residue class of their numbers, if it is positive: varied, unlike the largest of all."""
+    """The largest of the gradients in each residue class of their numbers, if it is positive:
+    varied, unlike the largest of all."""
     g, listed, best = room.g, room.listed, room.best
     for q in range(len(listed)):
         best[q] = PRICE

@@ -1,6 +1,7 @@
 """The cone of some of the points: rays and certificate, and how two of them become one.
 
-`Part` is what blocks are reduced to on the way to a `Cone`; in it points are numbered from 0 as they came.
+`Part` is what blocks are reduced to on the way to a `Cone`; in it points are numbered from 0 as
+they came.
 """
 
 from __future__ import annotations
@@ -33,20 +34,31 @@ class Part:
     def whole(self) -> tuple[Points | None, Certificate, AnyArray | None]:
         """Rays, certificate and names; refused where all points are zero."""
         if self.certificate is None:
-            raise InvalidInputError(f"all {self.n_points} points are zero; a cone needs at least one point that is not.")
+            raise InvalidInputError(
+                f"all {self.n_points} points are zero; a cone needs at least one point that is not."
+            )
         return self.rays, self.certificate, self.names
 
 
-def part_of(points: Points, tol: float, names: AnyArray | None = None, effort: Effort = "exact") -> Part:
+def part_of(
+    points: Points, tol: float, names: AnyArray | None = None, effort: Effort = "exact"
+) -> Part:
     """The part of checked points; ``names`` are theirs."""
     if not (points.data if sp.issparse(points) else points).any():
         return Part(points.shape[0], effort=effort)
     rays, certificate = certify_points(points, tol, effort=effort)
-    return Part(points.shape[0], rays, certificate, None if names is None else names[certificate.rays], effort)
+    return Part(
+        points.shape[0],
+        rays,
+        certificate,
+        None if names is None else names[certificate.rays],
+        effort,
+    )
 
 
 def merge(a: Part, b: Part) -> Part:
-    """The part of the points of ``a`` followed by those of ``b``: rays(A u B) = rays(rays(A) u rays(B))."""
+    """The part of the points of ``a`` followed by those of ``b``: rays(A u B) = rays(rays(A) u
+    rays(B))."""
     if a.certificate is None or b.certificate is None:
         return _beside_zeros(a, b)
     mine, theirs = plain(a.certificate), plain(b.certificate)
@@ -67,12 +79,20 @@ def _beside_zeros(a: Part, b: Part) -> Part:
     if c is None:
         return Part(n_points, effort=part.effort)
     H = c.coefficients
-    indptr = np.concatenate([np.zeros(before, H.indptr.dtype), H.indptr, np.full(after, H.indptr[-1])])
+    indptr = np.concatenate(
+        [np.zeros(before, H.indptr.dtype), H.indptr, np.full(after, H.indptr[-1])]
+    )
     certificate = replace(
         c,
         n_points=n_points,
         rays=c.rays + before,
-        leader=np.concatenate([np.full(before, -1), np.where(c.leader >= 0, c.leader + before, -1), np.full(after, -1)]),
+        leader=np.concatenate(
+            [
+                np.full(before, -1),
+                np.where(c.leader >= 0, c.leader + before, -1),
+                np.full(after, -1),
+            ]
+        ),
         separated=c.separated + before,
         coefficients=sp.csr_array((H.data, H.indices, indptr), shape=(n_points, H.shape[1])),
     )
@@ -80,12 +100,14 @@ def _beside_zeros(a: Part, b: Part) -> Part:
 
 
 def warn_if_too_coarse(dtype: Any, tol: float) -> None:
-    """Points in float32 or float16 carry rounding of their own, which turns points inside the cone into rays."""
+    """Points in float32 or float16 carry rounding of their own, which turns points inside the cone
+    into rays."""
     if dtype.kind == "f" and np.finfo(dtype).eps / 2 > tol:
         rounding = float(np.finfo(dtype).eps) / 2
         warnings.warn(
-            f"P is {dtype}, rounded to about {rounding:.0e} of each entry, but tol = {tol:.0e}: a point that is a combination "
-            f"of others only up to that rounding counts as a ray. Pass tol={20 * rounding:.0e} or larger to treat it as inside.",
+            f"P is {dtype}, rounded to about {rounding:.0e} of each entry, but tol = {tol:.0e}: a"
+            " point that is a combination of others only up to that rounding counts as a ray. Pass"
+            f" tol={20 * rounding:.0e} or larger to treat it as inside.",
             stacklevel=3,
         )
 

@@ -1,4 +1,5 @@
-"""How points are scaled before some of them are chosen as rays: their directions stay, and with them the cone."""
+"""How points are scaled before some of them are chosen as rays: their directions stay, and with
+them the cone."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ SCALINGS = ("raw", "sum", "length")
 
 
 def scaled_points(points: Points, scaling: str) -> Points:
-    """Rows in float64: as they are ("raw", in units of the longest), scaled to sum one ("sum") or to unit length ("length").
+    """Rows in float64: as they are ("raw", in units of the longest), scaled to sum one ("sum") or
+    to unit length ("length").
 
     Zero rows stay zero. In units of the longest, the largest squares neither overflow nor vanish.
     """
@@ -23,5 +25,9 @@ def scaled_points(points: Points, scaling: str) -> Points:
     if scaling == "raw":
         size = np.where(lengths > 0, longest, 0.0)
     else:
-        size = np.asarray(points.sum(axis=1, dtype=np.float64)).ravel() if scaling == "sum" else lengths
+        size = (
+            np.asarray(points.sum(axis=1, dtype=np.float64)).ravel()
+            if scaling == "sum"
+            else lengths
+        )
     return scaled_rows(points.astype(np.float64, copy=False), 1 / np.where(size > 0, size, np.inf))

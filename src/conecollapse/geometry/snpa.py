@@ -1,8 +1,10 @@
-r"""Successive non-negative projection (Gillis 2014): SPA that subtracts what a *mixture* of the chosen points explains.
+r"""Successive non-negative projection (Gillis 2014): SPA that subtracts what a *mixture* of the
+chosen points explains.
 
-SPA projects on the span of the chosen points, so it finds at most as many as there are dimensions and forgets that abundances are not
-negative. Here the residual of a point is that from the set :math:`\{\sum_k a_k p_k : a \ge 0, \sum_k a_k \le 1\}` of the chosen points
-:math:`p_k`, which contains every mixture of them and the origin. The longest residual is the next point.
+SPA projects on the span of the chosen points, so it finds at most as many as there are dimensions
+and forgets that abundances are not negative. Here the residual of a point is that from the set
+:math:`\{\sum_k a_k p_k : a \ge 0, \sum_k a_k \le 1\}` of the chosen points :math:`p_k`, which
+contains every mixture of them and the origin. The longest residual is the next point.
 """
 
 from __future__ import annotations
@@ -43,13 +45,18 @@ def snpa(P: Any, n_rays: int, scaling: str = "raw") -> IntArray:
         K = dense_rows(Q, np.array(chosen))
         G, C = K @ K.T, np.asarray(Q @ K.T)
         codes = _mixtures(G, C, np.column_stack([codes, np.zeros(len(codes))]))
-        squares = lengths**2 - 2 * np.einsum("ij,ij->i", C, codes) + np.einsum("ij,ij->i", codes @ G, codes)
+        squares = (
+            lengths**2
+            - 2 * np.einsum("ij,ij->i", C, codes)
+            + np.einsum("ij,ij->i", codes @ G, codes)
+        )
         squares[chosen] = -np.inf
     return np.array(chosen, np.int64)
 
 
 def _mixtures(G: FloatArray, C: FloatArray, start: FloatArray) -> FloatArray:
-    """Rows a >= 0 with sum at most one that nearly minimise ``a G a' - 2 c a'``, by FISTA from ``start``."""
+    """Rows a >= 0 with sum at most one that nearly minimise ``a G a' - 2 c a'``, by FISTA from
+    ``start``."""
     step = 1 / float(np.linalg.eigvalsh(G)[-1])
     out = np.empty_like(start)
     for a in range(0, len(start), BLOCK):
@@ -74,5 +81,7 @@ def onto_mixtures(V: FloatArray) -> FloatArray:
         down = -np.sort(-V[rows], axis=1)
         excess = np.cumsum(down, axis=1) - 1
         count = (down * np.arange(1, V.shape[1] + 1) > excess).sum(axis=1)
-        out[rows] = np.maximum(V[rows] - (excess[np.arange(len(rows)), count - 1] / count)[:, None], 0.0)
+        out[rows] = np.maximum(
+            V[rows] - (excess[np.arange(len(rows)), count - 1] / count)[:, None], 0.0
+        )
     return out

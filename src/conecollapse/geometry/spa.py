@@ -1,4 +1,5 @@
-"""Successive projection: the anchor of separable data as the longest point, again and again (Araujo et al. 2001; Gillis & Vavasis 2014)."""
+"""Successive projection: the anchor of separable data as the longest point, again and again (Araujo
+et al. 2001; Gillis & Vavasis 2014)."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ from conecollapse.geometry.scaling import scaled_points
 def spa(P: Any, n_rays: int, scaling: str = "sum") -> IntArray:
     """Indices of ``n_rays`` rows of ``P`` by successive projection.
 
-    By default points are scaled to sum one, where the rays of separable data are the vertices of a simplex. The longest point is taken,
-    all points are projected on the complement of it, and so on. It finds at most as many rays as there are dimensions. Points of unit
-    length (``scaling="length"``) are all equally long, so there the first is the one furthest from the mean direction; "raw" leaves the
-    points as they are.
+    By default points are scaled to sum one, where the rays of separable data are the vertices of a
+    simplex. The longest point is taken, all points are projected on the complement of it, and so
+    on. It finds at most as many rays as there are dimensions. Points of unit length
+    (``scaling="length"``) are all equally long, so there the first is the one furthest from the
+    mean direction; "raw" leaves the points as they are.
 
     >>> from conecollapse.geometry.spa import spa
     >>> spa([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]], 3).tolist()
@@ -27,7 +29,9 @@ def spa(P: Any, n_rays: int, scaling: str = "sum") -> IntArray:
     points = as_points(P)
     n_rays = min(check_count(n_rays, "n_rays"), *points.shape)
     Q = scaled_points(points, scaling)
-    squares = np.asarray((Q * Q).sum(axis=1) if not sp.issparse(Q) else Q.multiply(Q).sum(axis=1)).ravel()
+    squares = np.asarray(
+        (Q * Q).sum(axis=1) if not sp.issparse(Q) else Q.multiply(Q).sum(axis=1)
+    ).ravel()
     limit = np.finfo(np.float64).eps * float(squares.max(initial=0.0))
     basis = np.zeros((0, points.shape[1]))
     chosen: list[int] = []

@@ -1,8 +1,10 @@
-"""The cone of points that are never held together: block by block, merged as they come, or shortened by QR.
+"""The cone of points that are never held together: block by block, merged as they come, or
+shortened by QR.
 
-Blocks are merged like the digits of a binary counter: two cones of equally many blocks become one at once, so that every point takes part
-in a logarithmic number of merges, and neighbours stay neighbours, so that points keep their numbers. With a checkpoint every cone of
-that counter is a file; what is on disk is the state of the run, and nothing else is.
+Blocks are merged like the digits of a binary counter: two cones of equally many blocks become one
+at once, so that every point takes part in a logarithmic number of merges, and neighbours stay
+neighbours, so that points keep their numbers. With a checkpoint every cone of that counter is a
+file; what is on disk is the state of the run, and nothing else is.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ from conecollapse.certificates import Certificate
 from conecollapse.geometry.blockwise import HELD_RAYS, part_blockwise
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.parts import Part, merge, part_of, warn_if_too_coarse
-from conecollapse.geometry.tall import column_units, in_units, stacked, tall_certificate, triangular, triangular_of
+from conecollapse.geometry.tall import (
+    column_units,
+    in_units,
+    stacked,
+    tall_certificate,
+    triangular,
+    triangular_of,
+)
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.survey import check_block
 
@@ -49,7 +58,8 @@ class _Digit:
 
 
 class MergeStack:
-    """Cones of neighbouring blocks, the earliest first, merged as soon as two of the same level meet."""
+    """Cones of neighbouring blocks, the earliest first, merged as soon as two of the same level
+    meet."""
 
     def __init__(self, tol: float, checkpoint: str | PathLike[str] | None = None) -> None:
         self.folder = None if checkpoint is None else Path(checkpoint)
@@ -65,12 +75,18 @@ class MergeStack:
     def _check_tol(notes: Path, tol: float) -> None:
         """The tolerance asked for is noted: merged cones may state a larger one."""
         asked = (
-            [line.split()[1] for line in notes.read_text(encoding="utf-8").splitlines() if line.startswith("tol ")]
+            [
+                line.split()[1]
+                for line in notes.read_text(encoding="utf-8").splitlines()
+                if line.startswith("tol ")
+            ]
             if notes.is_file()
             else []
         )
         if asked and asked[0] != repr(tol):
-            raise CheckpointError(f"the checkpoint was made with tol = {asked[0]}, not {tol!r}; use another folder.")
+            raise CheckpointError(
+                f"the checkpoint was made with tol = {asked[0]}, not {tol!r}; use another folder."
+            )
         if not asked:
             with open(notes, "a", encoding="utf-8") as file:
                 file.write(f"tol {tol!r}\n")
@@ -125,7 +141,8 @@ class MergeStack:
             self._replace([a, b], _Digit(a.level + 1, a.first, b.stop, merge(a.part, b.part)))
 
     def _replace(self, old: list[_Digit], new: _Digit) -> None:
-        """On disk the new cone is there before the old ones go, so that a run killed in between loses nothing."""
+        """On disk the new cone is there before the old ones go, so that a run killed in between
+        loses nothing."""
         self.digits[len(self.digits) - len(old) :] = [new]
         if self.folder is not None:
             write_cone(self.folder / new.name, *new.part.whole())
@@ -134,23 +151,48 @@ class MergeStack:
 
     def _restore(self, folder: Path) -> None:
         if (folder / DIGESTS).is_file():
-            lines = [line.split() for line in (folder / DIGESTS).read_text(encoding="utf-8").splitlines()]
-            self.digests = {int(line[0]): line[1] for line in lines if len(line) == 2 and line[0].isdecimal()}  # the last of two counts
-        named = [(re.fullmatch(r"cone-(\d+)-(\d+)-(\d+)\.npz", file.name), file) for file in sorted(folder.iterdir())]
+            lines = [
+                line.split() for line in (folder / DIGESTS).read_text(encoding="utf-8").splitlines()
+            ]
+            # the last of two counts
+            self.digests = {
+                int(line[0]): line[1] for line in lines if len(line) == 2 and line[0].isdecimal()
+            }
+        named = [
+            (re.fullmatch(r"cone-(\d+)-(\d+)-(\d+)\.npz", file.name), file)
+            for file in sorted(folder.iterdir())
+        ]
         found = sorted((int(m[2]), -int(m[3]), int(m[1]), file) for m, file in named if m)
         for first, minus_stop, level, file in found:
             if first == self.n_blocks:
                 rays, certificate, names = read_cone(file)
                 if not isinstance(certificate, Certificate):
-                    raise CheckpointError(f"{str(file)!r} holds an approximate cone, which no checkpoint has; use another folder.")
-                self.digits.append(_Digit(level, first, -minus_stop, Part(certificate.n_points, rays, certificate, names)))
+                    raise CheckpointError(
+                        f"{str(file)!r} holds an approximate cone, which no checkpoint has; use"
+                        " another folder."
+                    )
+                self.digits.append(
+                    _Digit(
+                        level,
+                        first,
+                        -minus_stop,
+                        Part(certificate.n_points, rays, certificate, names),
+                    )
+                )
             elif first > self.n_blocks:
-                raise CheckpointError(f"{str(file)!r} does not follow on block {self.n_blocks - 1}; the checkpoint misses a file.")
+                raise CheckpointError(
+                    f"{str(file)!r} does not follow on block {self.n_blocks - 1}; the checkpoint"
+                    " misses a file."
+                )
         self._carry()
 
 
 def part_of_blocks(
-    blocks: Iterable[Any], tol: float, checkpoint: str | PathLike[str] | None, progress: Progress, effort: Effort = "exact"
+    blocks: Iterable[Any],
+    tol: float,
+    checkpoint: str | PathLike[str] | None,
+    progress: Progress,
+    effort: Effort = "exact",
 ) -> Part:
     """See `Cone.from_blocks`."""
     check_callable(progress, "progress")
@@ -165,20 +207,25 @@ def part_of_blocks(
             progress("blocks", first + points.shape[0], first + points.shape[0])
     if len(seen) < done:
         raise CheckpointError(
-            f"the checkpoint holds {done} blocks, but only {len(seen)} were given; use another folder, or the same blocks."
+            f"the checkpoint holds {done} blocks, but only {len(seen)} were given; use another"
+            " folder, or the same blocks."
         )
     return stack.finish()
 
 
 def _skipping(stack: MergeStack, seen: list[int]) -> Callable[[int, int, Points], bool]:
-    """Whether block k is in the checkpoint already; checks that it is the same block. ``seen`` gets the number of every block."""
+    """Whether block k is in the checkpoint already; checks that it is the same block. ``seen`` gets
+    the number of every block."""
     done = stack.n_blocks
 
     def skip(k: int, first: int, points: Points) -> bool:
         seen.append(k)
         if k >= done:
             if k == done and first != stack.n_points:
-                raise CheckpointError(f"the checkpoint holds {stack.n_points} points in {done} blocks, but these blocks have {first}.")
+                raise CheckpointError(
+                    f"the checkpoint holds {stack.n_points} points in {done} blocks, but these"
+                    f" blocks have {first}."
+                )
             return False
         for digit in stack.digits:
             if digit.first <= k < digit.stop:
@@ -209,12 +256,19 @@ def _check_same(digit: _Digit, k: int, offset: int, points: Points) -> None:
 
 
 def _another(k: int) -> CheckpointError:
-    return CheckpointError(f"block {k} is not the block that the checkpoint was made from; use another folder, or the same blocks.")
+    return CheckpointError(
+        f"block {k} is not the block that the checkpoint was made from; use another folder, or the"
+        " same blocks."
+    )
 
 
 def digest(points: Points) -> str:
     """A hash of the values of a block, whatever its layout."""
-    parts = (points.indptr, points.indices, points.data) if sp.issparse(points) else (np.ascontiguousarray(points),)
+    parts = (
+        (points.indptr, points.indices, points.data)
+        if sp.issparse(points)
+        else (np.ascontiguousarray(points),)
+    )
     found = hashlib.blake2b(repr((points.shape, sp.issparse(points))).encode(), digest_size=16)
     for part in parts:
         found.update(np.ascontiguousarray(part).data)
@@ -224,14 +278,17 @@ def digest(points: Points) -> str:
 def _checked(
     blocks: Iterable[Any], tol: float, skip: Callable[[int, int, Points], bool]
 ) -> Iterator[tuple[int, int, Points, AnyArray | None]]:
-    """Number of each block, number of its first point, its points and their labels; blocks that are done are left out."""
+    """Number of each block, number of its first point, its points and their labels; blocks that are
+    done are left out."""
     first, dim, count = 0, None, 0
     for k, block in enumerate(blocks):
         points = check_block(block, (first, 0), f"block {k}", "P")
         if k == 0:
             warn_if_too_coarse(points.dtype, tol)
         if dim is not None and points.shape[1] != dim:
-            raise InvalidInputError(f"block {k} has points of dimension {points.shape[1]}, the ones before had {dim}.")
+            raise InvalidInputError(
+                f"block {k} has points of dimension {points.shape[1]}, the ones before had {dim}."
+            )
         dim, count = points.shape[1], k + 1
         if not skip(k, first, points):
             yield k, first, points, np.asarray(block.index) if hasattr(block, "iloc") else None
@@ -255,57 +312,80 @@ def _dense_samples(blocks: Iterable[Any], rows: list[int], tol: float) -> Iterat
         if k == 0:
             warn_if_too_coarse(checked.dtype, tol)
         if width is not None and checked.shape[1] != width:
-            raise InvalidInputError(f"block {k} has {checked.shape[1]} features, the ones before had {width}.")
+            raise InvalidInputError(
+                f"block {k} has {checked.shape[1]} features, the ones before had {width}."
+            )
         width = checked.shape[1]
         rows.append(checked.shape[0])
         yield as_dense(checked)
 
 
-def part_of_table(table: BlockedTable, tol: float, checkpoint: str | PathLike[str] | None = None, effort: Effort = "exact") -> Part:
+def part_of_table(
+    table: BlockedTable,
+    tol: float,
+    checkpoint: str | PathLike[str] | None = None,
+    effort: Effort = "exact",
+) -> Part:
     """See `Cone.from_table`."""
     table = table.oriented()
-    if table.axis == 0 or checkpoint is not None or table.n_blocks == 1:  # blocks of features are surveyed when they are measured
+    # blocks of features are surveyed when they are measured
+    if table.axis == 0 or checkpoint is not None or table.n_blocks == 1:
         _ = table.survey  # refuses what cannot be used
         table = table.oriented()
     warn_if_too_coarse(table.dtype, tol)
     if table.axis == 0:
-        return with_held_rays(table, tall_certificate(triangular_of_table(table), table.shape[0], tol, effort))
+        return with_held_rays(
+            table, tall_certificate(triangular_of_table(table), table.shape[0], tol, effort)
+        )
     if checkpoint is not None:
         return _resumable(table, tol, checkpoint, effort)
     try:
         part = part_blockwise(table, tol, effort) if table.n_blocks > 1 else None
-        return table.reduce(_part_of_columns, merge, (tol, effort), stage="rays") if part is None else part
+        return (
+            table.reduce(_part_of_columns, merge, (tol, effort), stage="rays")
+            if part is None
+            else part
+        )
     except ClusterError as error:
         raise ClusterError(
             error.what,
-            "The rays of its blocks are lost and nothing was saved; start a cluster and call again. "
-            "Cone.from_table(X, checkpoint=folder) keeps them as they come.",
+            "The rays of its blocks are lost and nothing was saved; start a cluster and call again."
+            " Cone.from_table(X, checkpoint=folder) keeps them as they come.",
         ) from error
 
 
 def triangular_of_table(table: BlockedTable) -> FloatArray:
     """The R of a table in blocks of samples, with each column in a unit of its own."""
-    return np.asarray(table.reduce(_triangular_of, stacked, column_units(table.survey.peaks), stage="qr"))
+    return np.asarray(
+        table.reduce(_triangular_of, stacked, column_units(table.survey.peaks), stage="qr")
+    )
 
 
-def _resumable(table: BlockedTable, tol: float, checkpoint: str | PathLike[str], effort: Effort) -> Part:
+def _resumable(
+    table: BlockedTable, tol: float, checkpoint: str | PathLike[str], effort: Effort
+) -> Part:
     """The parts of blocks of features merged here as they come, each merge saved."""
     stack = MergeStack(tol, checkpoint)
     done = stack.n_blocks
     if done > table.n_blocks or (done and stack.n_points != table.bounds[done]):
-        raise CheckpointError(f"the checkpoint holds {stack.n_points} points in {done} blocks, which are not the first of this table.")
+        raise CheckpointError(
+            f"the checkpoint holds {stack.n_points} points in {done} blocks, which are not the"
+            " first of this table."
+        )
     for k, found in enumerate(islice(table.visit_from(0, _digest_of, stage="digests"), done)):
         if stack.digests.get(k, found) != found:
             raise _another(k)
     try:
-        for k, (found, part) in enumerate(table.visit_from(done, _noted_part, (tol, effort), stage="rays"), start=done):
+        for k, (found, part) in enumerate(
+            table.visit_from(done, _noted_part, (tol, effort), stage="rays"), start=done
+        ):
             stack.note(k, found)
             stack.push(k, part)
     except ClusterError as error:
         raise ClusterError(
             error.what,
-            f"The cones of the first {stack.n_blocks} of {table.n_blocks} blocks are saved in {str(checkpoint)!r}; "
-            "start a cluster and make the same call to go on from there.",
+            f"The cones of the first {stack.n_blocks} of {table.n_blocks} blocks are saved in"
+            f" {str(checkpoint)!r}; start a cluster and make the same call to go on from there.",
         ) from error
     return stack.finish()
 

@@ -13,15 +13,18 @@ from conecollapse._linalg import row_norms, scaled_rows, unit_rows
 from conecollapse._types import BoolArray, FloatArray, Points
 
 SMALL_SIDE = 1000  # coordinates or points up to which the whole Gram matrix is decomposed
-FAR = 4.0  # robust standard deviations, on a logarithmic scale, beyond which "auto" leaves a point out
-NORMAL = 1.4826  # a median absolute deviation, times this, is the standard deviation of normal numbers
+# robust standard deviations, on a logarithmic scale, beyond which "auto" leaves a point out
+FAR = 4.0
+# a median absolute deviation, times this, is the standard deviation of normal numbers
+NORMAL = 1.4826
 LONG = 2.0  # median lengths that a point counts for at most
 ROUNDS = 3  # of leaving out and fitting the subspace again
 MOST = 0.5  # share of the points that may be left out
 
 
 def best_subspace(Q: Points, r: int) -> FloatArray:
-    """Orthonormal columns (dim, r): the r-dimensional subspace with the smallest sum of squared distances from the rows of Q."""
+    """Orthonormal columns (dim, r): the r-dimensional subspace with the smallest sum of squared
+    distances from the rows of Q."""
     n, m = Q.shape
     r = min(r, n, m)
     if min(n, m) <= SMALL_SIDE or r >= min(n, m):
@@ -38,11 +41,13 @@ def best_subspace(Q: Points, r: int) -> FloatArray:
 
 
 def outlying(points: Points, r: int, outliers: Any) -> BoolArray:
-    """Which points fit no mixture of r components: those furthest from the best r-dimensional subspace.
+    """Which points fit no mixture of r components: those furthest from the best r-dimensional
+    subspace.
 
-    ``outliers`` is the share of the points to leave out, or "auto": those whose distance stands out from the bulk of distances by more
-    than `FAR` robust standard deviations. Points longer than `LONG` times the median length are shortened to that, so that no bright
-    point draws the subspace; it is fitted again without what was left out. Zero points fit everything.
+    ``outliers`` is the share of the points to leave out, or "auto": those whose distance stands out
+    from the bulk of distances by more than `FAR` robust standard deviations. Points longer than
+    `LONG` times the median length are shortened to that, so that no bright point draws the
+    subspace; it is fitted again without what was left out. Zero points fit everything.
     """
     n = points.shape[0]
     away = np.zeros(n, bool)
@@ -63,9 +68,15 @@ def outlying(points: Points, r: int, outliers: Any) -> BoolArray:
 def _checked(outliers: Any) -> float | None:
     if isinstance(outliers, str) and outliers == "auto":
         return None
-    if isinstance(outliers, (int, float, np.integer, np.floating)) and not isinstance(outliers, bool) and 0 <= outliers <= MOST:
+    if (
+        isinstance(outliers, (int, float, np.integer, np.floating))
+        and not isinstance(outliers, bool)
+        and 0 <= outliers <= MOST
+    ):
         return float(outliers)
-    raise InvalidInputError(f"outliers must be 'auto' or a share of the samples from 0 to {MOST:g}; got {outliers!r}.")
+    raise InvalidInputError(
+        f"outliers must be 'auto' or a share of the samples from 0 to {MOST:g}; got {outliers!r}."
+    )
 
 
 def _furthest(distance: FloatArray, share: float) -> BoolArray:
@@ -76,7 +87,8 @@ def _furthest(distance: FloatArray, share: float) -> BoolArray:
 
 
 def _standing_out(distance: FloatArray, filled: BoolArray) -> BoolArray:
-    """Distances far above the bulk, on a logarithmic scale: noise differs by factors from point to point, and outliers by orders."""
+    """Distances far above the bulk, on a logarithmic scale: noise differs by factors from point to
+    point, and outliers by orders."""
     logs = np.log(np.maximum(distance, 1e-12))
     middle = float(np.median(logs[filled]))
     spread = NORMAL * float(np.median(np.abs(logs[filled] - middle)))

@@ -1,16 +1,21 @@
 r"""Few points in very many dimensions: the same cone in as many dimensions as there are points.
 
-The points are the columns of ``X (n_samples, m)`` with n much larger than m. With :math:`X = Q R`, Q orthonormal, the columns of R have the
-inner products of those of X, so distances to cones are the same: the cone of R *is* the cone of X, in :math:`R^m`. R comes from blocks of
-samples in one pass (TSQR): the R of a stack of tables is the R of the stack of their Rs. Householder's QR errs by a few roundoffs of each
-column's own length, however ill conditioned X is, so nothing is lost there (a Gram matrix would lose half the digits).
+The points are the columns of ``X (n_samples, m)`` with n much larger than m. With :math:`X = Q R`,
+Q orthonormal, the columns of R have the inner products of those of X, so distances to cones are the
+same: the cone of R *is* the cone of X, in :math:`R^m`. R comes from blocks of samples in one pass
+(TSQR): the R of a stack of tables is the R of the stack of their Rs. Householder's QR errs by a few
+roundoffs of each column's own length, however ill conditioned X is, so nothing is lost there (a
+Gram matrix would lose half the digits).
 
-Two things remain. *The slice*: the columns of R have entries of both signs, but their inner products are still :math:`\ge 0`, so
-:math:`p = \sum_j u_j` has :math:`p \cdot u_i \ge 1`; a reflection that takes p to the direction of ones lets the certified method run as it
-is. *The proof*: a witness g' in :math:`R^m` must become one about X. As a combination of the points, :math:`g = \sum_j w_j u_j`, it needs
-no Q and no vector of length n, and `conecollapse.certificates.blocked` checks it against X itself. Here conditioning enters: rounding in
-that sum grows with :math:`\|w\|`, up to the condition number of the unit points. What it would spoil is shifted away along p at the price
-of a smaller proven distance; if that falls to ``tol`` for some ray, a larger ``tol`` is what can be certified, and a warning says which.
+Two things remain. *The slice*: the columns of R have entries of both signs, but their inner
+products are still :math:`\ge 0`, so :math:`p = \sum_j u_j` has :math:`p \cdot u_i \ge 1`; a
+reflection that takes p to the direction of ones lets the certified method run as it is. *The
+proof*: a witness g' in :math:`R^m` must become one about X. As a combination of the points,
+:math:`g = \sum_j w_j u_j`, it needs no Q and no vector of length n, and
+`conecollapse.certificates.blocked` checks it against X itself. Here conditioning enters: rounding
+in that sum grows with :math:`\|w\|`, up to the condition number of the unit points. What it would
+spoil is shifted away along p at the price of a smaller proven distance; if that falls to ``tol``
+for some ray, a larger ``tol`` is what can be certified, and a warning says which.
 """
 
 from __future__ import annotations
@@ -28,8 +33,12 @@ from conecollapse.certificates import Certificate, Combination, vectors
 from conecollapse.geometry.certified import COARSER, COARSEST, certify
 from conecollapse.geometry.certified.confirm import CLEAR, EPS
 
-LONGEST_BLOCK = 2**17  # rows of the longest block that a checker may read at once and still find the witnesses clear of its rounding
-ROUNDING = 8.0  # times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker measures
+# rows of the longest block that a checker may read at once and still find the witnesses clear of
+# its rounding
+LONGEST_BLOCK = 2**17
+# times roundoff times |w|: what rounding may do to `sum_j w_j u_j`; typical is 1, and the checker
+# measures
+ROUNDING = 8.0
 
 
 def triangular(block: AnyArray) -> FloatArray:
@@ -43,9 +52,11 @@ def stacked(first: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
-    """The R of all blocks, one after the other, with each column in a unit of its own: memory for one block and one R.
+    """The R of all blocks, one after the other, with each column in a unit of its own: memory for
+    one block and one R.
 
-    The unit of a column is that of its largest entry so far. So columns of any scale, beside columns of any other, keep all their digits.
+    The unit of a column is that of its largest entry so far. So columns of any scale, beside
+    columns of any other, keep all their digits.
     """
     R: FloatArray | None = None
     units: FloatArray = np.zeros(0)
@@ -55,7 +66,9 @@ def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
             units, R = new, triangular(in_units(block, new))
             continue
         larger = np.maximum(units, new)
-        R = triangular(np.vstack([R * (units / np.where(larger > 0, larger, 1.0)), in_units(block, larger)]))
+        R = triangular(
+            np.vstack([R * (units / np.where(larger > 0, larger, 1.0)), in_units(block, larger)])
+        )
         units = larger
     if R is None:
         raise InvalidInputError("there are no blocks; at least one is needed.")
@@ -63,7 +76,8 @@ def triangular_of(blocks: Iterable[AnyArray]) -> FloatArray:
 
 
 def column_units(peaks: AnyArray) -> FloatArray:
-    """For each column the power of two at its largest entry, 0 for a column of zeros. Cones do not change when points are scaled."""
+    """For each column the power of two at its largest entry, 0 for a column of zeros. Cones do not
+    change when points are scaled."""
     peaks = np.asarray(peaks, np.float64)
     return np.asarray(np.where(peaks > 0, np.ldexp(1.0, np.frexp(peaks)[1] - 1), 0.0))
 
@@ -73,14 +87,19 @@ def in_units(block: AnyArray, units: FloatArray) -> FloatArray:
     return np.asarray(block, np.float64) / np.where(units > 0, units, 1.0)
 
 
-def tall_certificate(R: FloatArray, n_samples: int, tol: float, effort: Effort = "exact") -> Certificate:
+def tall_certificate(
+    R: FloatArray, n_samples: int, tol: float, effort: Effort = "exact"
+) -> Certificate:
     """Certificate about the columns of X, from the R of its QR factorization.
 
-    With ``effort="quick"`` rays whose witness rounding has spoiled are left open, like those that were not decided.
+    With ``effort="quick"`` rays whose witness rounding has spoiled are left open, like those that
+    were not decided.
     """
     U, lengths = unit_rows(np.ascontiguousarray(R.T))
     if not lengths.any():
-        raise InvalidInputError(f"all {len(lengths)} points are zero; a cone needs at least one point that is not.")
+        raise InvalidInputError(
+            f"all {len(lengths)} points are zero; a cone needs at least one point that is not."
+        )
     U = _facing_ones(U)
     wanted = tol
     while True:
@@ -93,11 +112,15 @@ def tall_certificate(R: FloatArray, n_samples: int, tol: float, effort: Effort =
             break
         tol *= COARSER
         if tol > COARSEST:
-            raise InvalidInputError(f"the points are too ill conditioned: ray {found.rays[~is_proven][0]} cannot be told from the others.")
+            raise InvalidInputError(
+                f"the points are too ill conditioned: ray {found.rays[~is_proven][0]} cannot be"
+                " told from the others."
+            )
     if tol > wanted:
         warnings.warn(
-            f"the points are ill conditioned, so that rounding hides distances below {tol:.0e} once the dimension is reduced; "
-            f"the cone is certified at tol = {tol:.0e} instead of {wanted:.0e}.",
+            f"the points are ill conditioned, so that rounding hides distances below {tol:.0e} once"
+            f" the dimension is reduced; the cone is certified at tol = {tol:.0e} instead of"
+            f" {wanted:.0e}.",
             stacklevel=4,
         )
     return _with_weights(found, n_samples, W, found.open)
@@ -126,7 +149,8 @@ def _facing_ones(U: FloatArray) -> FloatArray:
 
 
 def _combined(U: FloatArray, c: Certificate, n_samples: int) -> tuple[FloatArray, AnyArray]:
-    """Weights of the points that make the witnesses of ``c``, 0 for open rays, and which of them prove their rays at ``c.tol``."""
+    """Weights of the points that make the witnesses of ``c``, 0 for open rays, and which of them
+    prove their rays at ``c.tol``."""
     leaders = np.flatnonzero(c.leader == np.arange(c.n_points))
     L = U[leaders]
     P, s, Zt = np.linalg.svd(L, full_matrices=False)
@@ -137,7 +161,9 @@ def _combined(U: FloatArray, c: Certificate, n_samples: int) -> tuple[FloatArray
     values = G @ L.T
     here = np.arange(len(c.rays))
     towards = L @ L.sum(axis=0)  # p . u_j >= 1
-    margin = 2 * (min(n_samples, LONGEST_BLOCK) + 4) * EPS * row_norms(G) + ROUNDING * EPS * row_norms(w)
+    margin = 2 * (min(n_samples, LONGEST_BLOCK) + 4) * EPS * row_norms(
+        G
+    ) + ROUNDING * EPS * row_norms(w)
     needed = (values + margin[:, None]) / towards
     needed[here, np.searchsorted(leaders, c.rays)] = -np.inf
     needed[np.ix_(c.rays_only, ~np.isin(leaders, c.rays))] = -np.inf

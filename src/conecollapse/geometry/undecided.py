@@ -1,8 +1,9 @@
 """The cone of a set of points before anything is decided about them.
 
-Points of the same direction are one, and every direction stays among the rays as an open point. The cone is the same as that of the exact
-method; which of its rays the others generate is not asked, so that it costs a few passes over the points. `Cone.prove` goes on from it.
-A table in blocks has the same groups of features as in memory, and with them the same rays.
+Points of the same direction are one, and every direction stays among the rays as an open point. The
+cone is the same as that of the exact method; which of its rays the others generate is not asked, so
+that it costs a few passes over the points. `Cone.prove` goes on from it. A table in blocks has the
+same groups of features as in memory, and with them the same rays.
 """
 
 from __future__ import annotations
@@ -51,15 +52,19 @@ def _of_samples(table: BlockedTable, tol: float) -> Cone:
 
 
 def _of_features(table: BlockedTable, tol: float) -> Cone:
-    """Blocks of features: only those that are near each other along a fixed direction leave their blocks."""
-    key, filled, entries = zip(*table.visit(key_block, shared=table.is_sparse, stage="measure"), strict=True)
+    """Blocks of features: only those that are near each other along a fixed direction leave their
+    blocks."""
+    key, filled, entries = zip(
+        *table.visit(key_block, shared=table.is_sparse, stage="measure"), strict=True
+    )
     leader, apart = leaders_of(table, np.concatenate(key), np.concatenate(filled), tol)
     certificate = _all_open(leader, table.shape[0], tol, apart)
     return Cone(fetch(table, certificate.rays) if sum(entries) <= HELD_RAYS else None, certificate)
 
 
 def _grouped(P: Points, tol: float) -> tuple[Points, IntArray, float]:
-    """Points as unit rows, the leader of each group of one direction, and the largest distance of a point from its leader."""
+    """Points as unit rows, the leader of each group of one direction, and the largest distance of a
+    point from its leader."""
     U, lengths = unit_rows(P)
     return U, *group(U, lengths, tol)
 

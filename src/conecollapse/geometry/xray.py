@@ -1,4 +1,5 @@
-"""XRAY: grow a cone by the point that sticks out furthest along a residual (Kumar, Sindhwani & Kambadur 2013)."""
+"""XRAY: grow a cone by the point that sticks out furthest along a residual (Kumar, Sindhwani &
+Kambadur 2013)."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ from conecollapse._types import IntArray
 
 
 def xray(P: Any, n_rays: int) -> IntArray:
-    """Indices of ``n_rays`` rows of ``P`` by XRAY, with the largest residual as the direction to look in ("max").
+    """Indices of ``n_rays`` rows of ``P`` by XRAY, with the largest residual as the direction to
+    look in ("max").
 
-    With ``r`` the largest residual of a point from the cone so far, the next ray maximises ``r . x / sum(x)``: the residual is a
-    functional that exposes an extreme ray. Every point is then projected on the larger cone.
+    With ``r`` the largest residual of a point from the cone so far, the next ray maximises
+    ``r . x / sum(x)``: the residual is a functional that exposes an extreme ray. Every point is
+    then projected on the larger cone.
 
     >>> from conecollapse.geometry.xray import xray
     >>> sorted(xray([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]], 3).tolist())
@@ -38,5 +41,7 @@ def xray(P: Any, n_rays: int) -> IntArray:
         if value[i] <= np.finfo(np.float64).eps:  # every point is in the cone
             break
         chosen.append(i)
-        residual = active_set(dense_rows(U, np.array(chosen)), dense_rows(U, np.arange(U.shape[0]))).residual
+        residual = active_set(
+            dense_rows(U, np.array(chosen)), dense_rows(U, np.arange(U.shape[0]))
+        ).residual
     return index[np.array(chosen, np.int64)]

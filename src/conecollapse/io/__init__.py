@@ -1,8 +1,9 @@
-"""Read tables from files, frames and arrays, with their names, samples in rows. An error is one sentence that says what is wrong.
+"""Read tables from files, frames and arrays, with their names, samples in rows. An error is one
+sentence that says what is wrong.
 
-`read_table` reads ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx``, ``.parquet`` and ``.h5ad`` files, pandas and polars frames, AnnData
-objects and arrays; `read_labels` reads known classes; `read_spectra` reads images of many bands as tables of pixels. Files are never
-unpickled.
+`read_table` reads ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx``, ``.parquet`` and ``.h5ad``
+files, pandas and polars frames, AnnData objects and arrays; `read_labels` reads known classes;
+`read_spectra` reads images of many bands as tables of pixels. Files are never unpickled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""``.csv`` and ``.tsv``: numbers with or without a heading and a column of names, separated by commas, semicolons or tabs.
+"""``.csv`` and ``.tsv``: numbers with or without a heading and a column of names, separated by
+commas, semicolons or tabs.
 
-`conecollapse.io.layout` decides what is a heading and what is a name. The file is read line by line; only its numbers and names are
-kept.
+`conecollapse.io.layout` decides what is a heading and what is a name. The file is read line by
+line; only its numbers and names are kept.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def read_delimited(path: Path, header: bool | None = None, names: bool | None = 
     for number, cells in chain(body, lines):
         if len(cells) != width:
             raise InvalidInputError(
-                f"line {number} of {path.name} has {len(cells)} cells where the lines before have {width}; "
-                "is a separator missing, or a name with a separator not in quotes?"
+                f"line {number} of {path.name} has {len(cells)} cells where the lines before have"
+                f" {width}; is a separator missing, or a name with a separator not in quotes?"
             )
         if layout.names:
             called.append(cells[0])
@@ -71,17 +72,29 @@ def _first(lines: Iterator[Line]) -> list[Line]:
 
 
 def _columns(heading: list[str], width: int, layout: Layout, path: Path) -> list[str]:
-    """The names of the columns of numbers: the heading, without the cell over the names if it has one."""
+    """The names of the columns of numbers: the heading, without the cell over the names if it has
+    one."""
     n_columns = width - layout.names
     if len(heading) not in (width, n_columns):
-        raise InvalidInputError(f"the heading of {path.name} has {len(heading)} cells, but the line below has {width}; give it as many.")
+        raise InvalidInputError(
+            f"the heading of {path.name} has {len(heading)} cells, but the line below has {width};"
+            " give it as many."
+        )
     return heading[len(heading) - n_columns :]
 
 
-def _extend(numbers: array[float], cells: list[str], number: int, columns: list[str] | None, layout: Layout, path: Path) -> None:
+def _extend(
+    numbers: array[float],
+    cells: list[str],
+    number: int,
+    columns: list[str] | None,
+    layout: Layout,
+    path: Path,
+) -> None:
     skip = int(layout.names)
     line = "".join(cells[skip:])
-    if line.isascii() and "_" not in line:  # where Python's float is as strict as `is_number`, and faster
+    # where Python's float is as strict as `is_number`, and faster
+    if line.isascii() and "_" not in line:
         with suppress(ValueError):
             numbers.extend(map(float, cells[skip:]))
             return
@@ -90,15 +103,23 @@ def _extend(numbers: array[float], cells: list[str], number: int, columns: list[
     column = "" if columns is None else f" ({columns[j - skip]!r})"
     where = f"line {number}{row}, column {j + 1}{column} of {path.name}"
     if not is_text(cells[j]):
-        raise InvalidInputError(f"{where} holds no number ({cells[j]!r}); remove or impute missing values first.")
+        raise InvalidInputError(
+            f"{where} holds no number ({cells[j]!r}); remove or impute missing values first."
+        )
     remedy = "correct it, or drop that column"
     if columns is not None and len(cells[j].split()) >= TEXT:
         remedy = f"if these are texts, pass text_column={str(columns[j - skip])!r}"
-    raise InvalidInputError(f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; {remedy}.")
+    raise InvalidInputError(
+        f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; {remedy}."
+    )
 
 
 def _hint(cell: str) -> str:
     if "," in cell and len(cell.split()) < TEXT:
         return ", with a decimal point"
     digits = cell.strip().replace("_", "")
-    return ", with only the digits 0 to 9" if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits) else ""
+    return (
+        ", with only the digits 0 to 9"
+        if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits)
+        else ""
+    )

@@ -1,4 +1,5 @@
-"""ENVI images: a text header (``.hdr``) beside a file of plain numbers, in any of the three orders of bands, rows and columns."""
+"""ENVI images: a text header (``.hdr``) beside a file of plain numbers, in any of the three orders
+of bands, rows and columns."""
 
 from __future__ import annotations
 
@@ -12,50 +13,81 @@ from conecollapse._room import LONGEST_NUMBER, check_file, check_room, unreadabl
 from conecollapse._types import AnyArray
 
 HEADER = ".hdr"
-DATA = ("", ".img", ".dat", ".raw", ".bsq", ".bil", ".bip", ".bin")  # endings of the file of numbers
+# endings of the file of numbers
+DATA = ("", ".img", ".dat", ".raw", ".bsq", ".bil", ".bip", ".bin")
 TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
-ORDERS = {"bsq": (1, 2, 0), "bil": (0, 2, 1), "bip": (0, 1, 2)}  # from the order in the file to rows, columns, bands
+# from the order in the file to rows, columns, bands
+ORDERS = {"bsq": (1, 2, 0), "bil": (0, 2, 1), "bip": (0, 1, 2)}
 BANDS = ("last", "first")  # where the bands of a cube may be
 LONGEST_HEADER = 2**24  # bytes
 
 
 def files_of_envi(path: Path) -> tuple[Path, Path] | None:
-    """The header and the numbers of an image, of which ``path`` names either; None if this is no ENVI image."""
+    """The header and the numbers of an image, of which ``path`` names either; None if this is no
+    ENVI image."""
     if path.suffix.lower() == HEADER:
         stem = path.with_suffix("")
-        places = [stem.with_name(stem.name + end) for ending in DATA for end in {ending, ending.upper()}]
+        places = [
+            stem.with_name(stem.name + end) for ending in DATA for end in {ending, ending.upper()}
+        ]
         data = next((place for place in places if place.is_file()), None)
         if data is None:
-            raise InvalidInputError(f"there is no file of numbers beside {path.name}, such as {stem.name}.img or {stem.name}.dat.")
+            raise InvalidInputError(
+                f"there is no file of numbers beside {path.name}, such as {stem.name}.img or"
+                f" {stem.name}.dat."
+            )
         return path, data
     if path.suffix.lower() not in DATA[1:]:
         return None
-    header = next((place for place in (path.with_suffix(HEADER), path.with_name(path.name + HEADER)) if place.is_file()), None)
+    header = next(
+        (
+            place
+            for place in (path.with_suffix(HEADER), path.with_name(path.name + HEADER))
+            if place.is_file()
+        ),
+        None,
+    )
     if header is None:
-        raise InvalidInputError(f"{path.name} needs a header beside it, {path.stem}{HEADER}, which says how many bands and pixels it has.")
+        raise InvalidInputError(
+            f"{path.name} needs a header beside it, {path.stem}{HEADER}, which says how many bands"
+            " and pixels it has."
+        )
     return header, path
 
 
 def read_envi(header: Path, data: Path) -> tuple[AnyArray, AnyArray | None]:
-    """The cube, height x width x bands, and the wavelengths of its bands if the header has them. Values of no data become zero."""
+    """The cube, height x width x bands, and the wavelengths of its bands if the header has them.
+    Values of no data become zero."""
     for path in (header, data):
         check_file(path)
     said = _fields(header)
-    n_columns, n_rows, n_bands, code = (_whole(said, name, header) for name in ("samples", "lines", "bands", "data type"))
+    n_columns, n_rows, n_bands, code = (
+        _whole(said, name, header) for name in ("samples", "lines", "bands", "data type")
+    )
     offset = _whole(said, "header offset", header, 0)
     order = said.get("interleave", "bsq").lower()
     if order not in ORDERS or code not in TYPES or min(n_columns, n_rows, n_bands) < 1:
         raise InvalidInputError(
-            f"{header.name} says data type {code} and interleave {order!r}; what can be read are real numbers "
-            f"(data types {', '.join(map(str, TYPES))}) in the order {', '.join(ORDERS)}."
+            f"{header.name} says data type {code} and interleave {order!r}; what can be read are"
+            f" real numbers (data types {', '.join(map(str, TYPES))}) in the order"
+            f" {', '.join(ORDERS)}."
         )
-    dtype = np.dtype(TYPES[code]).newbyteorder(">" if _whole(said, "byte order", header, 0) else "<")
-    sides = {"bsq": (n_bands, n_rows, n_columns), "bil": (n_rows, n_bands, n_columns), "bip": (n_rows, n_columns, n_bands)}[order]
+    dtype = np.dtype(TYPES[code]).newbyteorder(
+        ">" if _whole(said, "byte order", header, 0) else "<"
+    )
+    sides = {
+        "bsq": (n_bands, n_rows, n_columns),
+        "bil": (n_rows, n_bands, n_columns),
+        "bip": (n_rows, n_columns, n_bands),
+    }[order]
     count = n_bands * n_rows * n_columns
     check_room(8 * count, data)
     size, promised = data.stat().st_size, offset + count * dtype.itemsize
     if size < promised:
-        raise InvalidInputError(f"{data.name} has {size} bytes, but {header.name} promises {promised}; it may be cut short.")
+        raise InvalidInputError(
+            f"{data.name} has {size} bytes, but {header.name} promises {promised}; it may be cut"
+            " short."
+        )
     values = np.fromfile(data, dtype, count, offset=offset).reshape(sides).transpose(ORDERS[order])
     cube = np.ascontiguousarray(values.astype(dtype.newbyteorder("=")))
     if "data ignore value" in said:
@@ -64,11 +96,19 @@ def read_envi(header: Path, data: Path) -> tuple[AnyArray, AnyArray | None]:
 
 
 def write_envi(header: Path, data: Path, maps: AnyArray, names: list[str]) -> None:
-    """Maps, height x width x number of maps, as an image of 32-bit numbers, a map after the other."""
+    """Maps, height x width x number of maps, as an image of 32-bit numbers, a map after the
+    other."""
     height, width, count = maps.shape
     np.ascontiguousarray(maps.transpose(2, 0, 1), "<f4").tofile(data)
     called = ", ".join(re.sub(r"[{},\s]+", " ", name) for name in names)
-    lines = ["ENVI", f"samples = {width}", f"lines = {height}", f"bands = {count}", "header offset = 0", "file type = ENVI Standard"]
+    lines = [
+        "ENVI",
+        f"samples = {width}",
+        f"lines = {height}",
+        f"bands = {count}",
+        "header offset = 0",
+        "file type = ENVI Standard",
+    ]
     lines += ["data type = 4", "interleave = bsq", "byte order = 0", f"band names = {{{called}}}"]
     header.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -76,11 +116,15 @@ def write_envi(header: Path, data: Path, maps: AnyArray, names: list[str]) -> No
 def _fields(header: Path) -> dict[str, str]:
     """The lines ``name = value`` of a header; a value in braces may have several lines."""
     if header.stat().st_size > LONGEST_HEADER:
-        raise InvalidInputError(f"{header.name} has {header.stat().st_size} bytes, too many for a header.")
+        raise InvalidInputError(
+            f"{header.name} has {header.stat().st_size} bytes, too many for a header."
+        )
     text = header.read_text(encoding="latin-1")
     if not text.lstrip("\ufeffï»¿").startswith("ENVI"):
         raise InvalidInputError(f"{header.name} is no header of ENVI: its first line is not ENVI.")
-    found = re.findall(r"^[ \t]*([^=\n;{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n{]*)", text, flags=re.MULTILINE)
+    found = re.findall(
+        r"^[ \t]*([^=\n;{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n{]*)", text, flags=re.MULTILINE
+    )
     return {name.strip().lower(): value.strip() for name, value in found}
 
 
@@ -89,7 +133,10 @@ def _whole(said: dict[str, str], name: str, header: Path, default: int | None = 
     if not text and default is not None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
-        raise InvalidInputError(f"{header.name} has no whole number for {name!r}{f' ({text[:40]!r})' if text else ''}; it is needed.")
+        raise InvalidInputError(
+            f"{header.name} has no whole number for {name!r}{f' ({text[:40]!r})' if text else ''};"
+            " it is needed."
+        )
     return int(text)
 
 

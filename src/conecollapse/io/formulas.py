@@ -1,7 +1,8 @@
 """Names that a spreadsheet would run as formulas, written so that it shows them as text.
 
-A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula, also after white space; a quote ``'`` before it
-makes it text. Names that begin with quotes before such a sign get one more, so that `original` gives every name back as it was.
+A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula, also after
+white space; a quote ``'`` before it makes it text. Names that begin with quotes before such a sign
+get one more, so that `original` gives every name back as it was.
 """
 
 from __future__ import annotations

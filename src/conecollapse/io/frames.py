@@ -1,4 +1,5 @@
-"""pandas and polars frames. The index, or else a first column of names, names the rows; every other column must hold numbers.
+"""pandas and polars frames. The index, or else a first column of names, names the rows; every other
+column must hold numbers.
 
 `conecollapse.io.layout` decides when a first column of whole numbers holds names.
 """
@@ -17,7 +18,8 @@ from conecollapse.io.names import as_names, place
 
 
 def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
-    """The table of a pandas frame; ``wanted`` says whether its first column holds names, None to detect it."""
+    """The table of a pandas frame; ``wanted`` says whether its first column holds names, None to
+    detect it."""
     import pandas as pd
 
     labels = list(frame.columns)
@@ -25,23 +27,36 @@ def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = Non
     names, word, has_index = None, "", not isinstance(frame.index, pd.RangeIndex)
     if has_index and wanted is None:
         names, word = as_names(frame.index, "rows"), str(frame.index.name or "")
-    elif len(labels) > 1 and (_names_rows(columns[0], str(labels[0])) if wanted is None else wanted):
+    elif len(labels) > 1 and (
+        _names_rows(columns[0], str(labels[0])) if wanted is None else wanted
+    ):
         names, word = as_names(columns.pop(0), "rows"), str(labels.pop(0))
     layout = None if has_index and wanted is None else Layout(None, names is not None, word)
     heads = as_names(labels, "columns")
     if names is None or len(columns) == frame.shape[1]:
-        sparse = getattr(frame, "sparse", None) if any(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes) else None
+        sparse = (
+            getattr(frame, "sparse", None)
+            if any(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
+            else None
+        )
         if sparse is not None and all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
             return Matrix(sparse.to_coo().tocsr(), names, heads, word, layout=layout)
     values = [
-        column.to_numpy(dtype=np.float64, na_value=np.nan) if not isinstance(column.dtype, np.dtype) else column.to_numpy()
-        for column in (_numeric(column, j, heads, names, source) for j, column in enumerate(columns))
+        (
+            column.to_numpy(dtype=np.float64, na_value=np.nan)
+            if not isinstance(column.dtype, np.dtype)
+            else column.to_numpy()
+        )
+        for column in (
+            _numeric(column, j, heads, names, source) for j, column in enumerate(columns)
+        )
     ]
     return Matrix(_stack(values, frame.shape[0]), names, heads, word, layout=layout)
 
 
 def from_polars(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
-    """The table of a polars frame; ``wanted`` says whether its first column holds names, None to detect it."""
+    """The table of a polars frame; ``wanted`` says whether its first column holds names, None to
+    detect it."""
     labels, columns = list(frame.columns), list(frame.get_columns())
     names, word = None, ""
     if len(labels) > 1 and (_polars_names(columns[0]) if wanted is None else wanted):
@@ -53,14 +68,20 @@ def from_polars(frame: Any, source: str = "the frame", wanted: bool | None = Non
         if column.null_count():
             raise _missing(j, heads, int(column.is_null().arg_max()), names, source)
     return Matrix(
-        _stack([column.to_numpy() for column in columns], frame.height), names, heads, word, layout=Layout(None, names is not None, word)
+        _stack([column.to_numpy() for column in columns], frame.height),
+        names,
+        heads,
+        word,
+        layout=Layout(None, names is not None, word),
     )
 
 
 def _names_rows(column: Any, head: str) -> bool:
     from pandas.api import types
 
-    is_text = not (types.is_numeric_dtype(column.dtype) or types.is_datetime64_any_dtype(column.dtype))
+    is_text = not (
+        types.is_numeric_dtype(column.dtype) or types.is_datetime64_any_dtype(column.dtype)
+    )
     return _named_by(column, head, is_text=is_text, is_whole=types.is_integer_dtype(column.dtype))
 
 
@@ -70,7 +91,8 @@ def _polars_names(column: Any) -> bool:
 
 
 def _named_by(column: Any, head: str, *, is_text: bool, is_whole: bool) -> bool:
-    """Whether the first column of a frame names its rows: text, or whole numbers as `conecollapse.io.layout` says."""
+    """Whether the first column of a frame names its rows: text, or whole numbers as
+    `conecollapse.io.layout` says."""
     return is_text or (is_whole and are_names([str(value) for value in column[:ROWS_JUDGED]], head))
 
 
@@ -81,7 +103,11 @@ def _numeric(column: Any, j: int, heads: AnyArray, names: AnyArray | None, sourc
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         return column
     missing = column.isna().to_numpy()
-    numbers = pd.to_numeric(column, errors="coerce").isna().to_numpy() if column.dtype == object else np.ones(len(column), bool)
+    numbers = (
+        pd.to_numeric(column, errors="coerce").isna().to_numpy()
+        if column.dtype == object
+        else np.ones(len(column), bool)
+    )
     wrong = np.flatnonzero(numbers & ~missing)
     if len(wrong):
         raise _text(j, heads, int(wrong[0]), names, column.iloc[int(wrong[0])], source)
@@ -94,11 +120,20 @@ def _stack(values: list[AnyArray], n_rows: int) -> AnyArray:
     return np.column_stack(values) if values else np.empty((n_rows, 0))
 
 
-def _text(j: int, heads: AnyArray, row: int, names: AnyArray | None, value: Any, source: str) -> InvalidInputError:
+def _text(
+    j: int, heads: AnyArray, row: int, names: AnyArray | None, value: Any, source: str
+) -> InvalidInputError:
     where = f"row {place(row, names)}, column {place(j, heads)}"
-    return InvalidInputError(f"{source} has {str(value)[:40]!r} where a number belongs, in {where}; drop or convert that column.")
+    return InvalidInputError(
+        f"{source} has {str(value)[:40]!r} where a number belongs, in {where}; drop or convert that"
+        " column."
+    )
 
 
-def _missing(j: int, heads: AnyArray, row: int, names: AnyArray | None, source: str) -> InvalidInputError:
+def _missing(
+    j: int, heads: AnyArray, row: int, names: AnyArray | None, source: str
+) -> InvalidInputError:
     where = f"row {place(row, names)}, column {place(j, heads)}"
-    return InvalidInputError(f"{source} has a missing value in {where}; remove or impute such values first.")
+    return InvalidInputError(
+        f"{source} has a missing value in {where}; remove or impute such values first."
+    )

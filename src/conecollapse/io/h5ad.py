@@ -31,11 +31,13 @@ def whole_h5ad(path: Path) -> Any:
     anndata = _anndata(path.name)
     _check_size(path)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own dependencies, and about names that occur twice, which are fine here
+        # of its own dependencies, and about names that occur twice, which are fine here
+        warnings.simplefilter("ignore")
         try:
             return anndata.read_h5ad(path)
         except Exception as error:
-            if isinstance(error, ANNDATA_RAISES) or type(error).__module__.startswith("anndata."):  # its own exceptions are private
+            # its own exceptions are private
+            if isinstance(error, ANNDATA_RAISES) or type(error).__module__.startswith("anndata."):
                 raise unreadable(path, error) from error
             raise
 
@@ -45,7 +47,10 @@ def new_anndata(X: Any, sample_names: Any, feature_names: Any) -> Any:
     import pandas as pd
 
     anndata = _anndata("an AnnData object")
-    frames = {name: pd.DataFrame(index=pd.Index(list(names), dtype=object)) for name, names in _axes(sample_names, feature_names)}
+    frames = {
+        name: pd.DataFrame(index=pd.Index(list(names), dtype=object))
+        for name, names in _axes(sample_names, feature_names)
+    }
     return anndata.AnnData(sp.csr_matrix(X) if sp.issparse(X) else X, **frames)
 
 
@@ -61,14 +66,19 @@ def obs_column(data: Any, column: str, source: str = "the AnnData object") -> An
     values = data.obs[column]
     if values.isna().any():
         row = int(values.isna().to_numpy().argmax())
-        raise InvalidInputError(f"{source} has no value in obs[{column!r}] for the sample {str(data.obs_names[row])!r}; give each one.")
+        raise InvalidInputError(
+            f"{source} has no value in obs[{column!r}] for the sample {str(data.obs_names[row])!r};"
+            " give each one."
+        )
     return as_names(values, "labels")
 
 
 def _anndata(what: str) -> Any:
     """The package, which is imported here only."""
     if importlib.util.find_spec("anndata") is None:
-        raise InvalidInputError(f'{what} needs the package anndata; install it with: pip install "conecollapse[bio]".')
+        raise InvalidInputError(
+            f'{what} needs the package anndata; install it with: pip install "conecollapse[bio]".'
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own dependencies
         import anndata
@@ -77,8 +87,17 @@ def _anndata(what: str) -> Any:
 
 def from_anndata(data: Any, source: str = "the AnnData object", layer: str | None = None) -> Matrix:
     """The table of an AnnData object, or one of its layers."""
-    rows, columns = as_names(data.obs_names, "samples (obs)"), as_names(data.var_names, "features (var)")
-    return Matrix(in_memory(data, layer, source), rows, columns, features_in="columns", because="AnnData holds samples (obs) in rows")
+    rows, columns = (
+        as_names(data.obs_names, "samples (obs)"),
+        as_names(data.var_names, "features (var)"),
+    )
+    return Matrix(
+        in_memory(data, layer, source),
+        rows,
+        columns,
+        features_in="columns",
+        because="AnnData holds samples (obs) in rows",
+    )
 
 
 def is_anndata(data: Any) -> bool:
@@ -87,7 +106,8 @@ def is_anndata(data: Any) -> bool:
 
 
 def stored_at(data: Any) -> Path | None:
-    """The file that holds the tables of a backed AnnData object; None if they are in memory, or if it is a part of another object."""
+    """The file that holds the tables of a backed AnnData object; None if they are in memory, or if
+    it is a part of another object."""
     return Path(data.filename) if getattr(data, "isbacked", False) and not data.is_view else None
 
 
@@ -97,8 +117,12 @@ def in_memory(data: Any, layer: str | None = None, source: str = "the AnnData ob
         raise no_layer(layer, list(data.layers), source)
     values = data.X if layer is None else data.layers[layer]
     if values is None:
-        raise InvalidInputError(f"{source} has no X; put the table of counts there, or name one of its layers with layer=....")
-    return values[:] if type(values).__module__.startswith("anndata") else values  # a view of a file or of another object
+        raise InvalidInputError(
+            f"{source} has no X; put the table of counts there, or name one of its layers with"
+            " layer=...."
+        )
+    # a view of a file or of another object
+    return values[:] if type(values).__module__.startswith("anndata") else values
 
 
 def no_layer(layer: str, there: list[str], source: str) -> InvalidInputError:
@@ -108,14 +132,21 @@ def no_layer(layer: str, there: list[str], source: str) -> InvalidInputError:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse arrays for which there is no room: a few bytes of HDF5 may stand for any number of equal entries."""
+    """Refuse arrays for which there is no room: a few bytes of HDF5 may stand for any number of
+    equal entries."""
     import h5py
 
     sizes: list[int] = []
     extent: tuple[int, ...] = ()
     try:
         with h5py.File(path, "r") as file:
-            file.visititems(lambda _, item: sizes.append(item.size * item.dtype.itemsize) if isinstance(item, h5py.Dataset) else None)
+            file.visititems(
+                lambda _, item: (
+                    sizes.append(item.size * item.dtype.itemsize)
+                    if isinstance(item, h5py.Dataset)
+                    else None
+                )
+            )
             if "X" in file and not isinstance(file["X"], h5py.Dataset):
                 extent = tuple(int(size) for size in file["X"].attrs["shape"])
     except H5PY_RAISES as error:

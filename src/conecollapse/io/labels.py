@@ -14,28 +14,39 @@ from conecollapse.io.names import as_names
 from conecollapse.io.opening import rows_of, suffix
 
 LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")
-HEADINGS = frozenset(["label", "labels", "class", "classes", "target", "y", "cluster", "type", "group", "diagnosis"])
+HEADINGS = frozenset(
+    ["label", "labels", "class", "classes", "target", "y", "cluster", "type", "group", "diagnosis"]
+)
 
 
 def read_labels(
-    path: str | PathLike[str], sample_names: AnyArray | None, n: int, *, header: bool | None = None, names: bool | None = None
+    path: str | PathLike[str],
+    sample_names: AnyArray | None,
+    n: int,
+    *,
+    header: bool | None = None,
+    names: bool | None = None,
 ) -> AnyArray:
     """One label for each of the ``n`` samples, as text.
 
     Parameters
     ----------
     path : path
-        ``.txt`` (a label in each line), ``.csv`` or ``.tsv`` (a label in each line, or a name and a label, with or without a heading),
-        ``.npy``, or ``.npz`` (its array ``y``; where that holds numbers of classes, ``class_names`` says what they are called).
+        ``.txt`` (a label in each line), ``.csv`` or ``.tsv`` (a label in each line, or a name and a
+        label, with or without a heading), ``.npy``, or ``.npz`` (its array ``y``; where that holds
+        numbers of classes, ``class_names`` says what they are called).
     sample_names : array of str or None
-        Labels of a file that has names are matched by name, if every sample's name is known; all others go by order.
+        Labels of a file that has names are matched by name, if every sample's name is known; all
+        others go by order.
     n : int
         Number of samples.
     header : bool, optional
-        Whether the first line of a text file is a heading. By default it is one if the name in it is no sample's; without names, if the
-        file has one line more than there are samples and no other line has the same label.
+        Whether the first line of a text file is a heading. By default it is one if the name in it
+        is no sample's; without names, if the file has one line more than there are samples and no
+        other line has the same label.
     names : bool, optional
-        Whether the first of two columns holds names to match by; by default it does. If False, the labels go by order.
+        Whether the first of two columns holds names to match by; by default it does. If False, the
+        labels go by order.
 
     Returns
     -------
@@ -44,7 +55,9 @@ def read_labels(
     path = Path(fspath(path))
     kind = suffix(path)
     if kind not in LABEL_FORMATS:
-        raise InvalidInputError(f"labels are read from {', '.join(LABEL_FORMATS)} files; got {path.name}.")
+        raise InvalidInputError(
+            f"labels are read from {', '.join(LABEL_FORMATS)} files; got {path.name}."
+        )
     check_file(path)
     try:
         rows = _array(path, kind) if kind in (".npy", ".npz") else _rows(path, kind)
@@ -52,15 +65,21 @@ def read_labels(
         raise too_large(path) from error
     has_names = len(rows[0]) == 2 if names is None else names
     if has_names and len(rows[0]) != 2:
-        raise InvalidInputError(f"names={names}, but {path.name} has one column; give names and labels in two.")
+        raise InvalidInputError(
+            f"names={names}, but {path.name} has one column; give names and labels in two."
+        )
     by_name = has_names and sample_names is not None
     if header is None:
-        header = kind not in (".npy", ".npz") and _is_heading(rows, sample_names if by_name else None, n)
+        header = kind not in (".npy", ".npz") and _is_heading(
+            rows, sample_names if by_name else None, n
+        )
     body = rows[1:] if header else rows
     if by_name and sample_names is not None:
         return as_names(_matched(body, sample_names, path), "labels")
     if len(body) != n:
-        raise InvalidInputError(f"{path.name} has {len(body)} labels for {n} samples; give one for each.")
+        raise InvalidInputError(
+            f"{path.name} has {len(body)} labels for {n} samples; give one for each."
+        )
     return as_names((cells[-1] for cells in body), "labels")
 
 
@@ -68,18 +87,29 @@ def _array(path: Path, kind: str) -> list[list[Any]]:
     if kind == ".npz":
         arrays = load_npz(path)
         if "y" not in arrays:
-            raise InvalidInputError(f"{path.name} has no array y to take labels from; it has {', '.join(arrays) or 'none'}.")
+            raise InvalidInputError(
+                f"{path.name} has no array y to take labels from; it has"
+                f" {', '.join(arrays) or 'none'}."
+            )
         labels = _called(arrays["y"], arrays.get("class_names"))
     else:
         labels = load_npy(path)
     if labels.ndim != 1 or not labels.size:
-        raise InvalidInputError(f"the labels in {path.name} have shape {labels.shape}; expected one for each sample.")
+        raise InvalidInputError(
+            f"the labels in {path.name} have shape {labels.shape}; expected one for each sample."
+        )
     return [[label] for label in labels.tolist()]
 
 
 def _called(labels: AnyArray, names: AnyArray | None) -> AnyArray:
     """The names of the classes in place of their numbers, where each number has a name."""
-    if names is None or names.ndim != 1 or names.dtype.kind != "U" or labels.dtype.kind not in "iu" or not labels.size:
+    if (
+        names is None
+        or names.ndim != 1
+        or names.dtype.kind != "U"
+        or labels.dtype.kind not in "iu"
+        or not labels.size
+    ):
         return labels
     return names[labels] if labels.min() >= 0 and labels.max() < len(names) else labels
 
@@ -90,9 +120,14 @@ def _rows(path: Path, kind: str) -> list[list[str]]:
     for _, cells in rows_of(path, kind):
         width = len(rows[0]) if rows else len(cells)
         if width > 2:
-            raise InvalidInputError(f"{path.name} has {width} columns; labels have one, or two with names first.")
+            raise InvalidInputError(
+                f"{path.name} has {width} columns; labels have one, or two with names first."
+            )
         if len(cells) != width:
-            raise InvalidInputError(f"row {len(rows) + 1} of {path.name} has {len(cells)} cells where the first has {width}.")
+            raise InvalidInputError(
+                f"row {len(rows) + 1} of {path.name} has {len(cells)} cells where the first has"
+                f" {width}."
+            )
         if not cells[-1].strip():
             raise InvalidInputError(f"row {len(rows) + 1} of {path.name} has no label.")
         rows.append([*cells[:-1], cells[-1].strip()])
@@ -102,7 +137,8 @@ def _rows(path: Path, kind: str) -> list[list[str]]:
 
 
 def _is_heading(rows: list[list[str]], sample_names: AnyArray | None, n: int) -> bool:
-    """Whether the first row is a heading: its name is no sample's, or, without names, there is one row more than samples."""
+    """Whether the first row is a heading: its name is no sample's, or, without names, there is one
+    row more than samples."""
     if sample_names is not None:
         return rows[0][0] not in {str(name) for name in sample_names}
     if len(rows) == n or len(rows) == 1:
@@ -121,10 +157,21 @@ def _matched(rows: list[list[str]], sample_names: AnyArray, path: Path) -> list[
     missing = [name for name in wanted if name not in known]
     if missing:
         more = f" (and for {len(missing) - 1} more)" if len(missing) > 1 else ""
-        turned = '; if the samples are on the other axis of the table, pass features_in="rows" or features_in="columns"'
+        turned = (
+            '; if the samples are on the other axis of the table, pass features_in="rows" or'
+            ' features_in="columns"'
+        )
         hint = turned if len(missing) == len(wanted) else ""
-        raise InvalidInputError(f"{path.name} has no label for the sample {missing[0]!r}{more}{hint}.")
-    stranger = next((name for name in known if name not in set(wanted)), None) if len(known) > len(set(wanted)) else None
+        raise InvalidInputError(
+            f"{path.name} has no label for the sample {missing[0]!r}{more}{hint}."
+        )
+    stranger = (
+        next((name for name in known if name not in set(wanted)), None)
+        if len(known) > len(set(wanted))
+        else None
+    )
     if stranger is not None:
-        raise InvalidInputError(f"{path.name} has a label for {stranger!r}, which is no sample of the table.")
+        raise InvalidInputError(
+            f"{path.name} has a label for {stranger!r}, which is no sample of the table."
+        )
     return [known[name] for name in wanted]

@@ -2,24 +2,27 @@
 
 The first line is a **heading** if
 
-- it is one cell shorter than the lines below (R's ``write.table``), its first cell is empty (pandas' ``to_csv``, R's ``write.csv``), at
-  least half of its cells after the first are text, or its first cell is text over a column of numbers;
+- it is one cell shorter than the lines below (R's ``write.table``), its first cell is empty
+  (pandas' ``to_csv``, R's ``write.csv``), at least half of its cells after the first are text, or
+  its first cell is text over a column of numbers;
 - or it holds numbers that are labels, all different and unlike the numbers below:
 
   - they follow a word that names rows, such as "gene" or "id";
   - there are two or more, all years in rising order, and most numbers below are no years;
-  - there are five or more in equal steps (0, 1, 2, 3, 4), or eight or more in rising order, and hardly any line below is like that;
+  - there are five or more in equal steps (0, 1, 2, 3, 4), or eight or more in rising order, and
+    hardly any line below is like that;
   - they are whole, and every number below is 0 or has a decimal point.
 
 The first column holds **names** if
 
 - most of its cells are text, or the heading leaves its place empty or is one cell shorter;
 - or it holds whole numbers, all different, under a word such as "id" or "index";
-- or it holds such numbers under a word such as "gene" or "year", and they count from 0 or 1, are eight or more, or have at least three
-  digits each;
+- or it holds such numbers under a word such as "gene" or "year", and they count from 0 or 1, are
+  eight or more, or have at least three digits each;
 - or there is no heading, and it alone counts eight or more rows from 0 or 1.
 
-Otherwise numbers are data. Text decides by majority, so that a single text among numbers is an error and not a name.
+Otherwise numbers are data. Text decides by majority, so that a single text among numbers is an
+error and not a name.
 """
 
 from __future__ import annotations
@@ -30,21 +33,65 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+NUMBER = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)",
+    re.IGNORECASE,
+)
 WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 YEARS = (1500, 2200)
 ROWS_JUDGED = 100  # rows by which heading and names are judged
-MIN_STEPS, MIN_RISING = 5, 8  # numbers in equal steps, or in rising order: of the 40320 orders of eight numbers, one rises
-MIN_ID_ROWS = 8  # rows whose numbers are ids because they are all different, or because they count the rows
+# numbers in equal steps, or in rising order: of the 40320 orders of eight numbers, one rises
+MIN_STEPS, MIN_RISING = 5, 8
+# rows whose numbers are ids because they are all different, or because they count the rows
+MIN_ID_ROWS = 8
 MIN_ID_DIGITS = 3  # digits of every number of a shorter column of ids: smaller numbers are counts
 SELDOM = 0.1  # largest share of the lines below that may rise like the first if that is a heading
 EQUAL = 1e-6  # largest relative difference of steps that count as equal
 FEATURE_WORDS = (
-    *("feature", "variable", "gene", "geneid", "genename", "genesymbol", "symbol", "probe", "probeid", "ensembl", "entrez", "transcript"),
-    *("protein", "peptide", "metabolite", "marker", "otu", "taxon", "word", "term", "token", "pixel", "wavelength", "band"),
+    *(
+        "feature",
+        "variable",
+        "gene",
+        "geneid",
+        "genename",
+        "genesymbol",
+        "symbol",
+        "probe",
+        "probeid",
+        "ensembl",
+        "entrez",
+        "transcript",
+    ),
+    *(
+        "protein",
+        "peptide",
+        "metabolite",
+        "marker",
+        "otu",
+        "taxon",
+        "word",
+        "term",
+        "token",
+        "pixel",
+        "wavelength",
+        "band",
+    ),
 )
 SAMPLE_WORDS = (
-    *("sample", "sampleid", "cell", "cellid", "barcode", "document", "doc", "docid", "text", "patient", "subject", "individual"),
+    *(
+        "sample",
+        "sampleid",
+        "cell",
+        "cellid",
+        "barcode",
+        "document",
+        "doc",
+        "docid",
+        "text",
+        "patient",
+        "subject",
+        "individual",
+    ),
     *("image", "file", "filename", "observation", "ob", "specimen", "user"),
 )
 ID_WORDS = ("id", "idx", "index", "key", "code", "accession", "unnamed", "rowname", "rowid")
@@ -75,8 +122,11 @@ class Layout:
     word: str = ""  # over the names
 
 
-def layout_of(rows: Sequence[Sequence[str]], header: bool | None = None, names: bool | None = None) -> Layout:
-    """The layout of a table that begins with these rows; ``header`` and ``names`` override what is detected.
+def layout_of(
+    rows: Sequence[Sequence[str]], header: bool | None = None, names: bool | None = None
+) -> Layout:
+    """The layout of a table that begins with these rows; ``header`` and ``names`` override what is
+    detected.
 
     Examples
     --------
@@ -92,23 +142,33 @@ def layout_of(rows: Sequence[Sequence[str]], header: bool | None = None, names: 
         header = is_short or _is_heading(top, below)
     body = below if header else rows
     if names is None:
-        names = width > 1 and ((header and is_short) or _are_names([row[0] for row in body], body, top[0] if header else None))
+        names = width > 1 and (
+            (header and is_short)
+            or _are_names([row[0] for row in body], body, top[0] if header else None)
+        )
     return Layout(header, names, top[0] if header and names and not is_short else "")
 
 
 def are_names(column: Sequence[str], head: str) -> bool:
     """Whether a column of numbers under a heading's word names the rows."""
-    if not all(WHOLE_NUMBER.fullmatch(cell.strip()) for cell in column) or len(set(column)) < len(column):
+    if not all(WHOLE_NUMBER.fullmatch(cell.strip()) for cell in column) or len(set(column)) < len(
+        column
+    ):
         return False
-    is_plural = head.strip().lower().endswith("s")  # "users" over numbers that do not count the rows are counts of users
+    # "users" over numbers that do not count the rows are counts of users
+    is_plural = head.strip().lower().endswith("s")
     are_ids = _counts(column) or (
-        not is_plural and (len(column) >= MIN_ID_ROWS or all(len(cell.strip()) >= MIN_ID_DIGITS for cell in column))
+        not is_plural
+        and (
+            len(column) >= MIN_ID_ROWS or all(len(cell.strip()) >= MIN_ID_DIGITS for cell in column)
+        )
     )
     return _last_word(head, ID_WORDS) or (are_ids and _last_word(head, ROW_WORDS))
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell holds a number in ASCII digits; ``1_000`` and other digits are text, although Python's float takes them."""
+    """Whether a cell holds a number in ASCII digits; ``1_000`` and other digits are text, although
+    Python's float takes them."""
     return NUMBER.fullmatch(cell.strip()) is not None
 
 
@@ -118,8 +178,11 @@ def is_text(cell: str) -> bool:
 
 
 def bare(word: str) -> str:
-    """A heading's letters in the singular, with the digits that belong to a word: "Unnamed: 0" is "unnamed", but NO2 is not "no"."""
-    return "".join(part for part in re.findall(r"[a-z0-9]+", word.lower()) if not part.isdecimal()).removesuffix("s")
+    """A heading's letters in the singular, with the digits that belong to a word: "Unnamed: 0" is
+    "unnamed", but NO2 is not "no"."""
+    return "".join(
+        part for part in re.findall(r"[a-z0-9]+", word.lower()) if not part.isdecimal()
+    ).removesuffix("s")
 
 
 def _is_heading(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -137,7 +200,9 @@ def _is_heading(top: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     return _are_labels(labels, lines, follow_word=bool(skip) and _last_word(top[0], ROW_WORDS))
 
 
-def _are_labels(labels: Sequence[str], lines: Sequence[Sequence[str]], *, follow_word: bool) -> bool:
+def _are_labels(
+    labels: Sequence[str], lines: Sequence[Sequence[str]], *, follow_word: bool
+) -> bool:
     """Whether these numbers are names of the columns below them."""
     values = _values(labels)
     if not values or len(set(values)) < len(values):
@@ -148,14 +213,32 @@ def _are_labels(labels: Sequence[str], lines: Sequence[Sequence[str]], *, follow
         return False
     cells = [cell.strip() for line in lines for cell in line]
     is_whole = all(WHOLE_NUMBER.fullmatch(label.strip()) for label in labels)
-    if is_whole and _rise(values) and all(map(_is_year, labels)) and 2 * sum(map(_is_year, cells)) < len(cells):
+    if (
+        is_whole
+        and _rise(values)
+        and all(map(_is_year, labels))
+        and 2 * sum(map(_is_year, cells)) < len(cells)
+    ):
         return True
-    if len(values) >= MIN_STEPS and _in_steps(values) and sum(_in_steps(_values(line)) for line in lines) <= SELDOM * len(lines):
+    if (
+        len(values) >= MIN_STEPS
+        and _in_steps(values)
+        and sum(_in_steps(_values(line)) for line in lines) <= SELDOM * len(lines)
+    ):
         return True
-    if len(values) >= MIN_RISING and _rise(values) and sum(_rise(_values(line)) for line in lines) <= SELDOM * len(lines):
+    if (
+        len(values) >= MIN_RISING
+        and _rise(values)
+        and sum(_rise(_values(line)) for line in lines) <= SELDOM * len(lines)
+    ):
         return True
     pointed = sum("." in cell for cell in cells)
-    return is_whole and len(lines) > 1 and 2 * pointed >= len(cells) and all("." in cell or cell == "0" for cell in cells)
+    return (
+        is_whole
+        and len(lines) > 1
+        and 2 * pointed >= len(cells)
+        and all("." in cell or cell == "0" for cell in cells)
+    )
 
 
 def _are_names(column: Sequence[str], body: Sequence[Sequence[str]], head: str | None) -> bool:
@@ -166,7 +249,9 @@ def _are_names(column: Sequence[str], body: Sequence[Sequence[str]], head: str |
         return True
     if head is not None:
         return are_names(column, head)
-    alone = not any(_counts([row[j] for row in body if len(row) > j]) for j in range(1, len(body[0])))
+    alone = not any(
+        _counts([row[j] for row in body if len(row) > j]) for j in range(1, len(body[0]))
+    )
     return len(column) >= MIN_ID_ROWS and _counts(column) and alone
 
 
@@ -197,4 +282,8 @@ def _in_steps(values: Sequence[float]) -> bool:
 def _counts(column: Sequence[str]) -> bool:
     """Whether the column is 0, 1, 2, ... or 1, 2, 3, ..."""
     cells = [cell.strip() for cell in column]
-    return len(cells) > 1 and cells[0] in ("0", "1") and cells == [str(int(cells[0]) + i) for i in range(len(cells))]
+    return (
+        len(cells) > 1
+        and cells[0] in ("0", "1")
+        and cells == [str(int(cells[0]) + i) for i in range(len(cells))]
+    )

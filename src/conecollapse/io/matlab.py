@@ -1,4 +1,5 @@
-"""Arrays of three dimensions in MATLAB files, of version 7.2 and before by SciPy, of version 7.3 by h5py."""
+"""Arrays of three dimensions in MATLAB files, of version 7.2 and before by SciPy, of version 7.3 by
+h5py."""
 
 from __future__ import annotations
 
@@ -13,12 +14,34 @@ from conecollapse._types import AnyArray
 from conecollapse.io.opening import NUMBER_BYTES
 
 HDF5 = b"\x89HDF"
-RAISES = (ValueError, TypeError, OSError, KeyError, IndexError, NotImplementedError, OverflowError, MemoryError)  # of the libraries
-NUMBERS = ("double", "single", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+# of the libraries
+RAISES = (
+    ValueError,
+    TypeError,
+    OSError,
+    KeyError,
+    IndexError,
+    NotImplementedError,
+    OverflowError,
+    MemoryError,
+)
+NUMBERS = (
+    "double",
+    "single",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+)
 
 
 def read_cube(path: Path, variable: str | None = None) -> AnyArray:
-    """The array of three dimensions in a ``.mat`` file: the one called ``variable``, or the only one."""
+    """The array of three dimensions in a ``.mat`` file: the one called ``variable``, or the only
+    one."""
     with open(path, "rb") as file:
         start = file.read(516)
     is_hdf5 = start[:4] == HDF5 or start[512:516] == HDF5
@@ -26,13 +49,22 @@ def read_cube(path: Path, variable: str | None = None) -> AnyArray:
 
 
 def _chosen(path: Path, cubes: dict[str, tuple[int, ...]], variable: str | None) -> str:
-    listed = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in cubes.items()) or "none"
+    listed = (
+        ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in cubes.items())
+        or "none"
+    )
     if variable is not None:
         if variable not in cubes:
-            raise InvalidInputError(f"{path.name} has no array of three dimensions called {variable!r}; it has {listed}.")
+            raise InvalidInputError(
+                f"{path.name} has no array of three dimensions called {variable!r}; it has"
+                f" {listed}."
+            )
         return variable
     if len(cubes) != 1:
-        raise InvalidInputError(f"{path.name} should hold one array of three dimensions; it has {listed}. Choose by variable=....")
+        raise InvalidInputError(
+            f"{path.name} should hold one array of three dimensions; it has {listed}. Choose by"
+            " variable=...."
+        )
     return next(iter(cubes))
 
 
@@ -60,15 +92,23 @@ def _by_h5py(path: Path, variable: str | None) -> AnyArray:
         import h5py
     except ImportError as error:
         raise InvalidInputError(
-            f'{path.name} is of version 7.3 and needs h5py: pip install "conecollapse[bio]", or save it with -v7.'
+            f'{path.name} is of version 7.3 and needs h5py: pip install "conecollapse[bio]", or'
+            " save it with -v7."
         ) from error
     try:
         with h5py.File(path, "r") as file:
-            arrays = {name: item for name, item in file.items() if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiu"}
-            cubes = {name: tuple(item.shape[::-1]) for name, item in arrays.items() if item.ndim == 3}
+            arrays = {
+                name: item
+                for name, item in file.items()
+                if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiu"
+            }
+            cubes = {
+                name: tuple(item.shape[::-1]) for name, item in arrays.items() if item.ndim == 3
+            }
             name = _chosen(path, cubes, variable)
             check_room(NUMBER_BYTES * int(np.prod([float(side) for side in cubes[name]])), path)
-            return np.asarray(arrays[name][:].transpose(2, 1, 0))  # MATLAB counts its first dimension fastest
+            # MATLAB counts its first dimension fastest
+            return np.asarray(arrays[name][:].transpose(2, 1, 0))
     except InvalidInputError:
         raise
     except RAISES as error:

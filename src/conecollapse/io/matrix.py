@@ -1,4 +1,5 @@
-"""What the reader of one format returns: numbers and names as they are in the source, not yet transposed or checked."""
+"""What the reader of one format returns: numbers and names as they are in the source, not yet
+transposed or checked."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def as_names(names: Iterable[Any], what: str) -> AnyArray:
     for number, text in enumerate(texts, 1):
         if len(text) > LONGEST:
             raise InvalidInputError(
-                f"name {number} of the {what} has {len(text)} characters ({text[:20]!r}...), more than {LONGEST}; is it a name?"
+                f"name {number} of the {what} has {len(text)} characters ({text[:20]!r}...), more"
+                f" than {LONGEST}; is it a name?"
             )
     return np.array(texts, dtype=np.str_)
 

@@ -21,9 +21,17 @@ def as_numbers(matrix: Matrix, source: str, *, single: bool = False) -> Points:
     """
     values = matrix.values
     if getattr(values, "ndim", 2) != 2:
-        raise InvalidInputError(f"{source} holds an array of {values.ndim} dimensions; a table has two.")
+        raise InvalidInputError(
+            f"{source} holds an array of {values.ndim} dimensions; a table has two."
+        )
     if values.dtype.kind not in "fiub":
-        kind = {"c": "complex numbers", "O": "Python objects", "U": "text", "S": "text", "M": "dates"}.get(values.dtype.kind, "records")
+        kind = {
+            "c": "complex numbers",
+            "O": "Python objects",
+            "U": "text",
+            "S": "text",
+            "M": "dates",
+        }.get(values.dtype.kind, "records")
         raise InvalidInputError(f"{source} holds {kind}; a table of real numbers is needed.")
     _check_shape(values.shape, source, single)
     with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
@@ -41,7 +49,8 @@ def as_numbers(matrix: Matrix, source: str, *, single: bool = False) -> Points:
 
 
 def clipped(matrix: Matrix) -> tuple[Matrix, int]:
-    """The matrix with negative numbers set to zero, and how many there were; infinite ones stay, to be refused."""
+    """The matrix with negative numbers set to zero, and how many there were; infinite ones stay, to
+    be refused."""
     values = matrix.values
     if sp.issparse(values):
         values = sp.csr_array(values, copy=True)
@@ -63,30 +72,61 @@ def clipped(matrix: Matrix) -> tuple[Matrix, int]:
 def _check_shape(shape: tuple[int, ...], source: str, single: bool) -> None:
     for size, what in zip(shape, ("row", "column"), strict=True):
         if size == 0:
-            raise InvalidInputError(f"{source} has no {what}s of numbers; a table needs at least two rows and two columns.")
+            raise InvalidInputError(
+                f"{source} has no {what}s of numbers; a table needs at least two rows and two"
+                " columns."
+            )
         if size == 1 and not single:
-            hint = "; is the separator a comma, a semicolon or a tab?" if what == "column" and ".csv" in source else "."
-            raise InvalidInputError(f"{source} has only one {what} of numbers; a table needs at least two rows and two columns{hint}")
+            hint = (
+                "; is the separator a comma, a semicolon or a tab?"
+                if what == "column" and ".csv" in source
+                else "."
+            )
+            raise InvalidInputError(
+                f"{source} has only one {what} of numbers; a table needs at least two rows and two"
+                f" columns{hint}"
+            )
 
 
 def _check_values(data: AnyArray, values: Points, matrix: Matrix, source: str) -> None:
-    low, high = (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)  # NaN spreads through both
+    # NaN spreads through both
+    low, high = (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)
     if low >= 0 and high <= LARGEST_ENTRY:
         return
     if np.isnan(low):
-        what, bad, remedy = "a missing value (NaN)", np.isnan(data), "remove or impute such values first"
+        what, bad, remedy = (
+            "a missing value (NaN)",
+            np.isnan(data),
+            "remove or impute such values first",
+        )
     elif max(-low, high) == np.inf:
-        what, bad, remedy = "an infinite value", np.isinf(data), "remove or impute such values first"
+        what, bad, remedy = (
+            "an infinite value",
+            np.isinf(data),
+            "remove or impute such values first",
+        )
     elif low < 0:
         count = int((data < 0).sum())
         what, bad = f"{count} negative {'value' if count == 1 else 'values'}", data < 0
-        way = " or shift, or pass clip=True to set them to zero" if matrix.may_clip else ", shift or clip"
+        way = (
+            " or shift, or pass clip=True to set them to zero"
+            if matrix.may_clip
+            else ", shift or clip"
+        )
         remedy = f"the values must be >= 0: undo a logarithm{way}"
     else:
-        what, bad, remedy = "too large a value", data > LARGEST_ENTRY, f"rescale to at most {LARGEST_ENTRY:g}"
+        what, bad, remedy = (
+            "too large a value",
+            data > LARGEST_ENTRY,
+            f"rescale to at most {LARGEST_ENTRY:g}",
+        )
     at = int(np.argmax(bad))
     if sp.issparse(values):
-        row, column, value = int(np.searchsorted(values.indptr, at, side="right")) - 1, int(values.indices[at]), float(data[at])
+        row, column, value = (
+            int(np.searchsorted(values.indptr, at, side="right")) - 1,
+            int(values.indices[at]),
+            float(data[at]),
+        )
     else:
         row, column = (int(i) for i in np.unravel_index(at, values.shape))
         value = float(values[row, column])

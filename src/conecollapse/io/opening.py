@@ -1,4 +1,5 @@
-"""Text files, plain or gzipped. A first pass checks encoding and size and keeps nothing in memory; a second pass reads the text."""
+"""Text files, plain or gzipped. A first pass checks encoding and size and keeps nothing in memory;
+a second pass reads the text."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def opened(path: Path) -> IO[bytes]:
 
 
 def check_text(path: Path, separators: str = SEPARATORS) -> None:
-    """Refuse text that is not UTF-8, naming its first wrong byte, and tables that do not fit in memory, before any of it is kept."""
+    """Refuse text that is not UTF-8, naming its first wrong byte, and tables that do not fit in
+    memory, before any of it is kept."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     seen = lines = cells = begun = 0  # bytes, lines and cells so far, and where the last line began
     for piece in pieces(path):
@@ -64,12 +66,17 @@ def check_text(path: Path, separators: str = SEPARATORS) -> None:
             raise _not_utf8(path, seen - pending + error.start, before, error) from None
         if b"\0" in piece:
             line = lines + piece[: piece.index(b"\0")].count(b"\n") + 1
-            raise InvalidInputError(f"{path.name} is not a text table: it holds zero bytes (line {line}).")
+            raise InvalidInputError(
+                f"{path.name} is not a text table: it holds zero bytes (line {line})."
+            )
         newlines = count(piece, "\n")
         begun = seen + piece.rindex(b"\n") + 1 if newlines else begun
         seen, lines = seen + len(piece), lines + newlines
         if seen - begun > LONGEST_LINE:
-            raise InvalidInputError(f"line {lines + 1} of {path.name} has more than {LONGEST_LINE} bytes, the limit; is it a table?")
+            raise InvalidInputError(
+                f"line {lines + 1} of {path.name} has more than {LONGEST_LINE} bytes, the limit; is"
+                " it a table?"
+            )
         cells += newlines + max(count(piece, separator) for separator in separators)
         check_room(max(seen, NUMBER_BYTES * cells), path, at_least=True)
     try:
@@ -95,19 +102,27 @@ def pieces(path: Path) -> Iterator[bytes]:
 
 def _not_utf8(path: Path, at: int, line: int, error: UnicodeDecodeError) -> InvalidInputError:
     byte = error.object[error.start]
-    return InvalidInputError(f"{path.name} is not UTF-8 text: byte {at} (line {line + 1}) is 0x{byte:02x}; save it as UTF-8.")
+    return InvalidInputError(
+        f"{path.name} is not UTF-8 text: byte {at} (line {line + 1}) is 0x{byte:02x}; save it as"
+        " UTF-8."
+    )
 
 
 def rows_of(path: Path, kind: str) -> Iterator[Line]:
-    """Cells of each line that is not empty, with the number of the line that it ends on; the file is never held whole.
+    """Cells of each line that is not empty, with the number of the line that it ends on; the file
+    is never held whole.
 
-    ``kind`` is ".csv" (the separator is the one that occurs most often in the first line outside quotes), ".tsv" or ".txt" (a cell in
-    each line).
+    ``kind`` is ".csv" (the separator is the one that occurs most often in the first line outside
+    quotes), ".tsv" or ".txt" (a cell in each line).
     """
     check_text(path)
     with _text(path) as text:
         if kind == ".txt":
-            yield from ((number, [line.rstrip("\r\n")]) for number, line in enumerate(text, 1) if line.strip())
+            yield from (
+                (number, [line.rstrip("\r\n")])
+                for number, line in enumerate(text, 1)
+                if line.strip()
+            )
             return
         separator = "\t" if kind == ".tsv" else _separator(path)
         yield from _cells(csv.reader(text, delimiter=separator, strict=True), path)
@@ -138,7 +153,10 @@ def _cells(reader: Any, path: Path) -> Iterator[Line]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise InvalidInputError(f"line {reader.line_num} of {path.name} cannot be read: {error}; is a quote left open?") from None
+            raise InvalidInputError(
+                f"line {reader.line_num} of {path.name} cannot be read: {error}; is a quote left"
+                " open?"
+            ) from None
         except GZIP_RAISES as error:  # the file changed since it was looked at
             raise unreadable(path, error) from error
         if cells:

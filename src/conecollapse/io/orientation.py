@@ -1,16 +1,19 @@
 """Decide which axis of a table holds the features, and say why.
 
-The package uses scikit-learn's orientation, samples in rows. The first of these rules that applies decides:
+The package uses scikit-learn's orientation, samples in rows. The first of these rules that applies
+decides:
 
 1. the caller: ``features_in="rows"`` or ``"columns"``;
-2. the format: AnnData is samples x features; a Matrix Market file beside ``features.tsv`` and ``barcodes.tsv`` is features x samples;
-   the ``y`` of an ``.npz`` file has an entry for each sample;
+2. the format: AnnData is samples x features; a Matrix Market file beside ``features.tsv`` and
+   ``barcodes.tsv`` is features x samples; the ``y`` of an ``.npz`` file has an entry for each
+   sample;
 3. the size of an image, when exactly one axis has as many entries as it has pixels;
-4. the word that heads the column of row names: "gene", "word" or "pixel" name features, "sample", "cell" or "document" samples;
+4. the word that heads the column of row names: "gene", "word" or "pixel" name features, "sample",
+   "cell" or "document" samples;
 5. named rows in a table at least five times longer than wide: gene-expression and word
    tables usually look like this, with more features than samples;
-6. otherwise samples are rows, as in scikit-learn. An array without names is never transposed because of its shape: 1797 images of 64
-   pixels and 1797 genes of 64 patients have the same shape.
+6. otherwise samples are rows, as in scikit-learn. An array without names is never transposed
+   because of its shape: 1797 images of 64 pixels and 1797 genes of 64 patients have the same shape.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ CHOICES = ("auto", "rows", "columns")
 TALL_RATIO = 5  # times longer than wide
 
 
-def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] | None) -> tuple[str, str]:
+def orientation(
+    matrix: Matrix, features_in: str, image_shape: tuple[int, int] | None
+) -> tuple[str, str]:
     """Where the features are, "rows" or "columns", and why.
 
     Examples
@@ -39,13 +44,21 @@ def orientation(matrix: Matrix, features_in: str, image_shape: tuple[int, int] |
     'rows'
     """
     if features_in not in CHOICES:
-        raise InvalidInputError(f"features_in must be one of {', '.join(CHOICES)}; got {features_in!r}.")
+        raise InvalidInputError(
+            f"features_in must be one of {', '.join(CHOICES)}; got {features_in!r}."
+        )
     if features_in != "auto":
         return features_in, "as requested"
     chosen, reason = _evidence(matrix, image_shape)
     other = "columns" if chosen == "rows" else "rows"
     samples = "columns" if chosen == "rows" else "rows"
-    return chosen, f'samples are {samples} and features {chosen}, because {reason}; if that is wrong, pass features_in="{other}"'
+    return (
+        chosen,
+        (
+            f"samples are {samples} and features {chosen}, because {reason}; if that is wrong, pass"
+            f' features_in="{other}"'
+        ),
+    )
 
 
 def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str, str]:
@@ -62,7 +75,13 @@ def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str,
     if word in SAMPLE_WORDS:
         return "columns", f"the rows are called {matrix.row_word.strip()!r}"
     if _are_names(matrix.row_names) and n_rows >= TALL_RATIO * n_columns:
-        return "rows", f"the {n_rows} rows have names and are at least {TALL_RATIO} times as many as the {n_columns} columns"
+        return (
+            "rows",
+            (
+                f"the {n_rows} rows have names and are at least {TALL_RATIO} times as many as the"
+                f" {n_columns} columns"
+            ),
+        )
     return "columns", "nothing suggests otherwise"
 
 

@@ -12,14 +12,18 @@ from conecollapse.io.frames import from_pandas
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.opening import NUMBER_BYTES
 
-# what pandas raises for metadata of its own that it cannot use; pyarrow's exceptions are added where it is imported
+# what pandas raises for metadata of its own that it cannot use; pyarrow's exceptions are added
+# where it is imported
 PANDAS_RAISES = (ValueError, TypeError, LookupError, AttributeError, OSError, NotImplementedError)
 
 
 def read_parquet(path: Path, names: bool | None = None) -> Matrix:
     """Read a frame; its index, or a first column of names, names the rows."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise InvalidInputError(f'{path.name} needs the package pyarrow; install it with: pip install "conecollapse[parquet]".')
+        raise InvalidInputError(
+            f"{path.name} needs the package pyarrow; install it with: pip install"
+            ' "conecollapse[parquet]".'
+        )
     return from_pandas(_frame(path), path.name, names)
 
 

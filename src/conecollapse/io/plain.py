@@ -9,7 +9,8 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON can hold it: arrays become lists, numbers that are not finite None, other objects text.
+    """``value`` as JSON can hold it: arrays become lists, numbers that are not finite None, other
+    objects text.
 
     Examples
     --------

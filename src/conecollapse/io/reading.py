@@ -61,24 +61,26 @@ def read_table(
     Parameters
     ----------
     source : path, pandas or polars frame, AnnData object, array or sparse array
-        A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three also with ``.gz``), ``.parquet``
-        (needs the extra "parquet") or ``.h5ad`` (needs the extra "bio"). A folder holds the three files of 10x Genomics
-        (``matrix.mtx``, ``features.tsv``, ``barcodes.tsv``, also with ``.gz``), or texts as ``.txt`` files.
+        A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three
+        also with ``.gz``), ``.parquet`` (needs the extra "parquet") or ``.h5ad`` (needs the extra
+        "bio"). A folder holds the three files of 10x Genomics (``matrix.mtx``, ``features.tsv``,
+        ``barcodes.tsv``, also with ``.gz``), or texts as ``.txt`` files.
     features_in : {"auto", "rows", "columns"}
-        Where the features are in the source; "auto" decides as `conecollapse.io.orientation` describes, and
-        `TableFile.why` says how.
+        Where the features are in the source; "auto" decides as `conecollapse.io.orientation`
+        describes, and `TableFile.why` says how.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels.
     header : bool, optional
-        For ``.csv`` and ``.tsv`` files: whether the first line is a heading. By default this is detected as `conecollapse.io.layout`
-        describes, and `TableFile.read_as` says the result.
+        For ``.csv`` and ``.tsv`` files: whether the first line is a heading. By default this is
+        detected as `conecollapse.io.layout` describes, and `TableFile.read_as` says the result.
     names : bool, optional
-        For ``.csv``, ``.tsv`` and ``.parquet`` files and for frames: whether the first column holds names. By default this is detected
-        in the same way.
+        For ``.csv``, ``.tsv`` and ``.parquet`` files and for frames: whether the first column holds
+        names. By default this is detected in the same way.
     layer : str, optional
         Of an ``.h5ad`` file or an AnnData object: the layer to read instead of ``X``.
     text_column : str, optional
-        Of a ``.csv`` or ``.tsv`` file: the column of texts, whose words are counted as `conecollapse.io.texts` describes.
+        Of a ``.csv`` or ``.tsv`` file: the column of texts, whose words are counted as
+        `conecollapse.io.texts` describes.
 
     Returns
     -------
@@ -92,7 +94,9 @@ def read_table(
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"s1": [1, 0, 2], "s2": [0, 3, 1]}, index=pd.Index(["a", "b", "c"], name="gene"))
+    >>> frame = pd.DataFrame(
+    ...     {"s1": [1, 0, 2], "s2": [0, 3, 1]}, index=pd.Index(["a", "b", "c"], name="gene")
+    ... )
     >>> table = read_table(frame)
     >>> table.X.shape, table.feature_names.tolist(), table.why[:36]
     ((2, 3), ['a', 'b', 'c'], 'samples are columns and features row')
@@ -102,56 +106,109 @@ def read_table(
             raise InvalidInputError(f"{name} must be True, False or None; got {value!r}.")
     if not isinstance(source, (str, PathLike)):
         if text_column is not None:
-            raise InvalidInputError(f"text_column={text_column!r} is for files; count the words of texts in memory first.")
-        return _table(_convert(source, header, names, layer), "the data", "the data", "", features_in, image_shape, layer=layer)
+            raise InvalidInputError(
+                f"text_column={text_column!r} is for files; count the words of texts in memory"
+                " first."
+            )
+        return _table(
+            _convert(source, header, names, layer),
+            "the data",
+            "the data",
+            "",
+            features_in,
+            image_shape,
+            layer=layer,
+        )
     path = Path(fspath(source))
     if isdir(path) or text_column is not None:
-        return _of_texts_or_folder(path, text_column, features_in, {"header": header, "names": names, "layer": layer})
+        return _of_texts_or_folder(
+            path, text_column, features_in, {"header": header, "names": names, "layer": layer}
+        )
     check_file(path)
     try:
         matrix = _read(path, header, names, layer)
-        return _table(matrix, path.name, str(path), sha256_of(path), features_in, image_shape, layer=layer)
+        return _table(
+            matrix, path.name, str(path), sha256_of(path), features_in, image_shape, layer=layer
+        )
     except MemoryError as error:
         raise too_large(path) from error
 
 
-def _of_texts_or_folder(path: Path, text_column: str | None, features_in: str, others: dict[str, Any]) -> TableFile:
+def _of_texts_or_folder(
+    path: Path, text_column: str | None, features_in: str, others: dict[str, Any]
+) -> TableFile:
     for name, value in others.items():
         if value is not None:
-            raise InvalidInputError(f"{name}={value!r} is not for {'texts' if text_column else 'folders'}; leave it out.")
+            raise InvalidInputError(
+                f"{name}={value!r} is not for {'texts' if text_column else 'folders'}; leave it"
+                " out."
+            )
     if text_column is not None:
         check_file(path)
         found, where, sha256 = read_column(path, text_column), path.name, sha256_of(path)
     else:
         files = files_of(path)
         if is_10x(files):
-            return _table(read_mtx(files[0]), files[0].name, str(path), digest(files), features_in, None)
+            return _table(
+                read_mtx(files[0]), files[0].name, str(path), digest(files), features_in, None
+            )
         found, where, sha256 = read_folder(path), str(path), digest(files)
     counts, words = counted(found, where)
     why = f"each of the {len(found.texts)} texts is a sample"
-    return TableFile(counts, found.names, words, str(path), sha256, "columns", why, text_column=text_column, texts=tuple(found.texts))
+    return TableFile(
+        counts,
+        found.names,
+        words,
+        str(path),
+        sha256,
+        "columns",
+        why,
+        text_column=text_column,
+        texts=tuple(found.texts),
+    )
 
 
 def read_matrix(
-    path: Path, *, clip: bool, features_in: str, header: bool | None, names: bool | None, layer: str | None
+    path: Path,
+    *,
+    clip: bool,
+    features_in: str,
+    header: bool | None,
+    names: bool | None,
+    layer: str | None,
 ) -> tuple[TableFile, int]:
-    """`read_table` of a file, with negative numbers set to zero if ``clip``, and how many there were."""
+    """`read_table` of a file, with negative numbers set to zero if ``clip``, and how many there
+    were."""
     matrix = replace(_read(path, header, names, layer), may_clip=True)
     matrix, count = clipped(matrix) if clip else (matrix, 0)
-    return _table(matrix, path.name, str(path), sha256_of(path), features_in, None, layer=layer), count
+    return (
+        _table(matrix, path.name, str(path), sha256_of(path), features_in, None, layer=layer),
+        count,
+    )
 
 
-def read_more(source: Any, known: TableFile, *, header: bool | None = None, names: bool | None = None) -> TableFile:
-    """Further samples in the orientation and layout of a table that is known already; one sample is enough."""
-    taken = {} if known.layout is None else same_layout(source, {"header": known.layout.header, "names": known.layout.names})
-    taken |= {name: value for name, value in (("header", header), ("names", names)) if value is not None}
+def read_more(
+    source: Any, known: TableFile, *, header: bool | None = None, names: bool | None = None
+) -> TableFile:
+    """Further samples in the orientation and layout of a table that is known already; one sample is
+    enough."""
+    taken = (
+        {}
+        if known.layout is None
+        else same_layout(source, {"header": known.layout.header, "names": known.layout.names})
+    )
+    taken |= {
+        name: value for name, value in (("header", header), ("names", names)) if value is not None
+    }
     if not isinstance(source, (str, PathLike)):
         matrix = _convert(source, taken.get("header"), taken.get("names"), None)
         return _table(matrix, "the data", "the data", "", known.features_in, None, single=True)
     path = Path(fspath(source))
     check_file(path)
     matrix = _read(path, taken.get("header"), taken.get("names"), None)
-    return _table(matrix, path.name, str(path), sha256_of(path), known.features_in, None, single=True)
+    return _table(
+        matrix, path.name, str(path), sha256_of(path), known.features_in, None, single=True
+    )
 
 
 def _table(
@@ -171,22 +228,42 @@ def _table(
     if chosen == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    return TableFile(values, rows, columns, where, digest, chosen, why, image_shape, layout=matrix.layout, layer=layer)
+    return TableFile(
+        values,
+        rows,
+        columns,
+        where,
+        digest,
+        chosen,
+        why,
+        image_shape,
+        layout=matrix.layout,
+        layer=layer,
+    )
 
 
-def overruled(kind: str, what: str, header: bool | None, names: bool | None) -> dict[str, bool | None]:
-    """Those of ``header`` and ``names`` that the reader of this format takes; the others must be None."""
+def overruled(
+    kind: str, what: str, header: bool | None, names: bool | None
+) -> dict[str, bool | None]:
+    """Those of ``header`` and ``names`` that the reader of this format takes; the others must be
+    None."""
     taken: dict[str, bool | None] = {}
-    for name, value, kinds in (("header", header, MAY_HAVE_HEADER), ("names", names, MAY_HAVE_NAMES)):
+    for name, value, kinds in (
+        ("header", header, MAY_HAVE_HEADER),
+        ("names", names, MAY_HAVE_NAMES),
+    ):
         if kind in kinds:
             taken[name] = value
         elif value is not None:
-            raise InvalidInputError(f"{name}={value} is only for {', '.join(kinds)} files; leave it out for {what}.")
+            raise InvalidInputError(
+                f"{name}={value} is only for {', '.join(kinds)} files; leave it out for {what}."
+            )
     return taken
 
 
 def same_layout(source: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that read ``source`` with the heading and the names that were ``taken`` before; none if its format says what they are."""
+    """Arguments that read ``source`` with the heading and the names that were ``taken`` before;
+    none if its format says what they are."""
     if not isinstance(source, (str, PathLike)):
         return {}
     if taken.get("text_column") is not None:
@@ -200,30 +277,41 @@ def _read(path: Path, header: bool | None, names: bool | None, layer: str | None
     kind = suffix(path)
     if layer is not None:
         if kind != ".h5ad":
-            raise InvalidInputError(f"layer={layer!r} is only for .h5ad files; leave it out for {path.name}.")
+            raise InvalidInputError(
+                f"layer={layer!r} is only for .h5ad files; leave it out for {path.name}."
+            )
         return read_h5ad(path, layer)
     if kind not in FORMATS or (path.suffix.lower() == ".gz" and kind not in GZIPPED):
         gzipped = ", ".join(f"{name}.gz" for name in GZIPPED)
-        raise InvalidInputError(f"{path.name} has no known format; known are {', '.join(FORMATS)}, {gzipped}.")
+        raise InvalidInputError(
+            f"{path.name} has no known format; known are {', '.join(FORMATS)}, {gzipped}."
+        )
     return FORMATS[kind](path, **overruled(kind, path.name, header, names))
 
 
 def _convert(source: Any, header: bool | None, names: bool | None, layer: str | None) -> Matrix:
-    """The table of an object in memory, recognized by its module's name so that nothing is imported for it."""
+    """The table of an object in memory, recognized by its module's name so that nothing is imported
+    for it."""
     if isinstance(source, TableFile):
         raise InvalidInputError("this is already a TableFile; pass its source.")
     module = type(source).__module__.split(".")[0]
-    is_frame = (module == "pandas" and getattr(source, "ndim", 0) == 2) or (module == "polars" and hasattr(source, "get_columns"))
+    is_frame = (module == "pandas" and getattr(source, "ndim", 0) == 2) or (
+        module == "polars" and hasattr(source, "get_columns")
+    )
     overruled(".parquet" if is_frame else "", "the data", header, names)
     if is_frame:
         return (from_pandas if module == "pandas" else from_polars)(source, wanted=names)
     if is_anndata(source):
         return from_anndata(source, layer=layer)
     if layer is not None:
-        raise InvalidInputError(f"layer={layer!r} is for AnnData objects; leave it out for {type(source).__name__}.")
+        raise InvalidInputError(
+            f"layer={layer!r} is for AnnData objects; leave it out for {type(source).__name__}."
+        )
     if sp.issparse(source):
         return Matrix(source)
     try:
         return Matrix(np.asarray(source))
     except ValueError as error:
-        raise InvalidInputError(f"the data is not a rectangular table of numbers ({error}).") from error
+        raise InvalidInputError(
+            f"the data is not a rectangular table of numbers ({error})."
+        ) from error

@@ -1,4 +1,5 @@
-"""`TableFile`: what every reader returns, in our orientation, with its names and where it came from."""
+"""`TableFile`: what every reader returns, in our orientation, with its names and where it came
+from."""
 
 from __future__ import annotations
 
@@ -37,8 +38,9 @@ class TableFile(TableSizes):
     raw : TableFile or None
         The table before it was prepared.
     layout : Layout or None
-        Whether the first line of a text file was taken as its heading (``layout.header``), and the first column of a text file or a
-        frame as names (``layout.names``); `read_as` says it in words. None if the format itself says it.
+        Whether the first line of a text file was taken as its heading (``layout.header``), and the
+        first column of a text file or a frame as names (``layout.names``); `read_as` says it in
+        words. None if the format itself says it.
     layer, text_column : str or None
         The layer of an ``.h5ad`` file, or the column of texts, that was read.
     texts : tuple of str, or None
@@ -69,26 +71,45 @@ class TableFile(TableSizes):
     @property
     def samples(self) -> AnyArray:
         """A name for each sample: its own, or its number."""
-        return np.arange(self.n_samples).astype(np.str_) if self.sample_names is None else self.sample_names
+        return (
+            np.arange(self.n_samples).astype(np.str_)
+            if self.sample_names is None
+            else self.sample_names
+        )
 
     @property
     def features(self) -> AnyArray:
         """A name for each feature: its own, or scikit-learn's ``x0``, ``x1``, ..."""
-        return np.array([f"x{j}" for j in range(self.n_features)]) if self.feature_names is None else self.feature_names
+        return (
+            np.array([f"x{j}" for j in range(self.n_features)])
+            if self.feature_names is None
+            else self.feature_names
+        )
 
     @property
     def read_as(self) -> str:
-        """What was taken as heading and as names, and which arguments change it; empty if the format itself says it."""
+        """What was taken as heading and as names, and which arguments change it; empty if the
+        format itself says it."""
         if self.layout is None:
             return ""
-        across, count = ("sample", self.n_samples) if self.features_in == "rows" else ("feature", self.n_features)
+        across, count = (
+            ("sample", self.n_samples)
+            if self.features_in == "rows"
+            else ("feature", self.n_features)
+        )
         word = f" {self.layout.word.strip()!r}" if self.layout.word.strip() else ""
         names = f"names: first column{word}" if self.layout.names else "names: none"
         other = f"names={not self.layout.names}"
         if self.layout.header is not None:
-            names = f"heading: {f'first line ({count} {across} names)' if self.layout.header else 'none'}; {names}"
+            names = (
+                "heading:"
+                f" {f'first line ({count} {across} names)' if self.layout.header else 'none'};"
+                f" {names}"
+            )
             other = f"header={not self.layout.header} or {other}"
         return f"{names}; if that is wrong, pass {other}"
 
     def __repr__(self) -> str:
-        return f"TableFile({self.n_samples} samples, {self.n_features} features, from {self.source})"
+        return (
+            f"TableFile({self.n_samples} samples, {self.n_features} features, from {self.source})"
+        )

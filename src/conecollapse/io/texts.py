@@ -1,8 +1,11 @@
-"""Texts: a column of a ``.csv`` or ``.tsv`` file, or a folder of ``.txt`` files, as counts of words.
+"""Texts: a column of a ``.csv`` or ``.tsv`` file, or a folder of ``.txt`` files, as counts of
+words.
 
-A word is a run of at least two letters (marks and apostrophes inside included), in lower case. Left out are English stop words, words of
-fewer than two documents (of fewer than one in a thousand, where that is more) and words of more than half of the documents. With fewer
-than `FEW` documents, words of a single document are kept. A document without any word that is left keeps its row, of zeros.
+A word is a run of at least two letters (marks and apostrophes inside included), in lower case. Left
+out are English stop words, words of fewer than two documents (of fewer than one in a thousand,
+where that is more) and words of more than half of the documents. With fewer than `FEW` documents,
+words of a single document are kept. A document without any word that is left keeps its row, of
+zeros.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ WORD = r"(?u)\b[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)?\b"
 FEW = 10  # documents
 LEAST_SHARE, MOST_SHARE = 0.001, 0.5  # of the documents that hold a word
 LEAST = 2  # documents that hold a word
-ID_WORDS = frozenset(["id", "name", "title", "document", "doc", "key"])  # headings of columns that name documents
+# headings of columns that name documents
+ID_WORDS = frozenset(["id", "name", "title", "document", "doc", "key"])
 KINDS = (".csv", ".tsv")
 NAME = 200  # characters of a document's name that are kept
 
@@ -38,22 +42,30 @@ class Texts:
 
 
 def read_column(path: Path, column: str) -> Texts:
-    """The texts in the column with the heading ``column``; another column called id, name or title names them, else their numbers."""
+    """The texts in the column with the heading ``column``; another column called id, name or title
+    names them, else their numbers."""
     if suffix(path) not in KINDS:
-        raise InvalidInputError(f"text_column={column!r} is for {' and '.join(KINDS)} files; {path.name} is none.")
+        raise InvalidInputError(
+            f"text_column={column!r} is for {' and '.join(KINDS)} files; {path.name} is none."
+        )
     rows = rows_of(path, suffix(path))
     heading = next(rows, (1, []))[1]
     if column not in heading:
-        raise InvalidInputError(f"{path.name} has no column {column!r}; its heading is {', '.join(map(repr, heading[:8]))}.")
+        raise InvalidInputError(
+            f"{path.name} has no column {column!r}; its heading is"
+            f" {', '.join(map(repr, heading[:8]))}."
+        )
     at = heading.index(column)
-    called = next((j for j, word in enumerate(heading) if j != at and word.strip().lower() in ID_WORDS), None)
+    called = next(
+        (j for j, word in enumerate(heading) if j != at and word.strip().lower() in ID_WORDS), None
+    )
     texts: list[str] = []
     names: list[str] = []
     for number, cells in rows:
         if len(cells) != len(heading):
             raise InvalidInputError(
-                f"line {number} of {path.name} has {len(cells)} cells, but the heading {len(heading)}; "
-                "put texts with commas or line ends into quotes."
+                f"line {number} of {path.name} has {len(cells)} cells, but the heading"
+                f" {len(heading)}; put texts with commas or line ends into quotes."
             )
         texts.append(cells[at])
         names.append(cells[called] if called is not None else str(len(names)))
@@ -64,7 +76,11 @@ def read_column(path: Path, column: str) -> Texts:
 
 def text_files(folder: Path) -> list[Path]:
     """The ``.txt`` files of a folder, by name."""
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() == ".txt" and not path.name.startswith("."))
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() == ".txt" and not path.name.startswith(".")
+    )
 
 
 def read_folder(folder: Path) -> Texts:
@@ -83,7 +99,9 @@ def counted(found: Texts, source: str) -> tuple[Any, AnyArray]:
 
     Examples
     --------
-    >>> texts = Texts(np.array(["a", "b", "c"]), ["Red apples, red!", "The apples were green.", "42"])
+    >>> texts = Texts(
+    ...     np.array(["a", "b", "c"]), ["Red apples, red!", "The apples were green.", "42"]
+    ... )
     >>> X, words = counted(texts, "example")
     >>> words.tolist(), X.toarray().tolist()
     (['apples', 'green', 'red'], [[1.0, 0.0, 2.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
@@ -98,6 +116,7 @@ def counted(found: Texts, source: str) -> tuple[Any, AnyArray]:
         counts = words.fit_transform(found.texts)
     except ValueError as error:  # no word is left
         raise InvalidInputError(
-            f"{source} has no word that occurs in {least} or more of its {n} documents; is this the right text?"
+            f"{source} has no word that occurs in {least} or more of its {n} documents; is this the"
+            " right text?"
         ) from error
     return sp.csr_array(counts).astype(np.float64), as_names(words.get_feature_names_out(), "words")

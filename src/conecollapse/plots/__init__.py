@@ -1,6 +1,8 @@
-"""Figures of what was found, as functions that return plotly figures: ``plots.cluster_map(model, X).show()``.
+"""Figures of what was found, as functions that return plotly figures:
+``plots.cluster_map(model, X).show()``.
 
-Names that come from data are escaped, so that a gene called ``<b>`` stays text. Figures hold samples of large tables, never all of them.
+Names that come from data are escaped, so that a gene called ``<b>`` stays text. Figures hold
+samples of large tables, never all of them.
 """
 
 from conecollapse.plots.agreement import component_range, consensus, intervals

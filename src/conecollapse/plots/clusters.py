@@ -1,4 +1,5 @@
-"""The clusters: a map of the samples, the ordered table, distinguishing features, and clusters against known labels."""
+"""The clusters: a map of the samples, the ordered table, distinguishing features, and clusters
+against known labels."""
 
 from __future__ import annotations
 
@@ -21,19 +22,24 @@ from conecollapse.plots.style import BESIDE, SCALE, colour, evenly, figure, name
 MAX_DOTS = 6000  # samples on a map
 MAX_ROWS, MAX_COLUMNS = 300, 80  # of a heat map
 MAX_TICKS = 60  # columns up to which their names have room
-MAX_COUNTED, MAX_LINES = 600, 40  # cells of a confusion matrix up to which numbers have room, and rows up to which each gets 26 pixels
+# cells of a confusion matrix up to which numbers have room, and rows up to which each gets 26
+# pixels
+MAX_COUNTED, MAX_LINES = 600, 40
 MIN_SHARE = 0.035  # of the rows of a heat map, from which a cluster has room for its name
 JITTER = 0.04  # of the radius of the map
 SMALL = {"l": 5, "r": 5, "t": 10, "b": 5}  # margins of a figure without axes
-SQUARE = {"narrow": {"height": 450}, "wide": {"height": 560}}  # a figure about as high as wide, in a report
+# a figure about as high as wide, in a report
+SQUARE = {"narrow": {"height": 450}, "wide": {"height": 560}}
 GREY = "#9aa0a6"  # what belongs to no cluster
 PULL = 0.7  # how far towards the middle the least typical sample is drawn
 
 
 def memberships(model: Any, X: Any) -> FloatArray:
-    """(n_samples, r) shares: how much of each sample its encoding gives to each cluster; rows sum to 1.
+    """(n_samples, r) shares: how much of each sample its encoding gives to each cluster; rows sum
+    to 1.
 
-    A sample without an encoding belongs to the cluster of its label, or to all clusters equally where it has none.
+    A sample without an encoding belongs to the cluster of its label, or to all clusters equally
+    where it has none.
     """
     scores = np.asarray(model.transform(X), np.float64) * model.label_weights_
     sums = scores.sum(axis=1, keepdims=True)
@@ -51,7 +57,8 @@ def cluster_name(k: int) -> str:
 
 
 def around_the_circle(profiles: Any) -> IntArray:
-    """An order of the clusters in which neighbours are alike: by angle in the two leading directions of their centred unit profiles."""
+    """An order of the clusters in which neighbours are alike: by angle in the two leading
+    directions of their centred unit profiles."""
     unit = np.asarray(profiles, np.float64)
     lengths = np.linalg.norm(unit, axis=1, keepdims=True)
     unit = unit / np.where(lengths > 0, lengths, 1.0)
@@ -63,13 +70,21 @@ def around_the_circle(profiles: Any) -> IntArray:
 
 
 def cluster_map(
-    model: Any, X: Any, *, names: Any = None, target: Any = None, shares: Any = None, values: Any = None, embedding: Any = None
+    model: Any,
+    X: Any,
+    *,
+    names: Any = None,
+    target: Any = None,
+    shares: Any = None,
+    values: Any = None,
+    embedding: Any = None,
 ) -> go.Figure:
     """Samples between the corners of their clusters: a projection of the rows of A to the plane.
 
-    Each cluster has a corner on a circle, neighbours being alike. A sample stands at the mean of the corners, weighted by how much of it
-    its encoding gives to each cluster, and is drawn towards the middle the less it is like the mean of its cluster: at a corner it is
-    typical and belongs there alone, in the middle it is unlike any, or could belong to several.
+    Each cluster has a corner on a circle, neighbours being alike. A sample stands at the mean of
+    the corners, weighted by how much of it its encoding gives to each cluster, and is drawn towards
+    the middle the less it is like the mean of its cluster: at a corner it is typical and belongs
+    there alone, in the middle it is unlike any, or could belong to several.
 
     Parameters
     ----------
@@ -81,14 +96,19 @@ def cluster_map(
     shares, values : (n_samples, r) and (n_samples,) arrays, optional
         `memberships` and `distances`, if they are already computed.
     embedding : (n_samples, 2) array, optional
-        Where each sample is drawn instead, such as ``adata.obsm["X_umap"]``; further columns are not used.
+        Where each sample is drawn instead, such as ``adata.obsm["X_umap"]``; further columns are
+        not used.
     """
     check_is_fitted(model)
     X = values_of(model, X)
     shares = memberships(model, X) if shares is None else np.asarray(shares)
     if embedding is not None:
         return on_embedding(model.labels_, shares.shape[1], embedding, names, target, shares)
-    values = distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else np.asarray(values)
+    values = (
+        distances(as_matrix(X, "X"), model.labels_, model.profiles_)
+        if values is None
+        else np.asarray(values)
+    )
     labels, r = model.labels_, shares.shape[1]
     order = around_the_circle(model.profiles_)
     angle = np.empty(r)
@@ -97,33 +117,65 @@ def cluster_map(
     rng = np.random.default_rng(0)
     spread = max(float(np.ptp(values)), np.finfo(float).tiny)
     towards = 1 - PULL * (values - values.min()) / spread
-    place = towards[:, None] * (shares @ corners) + JITTER * rng.standard_normal((len(shares), 2)) * (1.0 if r > 2 else [0.5, 6.0])
+    place = towards[:, None] * (shares @ corners) + JITTER * rng.standard_normal(
+        (len(shares), 2)
+    ) * (1.0 if r > 2 else [0.5, 6.0])
     traces = [*_dots(labels, r, place, names, target, shares), _numbers(1.13 * corners, range(r))]
     axis = {"visible": False, "range": [-1.3, 1.3], "constrain": "domain"}
-    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=r <= 12, meta=SQUARE, margin=SMALL)
+    return figure(
+        traces,
+        xaxis=axis,
+        yaxis=axis | {"scaleanchor": "x"},
+        height=560,
+        showlegend=r <= 12,
+        meta=SQUARE,
+        margin=SMALL,
+    )
 
 
 def on_embedding(
-    labels: IntArray, n_clusters: int, embedding: Any, names: Any = None, target: Any = None, shares: FloatArray | None = None
+    labels: IntArray,
+    n_clusters: int,
+    embedding: Any,
+    names: Any = None,
+    target: Any = None,
+    shares: FloatArray | None = None,
 ) -> go.Figure:
-    """Samples where an embedding has them; the number of each cluster stands at the median of its samples."""
+    """Samples where an embedding has them; the number of each cluster stands at the median of its
+    samples."""
     place = checked_places(embedding, len(labels))
     there = [k for k in range(n_clusters) if (labels == k).any()]
     middles = np.array([np.median(place[labels == k], axis=0) for k in there]).reshape(-1, 2)
     axis = {"visible": False, "constrain": "domain"}
     traces = [*_dots(labels, n_clusters, place, names, target, shares), _numbers(middles, there)]
-    return figure(traces, xaxis=axis, yaxis=axis | {"scaleanchor": "x"}, height=560, showlegend=n_clusters <= 12)
+    return figure(
+        traces,
+        xaxis=axis,
+        yaxis=axis | {"scaleanchor": "x"},
+        height=560,
+        showlegend=n_clusters <= 12,
+    )
 
 
 def checked_places(embedding: Any, n_samples: int) -> FloatArray:
     """The first two columns of an embedding, if it has finite numbers for each sample."""
     place = np.asarray(embedding, np.float64)
-    if place.ndim != 2 or place.shape[0] != n_samples or place.shape[1] < 2 or not np.isfinite(place[:, :2]).all():
-        raise InvalidInputError(f"embedding has shape {place.shape}; expected two finite numbers for each of the {n_samples} samples.")
+    if (
+        place.ndim != 2
+        or place.shape[0] != n_samples
+        or place.shape[1] < 2
+        or not np.isfinite(place[:, :2]).all()
+    ):
+        raise InvalidInputError(
+            f"embedding has shape {place.shape}; expected two finite numbers for each of the"
+            f" {n_samples} samples."
+        )
     return place[:, :2]
 
 
-def _dots(labels: IntArray, r: int, place: FloatArray, names: Any, target: Any, shares: FloatArray | None) -> list[go.Scatter]:
+def _dots(
+    labels: IntArray, r: int, place: FloatArray, names: Any, target: Any, shares: FloatArray | None
+) -> list[go.Scatter]:
     """A dot for each sample, in the colour of its cluster."""
     shown = evenly(len(labels), MAX_DOTS)
     hover = names_or_numbers(names, len(labels), "sample")
@@ -137,7 +189,11 @@ def _dots(labels: IntArray, r: int, place: FloatArray, names: Any, target: Any, 
             + ("" if known is None else f"<br>known as {known[i]}")
             for i in rows
         ]
-        marker = {"color": GREY if k == NO_CLUSTER else colour(k), "size": 7 if len(shown) < 1500 else 4, "opacity": 0.8}
+        marker = {
+            "color": GREY if k == NO_CLUSTER else colour(k),
+            "size": 7 if len(shown) < 1500 else 4,
+            "opacity": 0.8,
+        }
         traces.append(
             go.Scatter(
                 x=place[rows, 0].astype(np.float32),
@@ -166,27 +222,48 @@ def _numbers(place: FloatArray, numbers: Any) -> go.Scatter:
 
 
 def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None) -> go.Figure:
-    """The table with its samples ordered by cluster and, of its features, those that distinguish the clusters.
+    """The table with its samples ordered by cluster and, of its features, those that distinguish
+    the clusters.
 
     Each feature is divided by its largest value shown. Lines separate the clusters.
     """
     check_is_fitted(model)
     X = as_matrix(X, "X")
     labels, r = model.labels_, len(model.profiles_)
-    columns = _distinguishing_features(model.profiles_, max(1, MAX_COLUMNS // (2 * r)))[:MAX_COLUMNS]
+    columns = _distinguishing_features(model.profiles_, max(1, MAX_COLUMNS // (2 * r)))[
+        :MAX_COLUMNS
+    ]
     order = np.argsort(labels, kind="stable")
     rows = order[evenly(len(order), MAX_ROWS)]
     part = X[rows][:, columns]
     block = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
     peaks = block.max(axis=0)
     block = np.round(block / np.where(peaks > 0, peaks, 1.0), 3).astype(np.float32)
-    samples = [f"sample {i}" for i in rows] if names is None else [text(name) for name in np.asarray(names)[rows]]
+    samples = (
+        [f"sample {i}" for i in rows]
+        if names is None
+        else [text(name) for name in np.asarray(names)[rows]]
+    )
     features = [text(name) for name in _feature_names(model, feature_names)[columns]]
     shown = "%{y}<br>%{x}: %{z:.2f} of its largest<extra></extra>"
     trace = go.Heatmap(z=block, hovertemplate=shown, colorscale=SCALE, showscale=False)
-    edge = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": {"color": "white", "width": 1.5}}
-    lines = [{**edge, "y0": float(e), "y1": float(e)} for e in np.flatnonzero(np.diff(labels[rows])) + 0.5]
-    down = {"tickvals": list(range(len(rows))), "ticktext": samples, "showticklabels": False, "autorange": "reversed"}
+    edge = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "line": {"color": "white", "width": 1.5},
+    }
+    lines = [
+        {**edge, "y0": float(e), "y1": float(e)}
+        for e in np.flatnonzero(np.diff(labels[rows])) + 0.5
+    ]
+    down = {
+        "tickvals": list(range(len(rows))),
+        "ticktext": samples,
+        "showticklabels": False,
+        "autorange": "reversed",
+    }
     across = {"tickvals": list(range(len(columns))), "ticktext": features, "tickangle": -60}
     few = len(columns) <= MAX_TICKS
     return figure(
@@ -212,30 +289,57 @@ def _row_names(labels: IntArray) -> list[dict[str, Any]]:
     ]
 
 
-def top_features(model: Any, cluster: int, n_features: int = 10, *, feature_names: Any = None) -> go.Figure:
-    """Bars: the features that distinguish one cluster from the others, with the mean inside it and the largest mean elsewhere."""
+def top_features(
+    model: Any, cluster: int, n_features: int = 10, *, feature_names: Any = None
+) -> go.Figure:
+    """Bars: the features that distinguish one cluster from the others, with the mean inside it and
+    the largest mean elsewhere."""
     check_is_fitted(model)
     profiles = np.asarray(model.profiles_, np.float64)
     if not 0 <= cluster < len(profiles):
-        raise InvalidInputError(f"cluster must be one of 0 to {len(profiles) - 1}; got {cluster!r}.")
+        raise InvalidInputError(
+            f"cluster must be one of 0 to {len(profiles) - 1}; got {cluster!r}."
+        )
     own = profiles[cluster]
     rival = np.zeros_like(own) + largest_elsewhere(profiles, cluster)
     chosen = np.argsort(rival - own, kind="stable")[:n_features][::-1]
     names = [text(name) for name in _feature_names(model, feature_names)[chosen]]
     axis = {"tickvals": list(range(len(chosen))), "ticktext": names}
     bars = [
-        go.Bar(y=list(range(len(chosen))), x=rival[chosen], orientation="h", name="largest mean elsewhere", marker={"color": GREY}),
-        go.Bar(y=list(range(len(chosen))), x=own[chosen], orientation="h", name="mean in the cluster", marker={"color": colour(cluster)}),
+        go.Bar(
+            y=list(range(len(chosen))),
+            x=rival[chosen],
+            orientation="h",
+            name="largest mean elsewhere",
+            marker={"color": GREY},
+        ),
+        go.Bar(
+            y=list(range(len(chosen))),
+            x=own[chosen],
+            orientation="h",
+            name="mean in the cluster",
+            marker={"color": colour(cluster)},
+        ),
     ]
-    return figure(bars, barmode="group", yaxis=axis, height=120 + 26 * len(chosen), margin={"l": 140, "r": 20, "t": 10, "b": 40})
+    return figure(
+        bars,
+        barmode="group",
+        yaxis=axis,
+        height=120 + 26 * len(chosen),
+        margin={"l": 140, "r": 20, "t": 10, "b": 40},
+    )
 
 
 def images(rows: Any, shape: tuple[int, int], *, titles: Any = None, columns: int = 8) -> go.Figure:
-    """Rows of a table as pictures of ``shape`` (height, width), for features that are pixels; each from black to its own largest value."""
+    """Rows of a table as pictures of ``shape`` (height, width), for features that are pixels; each
+    from black to its own largest value."""
     rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, np.float64)
     height, width = shape
     if rows.shape[1] != height * width:
-        raise InvalidInputError(f"an image of {height} x {width} has {height * width} pixels, but a row has {rows.shape[1]}.")
+        raise InvalidInputError(
+            f"an image of {height} x {width} has {height * width} pixels, but a row has"
+            f" {rows.shape[1]}."
+        )
     columns = min(columns, len(rows))
     lines = -(-len(rows) // columns)
     side, gap = max(height, width), max(1, max(height, width) // 8)
@@ -247,9 +351,16 @@ def images(rows: Any, shape: tuple[int, int], *, titles: Any = None, columns: in
         peak = row.max() if row.max() > 0 else 1.0
         sheet[top : top + height, left : left + width] = np.round(255 * row.reshape(shape) / peak)
         if titles is not None:
-            at = {"x": left + (width - 1) / 2, "y": top - 0.5, "yanchor": "bottom", "showarrow": False}
+            at = {
+                "x": left + (width - 1) / 2,
+                "y": top - 0.5,
+                "yanchor": "bottom",
+                "showarrow": False,
+            }
             notes.append({**at, "text": text(titles[place]), "font": {"size": 11}})
-    trace = go.Heatmap(z=sheet, zmin=0, zmax=255, colorscale="Gray", showscale=False, hoverinfo="skip")
+    trace = go.Heatmap(
+        z=sheet, zmin=0, zmax=255, colorscale="Gray", showscale=False, hoverinfo="skip"
+    )
     down = {"visible": False, "autorange": "reversed", "scaleanchor": "x", "constrain": "domain"}
     return figure(
         [trace],
@@ -261,19 +372,29 @@ def images(rows: Any, shape: tuple[int, int], *, titles: Any = None, columns: in
     )
 
 
-def confusion(target: Any, labels: Any, *, titles: tuple[str, str] = ("known label", "cluster")) -> go.Figure:
-    """Two labellings of the same samples, counted: the first in rows, the second in columns, under these ``titles``.
+def confusion(
+    target: Any, labels: Any, *, titles: tuple[str, str] = ("known label", "cluster")
+) -> go.Figure:
+    """Two labellings of the same samples, counted: the first in rows, the second in columns, under
+    these ``titles``.
 
     Columns are ordered so that as many samples as possible lie on the diagonal.
     """
     target, labels = np.asarray(target), np.asarray(labels)
     if len(target) != len(labels):
-        raise InvalidInputError(f"target has {len(target)} labels, labels has {len(labels)}; they must be of the same samples.")
+        raise InvalidInputError(
+            f"target has {len(target)} labels, labels has {len(labels)}; they must be of the same"
+            " samples."
+        )
     target = target if target.dtype.kind in "iu" else target.astype(str)
     known, found, counts = np.unique(target), np.unique(labels), contingency(target, labels)
     matched, order = linear_sum_assignment(counts, maximize=True)
     order = np.concatenate([order[np.argsort(matched)], np.setdiff1d(np.arange(len(found)), order)])
-    down = {"tickvals": list(range(len(known))), "ticktext": [_label(name) for name in known], "autorange": "reversed"}
+    down = {
+        "tickvals": list(range(len(known))),
+        "ticktext": [_label(name) for name in known],
+        "autorange": "reversed",
+    }
     across = {"tickvals": list(range(len(found))), "ticktext": [_label(found[k]) for k in order]}
     return figure(
         [
@@ -296,26 +417,42 @@ def _label(name: Any) -> str:
 
 
 def _distinguishing_features(profiles: AnyArray, each: int) -> IntArray:
-    """For each cluster in turn the features that distinguish it from the others; every feature once."""
+    """For each cluster in turn the features that distinguish it from the others; every feature
+    once."""
     chosen: dict[int, None] = {}
     for k, profile in enumerate(np.asarray(profiles, np.float64)):
         lead = profile - largest_elsewhere(profiles, k)
-        chosen.update(dict.fromkeys(int(j) for j in np.argsort(-lead, kind="stable")[:each] if lead[j] > 0))
+        chosen.update(
+            dict.fromkeys(int(j) for j in np.argsort(-lead, kind="stable")[:each] if lead[j] > 0)
+        )
     return np.array(list(chosen) or [0])
 
 
 def _feature_names(model: Any, names: Any) -> AnyArray:
     if names is None:
         names = getattr(model, "feature_names_in_", None)
-    return np.array([f"x{j}" for j in range(model.n_features_in_)]) if names is None else np.asarray(names)
+    return (
+        np.array([f"x{j}" for j in range(model.n_features_in_)])
+        if names is None
+        else np.asarray(names)
+    )
 
 
 def distances(X: Points, labels: IntArray, profiles: AnyArray) -> FloatArray:
-    """Sine of the angle between each sample and the mean of its cluster: 0 the same but for scale, 1 nothing in common (or no cluster)."""
+    """Sine of the angle between each sample and the mean of its cluster: 0 the same but for scale,
+    1 nothing in common (or no cluster)."""
     profiles = np.asarray(profiles, np.float64)
     own = profiles[labels]
-    products = np.asarray(X.multiply(own).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, own)
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+    products = (
+        np.asarray(X.multiply(own).sum(axis=1)).ravel()
+        if sp.issparse(X)
+        else np.einsum("ij,ij->i", X, own)
+    )
+    squares = (
+        np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        if sp.issparse(X)
+        else np.einsum("ij,ij->i", X, X)
+    )
     lengths = np.sqrt(squares.astype(np.float64)) * np.linalg.norm(profiles, axis=1)[labels]
     comparable = (lengths > 0) & (labels != NO_CLUSTER)
     cosines = np.where(comparable, products / np.where(comparable, lengths, 1.0), 0.0)

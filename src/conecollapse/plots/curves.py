@@ -1,4 +1,5 @@
-"""Curves: convergence of the factorization, residual by number of rays, samples that fit badly, and the choice of the rank."""
+"""Curves: convergence of the factorization, residual by number of rays, samples that fit badly, and
+the choice of the rank."""
 
 from __future__ import annotations
 
@@ -14,16 +15,26 @@ from conecollapse._types import FloatArray
 from conecollapse.plots.clusters import distances
 from conecollapse.plots.style import PALETTE, colour, figure, rgba
 
-FENCE = 1.5  # Tukey's: an outlier is further above the upper quartile than this many times the spread of the quartiles
+# Tukey's: an outlier is further above the upper quartile than this many times the spread of the
+# quartiles
+FENCE = 1.5
 
 
 def convergence(model: Any) -> go.Figure:
     """The objective, as a share of the squares of the data, after each iteration."""
     check_is_fitted(model)
     history = np.asarray(model.history_)
-    line = go.Scatter(x=np.arange(len(history)), y=history, mode="lines+markers", line={"color": PALETTE[0]}, name="objective")
+    line = go.Scatter(
+        x=np.arange(len(history)),
+        y=history,
+        mode="lines+markers",
+        line={"color": PALETTE[0]},
+        name="objective",
+    )
     across = {"title": "iteration"} | ({"dtick": 1} if len(history) <= 10 else {})
-    return figure([line], xaxis=across, yaxis={"title": "objective, share of the squares"}, height=320)
+    return figure(
+        [line], xaxis=across, yaxis={"title": "objective, share of the squares"}, height=320
+    )
 
 
 def epsilon_path(cone: Any) -> go.Figure:
@@ -32,8 +43,19 @@ def epsilon_path(cone: Any) -> go.Figure:
     if path is None:
         raise InvalidInputError("this cone has no path; make it with Cone.approximate.")
     residuals = np.asarray(path.residuals)
-    line = go.Scatter(x=np.arange(1, len(residuals) + 1), y=residuals, mode="lines+markers", line={"color": PALETTE[2]}, name="residual")
-    return figure([line], xaxis={"title": "rays"}, yaxis={"title": "largest residual", "rangemode": "tozero"}, height=320)
+    line = go.Scatter(
+        x=np.arange(1, len(residuals) + 1),
+        y=residuals,
+        mode="lines+markers",
+        line={"color": PALETTE[2]},
+        name="residual",
+    )
+    return figure(
+        [line],
+        xaxis={"title": "rays"},
+        yaxis={"title": "largest residual", "rangemode": "tozero"},
+        height=320,
+    )
 
 
 def outlier_fence(values: Any) -> float:
@@ -43,17 +65,45 @@ def outlier_fence(values: Any) -> float:
 
 
 def residuals(model: Any, X: Any, *, values: FloatArray | None = None) -> go.Figure:
-    """How far samples are from the mean of their cluster, as an angle's sine: a histogram for each cluster and the fence of outliers."""
+    """How far samples are from the mean of their cluster, as an angle's sine: a histogram for each
+    cluster and the fence of outliers."""
     check_is_fitted(model)
-    values = distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else values
+    values = (
+        distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else values
+    )
     bins = {"start": 0.0, "end": 1.0, "size": 0.02}
     traces = [
-        go.Histogram(x=values[model.labels_ == k], xbins=bins, name=f"cluster {k}", marker={"color": rgba(colour(k), 0.75)})
+        go.Histogram(
+            x=values[model.labels_ == k],
+            xbins=bins,
+            name=f"cluster {k}",
+            marker={"color": rgba(colour(k), 0.75)},
+        )
         for k in range(len(model.profiles_))
     ]
     fence = outlier_fence(values)
-    shapes = [{"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": fence, "x1": fence, "line": {"dash": "dash", "color": "#b22f4a"}}]
-    note = [{"x": fence, "y": 1, "yref": "paper", "text": "outliers →", "showarrow": False, "xanchor": "left", "yanchor": "top"}]
+    shapes = [
+        {
+            "type": "line",
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "x0": fence,
+            "x1": fence,
+            "line": {"dash": "dash", "color": "#b22f4a"},
+        }
+    ]
+    note = [
+        {
+            "x": fence,
+            "y": 1,
+            "yref": "paper",
+            "text": "outliers →",
+            "showarrow": False,
+            "xanchor": "left",
+            "yanchor": "top",
+        }
+    ]
     inside = fence < 1
     return figure(
         traces,
@@ -71,10 +121,40 @@ def rank_selection(selection: Any) -> go.Figure:
     """The scores behind `select_rank`, with their spread; the chosen rank is marked."""
     x, y = np.asarray(selection.candidates), np.asarray(selection.scores)
     spread = {"type": "data", "array": np.asarray(selection.spread), "visible": True}
-    traces = [go.Scatter(x=x, y=y, error_y=spread, mode="lines+markers", name=selection.method, line={"color": PALETTE[0]})]
+    traces = [
+        go.Scatter(
+            x=x,
+            y=y,
+            error_y=spread,
+            mode="lines+markers",
+            name=selection.method,
+            line={"color": PALETTE[0]},
+        )
+    ]
     if selection.reference is not None:
-        traces.append(go.Scatter(x=x, y=np.asarray(selection.reference), mode="lines", name="shuffled data", line={"dash": "dot"}))
+        traces.append(
+            go.Scatter(
+                x=x,
+                y=np.asarray(selection.reference),
+                mode="lines",
+                name="shuffled data",
+                line={"dash": "dot"},
+            )
+        )
     at = int(np.flatnonzero(x == selection.rank)[0])
     marker = {"size": 14, "color": PALETTE[4]}
-    traces.append(go.Scatter(x=x[at : at + 1], y=y[at : at + 1], mode="markers", name=f"chosen: {selection.rank}", marker=marker))
-    return figure(traces, xaxis={"title": "clusters", "dtick": 1}, yaxis={"title": selection.method}, height=340)
+    traces.append(
+        go.Scatter(
+            x=x[at : at + 1],
+            y=y[at : at + 1],
+            mode="markers",
+            name=f"chosen: {selection.rank}",
+            marker=marker,
+        )
+    )
+    return figure(
+        traces,
+        xaxis={"title": "clusters", "dtick": 1},
+        yaxis={"title": selection.method},
+        height=340,
+    )

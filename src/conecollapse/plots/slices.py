@@ -1,14 +1,17 @@
-r"""Cones of points with three coordinates, on a slice: the final cone, Cone Collapse as it runs, and the cap of Lemma 3.
+r"""Cones of points with three coordinates, on a slice: the final cone, Cone Collapse as it runs,
+and the cap of Lemma 3.
 
-A cone and its points are cut by the plane :math:`x + y + z = 1`, and every direction becomes one place in a triangle. Its corners are the
-axes, and the triangle is the orthant; a cone becomes a polygon with its rays as corners, and a point lies in the cone exactly where its
-place lies in the polygon. The length of a point, which the slice does not show, is the size of its dot.
+A cone and its points are cut by the plane :math:`x + y + z = 1`, and every direction becomes one
+place in a triangle. Its corners are the axes, and the triangle is the orthant; a cone becomes a
+polygon with its rays as corners, and a point lies in the cone exactly where its place lies in the
+polygon. The length of a point, which the slice does not show, is the size of its dot.
 
-Data live in as many dimensions as there are samples. Their *shadow* has three: the samples are put in three groups, and a feature becomes
-its means over the groups. That map is linear and non-negative, so it takes the cone of the features onto the cone of their shadows: what
-generates the features generates the shadows, and every ray of the shadow is the shadow of a ray. Features that are found in one group only
-would lie on the axes, and the orthant would have nothing to collapse; each mean is then mixed with the mean of all three, which is linear
-and non-negative too.
+Data live in as many dimensions as there are samples. Their *shadow* has three: the samples are put
+in three groups, and a feature becomes its means over the groups. That map is linear and
+non-negative, so it takes the cone of the features onto the cone of their shadows: what generates
+the features generates the shadows, and every ray of the shadow is the shadow of a ray. Features
+that are found in one group only would lie on the axes, and the orthant would have nothing to
+collapse; each mean is then mixed with the mean of all three, which is linear and non-negative too.
 """
 
 from __future__ import annotations
@@ -32,21 +35,28 @@ from conecollapse.plots.style import PALETTE, figure, names_or_numbers, rgba
 DATA, FREE, FROZEN, OUTSIDE = "#7f7f7f", PALETTE[1], PALETTE[0], "#d11149"
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])  # places of the three axes
 MAX_POINTS = 300  # in an animation: each frame solves an NNLS problem for each of them
-ONE_BY_ONE = 20  # features that are added in one iteration and get a step each; more are added in one step
-SPEEDS = (0.12, 0.06, 0.03, 0.015, 0.0075)  # of the tilt, from which the animation takes the largest with enough iterations
+# features that are added in one iteration and get a step each; more are added in one step
+ONE_BY_ONE = 20
+# of the tilt, from which the animation takes the largest with enough iterations
+SPEEDS = (0.12, 0.06, 0.03, 0.015, 0.0075)
 ENOUGH = 6
 GROUPS = 3
 LEAST = 0.06  # share of every group in a shadow, which keeps it off the faces of the orthant
 
 
-def shadow(X: Any, labels: Any, *, most: int = MAX_POINTS) -> tuple[FloatArray, IntArray, list[str]]:
-    """Features of ``X`` in three dimensions: their means over three groups of samples; which features, and what the axes are.
+def shadow(
+    X: Any, labels: Any, *, most: int = MAX_POINTS
+) -> tuple[FloatArray, IntArray, list[str]]:
+    """Features of ``X`` in three dimensions: their means over three groups of samples; which
+    features, and what the axes are.
 
-    Each mean is mixed with as much of the mean of all three as it takes to give every feature a share of 0.06 of every group.
+    Each mean is mixed with as much of the mean of all three as it takes to give every feature a
+    share of 0.06 of every group.
 
-    Clusters are the groups where there are three. More are joined, the two of the least samples first. With two, the third group is
-    the half of the larger cluster that is least like its mean; one cluster is split twice. At most ``most`` features are kept: those that
-    are rays of the shadow, and the heaviest.
+    Clusters are the groups where there are three. More are joined, the two of the least samples
+    first. With two, the third group is the half of the larger cluster that is least like its mean;
+    one cluster is split twice. At most ``most`` features are kept: those that are rays of the
+    shadow, and the heaviest.
     """
     X = as_matrix(X, "X")
     groups = _three_groups(X, np.asarray(labels))
@@ -69,17 +79,29 @@ def shadow(X: Any, labels: Any, *, most: int = MAX_POINTS) -> tuple[FloatArray, 
 
 
 def cone(P: Any, *, names: Any = None, axes: Any = None) -> go.Figure:
-    """The cone of points with three coordinates, on a slice: its rays, and the points inside (Figure 2 of the paper)."""
+    """The cone of points with three coordinates, on a slice: its rays, and the points inside
+    (Figure 2 of the paper)."""
     points, names = _points_3d(P, names)
     exact = Cone.from_points(points)
-    return _sliced([_dots(points, names), _polygon(exact.rays, FROZEN), _rays(exact.rays, FROZEN, "extreme rays")], axes)
+    return _sliced(
+        [
+            _dots(points, names),
+            _polygon(exact.rays, FROZEN),
+            _rays(exact.rays, FROZEN, "extreme rays"),
+        ],
+        axes,
+    )
 
 
-def collapse_animation(P: Any, *, names: Any = None, axes: Any = None, eta: float | None = None) -> go.Figure:
-    """Cone Collapse on points with three coordinates, on a slice, step by step, with play, pause and a slider (Figure 1 of the paper).
+def collapse_animation(
+    P: Any, *, names: Any = None, axes: Any = None, eta: float | None = None
+) -> go.Figure:
+    """Cone Collapse on points with three coordinates, on a slice, step by step, with play, pause
+    and a slider (Figure 1 of the paper).
 
-    It shows the final cone; "play" starts from the orthant. Free rays (orange) tilt towards the mean; points that then lie outside (red)
-    become rays, one in each step; rays that are not needed are dropped; rays that are data points (blue) stay. It ends when all are.
+    It shows the final cone; "play" starts from the orthant. Free rays (orange) tilt towards the
+    mean; points that then lie outside (red) become rays, one in each step; rays that are not needed
+    are dropped; rays that are data points (blue) stay. It ends when all are.
 
     Parameters
     ----------
@@ -88,25 +110,33 @@ def collapse_animation(P: Any, *, names: Any = None, axes: Any = None, eta: floa
         Of the points.
     axes : sequence of 3 names, optional
     eta : float in (0, 1), optional
-        Speed of the tilt. By default the largest of 0.12, 0.06, 0.03, 0.015 and 0.0075 with at least six iterations, else the last.
+        Speed of the tilt. By default the largest of 0.12, 0.06, 0.03, 0.015 and 0.0075 with at
+        least six iterations, else the last.
     """
     points, names = _points_3d(P, names)
     history = _history(points, eta)
     states = [("the orthant", np.eye(3), np.zeros(3, bool), np.zeros((0, 3)))]
     for step in history:
         states += _states(step, points, names)
-    frames = [go.Frame(data=_moving(*state[1:]), traces=[2, 3, 4, 5], name=str(i)) for i, state in enumerate(states)]
+    frames = [
+        go.Frame(data=_moving(*state[1:]), traces=[2, 3, 4, 5], name=str(i))
+        for i, state in enumerate(states)
+    ]
     result = _sliced([_dots(points, names), _mean(points), *_moving(*states[-1][1:])], axes)
     result.frames = frames
     result.update_layout(**_controls([state[0] for state in states]))
-    result.update_layout(height=result.layout.height + 110, margin={"b": result.layout.margin.b + 110})
+    result.update_layout(
+        height=result.layout.height + 110, margin={"b": result.layout.margin.b + 110}
+    )
     return result
 
 
 def spherical_cap(P: Any, *, axes: Any = None, eta: float = 0.12) -> go.Figure:
-    """Lemma 3: the free rays lie in a cap around the mean, so their cone does, and a ray outside the cap must still be found.
+    """Lemma 3: the free rays lie in a cap around the mean, so their cone does, and a ray outside
+    the cap must still be found.
 
-    Drawn on a slice, at the first step whose cap leaves an extreme ray outside, or at the last step with free rays.
+    Drawn on a slice, at the first step whose cap leaves an extreme ray outside, or at the last step
+    with free rays.
     """
     points, _ = _points_3d(P, None)
     found = collapse(points, eta=eta)
@@ -134,7 +164,8 @@ def spherical_cap(P: Any, *, axes: Any = None, eta: float = 0.12) -> go.Figure:
 
 
 def _off_the_faces(P: FloatArray, filled: IntArray) -> FloatArray:
-    """The points mixed with their means: the smallest share of a coordinate, s, becomes (1 - t) s + t / 3 = `LEAST`."""
+    """The points mixed with their means: the smallest share of a coordinate, s, becomes (1 - t) s +
+    t / 3 = `LEAST`."""
     smallest = float((P[filled] / P[filled].sum(axis=1, keepdims=True)).min())
     t = (LEAST - smallest) / (1 / GROUPS - smallest) if smallest < LEAST else 0.0
     return (1 - t) * P + t * P.mean(axis=1, keepdims=True)
@@ -145,18 +176,28 @@ def _three_groups(X: Any, labels: IntArray) -> list[tuple[IntArray, str]]:
     while len(groups) > GROUPS:
         groups.sort(key=lambda group: -len(group[0]))
         (a, first), (b, second) = groups[-2], groups[-1]
-        groups[-2:] = [(np.concatenate([a, b]), f"{first}, {second.removeprefix('cluster ').removeprefix('clusters ')}")]
+        groups[-2:] = [
+            (
+                np.concatenate([a, b]),
+                f"{first}, {second.removeprefix('cluster ').removeprefix('clusters ')}",
+            )
+        ]
     while len(groups) < GROUPS:
         groups.sort(key=lambda group: -len(group[0]))
         members, name = groups.pop(0)
         if len(members) < 2:
-            raise InvalidInputError(f"three groups need at least three samples; X has {X.shape[0]}.")
+            raise InvalidInputError(
+                f"three groups need at least three samples; X has {X.shape[0]}."
+            )
         part = X[members].toarray() if sp.issparse(X) else np.asarray(X[members], np.float64)
         lengths = np.linalg.norm(part, axis=1)
         cosines = part @ part.mean(axis=0) / np.where(lengths > 0, lengths, 1.0)
         half = np.argsort(-cosines, kind="stable")
         middle = len(half) // 2
-        groups += [(members[half[:middle]], f"{name}, near its mean"), (members[half[middle:]], f"{name}, far from its mean")]
+        groups += [
+            (members[half[:middle]], f"{name}, near its mean"),
+            (members[half[middle:]], f"{name}, far from its mean"),
+        ]
     return [(members, _short(name)) for members, name in sorted(groups, key=lambda group: group[1])]
 
 
@@ -171,7 +212,9 @@ def _points_3d(P: Any, names: Any) -> tuple[FloatArray, list[str]]:
     """The points that are not zero, and what they are called."""
     P = as_points(P)
     if P.shape[1] != GROUPS:
-        raise InvalidInputError(f"points to draw have 3 coordinates; these have {P.shape[1]}. See plots.shadow.")
+        raise InvalidInputError(
+            f"points to draw have 3 coordinates; these have {P.shape[1]}. See plots.shadow."
+        )
     dense: FloatArray = np.asarray(P.toarray() if sp.issparse(P) else P, np.float64)
     called = names_or_numbers(names, len(dense), "feature")
     filled = np.flatnonzero(dense.any(axis=1))
@@ -181,7 +224,8 @@ def _points_3d(P: Any, names: Any) -> tuple[FloatArray, list[str]]:
 
 
 def _history(points: FloatArray, eta: float | None) -> list[Iteration]:
-    """The iterations of Algorithm 1. Data near the axes needs a slow tilt: else every feature is outside after the first."""
+    """The iterations of Algorithm 1. Data near the axes needs a slow tilt: else every feature is
+    outside after the first."""
     for speed in SPEEDS if eta is None else (eta,):
         history = collapse(points, eta=speed).history or []
         if len(history) >= ENOUGH:
@@ -189,8 +233,11 @@ def _history(points: FloatArray, eta: float | None) -> list[Iteration]:
     return history
 
 
-def _states(step: Iteration, points: FloatArray, names: list[str]) -> list[tuple[str, AnyArray, BoolArray, AnyArray]]:
-    """The steps of one iteration, each with its caption, the rays, which of them are data points, and the points outside."""
+def _states(
+    step: Iteration, points: FloatArray, names: list[str]
+) -> list[tuple[str, AnyArray, BoolArray, AnyArray]]:
+    """The steps of one iteration, each with its caption, the rays, which of them are data points,
+    and the points outside."""
     rays, frozen, left = step.tilted, step.frozen, step.outside
     seen = f", {len(left)} outside" if len(left) else ""
     states = [(f"tilt {step.t + 1}{seen}", rays, frozen, points[left])]
@@ -198,17 +245,34 @@ def _states(step: Iteration, points: FloatArray, names: list[str]) -> list[tuple
         count = 1 if len(step.outside) <= ONE_BY_ONE else len(left)
         added, left = left[:count], left[count:]
         rays, frozen = np.vstack([rays, points[added]]), np.append(frozen, np.ones(count, bool))
-        states.append((f"add {names[added[0]] if count == 1 else f'{count} features'}", rays, frozen, points[left]))
-    if len(step.pruned):
-        on_data = (step.ids >= 0) | np.isin(step.ids, step.tilted_ids[step.frozen])  # a unit vector may be a data point too
         states.append(
-            (f"drop {len(step.pruned)} that {'is' if len(step.pruned) == 1 else 'are'} not needed", step.rays, on_data, points[[]])
+            (
+                f"add {names[added[0]] if count == 1 else f'{count} features'}",
+                rays,
+                frozen,
+                points[left],
+            )
+        )
+    if len(step.pruned):
+        # a unit vector may be a data point too
+        on_data = (step.ids >= 0) | np.isin(step.ids, step.tilted_ids[step.frozen])
+        states.append(
+            (
+                (
+                    f"drop {len(step.pruned)} that {'is' if len(step.pruned) == 1 else 'are'} not"
+                    " needed"
+                ),
+                step.rays,
+                on_data,
+                points[[]],
+            )
         )
     return states
 
 
 def _places(directions: AnyArray) -> FloatArray:
-    """Where directions meet the slice, as places in the plane of the figure; (1, 2) of NaN where there are none.
+    """Where directions meet the slice, as places in the plane of the figure; (1, 2) of NaN where
+    there are none.
 
     An empty array in a frame of an animation would leave what was there before.
     """
@@ -223,7 +287,15 @@ def _dots(points: FloatArray, names: list[str] | None) -> go.Scatter:
     at, lengths = _places(points), np.linalg.norm(points, axis=1)
     size = np.round(4 + 6 * np.sqrt(lengths / lengths.max()), 1)
     marker = {"size": size, "color": DATA, "opacity": 0.7}
-    return go.Scatter(x=at[:, 0], y=at[:, 1], mode="markers", marker=marker, text=names, hoverinfo="text", name="features")
+    return go.Scatter(
+        x=at[:, 0],
+        y=at[:, 1],
+        mode="markers",
+        marker=marker,
+        text=names,
+        hoverinfo="text",
+        name="features",
+    )
 
 
 def _mean(points: FloatArray) -> go.Scatter:
@@ -231,13 +303,18 @@ def _mean(points: FloatArray) -> go.Scatter:
 
 
 def _markers(directions: AnyArray, name: str, marker: dict[str, Any]) -> go.Scatter:
-    """Marks as lists: plotly.js keeps the decoded values of a packed array when a frame replaces it."""
+    """Marks as lists: plotly.js keeps the decoded values of a packed array when a frame replaces
+    it."""
     x, y = _places(directions).T.tolist()
     return go.Scatter(x=x, y=y, mode="markers", marker=marker, name=name, hoverinfo="skip")
 
 
 def _rays(rays: AnyArray, shade: str, name: str) -> go.Scatter:
-    return _markers(rays, name, {"size": 11, "color": shade, "symbol": "diamond", "line": {"color": "white", "width": 1}})
+    return _markers(
+        rays,
+        name,
+        {"size": 11, "color": shade, "symbol": "diamond", "line": {"color": "white", "width": 1}},
+    )
 
 
 def _polygon(rays: AnyArray, shade: str) -> go.Scatter:
@@ -252,7 +329,8 @@ def _around(rays: AnyArray) -> AnyArray:
     if len(rays) > 2:
         try:
             corners = ConvexHull(_places(rays)).vertices
-        except QhullError:  # all in one plane: the slice is a line between the two that are farthest apart
+        except QhullError:
+            # all in one plane: the slice is a line between the two that are farthest apart
             at = _places(rays)
             corners = np.lexsort(at.T)[[0, -1]]
         rays = rays[corners]
@@ -269,9 +347,11 @@ def _moving(rays: AnyArray, frozen: BoolArray, outside: AnyArray) -> list[go.Sca
 
 
 def _cap(mean: FloatArray, alpha: float, count: int = 120) -> FloatArray:
-    """Around the mean, the last directions of the orthant whose cosine with it is at least ``alpha``, found by bisection on the slice."""
+    """Around the mean, the last directions of the orthant whose cosine with it is at least
+    ``alpha``, found by bisection on the slice."""
     centre, angle = mean / mean.sum(), 2 * np.pi * np.arange(count + 1) / count
-    flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])  # a basis of the slice
+    # a basis of the slice
+    flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
     outward = np.cos(angle)[:, None] * flat[0] + np.sin(angle)[:, None] * flat[1]
     low, high = np.zeros(count + 1), np.full(count + 1, 2.0)
     for _ in range(40):
@@ -287,7 +367,14 @@ def _sliced(traces: list[Any], axes: Any) -> go.Figure:
     """The triangle of the orthant with the names of its axes, and what is in it."""
     titles = ["x", "y", "z"] if axes is None else names_or_numbers(axes, 3, "axis")
     edge = np.vstack([CORNERS, CORNERS[:1]])
-    orthant = go.Scatter(x=edge[:, 0], y=edge[:, 1], mode="lines", line={"color": DATA, "width": 1}, hoverinfo="skip", showlegend=False)
+    orthant = go.Scatter(
+        x=edge[:, 0],
+        y=edge[:, 1],
+        mode="lines",
+        line={"color": DATA, "width": 1},
+        hoverinfo="skip",
+        showlegend=False,
+    )
     names = [
         {
             "x": x,
@@ -298,24 +385,55 @@ def _sliced(traces: list[Any], axes: Any) -> go.Figure:
             "align": side,
             "showarrow": False,
         }
-        for (x, y), side, up, title in zip(CORNERS, ("left", "right", "center"), ("top", "top", "bottom"), titles, strict=True)
+        for (x, y), side, up, title in zip(
+            CORNERS, ("left", "right", "center"), ("top", "top", "bottom"), titles, strict=True
+        )
     ]
     hidden = {"visible": False, "constrain": "domain"}
-    across, up = hidden | {"range": [-0.02, 1.02]}, hidden | {"range": [-0.12, 1.0], "scaleanchor": "x"}
-    return figure([*traces, orthant], xaxis=across, yaxis=up, annotations=names, height=520, margin={"l": 5, "r": 5, "t": 5, "b": 5})
+    across, up = (
+        hidden | {"range": [-0.02, 1.02]},
+        hidden | {"range": [-0.12, 1.0], "scaleanchor": "x"},
+    )
+    return figure(
+        [*traces, orthant],
+        xaxis=across,
+        yaxis=up,
+        annotations=names,
+        height=520,
+        margin={"l": 5, "r": 5, "t": 5, "b": 5},
+    )
 
 
 def _controls(captions: list[str]) -> dict[str, Any]:
-    """Play and pause buttons, and a slider of the steps; the caption of the step is above it, in one line."""
-    now = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
-    play = {"fromcurrent": True, "frame": {"duration": 350, "redraw": True}, "transition": {"duration": 0}}
-    steps = [{"method": "animate", "label": caption, "args": [[str(i)], now]} for i, caption in enumerate(captions)]
+    """Play and pause buttons, and a slider of the steps; the caption of the step is above it, in
+    one line."""
+    now = {
+        "mode": "immediate",
+        "frame": {"duration": 0, "redraw": True},
+        "transition": {"duration": 0},
+    }
+    play = {
+        "fromcurrent": True,
+        "frame": {"duration": 350, "redraw": True},
+        "transition": {"duration": 0},
+    }
+    steps = [
+        {"method": "animate", "label": caption, "args": [[str(i)], now]}
+        for i, caption in enumerate(captions)
+    ]
     buttons = [
         {"label": "▶ play", "method": "animate", "args": [None, play]},
         {"label": "❚❚ pause", "method": "animate", "args": [[None], now]},
     ]
     below = {"x": 0, "y": 0, "xanchor": "left", "yanchor": "top"}
-    menu = {"type": "buttons", "direction": "left", "buttons": buttons, **below, "pad": {"t": 80}, "showactive": False}
+    menu = {
+        "type": "buttons",
+        "direction": "left",
+        "buttons": buttons,
+        **below,
+        "pad": {"t": 80},
+        "showactive": False,
+    }
     slider = {
         "steps": steps,
         "active": len(steps) - 1,
@@ -323,7 +441,8 @@ def _controls(captions: list[str]) -> dict[str, Any]:
         "len": 1,
         "pad": {"t": 15, "l": 5, "r": 5},
         "currentvalue": {"font": {"size": 13, "color": DATA}},
-        "font": {"size": 1, "color": "rgba(0,0,0,0)"},  # plotly repeats the captions under the slider, cut; these are not seen
+        # plotly repeats the captions under the slider, cut; these are not seen
+        "font": {"size": 1, "color": "rgba(0,0,0,0)"},
         "ticklen": 0,
         "minorticklen": 0,
     }

@@ -47,7 +47,8 @@ def rgba(hexadecimal: str, alpha: float) -> str:
 
 
 def text(name: Any, most: int = MAX_NAME) -> str:
-    """A name from the data as text for plotly, which reads some HTML: it is escaped, and cut if it is long.
+    """A name from the data as text for plotly, which reads some HTML: it is escaped, and cut if it
+    is long.
 
     Examples
     --------
@@ -55,17 +56,27 @@ def text(name: Any, most: int = MAX_NAME) -> str:
     '&lt;script&gt;'
     """
     name = str(name)
-    return escape(name if len(name) <= most else name[: most - 1] + "…", quote=False) if name.strip() else "(no name)"
+    return (
+        escape(name if len(name) <= most else name[: most - 1] + "…", quote=False)
+        if name.strip()
+        else "(no name)"
+    )
 
 
 def names_or_numbers(names: Any, count: int, what: str) -> list[str]:
     """Names as text, or "sample 0", "sample 1", ... where there are none."""
-    return [f"{what} {i}" for i in range(count)] if names is None else [text(name) for name in names]
+    return (
+        [f"{what} {i}" for i in range(count)] if names is None else [text(name) for name in names]
+    )
 
 
 def evenly(count: int, most: int) -> Any:
     """At most ``most`` of the positions 0, 1, ..., spread evenly."""
-    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(np.int64))
+    return (
+        np.arange(count)
+        if count <= most
+        else np.unique(np.linspace(0, count - 1, most).astype(np.int64))
+    )
 
 
 def figure(traces: Iterable[Any], **layout: Any) -> go.Figure:
@@ -75,7 +86,8 @@ def figure(traces: Iterable[Any], **layout: Any) -> go.Figure:
         "template": "plotly_white",
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},  # above: an axis title is below
+        # above: an axis title is below
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
     }
     axes = {name: {"automargin": True} | layout.get(name, {}) for name in ("xaxis", "yaxis")}
     return go.Figure(list(traces), base | layout | axes)

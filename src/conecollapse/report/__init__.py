@@ -1,4 +1,5 @@
-"""The page of a result: one HTML file that needs nothing else, offline, on a phone, on paper, in light and in dark."""
+"""The page of a result: one HTML file that needs nothing else, offline, on a phone, on paper, in
+light and in dark."""
 
 from conecollapse.report.page import page, write_report
 

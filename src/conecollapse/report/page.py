@@ -1,6 +1,8 @@
-"""From a result to a page. The template escapes every text; figures and tables travel as JSON in which no tag can begin.
+"""From a result to a page. The template escapes every text; figures and tables travel as JSON in
+which no tag can begin.
 
-Figures are drawn by plotly.js, in its bundle of flat figures, which is a third of all of it; ``plotly/LICENSE`` holds its licence (MIT).
+Figures are drawn by plotly.js, in its bundle of flat figures, which is a third of all of it;
+``plotly/LICENSE`` holds its licence (MIT).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ CONTENTS: dict[str, Callable[[Any], Page]] = {
 
 
 def write_report(path: Path, run: Any) -> None:
-    """Write the page of ``run`` to ``path``, whole or not at all: of a clustering, an unmixing, a judgement or a comparison."""
+    """Write the page of ``run`` to ``path``, whole or not at all: of a clustering, an unmixing, a
+    judgement or a comparison."""
     content = page(run)
     with whole_file(path) as part:
         part.write_text(content, encoding="utf-8")
@@ -40,19 +43,30 @@ def page(run: Any) -> str:
     """The page of ``run`` (see `write_report`) as text."""
     kind = getattr(run, "kind", type(run).__name__)
     if kind not in CONTENTS:
-        raise InvalidInputError(f"there is no report of {kind!r}; there is one of {', '.join(CONTENTS)}.")
+        raise InvalidInputError(
+            f"there is no report of {kind!r}; there is one of {', '.join(CONTENTS)}."
+        )
     return rendered(CONTENTS[kind](run))
 
 
 def rendered(found: Page) -> str:
     """The template filled with the contents of a page."""
     folder = files("conecollapse.report")
-    template, css, js = ((folder / name).read_text(encoding="utf-8") for name in ("page.html.j2", "page.css", "page.js"))
+    template, css, js = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("page.html.j2", "page.css", "page.js")
+    )
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["breakable"] = breakable
     data = {
-        "charts": {part.name: _chart(part) for part in found.all_parts() if isinstance(part, Chart)},
-        "tables": {part.name: {"head": part.head, "rows": part.rows} for part in found.all_parts() if isinstance(part, Table)},
+        "charts": {
+            part.name: _chart(part) for part in found.all_parts() if isinstance(part, Chart)
+        },
+        "tables": {
+            part.name: {"head": part.head, "rows": part.rows}
+            for part in found.all_parts()
+            if isinstance(part, Table)
+        },
     }
     return environment.from_string(template).render(
         found=found,
@@ -65,7 +79,8 @@ def rendered(found: Page) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """A file's name that may be broken after a dot, a dash, a slash or an underscore, and so is not broken inside a word.
+    """A file's name that may be broken after a dot, a dash, a slash or an underscore, and so is not
+    broken inside a word.
 
     Examples
     --------

@@ -1,4 +1,5 @@
-"""What pages are made of. The template `page.html.j2` shows each part by its ``kind``, and escapes every text that is no `Markup`."""
+"""What pages are made of. The template `page.html.j2` shows each part by its ``kind``, and escapes
+every text that is no `Markup`."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Chart:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that the page sorts and searches, ten rows at a time; ``head`` and ``rows`` may hold numbers and names from data."""
+    """A table that the page sorts and searches, ten rows at a time; ``head`` and ``rows`` may hold
+    numbers and names from data."""
 
     name: str
     head: list[str]
@@ -61,7 +63,8 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images side by side, as many in a line as there is room for; ``low`` and ``high`` are the ends of their common scale of colours."""
+    """Images side by side, as many in a line as there is room for; ``low`` and ``high`` are the
+    ends of their common scale of colours."""
 
     pictures: list[Picture]
     low: str = ""
@@ -106,7 +109,8 @@ Part = Text | Chart | Table | Pairs | Pictures | Cards
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what follows it; ``name`` is its address on the page and its name in the navigation."""
+    """A heading and what follows it; ``name`` is its address on the page and its name in the
+    navigation."""
 
     name: str
     heading: str
@@ -115,7 +119,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: what was found in three sentences, one picture, the numbers, and then the sections."""
+    """A page: what was found in three sentences, one picture, the numbers, and then the
+    sections."""
 
     title: str
     about: str  # what kind of page it is

@@ -19,7 +19,8 @@ MOST_SIDE = 480  # pixels of an image at most; larger ones are averaged
 
 
 def image(values: Any, peak: float | None = None, scale: str = SCALE) -> str:
-    """A matrix as an image, from 0 to ``peak`` (its largest value by default), in a scale of colours that plotly knows.
+    """A matrix as an image, from 0 to ``peak`` (its largest value by default), in a scale of
+    colours that plotly knows.
 
     Examples
     --------
@@ -29,7 +30,8 @@ def image(values: Any, peak: float | None = None, scale: str = SCALE) -> str:
     values = shrunk(np.asarray(values, np.float64))
     peak = float(values.max(initial=0.0)) if peak is None else peak
     shares = np.clip(values / peak, 0.0, 1.0) if peak > 0 else np.zeros_like(values)
-    return f"data:image/png;base64,{base64.b64encode(_png(np.round((LEVELS - 1) * shares).astype(np.uint8), _colours(scale))).decode()}"
+    picture = _png(np.round((LEVELS - 1) * shares).astype(np.uint8), _colours(scale))
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
 
 
 def shrunk(values: FloatArray) -> FloatArray:
@@ -55,7 +57,8 @@ def _colours(scale: str) -> bytes:
 
 
 def _png(levels: AnyArray, colours: bytes) -> bytes:
-    """A PNG file (W3C's specification, section 5): a head, the palette, the rows without a filter, an end."""
+    """A PNG file (W3C's specification, section 5): a head, the palette, the rows without a filter,
+    an end."""
     height, width = levels.shape
     rows = np.zeros((height, width + 1), np.uint8)
     rows[:, 1:] = levels
@@ -65,5 +68,8 @@ def _png(levels: AnyArray, colours: bytes) -> bytes:
         (b"IDAT", zlib.compress(rows.tobytes(), 9)),
         (b"IEND", b""),
     )
-    chunks = [struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts]
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)

@@ -1,4 +1,5 @@
-"""The page of `conecollapse unmix`: spectra, abundance maps on one scale, where the fit is bad, and what is proven."""
+"""The page of `conecollapse unmix`: spectra, abundance maps on one scale, where the fit is bad, and
+what is proven."""
 
 from __future__ import annotations
 
@@ -11,7 +12,17 @@ from markupsafe import Markup
 
 from conecollapse._types import FloatArray
 from conecollapse.plots.style import colour, evenly, figure, text
-from conecollapse.report.parts import Chart, Page, Part, Picture, Pictures, Section, Table, Text, how_it_was_made
+from conecollapse.report.parts import (
+    Chart,
+    Page,
+    Part,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    how_it_was_made,
+)
 from conecollapse.report.pictures import image
 from conecollapse.runs.unmixing import component_names, unmix_results
 
@@ -20,23 +31,28 @@ MAX_ROWS = 5000  # of the table
 MANY_NAMES = 40  # channels up to which spectra are drawn as bars
 
 SPECTRA = Markup(
-    "Every sample is, up to noise, a sum of these components with weights that are not negative. The component with the largest total "
-    "abundance comes first. The numbers are in <code>endmembers.csv</code>."
+    "Every sample is, up to noise, a sum of these components with weights that are not negative."
+    " The component with the largest total abundance comes first. The numbers are in"
+    " <code>endmembers.csv</code>."
 )
 FIT = (
-    "The distance of a sample from the nearest mixture of the components, as a share of the sample's length: 0 means that it is a mixture "
-    "of them."
+    "The distance of a sample from the nearest mixture of the components, as a share of the"
+    " sample's length: 0 means that it is a mixture of them."
 )
 PROVEN = Markup(
-    "This is proven by <code>certificate.npz</code> beside this page; <code>conecollapse verify</code> checks it against the data without "
-    "the solver. That the components are the true ones is not proven: that depends on how pure the samples are and on the noise."
+    "This is proven by <code>certificate.npz</code> beside this page; <code>conecollapse"
+    " verify</code> checks it against the data without the solver. That the components are the true"
+    " ones is not proven: that depends on how pure the samples are and on the noise."
 )
 
 
 def contents(run: Any) -> Page:
     """Collect what the page of ``run`` shows."""
     facts, names = unmix_results(run), component_names(run)
-    proven = f"No sample is further from the cone of the components than {facts['cone_residual']:.3g} {run.unit_of_distance}."
+    proven = (
+        f"No sample is further from the cone of the components than {facts['cone_residual']:.3g}"
+        f" {run.unit_of_distance}."
+    )
     lines = Chart("spectra", spectra(run, names), SPECTRA)
     maps = None if run.maps is None else images(run.maps[:, :, :-1], names)
     sections = [Section("components", "The components", [lines])] if maps is not None else []
@@ -65,27 +81,46 @@ def _sentences(facts: dict[str, Any], names: list[str]) -> list[str]:
     mean = np.asarray(facts["mean_abundances"], np.float64)
     what = f"{facts['n_samples']} {'pixels' if facts['shape'] else 'samples'}"
     return [
-        f"The {what} are mixtures of {len(names)} components, which explain {explained:.2%} of the squares of the data.",
-        f"The most abundant is {names[0]}, with {mean[0] / max(mean.sum(), np.finfo(float).tiny):.0%} of all abundances.",
+        (
+            f"The {what} are mixtures of {len(names)} components, which explain {explained:.2%} of"
+            " the squares of the data."
+        ),
+        (
+            f"The most abundant is {names[0]}, with"
+            f" {mean[0] / max(mean.sum(), np.finfo(float).tiny):.0%} of all abundances."
+        ),
     ]
 
 
 def images(cube: FloatArray, names: list[str]) -> Pictures:
     """Maps side by side on one scale of colours."""
     peak = float(cube.max(initial=0.0))
-    return Pictures([Picture(name, image(cube[:, :, k], peak)) for k, name in enumerate(names)], "0", f"{peak:.3g}", large=True)
+    return Pictures(
+        [Picture(name, image(cube[:, :, k], peak)) for k, name in enumerate(names)],
+        "0",
+        f"{peak:.3g}",
+        large=True,
+    )
 
 
 def _fit(run: Any, facts: dict[str, Any], names: list[str]) -> list[Part]:
     said = {
         "n_clipped": "negative values were set to zero.",
-        "n_outliers": "samples were left out of the search because they are empty or fit no mixture.",
+        "n_outliers": (
+            "samples were left out of the search because they are empty or fit no mixture."
+        ),
         "n_empty_samples": "samples hold only zeros; their abundances are zero.",
         "n_empty_features": "channels hold only zeros, and so do the components there.",
     }
     notes = [Text(f"{facts[name]} {words}", "note") for name, words in said.items() if facts[name]]
     residuals = [] if run.maps is None else [images(run.maps[:, :, -1:], ["distance"])]
-    return [Text(FIT), *notes, *residuals, Text("The samples that fit worst come first."), _sample_table(run, names)]
+    return [
+        Text(FIT),
+        *notes,
+        *residuals,
+        Text("The samples that fit worst come first."),
+        _sample_table(run, names),
+    ]
 
 
 def spectra(run: Any, names: list[str]) -> go.Figure:
@@ -104,14 +139,17 @@ def spectra(run: Any, names: list[str]) -> go.Figure:
         x = at
     if H.shape[1] <= MANY_NAMES and run.wavelengths is None:
         traces: list[Any] = [
-            go.Bar(x=x, y=row[at], name=text(name), marker={"color": colour(k)}) for k, (name, row) in enumerate(zip(names, H, strict=True))
+            go.Bar(x=x, y=row[at], name=text(name), marker={"color": colour(k)})
+            for k, (name, row) in enumerate(zip(names, H, strict=True))
         ]
     else:
         traces = [
             go.Scatter(x=x, y=row[at], mode="lines", name=text(name), line={"color": colour(k)})
             for k, (name, row) in enumerate(zip(names, H, strict=True))
         ]
-    return figure(traces, height=420, xaxis=axis, yaxis={"title": {"text": "value"}, "rangemode": "tozero"})
+    return figure(
+        traces, height=420, xaxis=axis, yaxis={"title": {"text": "value"}, "rangemode": "tozero"}
+    )
 
 
 def _sample_table(run: Any, names: list[str]) -> Table:
@@ -120,11 +158,18 @@ def _sample_table(run: Any, names: list[str]) -> Table:
     rows = np.argsort(-far, kind="stable")[:MAX_ROWS]
     called = run.table.samples
     if run.shape is not None and run.table.sample_names is None:
-        called = np.array([f"row {i // run.shape[1]}, column {i % run.shape[1]}" for i in range(len(far))])
+        called = np.array(
+            [f"row {i // run.shape[1]}, column {i % run.shape[1]}" for i in range(len(far))]
+        )
     out = np.asarray(run.model.outliers_)
     out = out if len(out) == len(far) else np.zeros(len(far), bool)
     cells = [
-        [str(called[i]), *(float(f"{v:.3g}") for v in run.model.embedding_[i]), float(f"{far[i]:.3g}"), "yes" if out[i] else ""]
+        [
+            str(called[i]),
+            *(float(f"{v:.3g}") for v in run.model.embedding_[i]),
+            float(f"{far[i]:.3g}"),
+            "yes" if out[i] else "",
+        ]
         for i in rows
     ]
     return Table("samples", ["sample", *names, "distance", "left out"], cells)

@@ -1,7 +1,8 @@
 """From a table to a folder of results that anyone can check.
 
-`prepare` weights and scales a table, `cluster` and `rays` compute, `save` writes a complete folder or none, `verify` checks a folder
-against the data. Each is imported when it is first asked for, so that a mistake in a file is told before the estimators are imported.
+`prepare` weights and scales a table, `cluster` and `rays` compute, `save` writes a complete folder
+or none, `verify` checks a folder against the data. Each is imported when it is first asked for, so
+that a mistake in a file is told before the estimators are imported.
 """
 
 from __future__ import annotations

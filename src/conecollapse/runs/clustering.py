@@ -17,7 +17,8 @@ from conecollapse.runs.asked import candidates, check_clusters, check_image_shap
 from conecollapse.runs.preparing import points
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # estimators by name: they are imported when one is made
+# estimators by name: they are imported when one is made
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "graph": ("GraphCCNMF", {}),
     "features": ("CCNMF", {}),
     "knn": ("CCNMF", {"affinity": "knn"}),
@@ -38,7 +39,8 @@ def cluster(
     prove: bool = False,
     progress: Progress = None,
 ) -> Run:
-    """Cluster the samples of ``table`` with `GraphCCNMF`, and find and certify the cone of its features.
+    """Cluster the samples of ``table`` with `GraphCCNMF`, and find and certify the cone of its
+    features.
 
     Parameters
     ----------
@@ -47,8 +49,9 @@ def cluster(
     n_components : int or "auto"
         Number of clusters; "auto" chooses among 2 to 10 by `select_rank`.
     method : {"graph", "features", "knn", "diffusion"} or an estimator
-        `GraphCCNMF`, usually the best clustering; `CCNMF` of the features; or `CCNMF` of a graph of nearest neighbours, as it is or
-        diffused. Or an estimator of your own choice of parameters, of one of these classes.
+        `GraphCCNMF`, usually the best clustering; `CCNMF` of the features; or `CCNMF` of a graph of
+        nearest neighbours, as it is or diffused. Or an estimator of your own choice of parameters,
+        of one of these classes.
     random_state : int or None
         Random seed.
     target : sequence, optional
@@ -56,8 +59,8 @@ def cluster(
     image_shape : (height, width), optional
         Of a sample, when the features are pixels; the table's own by default.
     prove : bool
-        Decide every ray of the cone, however long it takes. By default that is done where it will take at most about ten seconds; else
-        rays may stay open, see `Cone.from_points`.
+        Decide every ray of the cone, however long it takes. By default that is done where it will
+        take at most about ten seconds; else rays may stay open, see `Cone.from_points`.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
@@ -83,7 +86,12 @@ def cluster(
     (6, 6)
     """
     called = method if isinstance(method, str) else repr(method)
-    asked = {"n_components": n_components, "method": called, "random_state": random_state, "prove": prove}
+    asked = {
+        "n_components": n_components,
+        "method": called,
+        "random_state": random_state,
+        "prove": prove,
+    }
     model = _estimator(method).set_params(random_state=random_state)
     classes = _check_target(target, table.n_samples)
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
@@ -91,7 +99,9 @@ def cluster(
     rank = None
     if n_components == "auto":
         with _timed(timings, "rank", progress):
-            rank = estimators.select_rank(table.X, candidates(table.n_samples), random_state=random_state)
+            rank = estimators.select_rank(
+                table.X, candidates(table.n_samples), random_state=random_state
+            )
     model.set_params(n_components=n_components if rank is None else rank.rank)
     check_clusters(model.n_components, table)
     found = cone_of_features(table, prove, timings, progress)
@@ -99,8 +109,16 @@ def cluster(
         with _timed(timings, "clusters", progress):
             model.fit(table.X)
     except KeyboardInterrupt:
-        rays_only = RaysRun(table, found, shape, {"max_residual": None, "max_rays": None, "weighting": "unit", "prove": prove}, timings)
-        raise Interrupted("interrupted while clustering; the cone was finished.", rays_only) from None
+        rays_only = RaysRun(
+            table,
+            found,
+            shape,
+            {"max_residual": None, "max_rays": None, "weighting": "unit", "prove": prove},
+            timings,
+        )
+        raise Interrupted(
+            "interrupted while clustering; the cone was finished.", rays_only
+        ) from None
     return Run(table, model, model.labels_, found, classes, shape, asked, timings, rank)
 
 
@@ -114,18 +132,29 @@ def rays(
     prove: bool = False,
     progress: Progress = None,
 ) -> RaysRun:
-    """The extreme rays of the features of ``table``, or an epsilon-cone when ``max_residual`` or ``max_rays`` is given.
+    """The extreme rays of the features of ``table``, or an epsilon-cone when ``max_residual`` or
+    ``max_rays`` is given.
 
-    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there are that many. ``prove`` is as in
-    `cluster`.
+    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there
+    are that many. ``prove`` is as in `cluster`.
     """
-    asked = {"max_residual": max_residual, "max_rays": max_rays, "weighting": weighting, "prove": prove}
+    asked = {
+        "max_residual": max_residual,
+        "max_rays": max_rays,
+        "weighting": weighting,
+        "prove": prove,
+    }
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
     timings: dict[str, float] = {}
     if max_residual is None and max_rays is None:
-        return RaysRun(table, cone_of_features(table, prove, timings, progress), shape, asked, timings)
+        return RaysRun(
+            table, cone_of_features(table, prove, timings, progress), shape, asked, timings
+        )
     if prove:
-        raise InvalidInputError("prove=True is for the cone of all rays; leave it out, or leave out max_residual=... and max_rays=...")
+        raise InvalidInputError(
+            "prove=True is for the cone of all rays; leave it out, or leave out max_residual=..."
+            " and max_rays=..."
+        )
 
     def added(n_rays: int, residual: float) -> None:  # noqa: ARG001
         if progress is not None:
@@ -138,8 +167,11 @@ def rays(
     return RaysRun(table, cone, shape, asked, timings)
 
 
-def cone_of_features(table: TableFile, prove: bool, timings: dict[str, float], progress: Progress) -> Cone:
-    """The certified cone of the features, with their names: proven where that is asked for, or takes little time; else quick."""
+def cone_of_features(
+    table: TableFile, prove: bool, timings: dict[str, float], progress: Progress
+) -> Cone:
+    """The certified cone of the features, with their names: proven where that is asked for, or
+    takes little time; else quick."""
     P = points(table.X)
     with _timed(timings, "cone", progress):
         tol = 1e-8 if table.X.dtype == np.float64 else FLOAT32_TOL
@@ -151,7 +183,8 @@ def cone_of_features(table: TableFile, prove: bool, timings: dict[str, float], p
 
 
 def _proof_seconds(cone: Cone, P: Points) -> float:
-    """To decide what a quick cone left open: that alone, and the product that may have to be done again for it."""
+    """To decide what a quick cone left open: that alone, and the product that may have to be done
+    again for it."""
     if not len(cone.open_points):
         return 0.0
     return product_seconds(P) + rest_seconds(np.isin(np.arange(cone.n_points), cone.open_points), P)
@@ -162,7 +195,10 @@ def _estimator(method: Any) -> Any:
         name, parameters = METHODS[method]
         return getattr(estimators, name)(**parameters)
     if isinstance(method, str) or not isinstance(method, (estimators.CCNMF, estimators.GraphCCNMF)):
-        raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}, or a CCNMF or GraphCCNMF; got {method!r}.")
+        raise InvalidInputError(
+            f"`method` must be one of {', '.join(METHODS)}, or a CCNMF or GraphCCNMF; got"
+            f" {method!r}."
+        )
     from sklearn.base import clone
 
     return clone(method)
@@ -193,5 +229,7 @@ def _check_target(target: Any, n_samples: int) -> Any:
         return None
     classes = np.array([str(label) for label in target], dtype=np.str_)
     if len(classes) != n_samples:
-        raise InvalidInputError(f"there are {len(classes)} labels for {n_samples} samples; give one for each.")
+        raise InvalidInputError(
+            f"there are {len(classes)} labels for {n_samples} samples; give one for each."
+        )
     return classes

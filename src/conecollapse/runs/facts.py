@@ -43,7 +43,8 @@ def facts(run: Run | RaysRun, folder: Path) -> dict[str, Any]:
 
 
 def head(kind: str, table: TableFile, folder: Path) -> dict[str, Any]:
-    """What run.json says of every kind of run: when and with what it was made, and from which data."""
+    """What run.json says of every kind of run: when and with what it was made, and from which
+    data."""
     return {
         "format": FORMAT,
         "kind": kind,
@@ -84,12 +85,16 @@ def _clusters(run: Run) -> dict[str, Any]:
         "rank_curve": None if run.rank is None else _curve(run.rank),
     }
     if run.target is not None:
-        found |= {"purity": purity_score(run.target, run.labels), "accuracy": clustering_accuracy(run.target, run.labels)}
+        found |= {
+            "purity": purity_score(run.target, run.labels),
+            "accuracy": clustering_accuracy(run.target, run.labels),
+        }
     return found
 
 
 def _curve(found: RankSelection) -> dict[str, Any]:
-    """The score of each number of clusters that was tried, its standard error, and those that cannot be told from the best."""
+    """The score of each number of clusters that was tried, its standard error, and those that
+    cannot be told from the best."""
     return {
         "method": found.method,
         "candidates": found.candidates.tolist(),

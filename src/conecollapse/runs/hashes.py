@@ -28,7 +28,11 @@ def feature_hashes(X: Points) -> npt.NDArray[np.uint64]:
         C.sort_indices()
         where, data = C.indices.astype(np.int64), C.data
         return np.array(
-            [_hash(where[a:b].tobytes(), data[a:b].tobytes()) for a, b in zip(C.indptr[:-1], C.indptr[1:], strict=True)], np.uint64
+            [
+                _hash(where[a:b].tobytes(), data[a:b].tobytes())
+                for a, b in zip(C.indptr[:-1], C.indptr[1:], strict=True)
+            ],
+            np.uint64,
         )
     found: list[int] = []
     for start in range(0, X.shape[1], BLOCK):

@@ -1,4 +1,5 @@
-"""`judge`: samples of one file judged by the trusted samples of another, and the file of results."""
+"""`judge`: samples of one file judged by the trusted samples of another, and the file of
+results."""
 
 from __future__ import annotations
 
@@ -59,9 +60,14 @@ class Judgement:
                 "sample": str(name),
                 "distance": float(distance),
                 "novel": bool(distance > -self.model.offset_),
-                "features": [{"name": reason.name, "amount": reason.amount, "share": reason.share} for reason in reasons],
+                "features": [
+                    {"name": reason.name, "amount": reason.amount, "share": reason.share}
+                    for reason in reasons
+                ],
             }
-            for name, distance, reasons in zip(self.table.samples, self.distance, self.reasons, strict=True)
+            for name, distance, reasons in zip(
+                self.table.samples, self.distance, self.reasons, strict=True
+            )
         ]
 
 
@@ -77,16 +83,18 @@ def judge(
     header: bool | None = None,
     names: bool | None = None,
 ) -> Judgement:
-    """Judge the samples of ``new`` by the cone of the samples of ``trusted``; both are anything that `read_table` takes.
+    """Judge the samples of ``new`` by the cone of the samples of ``trusted``; both are anything
+    that `read_table` takes.
 
-    Features are matched by their names where both have them, in any order. ``new`` is read in the orientation of ``trusted``. With
-    ``locality=None`` it is the default of `ConeNovelty`.
+    Features are matched by their names where both have them, in any order. ``new`` is read in the
+    orientation of ``trusted``. With ``locality=None`` it is the default of `ConeNovelty`.
     """
     known = read_table(trusted, features_in=features_in, header=header, names=names)
     arrived = read_more(new, known, header=header, names=names)
     X, note = _matched(arrived, known)
     given: dict[str, Any] = {} if locality is None else {"locality": locality}
-    model = estimators.ConeNovelty(contamination, **given)  # imported here: an error in the files does not wait for it
+    # imported here: an error in the files does not wait for it
+    model = estimators.ConeNovelty(contamination, **given)
     trusted_X = known.X
     if log:
         trusted_X, X = NORMALIZATIONS["log"](trusted_X), NORMALIZATIONS["log"](X)
@@ -96,29 +104,37 @@ def judge(
     reasons: list[list[NovelFeature]] = [[] for _ in distance]
     if is_novel.any():
         which = np.flatnonzero(is_novel)
-        for i, found in zip(which, model.explain(X[which], n_features, names=known.features), strict=True):
+        for i, found in zip(
+            which, model.explain(X[which], n_features, names=known.features), strict=True
+        ):
             reasons[i] = found
     return Judgement(model, arrived, distance, reasons, note, known.source, log)
 
 
 def _matched(arrived: TableFile, known: TableFile) -> tuple[Points, str]:
-    """The new samples with the features in the order of the trusted ones, and a note if that is another order."""
+    """The new samples with the features in the order of the trusted ones, and a note if that is
+    another order."""
     if arrived.feature_names is None or known.feature_names is None:
         if arrived.n_features != known.n_features:
             raise InvalidInputError(
-                f"the new samples have {arrived.n_features} features, but the trusted ones {known.n_features}; both need the same features "
-                f"in the same order."
+                f"the new samples have {arrived.n_features} features, but the trusted ones"
+                f" {known.n_features}; both need the same features in the same order."
             )
         return arrived.X, ""
-    have, want = ({str(name): j for j, name in enumerate(table.features)} for table in (arrived, known))
+    have, want = (
+        {str(name): j for j, name in enumerate(table.features)} for table in (arrived, known)
+    )
     for name in want:
         if name not in have:
-            raise InvalidInputError(f"the trusted samples have the feature {name!r}, which the new ones lack; both need the same features.")
+            raise InvalidInputError(
+                f"the trusted samples have the feature {name!r}, which the new ones lack; both need"
+                " the same features."
+            )
     for name in have:
         if name not in want:
             raise InvalidInputError(
-                f"the new samples have the feature {name!r}, which the trusted ones lack: nothing is known about it; leave it out, or add "
-                "it to the trusted samples."
+                f"the new samples have the feature {name!r}, which the trusted ones lack: nothing"
+                " is known about it; leave it out, or add it to the trusted samples."
             )
     order = np.array([have[str(name)] for name in known.feature_names])
     if (order == np.arange(len(order))).all():
@@ -143,6 +159,7 @@ def save_judgement(found: Judgement, path: str | os.PathLike[str], *, force: boo
             write_csv(part, HEADING, rows)
     except OSError as error:
         raise RunFolderError(
-            f"the results cannot be written to {str(path)!r}: {error.strerror or error}; nothing was left there."
+            f"the results cannot be written to {str(path)!r}: {error.strerror or error}; nothing"
+            " was left there."
         ) from error
     return place

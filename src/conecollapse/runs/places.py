@@ -8,12 +8,14 @@ from pathlib import Path
 from conecollapse._errors import RunFolderError
 from conecollapse._files import try_writing
 
-PAGE_MARK = '<meta name="generator" content="conecollapse">'  # in the head of every page that `conecollapse.report` writes
+# in the head of every page that `conecollapse.report` writes
+PAGE_MARK = '<meta name="generator" content="conecollapse">'
 BEGINNING = 2000  # characters of a file in which its mark must be
 
 
 def check_place(path: str | os.PathLike[str], mark: str, *, force: bool = False) -> Path:
-    """The path, refused before any work if the file cannot be written there, or is something else than an earlier result.
+    """The path, refused before any work if the file cannot be written there, or is something else
+    than an earlier result.
 
     An earlier result has ``mark`` as one of its first lines.
     """
@@ -25,13 +27,20 @@ def check_place(path: str | os.PathLike[str], mark: str, *, force: bool = False)
     if not parent.is_dir():
         raise RunFolderError(f"there is no folder {str(parent)!r}; make it, or name another file.")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise RunFolderError(f"cannot write to {str(path)!r}: no permission in {str(parent)!r}; name another file.")
+        raise RunFolderError(
+            f"cannot write to {str(path)!r}: no permission in {str(parent)!r}; name another file."
+        )
     try:
         try_writing(parent)
     except OSError as error:
-        raise RunFolderError(f"cannot write to {str(path)!r}: {error.strerror or error}; name another file.") from error
+        raise RunFolderError(
+            f"cannot write to {str(path)!r}: {error.strerror or error}; name another file."
+        ) from error
     if place.exists() and not force and not _is_result(place, mark):
-        raise RunFolderError(f"{str(path)!r} exists and is no earlier result; name another file, or pass force=True to replace it.")
+        raise RunFolderError(
+            f"{str(path)!r} exists and is no earlier result; name another file, or pass force=True"
+            " to replace it."
+        )
     return place
 
 

@@ -1,4 +1,5 @@
-"""`prepare`: weight and scale a table before it is clustered; the same input gives the same bits."""
+"""`prepare`: weight and scale a table before it is clustered; the same input gives the same
+bits."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def _unit_samples(X: Points) -> Points:
 
 
 def _sum_samples(X: Points) -> Points:
-    """All samples get the median of the totals as their total, which keeps the scale of the data."""
+    """All samples get the median of the totals as their total, which keeps the scale of the
+    data."""
     totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
     filled = totals[totals > 0]
     return _rows_divided(X, totals / (np.median(filled) if len(filled) else 1.0))
@@ -40,22 +42,28 @@ def _log(X: Points) -> Points:
 
 NORMALIZATIONS: dict[str, Callable[[Points], Points]] = {
     "unit-samples": _unit_samples,  # every sample has length 1
-    "sum-samples": _sum_samples,  # every sample has the same total: sequencing depth, length of a document
+    # every sample has the same total: sequencing depth, length of a document
+    "sum-samples": _sum_samples,
     "max": _max_features,  # the largest value of every feature is 1
     "log": _log,  # log(1 + x)
-    "cells": lambda X: _log(_sum_samples(X)),  # counts of cells: the same depth for each, then the logarithm
+    # counts of cells: the same depth for each, then the logarithm
+    "cells": lambda X: _log(_sum_samples(X)),
 }
 
 
-def prepare(table: TableFile, normalize: str | Sequence[str] | None = None, tfidf: bool = False) -> TableFile:
-    """``table`` weighted by TF-IDF and normalized, in this order; unchanged if neither is asked for.
+def prepare(
+    table: TableFile, normalize: str | Sequence[str] | None = None, tfidf: bool = False
+) -> TableFile:
+    """``table`` weighted by TF-IDF and normalized, in this order; unchanged if neither is asked
+    for.
 
     Parameters
     ----------
     table : TableFile
     normalize : None, "unit-samples", "sum-samples", "max", "log", "cells", or several of them
-        Each sample to length 1; each sample to the same total; each feature to a largest value of 1; log(1 + x); or, for counts of cells,
-        the same total and then the logarithm. Several are applied in this order.
+        Each sample to length 1; each sample to the same total; each feature to a largest value of
+        1; log(1 + x); or, for counts of cells, the same total and then the logarithm. Several are
+        applied in this order.
     tfidf : bool
         Weight counts of words as `conecollapse.datasets.tfidf` does.
 
@@ -74,7 +82,9 @@ def prepare(table: TableFile, normalize: str | Sequence[str] | None = None, tfid
     steps = [normalize] if isinstance(normalize, str) else list(normalize or [])
     for step in steps:
         if step not in NORMALIZATIONS:
-            raise InvalidInputError(f"normalize must be one of {', '.join(NORMALIZATIONS)}; got {step!r}.")
+            raise InvalidInputError(
+                f"normalize must be one of {', '.join(NORMALIZATIONS)}; got {step!r}."
+            )
     if not steps and not tfidf:
         return table
     X = weighted(table.X) if tfidf else table.X
@@ -89,7 +99,9 @@ def _rows_divided(X: Points, by: AnyArray) -> Points:
     divisors = np.where(by > 0, by, 1).astype(X.dtype)
     if not sp.issparse(X):
         return X / divisors[:, None]
-    return sp.csr_array((X.data / np.repeat(divisors, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
+    return sp.csr_array(
+        (X.data / np.repeat(divisors, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
+    )
 
 
 def points(X: Points) -> Points:

@@ -1,4 +1,5 @@
-"""The files of a folder of results, read back: each is whole and has the form of a run, or the error says which is damaged."""
+"""The files of a folder of results, read back: each is whole and has the form of a run, or the
+error says which is damaged."""
 
 from __future__ import annotations
 
@@ -27,33 +28,58 @@ def run_facts(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise RunFolderError(f"{str(path)!r} holds no run: it has no {FACTS}.") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise RunFolderError(f"{FACTS} in {str(path)!r} cannot be read ({error}); it is truncated or damaged.") from error
+        raise RunFolderError(
+            f"{FACTS} in {str(path)!r} cannot be read ({error}); it is truncated or damaged."
+        ) from error
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         found = facts.get("format") if isinstance(facts, dict) else None
-        raise RunFolderError(f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); use that version.")
+        raise RunFolderError(
+            f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); use that"
+            " version."
+        )
     try:
-        wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(facts["data"]["sha256"], str)
-        wanted = wanted and isinstance(facts["preparation"], dict) and facts["kind"] in ("cluster", "rays", "unmix")
-        wanted = wanted and (_is_unmixing if facts["kind"] == "unmix" else _is_preparation)(facts["preparation"])
-        wanted = wanted and all(isinstance(facts["data"][size], int) for size in ("n_samples", "n_features"))
+        wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(
+            facts["data"]["sha256"], str
+        )
+        wanted = (
+            wanted
+            and isinstance(facts["preparation"], dict)
+            and facts["kind"] in ("cluster", "rays", "unmix")
+        )
+        wanted = wanted and (_is_unmixing if facts["kind"] == "unmix" else _is_preparation)(
+            facts["preparation"]
+        )
+        wanted = wanted and all(
+            isinstance(facts["data"][size], int) for size in ("n_samples", "n_features")
+        )
     except (KeyError, TypeError):
         wanted = False
     if not wanted:
-        raise RunFolderError(f"{FACTS} in {str(path)!r} is incomplete; it is damaged or was edited.")
+        raise RunFolderError(
+            f"{FACTS} in {str(path)!r} is incomplete; it is damaged or was edited."
+        )
     return facts
 
 
 def _is_preparation(said: dict[str, Any]) -> bool:
     steps = said.get("normalize")
     steps = steps if isinstance(steps, list) else [steps or ""]
-    return set(said) == {"normalize", "tfidf"} and isinstance(said["tfidf"], bool) and all(isinstance(step, str) for step in steps)
+    return (
+        set(said) == {"normalize", "tfidf"}
+        and isinstance(said["tfidf"], bool)
+        and all(isinstance(step, str) for step in steps)
+    )
 
 
 def _is_unmixing(said: dict[str, Any]) -> bool:
     """Whether run.json says how the data of an unmixing was read."""
     shape = said.get("shape")
-    is_shape = shape is None or (isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape))
-    is_known = set(said) == {"clip", "shape", "bands", "variable"} and isinstance(said["variable"], str | None)
+    is_shape = shape is None or (
+        isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape)
+    )
+    is_known = set(said) == {"clip", "shape", "bands", "variable"} and isinstance(
+        said["variable"], str | None
+    )
     return is_known and isinstance(said["clip"], bool) and said["bands"] in BANDS and is_shape
 
 
@@ -65,7 +91,9 @@ def run_arrays(path: Path) -> dict[str, AnyArray]:
     try:
         return load_npz(file)
     except InvalidInputError as error:
-        raise RunFolderError(f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged.") from error
+        raise RunFolderError(
+            f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged."
+        ) from error
 
 
 def csv_rows(path: Path, heading: list[str]) -> list[list[str]]:
@@ -74,15 +102,27 @@ def csv_rows(path: Path, heading: list[str]) -> list[list[str]]:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, strict=True))
     except FileNotFoundError:
-        raise RunFolderError(f"{str(path.parent)!r} has no {path.name}; it is incomplete.") from None
+        raise RunFolderError(
+            f"{str(path.parent)!r} has no {path.name}; it is incomplete."
+        ) from None
     except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{path.name} cannot be read ({error}); it is truncated or damaged.") from error
-    if not rows or rows[0][: len(heading)] != heading or any(len(row) != len(rows[0]) for row in rows):
-        raise RunFolderError(f"{path.name} in {str(path.parent)!r} is not a table of {', '.join(heading)}; it is truncated or damaged.")
+        raise RunFolderError(
+            f"{path.name} cannot be read ({error}); it is truncated or damaged."
+        ) from error
+    if (
+        not rows
+        or rows[0][: len(heading)] != heading
+        or any(len(row) != len(rows[0]) for row in rows)
+    ):
+        raise RunFolderError(
+            f"{path.name} in {str(path.parent)!r} is not a table of {', '.join(heading)}; it is"
+            " truncated or damaged."
+        )
     return [[original(cell) for cell in row] for row in rows[1:]]
 
 
 def labels_of(arrays: dict[str, AnyArray]) -> AnyArray:
-    """The cluster of each sample, from the factors: the largest weighted entry of its row of A, or none for a row of zeros."""
+    """The cluster of each sample, from the factors: the largest weighted entry of its row of A, or
+    none for a row of zeros."""
     A = arrays["A"]
     return np.where(A.any(axis=1), (A * arrays["label_weights"]).argmax(axis=1), NO_CLUSTER)

@@ -22,20 +22,22 @@ class Run:
     Attributes
     ----------
     table : TableFile
-        As clustered, that is prepared; ``table.raw`` is the table as it was read, where the two differ.
+        As clustered, that is prepared; ``table.raw`` is the table as it was read, where the two
+        differ.
     model : estimator
         Fitted; `GraphCCNMF` or `CCNMF`.
     labels : (n_samples,) array of int
         ``model.labels_``.
     cone : Cone
-        ``Cone.from_points(table.X.T)``: certified, of the features whatever the method, with ``ray_names``. Rays may be open where they
-        would take long to decide.
+        ``Cone.from_points(table.X.T)``: certified, of the features whatever the method, with
+        ``ray_names``. Rays may be open where they would take long to decide.
     target : (n_samples,) array of str, or None
         Known classes, used only for scoring.
     image_shape : (height, width) or None
         Of a sample, when the features are pixels.
     parameters : mapping
-        What was asked for: ``n_components`` (an int or "auto"), ``method``, ``random_state`` and ``prove``.
+        What was asked for: ``n_components`` (an int or "auto"), ``method``, ``random_state`` and
+        ``prove``.
     timings : mapping of stage to seconds
         "rank" (when it was chosen), "cone" and "clusters".
     rank : RankSelection or None
@@ -56,11 +58,16 @@ class Run:
 
     def top_features(self, n_features: int = 10) -> list[list[TopFeature]]:
         """``model.top_features`` with the names of the table."""
-        found: list[list[TopFeature]] = self.model.top_features(n_features, names=self.table.features)
+        found: list[list[TopFeature]] = self.model.top_features(
+            n_features, names=self.table.features
+        )
         return found
 
     def __repr__(self) -> str:
-        return f"Run({self.model.n_components} clusters of {self.table.n_samples} samples, {self.cone.n_rays} rays)"
+        return (
+            f"Run({self.model.n_components} clusters of {self.table.n_samples} samples,"
+            f" {self.cone.n_rays} rays)"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +77,8 @@ class RaysRun:
     Attributes
     ----------
     table, cone, image_shape, parameters, timings
-        As in `Run`; ``cone`` is an epsilon-cone when ``max_residual`` or ``max_rays`` was asked for.
+        As in `Run`; ``cone`` is an epsilon-cone when ``max_residual`` or ``max_rays`` was asked
+        for.
     kind : "rays"
     """
 

@@ -18,13 +18,23 @@ from conecollapse.factorization.ccnmf import mass
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.runs.facts import facts
-from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS, RAYS, REPORT, check_folder, staged
+from conecollapse.runs.folder import (
+    CERTIFICATE,
+    FACTORS,
+    FACTS,
+    LABELS,
+    RAYS,
+    REPORT,
+    check_folder,
+    staged,
+)
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted, RaysRun, Run
 from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
 
-RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open"]  # of rays.csv, which `verify` checks; mass follows
+# of rays.csv, which `verify` checks; mass follows
+RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open"]
 
 
 def save(
@@ -65,15 +75,20 @@ def save(
         _write_rays(staging / RAYS, run)
         np.savez(staging / FACTORS, **factors(run))
         run.cone.save(staging / CERTIFICATE)
-        (staging / FACTS).write_text(json.dumps(facts(run, path), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (staging / FACTS).write_text(
+            json.dumps(facts(run, path), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         interrupted = not wrote_page(staging / REPORT, run, write_report)
     if interrupted:
-        raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
+        raise Interrupted(
+            f"interrupted; the results are in {str(folder)!r}, only the report is missing."
+        )
     return path
 
 
 def factors(run: Run | RaysRun) -> dict[str, Any]:
-    """The arrays of factors.npz: names, hashes of the features as read and as prepared, rays; of a clustering its factors."""
+    """The arrays of factors.npz: names, hashes of the features as read and as prepared, rays; of a
+    clustering its factors."""
     table = run.table
     prepared = feature_hashes(table.X)
     arrays: dict[str, Any] = {
@@ -96,7 +111,8 @@ def factors(run: Run | RaysRun) -> dict[str, Any]:
 
 
 def ray_masses(table: TableFile, run: Run | RaysRun) -> FloatArray:
-    """The mass of each ray: the length of the features on it taken together, see `conecollapse.factorization.ccnmf`."""
+    """The mass of each ray: the length of the features on it taken together, see
+    `conecollapse.factorization.ccnmf`."""
     unit = float(table.X.max())  # squares of entries of 1e200 are no numbers
     lengths = as_table(table.X.astype(np.float64) / unit).column_lengths
     return unit * mass(sp.csr_array(run.cone.point_coefficients.T @ sp.diags_array(lengths)))
@@ -109,15 +125,19 @@ def _write_labels(path: Path, run: Run) -> None:
         heading, columns = [*heading, "target"], [*columns, run.target.tolist()]
     if run.table.texts is not None:
         heading = [*heading, *(f"share_{k}" for k in range(len(run.model.profiles_)))]
-        columns += [[repr(float(share)) for share in column] for column in topic_shares(run.model.profiles_, run.table.X).T]
+        columns += [
+            [repr(float(share)) for share in column]
+            for column in topic_shares(run.model.profiles_, run.table.X).T
+        ]
     write_csv(path, heading, zip(*columns, strict=True))
 
 
 def topic_shares(profiles: AnyArray, X: Any) -> FloatArray:
-    """How much of each sample belongs to each cluster, (n_samples, r): shares that sum to 1, or 0 for a sample of zeros.
+    """How much of each sample belongs to each cluster, (n_samples, r): shares that sum to 1, or 0
+    for a sample of zeros.
 
-    A sample is explained by the mean samples of the clusters, with weights >= 0 (least squares); a share is the length of what a cluster
-    contributes, over the sum of these lengths.
+    A sample is explained by the mean samples of the clusters, with weights >= 0 (least squares); a
+    share is the length of what a cluster contributes, over the sum of these lengths.
     """
     P = np.asarray(profiles, np.float64)
     parts = solve_rows(P @ P.T, np.asarray(X @ P.T, np.float64)) * np.linalg.norm(P, axis=1)
@@ -126,14 +146,29 @@ def topic_shares(profiles: AnyArray, X: Any) -> FloatArray:
 
 
 def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
-    """For each ray its number, its feature by index and name, how many and which features are colinear with it, and whether it is open."""
+    """For each ray its number, its feature by index and name, how many and which features are
+    colinear with it, and whether it is open."""
     is_open = np.isin(cone.ray_indices, cone.open_points).astype(int)
-    groups: list[Any] = cone.groups if isinstance(cone.certificate, Certificate) else [[j] for j in cone.ray_indices]
+    groups: list[Any] = (
+        cone.groups
+        if isinstance(cone.certificate, Certificate)
+        else [[j] for j in cone.ray_indices]
+    )
     for k, (j, group) in enumerate(zip(cone.ray_indices, groups, strict=True)):
-        yield k, int(j), str(names[j]), len(group), " ".join(str(i) for i in group if i != j), int(is_open[k])
+        yield (
+            k,
+            int(j),
+            str(names[j]),
+            len(group),
+            " ".join(str(i) for i in group if i != j),
+            int(is_open[k]),
+        )
 
 
 def _write_rays(path: Path, run: Run | RaysRun) -> None:
     masses = ray_masses(run.table, run)
-    rows = ((*row, repr(float(mass))) for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True))
+    rows = (
+        (*row, repr(float(mass)))
+        for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True)
+    )
     write_csv(path, [*RAY_COLUMNS, "mass"], rows)

@@ -1,4 +1,5 @@
-"""`unmix`: from spectra to pure components and abundances, the folder of results, and its verification."""
+"""`unmix`: from spectra to pure components and abundances, the folder of results, and its
+verification."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ class UnmixRun:
 
     @property
     def maps(self) -> FloatArray | None:
-        """Abundances, then distances, as images (height, width, r + 1); None where the samples are no image."""
+        """Abundances, then distances, as images (height, width, r + 1); None where the samples are
+        no image."""
         if self.shape is None:
             return None
         values = np.column_stack([self.model.embedding_, self.model.residuals_])
@@ -89,10 +91,16 @@ class UnmixRun:
     @property
     def unit_of_distance(self) -> str:
         """What the certificate's distances are shares of."""
-        return "of its length" if self.model.cone_.certificate.weighting == "unit" else "of the longest sample's length"
+        return (
+            "of its length"
+            if self.model.cone_.certificate.weighting == "unit"
+            else "of the longest sample's length"
+        )
 
     def __repr__(self) -> str:
-        return f"UnmixRun({len(self.model.components_)} components of {self.table.n_samples} samples)"
+        return (
+            f"UnmixRun({len(self.model.components_)} components of {self.table.n_samples} samples)"
+        )
 
 
 def unmix(
@@ -113,7 +121,8 @@ def unmix(
         From `conecollapse.io.cube.read_spectra`.
     n_components : int
     method : {"min-volume", "samples"}
-        `MinVolumeNMF`, which needs no pure samples, or `SeparableNMF`, which chooses the purest samples as components.
+        `MinVolumeNMF`, which needs no pure samples, or `SeparableNMF`, which chooses the purest
+        samples as components.
     sum_to_one : bool
         Whether abundances are shares of a sample.
     outliers : float or "auto"
@@ -125,16 +134,32 @@ def unmix(
     if method not in METHODS:
         raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
     check_components(n_components, table)
-    kind = estimators.MinVolumeNMF if method == "min-volume" else estimators.SeparableNMF  # imported here: errors do not wait for them
+    # imported here: errors do not wait for them
+    kind = estimators.MinVolumeNMF if method == "min-volume" else estimators.SeparableNMF
     model = kind(n_components, sum_to_one=sum_to_one, outliers=outliers)
-    asked = {"n_components": n_components, "method": method, "sum_to_one": sum_to_one, "outliers": outliers}
+    asked = {
+        "n_components": n_components,
+        "method": method,
+        "sum_to_one": sum_to_one,
+        "outliers": outliers,
+    }
     if progress is not None:
         progress("unmixing", 0, 1)
     start = time.perf_counter()
     model.fit(table.X)
     timings = {"unmixing": time.perf_counter() - start}
     lengths = spectra.wavelengths if wavelengths is None else wavelengths
-    return UnmixRun(table, model, spectra.shape, lengths, spectra.n_clipped, spectra.bands, spectra.variable, asked, timings)
+    return UnmixRun(
+        table,
+        model,
+        spectra.shape,
+        lengths,
+        spectra.n_clipped,
+        spectra.bands,
+        spectra.variable,
+        asked,
+        timings,
+    )
 
 
 def unmix_results(run: UnmixRun) -> dict[str, Any]:
@@ -157,7 +182,9 @@ def unmix_results(run: UnmixRun) -> dict[str, Any]:
     }
 
 
-def save_unmixing(run: UnmixRun, folder: str | os.PathLike[str], write_report: Any = None, *, force: bool = False) -> Path:
+def save_unmixing(
+    run: UnmixRun, folder: str | os.PathLike[str], write_report: Any = None, *, force: bool = False
+) -> Path:
     """Write ``run`` to ``folder``, all of it or nothing: see `conecollapse.runs.folder`."""
     path = check_folder(folder, force=force)
     with staged(folder, force=force) as staging:
@@ -169,16 +196,27 @@ def save_unmixing(run: UnmixRun, folder: str | os.PathLike[str], write_report: A
         np.savez(staging / FACTORS, **_factors(run))
         run.model.cone_.save(staging / CERTIFICATE)
         facts = head(run.kind, run.table, path) | {
-            "preparation": {"clip": run.n_clipped > 0, "shape": run.shape, "bands": run.bands, "variable": run.variable},
+            "preparation": {
+                "clip": run.n_clipped > 0,
+                "shape": run.shape,
+                "bands": run.bands,
+                "variable": run.variable,
+            },
             "parameters": dict(run.parameters),
-            "model": {name: value for name, value in run.model.get_params().items() if not callable(value)},
+            "model": {
+                name: value for name, value in run.model.get_params().items() if not callable(value)
+            },
             "timings": dict(run.timings),
             "results": unmix_results(run),
         }
-        (staging / FACTS).write_text(json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (staging / FACTS).write_text(
+            json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         interrupted = not wrote_page(staging / REPORT, run, write_report)
     if interrupted:
-        raise Interrupted(f"interrupted; the results are in {str(folder)!r}, only the report is missing.")
+        raise Interrupted(
+            f"interrupted; the results are in {str(folder)!r}, only the report is missing."
+        )
     return path
 
 
@@ -191,7 +229,11 @@ def component_names(run: UnmixRun) -> list[str]:
 
 
 def _write_endmembers(path: Path, run: UnmixRun) -> None:
-    heading = ["feature", *([] if run.wavelengths is None else ["wavelength"]), *component_names(run)]
+    heading = [
+        "feature",
+        *([] if run.wavelengths is None else ["wavelength"]),
+        *component_names(run),
+    ]
     columns: list[Any] = [run.table.features.tolist()]
     columns += [] if run.wavelengths is None else [[repr(float(w)) for w in run.wavelengths]]
     columns += [[repr(float(v)) for v in row] for row in run.model.components_]
@@ -214,7 +256,10 @@ def _write_maps(folder: Path, run: UnmixRun) -> None:
 def _write_abundances(path: Path, run: UnmixRun) -> None:
     heading = ["sample", *component_names(run), "distance"]
     values = np.column_stack([run.model.embedding_, run.model.residuals_])
-    rows = ([str(name), *(repr(float(v)) for v in row)] for name, row in zip(run.table.samples, values, strict=True))
+    rows = (
+        [str(name), *(repr(float(v)) for v in row)]
+        for name, row in zip(run.table.samples, values, strict=True)
+    )
     write_csv(path, heading, rows)
 
 
@@ -224,7 +269,8 @@ def _factors(run: UnmixRun) -> dict[str, Any]:
         "feature_names": run.table.features,
         "data_hashes": feature_hashes(run.table.X),
         "components": run.model.components_,
-        "rays": run.model._H,  # the components as the certificate has them, in the data's unit below
+        # the components as the certificate has them, in the data's unit below
+        "rays": run.model._H,
         "unit": np.float64(run.model._unit),
         "abundances": run.model.embedding_,
         "residuals": run.model.residuals_,
@@ -233,29 +279,51 @@ def _factors(run: UnmixRun) -> dict[str, Any]:
     }
 
 
-def check_unmixing(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone) -> None:
-    """The arrays have the shapes that the run and its certificate say, and the certificate claims what the run does."""
+def check_unmixing(
+    path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone
+) -> None:
+    """The arrays have the shapes that the run and its certificate say, and the certificate claims
+    what the run does."""
     n, m, r = facts["data"]["n_samples"], facts["data"]["n_features"], cone.n_rays
-    needed = {"components": (r, m), "rays": (r, m), "data_hashes": (m,), "feature_names": (m,), "sample_names": (n,), "unit": ()}
+    needed = {
+        "components": (r, m),
+        "rays": (r, m),
+        "data_hashes": (m,),
+        "feature_names": (m,),
+        "sample_names": (n,),
+        "unit": (),
+    }
     for name, shape in needed.items():
         if name not in arrays or arrays[name].shape != shape:
-            raise RunFolderError(f"{FACTORS} in {str(path)!r} has no {name!r} of shape {shape}; it is damaged or of another run.")
+            raise RunFolderError(
+                f"{FACTORS} in {str(path)!r} has no {name!r} of shape {shape}; it is damaged or of"
+                " another run."
+            )
     claimed = facts["results"] if isinstance(facts.get("results"), dict) else {}
     if claimed.get("cone_residual") != cone.tol or claimed.get("n_components") != r:
         raise CertificateError(
-            f"{FACTS} claims {claimed.get('n_components')} components and a distance of {claimed.get('cone_residual')}, but {CERTIFICATE} "
-            f"has {r} and {cone.tol}."
+            f"{FACTS} claims {claimed.get('n_components')} components and a distance of"
+            f" {claimed.get('cone_residual')}, but {CERTIFICATE} has {r} and {cone.tol}."
         )
     unit = float(arrays["unit"])
-    if not (unit > 0 and np.allclose(arrays["components"], arrays["rays"] * unit, rtol=1e-6, atol=0)):
-        raise CertificateError(f"the components in {FACTORS} are not those that {CERTIFICATE} is about.")
+    if not (
+        unit > 0 and np.allclose(arrays["components"], arrays["rays"] * unit, rtol=1e-6, atol=0)
+    ):
+        raise CertificateError(
+            f"the components in {FACTORS} are not those that {CERTIFICATE} is about."
+        )
 
 
 def unmixed_points(X: Points, arrays: dict[str, AnyArray], facts: dict[str, Any]) -> Points:
-    """The points of the certificate: the samples, after the components where these are no samples."""
+    """The points of the certificate: the samples, after the components where these are no
+    samples."""
     unit = float(arrays["unit"])
     samples = X.astype(np.float64) / unit
     if facts["parameters"].get("method") == "samples":
         return samples
     rays = arrays["rays"].astype(np.float64)
-    return sp.csr_array(sp.vstack([sp.csr_array(rays), samples])) if sp.issparse(samples) else np.vstack([rays, samples])
+    return (
+        sp.csr_array(sp.vstack([sp.csr_array(rays), samples]))
+        if sp.issparse(samples)
+        else np.vstack([rays, samples])
+    )

@@ -12,9 +12,13 @@ from conecollapse.io.formulas import harmless
 
 
 def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Text that a spreadsheet would run is written as text; a row with a carriage return in it needs quotes, which Python leaves out."""
+    """Text that a spreadsheet would run is written as text; a row with a carriage return in it
+    needs quotes, which Python leaves out."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        plain, quoted = (csv.writer(file, lineterminator="\n", quoting=kind) for kind in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+        plain, quoted = (
+            csv.writer(file, lineterminator="\n", quoting=kind)
+            for kind in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+        )
         plain.writerow(heading)
         for row in rows:
             cells = [harmless(cell) if isinstance(cell, str) else cell for cell in row]
@@ -22,7 +26,8 @@ def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def wrote_page(path: Path, run: Any, write_report: Callable[[Path, Any], None] | None) -> bool:
-    """Write the report; False if Ctrl-C came. A report that fails must not lose the results, so there is a warning instead."""
+    """Write the report; False if Ctrl-C came. A report that fails must not lose the results, so
+    there is a warning instead."""
     if write_report is None:
         return True
     try:
@@ -35,7 +40,8 @@ def wrote_page(path: Path, run: Any, write_report: Callable[[Path, Any], None] |
     except Exception as error:
         path.unlink(missing_ok=True)
         warnings.warn(
-            f"the report could not be made ({type(error).__name__}: {error}); the other results were written.",
+            f"the report could not be made ({type(error).__name__}: {error}); the other results"
+            " were written.",
             UserWarning,
             stacklevel=3,
         )

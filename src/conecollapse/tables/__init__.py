@@ -1,7 +1,8 @@
-"""Tables: what is factorized, however it is stored. One protocol (`protocol`), one file for each kind of storage.
+"""Tables: what is factorized, however it is stored. One protocol (`protocol`), one file for each
+kind of storage.
 
-`as_table` makes a table of anything that is one; `as_blocked` only of what is not in memory. A new kind needs a file here and a
-line in `KINDS`.
+`as_table` makes a table of anything that is one; `as_blocked` only of what is not in memory. A new
+kind needs a file here and a line in `KINDS`.
 """
 
 from __future__ import annotations
@@ -41,18 +42,19 @@ __all__ = [
 def _of_dask(X: Any) -> Table | None:
     if type(X).__module__.partition(".")[0] != "dask":
         return None
-    from conecollapse.tables.dask_array import table_of  # an optional dependency, which takes a second to import
+    # an optional dependency, which takes a second to import
+    from conecollapse.tables.dask_array import table_of
 
     return table_of(X)
 
 
-KINDS: tuple[Callable[[Any], Table | None], ...] = (  # each makes a table of what it knows, else None
-    _of_dask,
-)
+# each makes a table of what it knows, else None
+KINDS: tuple[Callable[[Any], Table | None], ...] = (_of_dask,)
 
 
 def recognised(X: Any) -> Table | None:
-    """``X`` as a table if it is one, or of a kind in `KINDS`; None for arrays, sparse arrays and frames, which are to be checked first."""
+    """``X`` as a table if it is one, or of a kind in `KINDS`; None for arrays, sparse arrays and
+    frames, which are to be checked first."""
     if isinstance(X, Table):
         return X
     return next((table for table in (kind(X) for kind in KINDS) if table is not None), None)

@@ -1,12 +1,16 @@
-r"""A table that is only ever seen a block at a time, with the products that the factorizations ask for.
+r"""A table that is only ever seen a block at a time, with the products that the factorizations ask
+for.
 
-``X (n_samples, n_features)`` comes in blocks of samples (``axis=0``) or of features (``axis=1``). Then
+``X (n_samples, n_features)`` comes in blocks of samples (``axis=0``) or of features (``axis=1``).
+Then
 
 .. math:: X B = \begin{pmatrix} X_1 B \\ \vdots \end{pmatrix}, \quad X^T C = \sum_i X_i^T C_i
-          \qquad\text{or}\qquad X B = \sum_j X_j B_j, \quad X^T C = \begin{pmatrix} X_1^T C \\ \vdots \end{pmatrix},
+          \qquad\text{or}\qquad X B = \sum_j X_j B_j, \quad X^T C = \begin{pmatrix} X_1^T C \\
+          \vdots \end{pmatrix},
 
-so each product is one visit to every block, and only thin matrices move. Whoever holds the blocks (a file, a Dask cluster) says in
-`BlockedTable.visit` how they are visited, and in `BlockedTable.reduce` how results are combined; everything else is written here once.
+so each product is one visit to every block, and only thin matrices move. Whoever holds the blocks
+(a file, a Dask cluster) says in `BlockedTable.visit` how they are visited, and in
+`BlockedTable.reduce` how results are combined; everything else is written here once.
 """
 
 from __future__ import annotations
@@ -31,11 +35,13 @@ from conecollapse.tables.protocol import Table
 from conecollapse.tables.survey import Survey
 
 Work = Callable[..., Any]  # work(block, piece, shared)
-Groups = list[Any]  # what `Held.select` and `Held.cross` give: values, or tasks whose values are still with the workers
+# what `Held.select` and `Held.cross` give: values, or tasks whose values are still with the workers
+Groups = list[Any]
 
 
 class Kept:
-    """What a piece of work tells the others, and its own, which stays in the process that made it: only ``told`` travels."""
+    """What a piece of work tells the others, and its own, which stays in the process that made it:
+    only ``told`` travels."""
 
     __slots__ = ("own", "told")
 
@@ -48,7 +54,8 @@ class Kept:
 
 
 class Looked:
-    """What a look at every block found, in the order of the blocks; a cluster may keep it until it is asked for here."""
+    """What a look at every block found, in the order of the blocks; a cluster may keep it until it
+    is asked for here."""
 
     def __init__(self, found: list[Any]) -> None:
         self.found = found
@@ -59,15 +66,19 @@ class Looked:
 
 
 class Held(ABC):
-    """One item for each block, which stays with whoever holds the blocks: in the memory of a cluster, or made again from a file.
+    """One item for each block, which stays with whoever holds the blocks: in the memory of a
+    cluster, or made again from a file.
 
-    No work sees more than two items at once, and each piece of work can be done again without the others.
+    No work sees more than two items at once, and each piece of work can be done again without the
+    others.
     """
 
     n_blocks: int
 
     @abstractmethod
-    def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:
+    def select(
+        self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str
+    ) -> Groups:
         """``work(item[k], piece, shared)`` for each ``(k, piece)``."""
 
     @abstractmethod
@@ -76,11 +87,13 @@ class Held(ABC):
 
     @abstractmethod
     def whole(self, work: Work, shared: Any, *, stage: str) -> Any:
-        """``work([item, ...], shared)`` of all items in one place, where they are small; to be collected, or shared by other work."""
+        """``work([item, ...], shared)`` of all items in one place, where they are small; to be
+        collected, or shared by other work."""
 
     @abstractmethod
     def join(self, groups: Groups, work: Work, *, stage: str) -> Any:
-        """``work([value, ...])`` of all groups, in one place: to be given to other work as what it shares."""
+        """``work([value, ...])`` of all groups, in one place: to be given to other work as what it
+        shares."""
 
     @abstractmethod
     def tiles(
@@ -95,17 +108,31 @@ class Held(ABC):
     ) -> list[Any]:
         """``work(item[a], item[b], shared)`` for each pair ``(a, b)``, here.
 
-        Where pairs are many, one piece of work may have up to ``side`` items on either side. ``costs`` says how much work each pair is,
-        where that is not the same for all; what costs most begins first.
+        Where pairs are many, one piece of work may have up to ``side`` items on either side.
+        ``costs`` says how much work each pair is, where that is not the same for all; what costs
+        most begins first.
         """
 
     @abstractmethod
-    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str, thin: bool = False) -> Groups:
-        """``gather(group, [pair(group, item, shared) for every item], shared)`` for each group; ``thin`` if ``pair`` gives little."""
+    def cross(
+        self,
+        groups: Groups,
+        pair: Work,
+        gather: Work,
+        shared: Any = None,
+        *,
+        stage: str,
+        thin: bool = False,
+    ) -> Groups:
+        """``gather(group, [pair(group, item, shared) for every item], shared)`` for each group;
+        ``thin`` if ``pair`` gives little."""
 
     @abstractmethod
-    def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:
-        """Each group goes round the blocks ``rounds`` times, ``group = work(group, item[k], k, shared)``; groups may begin at any block."""
+    def chain(
+        self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str
+    ) -> Groups:
+        """Each group goes round the blocks ``rounds`` times,
+        ``group = work(group, item[k], k, shared)``; groups may begin at any block."""
 
     @abstractmethod
     def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
@@ -129,7 +156,9 @@ class BlockedTable(Table):
     kind = "read in blocks"
     block_entries = 0  # of the largest block, once somebody has counted them
 
-    def __init__(self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool) -> None:
+    def __init__(
+        self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool
+    ) -> None:
         self.shape = shape
         self.dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
         self.axis = axis
@@ -138,29 +167,57 @@ class BlockedTable(Table):
         self.unit = 1.0
 
     @abstractmethod
-    def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
-        """``[work(block, piece, shared), ...]`` over the blocks, in order; ``pieces`` has one item for each block."""
+    def visit(
+        self,
+        work: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str = "products",
+    ) -> list[Any]:
+        """``[work(block, piece, shared), ...]`` over the blocks, in order; ``pieces`` has one item
+        for each block."""
 
     @abstractmethod
-    def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
-        """``work(block, None, shared)`` for the blocks from number ``first`` on, one after the other as they are asked for."""
+    def visit_from(
+        self, first: int, work: Work, shared: Any = None, *, stage: str = "products"
+    ) -> Iterator[Any]:
+        """``work(block, None, shared)`` for the blocks from number ``first`` on, one after the
+        other as they are asked for."""
 
     @abstractmethod
-    def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
-        """``work(block, None, shared)`` of every block, neighbours combined in pairs until one result is left."""
+    def reduce(
+        self,
+        work: Work,
+        combine: Callable[[Any, Any], Any],
+        shared: Any = None,
+        *,
+        stage: str = "products",
+    ) -> Any:
+        """``work(block, None, shared)`` of every block, neighbours combined in pairs until one
+        result is left."""
 
     @abstractmethod
     def hold(
-        self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False, last: bool = False
+        self,
+        make: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str,
+        cheap: bool = False,
+        last: bool = False,
     ) -> Held:
         """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them.
 
-        What is ``cheap`` to make is made again where it is needed, and a cluster need not hold it. With ``last`` the blocks are not needed
-        any more afterwards; if they are all the same, they are made again.
+        What is ``cheap`` to make is made again where it is needed, and a cluster need not hold it.
+        With ``last`` the blocks are not needed any more afterwards; if they are all the same, they
+        are made again.
         """
 
     def look(self, work: Work, shared: Any = None, *, stage: str) -> Looked:
-        """Begin ``work(block, None, shared)`` of every block; if there was no survey yet, it is made in the same pass if possible."""
+        """Begin ``work(block, None, shared)`` of every block; if there was no survey yet, it is
+        made in the same pass if possible."""
         _ = self.survey
         return Looked(self.visit(work, None, shared, stage=stage))
 
@@ -175,16 +232,30 @@ class BlockedTable(Table):
 
     @property
     def together(self) -> int:
-        """How many pieces of work can have copies of all blocks at the same time, if these are small; 0 where nobody holds the blocks."""
+        """How many pieces of work can have copies of all blocks at the same time, if these are
+        small; 0 where nobody holds the blocks."""
         return 0
 
-    def work_together(self, _first: Work, _then: Work, _looked: Looked, _shared: Any, _count: int, *, stages: tuple[str, str]) -> list[Any]:
-        """Two steps in ``count`` pieces, each with all blocks at hand and with what a look at them found.
+    def work_together(
+        self,
+        _first: Work,
+        _then: Work,
+        _looked: Looked,
+        _shared: Any,
+        _count: int,
+        *,
+        stages: tuple[str, str],
+    ) -> list[Any]:
+        """Two steps in ``count`` pieces, each with all blocks at hand and with what a look at them
+        found.
 
         ``kept[k] = first(blocks, k, found, shared)`` is a `Kept`, and the result
         ``then(kept[k].own, k, [one.told for one in kept], shared)``.
         """
-        raise InvalidInputError(f"all blocks of a table at once were asked for in {' and '.join(stages)}, and X is {self.kind}.")
+        raise InvalidInputError(
+            f"all blocks of a table at once were asked for in {' and '.join(stages)}, and X is"
+            f" {self.kind}."
+        )
 
     def cut_at(self, bounds: IntArray) -> BlockedTable:  # noqa: ARG002
         """The same table in blocks with other bounds, or itself where that saves nothing."""
@@ -196,7 +267,10 @@ class BlockedTable(Table):
 
     def transposed(self) -> BlockedTable:
         """The table with samples and features exchanged."""
-        raise InvalidInputError("the points must be the features of an opened table: Cone.from_table(X), or Cone.from_blocks(X.samples()).")
+        raise InvalidInputError(
+            "the points must be the features of an opened table: Cone.from_table(X), or"
+            " Cone.from_blocks(X.samples())."
+        )
 
     @abstractmethod
     def _survey(self) -> Survey:
@@ -204,7 +278,8 @@ class BlockedTable(Table):
 
     @cached_property
     def survey(self) -> Survey:
-        """What one look at every entry says; raises `InvalidInputError` naming block and place of an entry that cannot be used."""
+        """What one look at every entry says; raises `InvalidInputError` naming block and place of
+        an entry that cannot be used."""
         return self._survey()
 
     @property
@@ -229,7 +304,8 @@ class BlockedTable(Table):
         return self.survey.filled
 
     def divided(self, unit: float) -> BlockedTable:
-        """The table over ``unit``, in float64; a block is converted when it is visited, and nothing is copied here."""
+        """The table over ``unit``, in float64; a block is converted when it is visited, and nothing
+        is copied here."""
         other = self._copy()
         for measured in ("row_lengths", "mean_entry"):
             other.__dict__.pop(measured, None)
@@ -241,17 +317,20 @@ class BlockedTable(Table):
     def _copy(self) -> BlockedTable: ...
 
     def checked(self) -> BlockedTable:
-        """In the blocks from which its cone can be had; looking at the survey checks every entry."""
+        """In the blocks from which its cone can be had; looking at the survey checks every
+        entry."""
         _ = self.survey
         return self.oriented()
 
     def oriented(self) -> BlockedTable:
-        """In the blocks from which its cone can be had: of features where columns must stay whole, of samples where QR shortens them."""
+        """In the blocks from which its cone can be had: of features where columns must stay whole,
+        of samples where QR shortens them."""
         n, m = self.shape
         return self.along(0 if n > m and not self.is_sparse else 1)
 
     def split(self, along: AnyArray) -> list[AnyArray]:
-        """``along``, which has a row for each sample or feature of the blocked axis, in pieces for the blocks."""
+        """``along``, which has a row for each sample or feature of the blocked axis, in pieces for
+        the blocks."""
         return [along[a:b] for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
 
     def times(self, B: AnyArray) -> AnyArray:
@@ -273,7 +352,8 @@ class BlockedTable(Table):
         return np.asarray(sum(self.visit(weighted_squares_piece, self.split(weights))))
 
     def weighted_gram(self, indices: IntArray, scale: FloatArray) -> FloatArray | None:
-        """The smaller Gram matrix of ``X[:, indices] diag(scale)``, where the blocks lie along the longer side; else None."""
+        """The smaller Gram matrix of ``X[:, indices] diag(scale)``, where the blocks lie along the
+        longer side; else None."""
         if self.shape[0] <= len(indices) and self.axis == 1:
             weights = np.zeros(self.shape[1])
             weights[indices] = scale
@@ -287,14 +367,20 @@ class BlockedTable(Table):
         return gram_by_products(self) if K is None and not cheaply else K
 
     def _total(self, parts: list[AnyArray]) -> AnyArray:
-        """Parts are added in float64, in order, so that the sum does not depend on who was first."""
+        """Parts are added in float64, in order, so that the sum does not depend on who was
+        first."""
         return np.asarray(sum(part.astype(np.float64) for part in parts)).astype(self.dtype)
 
-    def map_columns(self, work: Callable[[Points, Any], Any], indices: IntArray, shared: Any) -> list[Any]:
+    def map_columns(
+        self, work: Callable[[Points, Any], Any], indices: IntArray, shared: Any
+    ) -> list[Any]:
         if self.axis == 0:
             raise InvalidInputError("this needs whole columns, and X is read in blocks of samples.")
         place = np.searchsorted(indices, self.bounds)
-        pieces = [(work, indices[a:b] - start) for a, b, start in zip(place[:-1], place[1:], self.bounds[:-1], strict=True)]
+        pieces = [
+            (work, indices[a:b] - start)
+            for a, b, start in zip(place[:-1], place[1:], self.bounds[:-1], strict=True)
+        ]
         return self.visit(work_on_columns, pieces, shared, stage="columns")
 
     def in_parts(self) -> Iterator[Table]:
@@ -320,21 +406,48 @@ class FilledRows(BlockedTable):
         self.table = table
         self.indices = indices
         bounds = np.searchsorted(indices, table.bounds)
-        super().__init__((len(indices), table.shape[1]), table.dtype, 0, bounds, is_sparse=table.is_sparse)
+        super().__init__(
+            (len(indices), table.shape[1]), table.dtype, 0, bounds, is_sparse=table.is_sparse
+        )
 
-    def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:
+    def visit(
+        self,
+        work: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str = "products",
+    ) -> list[Any]:
         return self.table.visit(_on_rows, self._with(pieces), (work, shared), stage=stage)
 
-    def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:
+    def visit_from(
+        self, first: int, work: Work, shared: Any = None, *, stage: str = "products"
+    ) -> Iterator[Any]:
         return iter(self.visit(work, None, shared, stage=stage)[first:])
 
-    def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
+    def reduce(
+        self,
+        work: Work,
+        combine: Callable[[Any, Any], Any],
+        shared: Any = None,
+        *,
+        stage: str = "products",
+    ) -> Any:
         return reduce(combine, self.visit(work, None, shared, stage=stage))
 
     def hold(
-        self, make: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str, cheap: bool = False, last: bool = False
+        self,
+        make: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str,
+        cheap: bool = False,
+        last: bool = False,
     ) -> Held:
-        return self.table.hold(_on_rows, self._with(pieces), (make, shared), stage=stage, cheap=cheap, last=last)
+        return self.table.hold(
+            _on_rows, self._with(pieces), (make, shared), stage=stage, cheap=cheap, last=last
+        )
 
     def blocks(self) -> Iterator[Points]:
         return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))
@@ -349,12 +462,19 @@ class FilledRows(BlockedTable):
 
     def _with(self, pieces: Sequence[Any] | None) -> list[tuple[IntArray, Any]]:
         """The rows of each block with its piece."""
-        return list(zip(self._chosen, [None] * self.n_blocks if pieces is None else pieces, strict=True))
+        return list(
+            zip(self._chosen, [None] * self.n_blocks if pieces is None else pieces, strict=True)
+        )
 
     @property
     def _chosen(self) -> list[IntArray]:
         """Which rows of each block."""
-        return [self.indices[a:b] - start for a, b, start in zip(self.bounds[:-1], self.bounds[1:], self.table.bounds[:-1], strict=True)]
+        return [
+            self.indices[a:b] - start
+            for a, b, start in zip(
+                self.bounds[:-1], self.bounds[1:], self.table.bounds[:-1], strict=True
+            )
+        ]
 
     def _survey(self) -> Survey:
         found = self.table.survey
@@ -372,7 +492,9 @@ def _on_rows(block: Points, piece: tuple[IntArray, Any], shared: tuple[Work, Any
     return work(block[rows], other, common)
 
 
-def work_on_columns(block: Points, piece: tuple[Callable[[Points, Any], Any], IntArray], shared: Any) -> Any:
+def work_on_columns(
+    block: Points, piece: tuple[Callable[[Points, Any], Any], IntArray], shared: Any
+) -> Any:
     """``work`` on these columns of the block, as rows."""
     work, columns = piece
     return work(columns_as_points(block[:, columns]), shared)
@@ -408,7 +530,8 @@ def transposed_times_piece(block: Points, C: AnyArray, _: Any) -> AnyArray:
 
 
 def weighted_squares(block: Points, _: Any, weights: FloatArray) -> FloatArray:
-    """Squared lengths of the rows, columns weighted before they are squared, so that no square is lost."""
+    """Squared lengths of the rows, columns weighted before they are squared, so that no square is
+    lost."""
     if sp.issparse(block):
         weighted = sp.csr_array(block @ sp.diags_array(weights))
         return np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel()
@@ -423,7 +546,11 @@ def weighted_squares_piece(block: Points, weights: FloatArray, _: Any) -> FloatA
 
 def outer_gram(block: Points, weights: FloatArray, _: Any) -> FloatArray:
     """``M_j M_j'`` for columns with these weights."""
-    M = block @ sp.diags_array(weights.astype(block.dtype)) if sp.issparse(block) else block * weights.astype(block.dtype)
+    M = (
+        block @ sp.diags_array(weights.astype(block.dtype))
+        if sp.issparse(block)
+        else block * weights.astype(block.dtype)
+    )
     K = M @ M.T
     return (K.toarray() if sp.issparse(K) else K).astype(np.float64)
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Columns(Table):
-    """``X[:, indices] diag(scale)`` of a table in blocks: the weighted rays of stage 2, never formed."""
+    """``X[:, indices] diag(scale)`` of a table in blocks: the weighted rays of stage 2, never
+    formed."""
 
     kind = "read in blocks"
 
@@ -47,14 +48,20 @@ class Columns(Table):
         return self.table.times(spread)
 
     def transposed_times(self, C: Any) -> AnyArray:
-        return (self.scale[:, None] * self.table.transposed_times(C)[self.indices]).astype(self.dtype)
+        return (self.scale[:, None] * self.table.transposed_times(C)[self.indices]).astype(
+            self.dtype
+        )
 
     def gram(self, *, cheaply: bool = True) -> AnyArray | None:
         K = self.table.weighted_gram(self.indices, self.scale)
         return gram_by_products(self) if K is None and not cheaply else K
 
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> Table:
-        return Columns(self.table, self.indices[indices], self.scale[indices] * (1.0 if scale is None else scale))
+        return Columns(
+            self.table,
+            self.indices[indices],
+            self.scale[indices] * (1.0 if scale is None else scale),
+        )
 
 
 def gram_by_products(X: Table) -> AnyArray:

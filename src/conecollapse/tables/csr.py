@@ -16,12 +16,15 @@ from conecollapse.tables.divergence import Effort, Entries, improve, improve_spa
 from conecollapse.tables.in_memory import InMemoryTable, hashed, scaled_entries
 from conecollapse.tables.protocol import Quotients
 
-LARGE_PRODUCT = 2**21  # multiplications from which on a product of a sparse array runs on our threads: some milliseconds
+# multiplications from which on a product of a sparse array runs on our threads: some milliseconds
+LARGE_PRODUCT = 2**21
 MANY_COLUMNS = 16
 FEW_COLUMNS = 8
 ONCE_OR_TWICE = 2  # products with few columns before it pays to have the table by columns, too
 MANY_PLACES = 2**15  # entries from which on a product with a sparse array is worth a kernel
-MANY_ENTRIES = 0.08  # share of the entries from which on a Gram matrix is made of dense blocks, about where both ways take as long
+# share of the entries from which on a Gram matrix is made of dense blocks, about where both ways
+# take as long
+MANY_ENTRIES = 0.08
 BLOCK_ENTRIES = 2**22  # of a dense block
 
 
@@ -45,19 +48,26 @@ class CsrTable(InMemoryTable):
 
     @cached_property
     def _by_columns(self) -> Sparse:
-        """The table as a CSC array. SciPy multiplies it with few columns in half the time, and sums in the same order: in a row of a CSR
-        array each sum waits for the one before.
+        """The table as a CSC array. SciPy multiplies it with few columns in half the time, and sums
+        in the same order: in a row of a CSR array each sum waits for the one before.
         """
         return self.points().T
 
     def transposed_times(self, C: Any) -> AnyArray:
         if sp.issparse(C):
-            return _sparse_product(self.array, C if isinstance(C, sp.csr_array) else sp.csr_array(C))
-        return _product(self.points(), C) if _is_large(self.array, C) else np.asarray(self._flipped @ C)
+            return _sparse_product(
+                self.array, C if isinstance(C, sp.csr_array) else sp.csr_array(C)
+            )
+        return (
+            _product(self.points(), C)
+            if _is_large(self.array, C)
+            else np.asarray(self._flipped @ C)
+        )
 
     @cached_property
     def _flipped(self) -> Sparse:
-        """The same entries as a CSC array of the transpose: to make it anew for each small product takes as long as the product."""
+        """The same entries as a CSC array of the transpose: to make it anew for each small product
+        takes as long as the product."""
         return self.array.T
 
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> CsrTable:
@@ -90,16 +100,24 @@ class CsrTable(InMemoryTable):
         table = self.array.astype(np.float64, copy=False)
         if unit == 1:
             return CsrTable(table)
-        return CsrTable(sp.csr_array((scaled_entries(table.data, unit), table.indices, table.indptr), shape=table.shape))
+        return CsrTable(
+            sp.csr_array(
+                (scaled_entries(table.data, unit), table.indices, table.indptr), shape=table.shape
+            )
+        )
 
     def row_scaled(self, scale: FloatArray) -> CsrTable:
-        return self._at_places(self.array.data * np.repeat(scale, np.diff(self.array.indptr)).astype(self.dtype))
+        return self._at_places(
+            self.array.data * np.repeat(scale, np.diff(self.array.indptr)).astype(self.dtype)
+        )
 
     def excess(self, W: AnyArray, H: AnyArray) -> CsrTable:
         return self._at_places(np.maximum(self.array.data - sampled_product(self.array, W, H), 0))
 
     def _at_places(self, data: AnyArray) -> CsrTable:
-        return CsrTable(sp.csr_array((data, self.array.indices, self.array.indptr), shape=self.shape))
+        return CsrTable(
+            sp.csr_array((data, self.array.indices, self.array.indptr), shape=self.shape)
+        )
 
     def quotients(self) -> Quotients:
         return SparseQuotients(self.array)
@@ -112,19 +130,27 @@ class CsrTable(InMemoryTable):
 
     @property
     def filled_columns(self) -> BoolArray:
-        return np.asarray(np.bincount(self.array.indices[self.array.data != 0], minlength=self.shape[1]) > 0)
+        return np.asarray(
+            np.bincount(self.array.indices[self.array.data != 0], minlength=self.shape[1]) > 0
+        )
 
     def transposed(self) -> CsrTable:
         return CsrTable(self.points())
 
     def row_keys(self) -> list[bytes]:
         X, columns = self.array, self.array.indices.astype(np.int64)
-        return [hashed(columns[a:b].tobytes() + X.data[a:b].tobytes()) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+        return [
+            hashed(columns[a:b].tobytes() + X.data[a:b].tobytes())
+            for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        ]
 
     def shuffled(self, rng: np.random.Generator) -> CsrTable:
         X = sp.csc_array(self.array)
         rows = [rng.choice(X.shape[0], size=count, replace=False) for count in np.diff(X.indptr)]
-        dealt = sp.csc_array((X.data, np.concatenate(rows) if rows else np.zeros(0, np.int64), X.indptr), shape=X.shape)
+        dealt = sp.csc_array(
+            (X.data, np.concatenate(rows) if rows else np.zeros(0, np.int64), X.indptr),
+            shape=X.shape,
+        )
         return CsrTable(sp.csr_array(dealt))
 
 
@@ -143,8 +169,14 @@ def _product(X: Sparse, B: AnyArray) -> AnyArray:
 
 
 def _is_large(X: Sparse, B: AnyArray) -> bool:
-    """Whether our threads are faster: for few columns SciPy is as fast, and a small product is not worth compiling a kernel."""
-    return B.ndim == 2 and B.shape[1] >= MANY_COLUMNS and X.nnz * B.shape[1] > LARGE_PRODUCT and B.dtype == X.dtype
+    """Whether our threads are faster: for few columns SciPy is as fast, and a small product is not
+    worth compiling a kernel."""
+    return (
+        B.ndim == 2
+        and B.shape[1] >= MANY_COLUMNS
+        and X.nnz * B.shape[1] > LARGE_PRODUCT
+        and B.dtype == X.dtype
+    )
 
 
 def _sparse_product(X: Sparse, C: Sparse) -> AnyArray:
@@ -160,7 +192,9 @@ class SparseQuotients(Quotients):
     """Formed only at the stored entries."""
 
     def __init__(self, X: Sparse) -> None:
-        self.X = narrow(X)  # older versions of numba take tuples of arrays of other types for those that they have compiled for
+        # older versions of numba take tuples of arrays of other types for those that they have
+        # compiled for
+        self.X = narrow(X)
         self.total = float(X.data.sum(dtype=np.float64))
 
     def right(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, float]:
@@ -171,17 +205,26 @@ class SparseQuotients(Quotients):
     def left(self, W: AnyArray, H: AnyArray) -> AnyArray:
         return np.asarray((self._quotients(W, H).T @ W).T)
 
-    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
+    def improved(
+        self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None
+    ) -> tuple[AnyArray, float]:
         entries = Entries(self.X.indptr, self.X.indices, self.X.data)
         Ht = np.ascontiguousarray(H.T)
-        return improve(partial(improve_sparse_rows, entries, Ht), W, self.totals(H) if totals is None else totals, effort)
+        return improve(
+            partial(improve_sparse_rows, entries, Ht),
+            W,
+            self.totals(H) if totals is None else totals,
+            effort,
+        )
 
     def transposed(self) -> SparseQuotients:
         return SparseQuotients(sp.csr_array(self.X.T))
 
     def _quotients(self, W: AnyArray, H: AnyArray) -> Sparse:
         X = self.X
-        return sp.csr_array((ratio(X.data, sampled_product(X, W, H)), X.indices, X.indptr), shape=X.shape)
+        return sp.csr_array(
+            (ratio(X.data, sampled_product(X, W, H)), X.indices, X.indptr), shape=X.shape
+        )
 
 
 def sampled_product(X: Sparse, W: AnyArray, H: AnyArray) -> AnyArray:

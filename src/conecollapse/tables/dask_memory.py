@@ -1,9 +1,10 @@
 """Freed memory that a task keeps until it ends.
 
-Dask starts its workers with ``MALLOC_TRIM_THRESHOLD_=65536``, so that they give memory back. The same setting makes glibc map every
-array of more than 128 KiB anew and clear its pages, and a product of blocks, which makes and drops many such arrays, then takes two to
-three times as long. While a task of ours runs, freed memory is therefore kept, up to `KEPT`; afterwards it is given back, and the worker's
-own setting holds again.
+Dask starts its workers with ``MALLOC_TRIM_THRESHOLD_=65536``, so that they give memory back. The
+same setting makes glibc map every array of more than 128 KiB anew and clear its pages, and a
+product of blocks, which makes and drops many such arrays, then takes two to three times as long.
+While a task of ours runs, freed memory is therefore kept, up to `KEPT`; afterwards it is given
+back, and the worker's own setting holds again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _tasks = 0  # that run now
 
 @contextmanager
 def freed_memory_is_kept() -> Iterator[None]:
-    """Keep freed memory inside the block, if this process was told to give it back at once; tasks in several threads share the setting."""
+    """Keep freed memory inside the block, if this process was told to give it back at once; tasks
+    in several threads share the setting."""
     own = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
     library = _library() if own.isdigit() else None
     if library is None:
@@ -41,7 +43,8 @@ def freed_memory_is_kept() -> Iterator[None]:
 
 
 def _count(step: int, library: Any, thresholds: tuple[int, int]) -> None:
-    """The first task that begins changes the setting, and the last one that ends changes it back."""
+    """The first task that begins changes the setting, and the last one that ends changes it
+    back."""
     global _tasks
     with _lock:
         _tasks += step

@@ -1,8 +1,8 @@
 """Tasks with names that the dashboard shows, and what to say when the cluster goes away.
 
-Dask itself waits for ever when the last worker is gone, when the scheduler does not come back, or when another one answers at its address
-that knows nothing of what the first one held. Here the cluster is looked at every few seconds while tasks run (`Watch`), and such a wait
-ends in an error.
+Dask itself waits for ever when the last worker is gone, when the scheduler does not come back, or
+when another one answers at its address that knows nothing of what the first one held. Here the
+cluster is looked at every few seconds while tasks run (`Watch`), and such a wait ends in an error.
 """
 
 from __future__ import annotations
@@ -24,13 +24,19 @@ from conecollapse._threads import limit_threads
 from conecollapse.tables.dask_memory import freed_memory_is_kept
 
 LOOK = 5.0  # seconds after which the cluster is looked at while it works
-PATIENCE = 60.0  # seconds without a scheduler, or without any of the workers that it had, after which nobody is expected back
+# seconds without a scheduler, or without any of the workers that it had, after which nobody is
+# expected back
+PATIENCE = 60.0
 
 
 def named(
-    stage: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], places: Sequence[str] | None = None
+    stage: str,
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    places: Sequence[str] | None = None,
 ) -> list[Delayed]:
-    """One task for each tuple of arguments, grouped on the dashboard as ``conecollapse-<stage>``; the first ones go first.
+    """One task for each tuple of arguments, grouped on the dashboard as ``conecollapse-<stage>``;
+    the first ones go first.
 
     Tasks go to the workers in ``places`` in turn, if these are still there.
     """
@@ -40,8 +46,11 @@ def named(
     for k, args in enumerate(arguments):
         tasks: list[Delayed] = []
         what = Call(function, _without(args, tasks))
-        place = {"workers": [places[k % len(places)]], "allow_other_workers": True} if places else {}
-        with dask.annotate(priority=-k, **place):  # by itself Dask begins with whatever is nearest to its inputs
+        place = (
+            {"workers": [places[k % len(places)]], "allow_other_workers": True} if places else {}
+        )
+        # by itself Dask begins with whatever is nearest to its inputs
+        with dask.annotate(priority=-k, **place):
             made.append(call(what, *tasks, dask_key_name=f"conecollapse-{stage}-{token}-{k:05d}"))
     return made
 
@@ -49,8 +58,9 @@ def named(
 class Call:
     """A call some of whose arguments are results of tasks, which come later.
 
-    Dask looks for tasks in every tuple among the arguments of a task, and optimizes a graph for each that has some: milliseconds for
-    each task, in the client, while all workers wait. Here it sees the tasks only.
+    Dask looks for tasks in every tuple among the arguments of a task, and optimizes a graph for
+    each that has some: milliseconds for each task, in the client, while all workers wait. Here it
+    sees the tasks only.
     """
 
     __slots__ = ("args", "function")
@@ -95,7 +105,9 @@ def _one_thread(function: Callable[..., Any], *args: Any) -> Any:
 def tree(stage: str, function: Callable[[Any, Any], Any], tasks: list[Delayed]) -> Delayed:
     """Neighbours combined in pairs until one is left."""
     while len(tasks) > 1:
-        pairs = named(stage, function, [(tasks[k], tasks[k + 1]) for k in range(0, len(tasks) - 1, 2)])
+        pairs = named(
+            stage, function, [(tasks[k], tasks[k + 1]) for k in range(0, len(tasks) - 1, 2)]
+        )
         tasks = pairs + tasks[len(pairs) * 2 :]
     return tasks[0]
 
@@ -104,7 +116,8 @@ def compute(tasks: Sequence[Any], stage: str) -> list[Any]:
     """Results in order. If the cluster goes away, `ClusterError` says during what."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")  # they travel with the tasks, so that no death loses them
+            # they travel with the tasks, so that no death loses them
+            warnings.filterwarnings("ignore", "Sending large graph")
             return _on_cluster(tasks) if has_cluster() else list(dask.compute(*tasks))
     except (ConeCollapseError, KeyboardInterrupt):
         raise
@@ -112,13 +125,16 @@ def compute(tasks: Sequence[Any], stage: str) -> list[Any]:
         if not _is_loss(error):
             raise
         what = " ".join(f"{type(error).__name__}: {error}".rstrip(": .").split())
-        raise ClusterError(f"the Dask cluster went away during conecollapse-{stage} ({what}).") from error
+        raise ClusterError(
+            f"the Dask cluster went away during conecollapse-{stage} ({what})."
+        ) from error
 
 
 def _on_cluster(tasks: Sequence[Any]) -> list[Any]:
     """What `dask.compute` returns, or `TimeoutError` where the cluster cannot answer any more.
 
-    Results come through the scheduler, because the workers may be out of reach from here; those of a local cluster come straight.
+    Results come through the scheduler, because the workers may be out of reach from here; those of
+    a local cluster come straight.
     """
     from distributed import LocalCluster, get_client, wait
 
@@ -134,7 +150,11 @@ def _on_cluster(tasks: Sequence[Any]) -> list[Any]:
             if any(future.status == "error" for future in futures):
                 break  # the others are not needed
             watch.look()
-    return list(client.gather(futures, direct=isinstance(getattr(client, "cluster", None), LocalCluster) or None))
+    return list(
+        client.gather(
+            futures, direct=isinstance(getattr(client, "cluster", None), LocalCluster) or None
+        )
+    )
 
 
 def _begun(task: Any) -> Any:
@@ -142,7 +162,8 @@ def _begun(task: Any) -> Any:
     from distributed import Future
 
     if isinstance(task, Delayed):
-        task = task.dask.get(task.key) if isinstance(task.dask, dict) else None  # `dask.persist` leaves a dictionary of futures
+        # `dask.persist` leaves a dictionary of futures
+        task = task.dask.get(task.key) if isinstance(task.dask, dict) else None
     return task if isinstance(task, Future) else None
 
 
@@ -156,15 +177,20 @@ class Watch:
         self.alone_since: float | None = None
 
     def look(self) -> None:
-        """Raise `TimeoutError` if nobody has been there to do the work for `PATIENCE` seconds, or never will be."""
+        """Raise `TimeoutError` if nobody has been there to do the work for `PATIENCE` seconds, or
+        never will be."""
         if self.client.status in ("closing", "closed"):
             raise TimeoutError("the connection to its scheduler is closed")
         scheduler, threads = seen(self.client)
         has_workers = len(threads) > 0
         if None not in (scheduler, self.scheduler) and scheduler != self.scheduler:
-            raise TimeoutError("another scheduler answers at its address, without the results that the first one held")
+            raise TimeoutError(
+                "another scheduler answers at its address, without the results that the first one"
+                " held"
+            )
         self.had_workers |= has_workers
-        if has_workers or not (scheduler is None or self.had_workers):  # a cluster that has had no workers yet may be starting them
+        # a cluster that has had no workers yet may be starting them
+        if has_workers or not (scheduler is None or self.had_workers):
             self.alone_since = None
             return
         now = time.monotonic()
@@ -174,13 +200,16 @@ class Watch:
             raise TimeoutError(f"{what} for {PATIENCE:g} seconds")
 
 
-_SEEN: WeakKeyDictionary[Any, tuple[float, tuple[str | None, list[str]]]] = WeakKeyDictionary()  # when, and what
+# when, and what
+_SEEN: WeakKeyDictionary[Any, tuple[float, tuple[str | None, list[str]]]] = WeakKeyDictionary()
 
 
 def seen(client: Any, age: float = 0.0) -> tuple[str | None, list[str]]:
-    """The name of the scheduler, None where it does not answer, and the threads of its workers, as at most ``age`` seconds ago.
+    """The name of the scheduler, None where it does not answer, and the threads of its workers, as
+    at most ``age`` seconds ago.
 
-    A thread is told by the address of its worker; the first threads of all workers come first, then the second ones.
+    A thread is told by the address of its worker; the first threads of all workers come first, then
+    the second ones.
     """
     if client.status != "running":
         return None, []
@@ -193,42 +222,56 @@ def seen(client: Any, age: float = 0.0) -> tuple[str | None, list[str]]:
         if not (_is_loss(error) or isinstance(error, OSError)):
             raise
         return None, []
-    threads = [(k, address) for address, worker in told.get("workers", {}).items() for k in range(worker["nthreads"])]
-    found = str(told["id"]) if "id" in told else None, [address for _, address in sorted(threads, key=lambda one: one[0])]
+    threads = [
+        (k, address)
+        for address, worker in told.get("workers", {}).items()
+        for k in range(worker["nthreads"])
+    ]
+    found = (
+        str(told["id"]) if "id" in told else None,
+        [address for _, address in sorted(threads, key=lambda one: one[0])],
+    )
     _SEEN[client] = time.monotonic(), found
     return found
 
 
 def persist(tasks: Sequence[Delayed]) -> list[Delayed]:
-    """Held in the memory of a cluster, which begins with them now, if one is in use; else as they are, to be made again when needed."""
+    """Held in the memory of a cluster, which begins with them now, if one is in use; else as they
+    are, to be made again when needed."""
     if not has_cluster() or all(_begun(task) is not None for task in tasks):
         return list(tasks)
     from distributed import get_client
 
-    return [Delayed(future.key, {future.key: future}) for future in get_client().compute(list(tasks))]
+    return [
+        Delayed(future.key, {future.key: future}) for future in get_client().compute(list(tasks))
+    ]
 
 
 def holders(tasks: Sequence[Delayed]) -> list[list[str]]:
-    """The workers that hold the results of these tasks, as far as there are results; none if the cluster went away."""
+    """The workers that hold the results of these tasks, as far as there are results; none if the
+    cluster went away."""
     from distributed import get_client
 
     try:
         found = get_client().who_has(list(tasks))
     except Exception as error:
-        if not (_is_loss(error) or isinstance(error, (OSError, ValueError))):  # the next tasks will say so
+        # the next tasks will say so
+        if not (_is_loss(error) or isinstance(error, (OSError, ValueError))):
             raise
         found = {}
     return [sorted(found.get(task.key, ())) for task in tasks]
 
 
 def drop_copies() -> None:
-    """Let workers forget what they have from others and no task needs; Dask itself looks for such copies every few seconds."""
+    """Let workers forget what they have from others and no task needs; Dask itself looks for such
+    copies every few seconds."""
     from distributed import get_client
 
     try:
         get_client().amm.run_once()
     except Exception as error:
-        if not (_is_loss(error) or isinstance(error, (OSError, ValueError))):  # if the cluster went away, the next tasks will say so
+        # if the cluster went away, the next tasks will say so
+        if not (_is_loss(error) or isinstance(error, (OSError, ValueError))):
             raise
 
 
@@ -251,7 +294,8 @@ def n_workers() -> int:
         return int(dask.config.get("num_workers", None) or 4)
     from distributed import get_client
 
-    return max(1, len(seen(get_client(), LOOK)[1]))  # if the cluster went away, the tasks will say so
+    # if the cluster went away, the tasks will say so
+    return max(1, len(seen(get_client(), LOOK)[1]))
 
 
 def workers() -> list[str]:
@@ -262,7 +306,8 @@ def workers() -> list[str]:
 
 
 def _is_loss(error: BaseException) -> bool:
-    """Whether it is about the cluster and not about the work: broken connections, cancelled futures, workers that died too often."""
+    """Whether it is about the cluster and not about the work: broken connections, cancelled
+    futures, workers that died too often."""
     if isinstance(error, (asyncio.CancelledError, concurrent.futures.CancelledError, TimeoutError)):
         return True
     return any(kind.__module__.startswith("distributed") for kind in type(error).__mro__)

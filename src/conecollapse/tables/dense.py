@@ -29,11 +29,16 @@ class DenseTable(InMemoryTable):
         return dense_product(self.array, B)
 
     def transposed_times(self, C: Any) -> AnyArray:
-        return np.asarray((C.T @ self.array).T) if sp.issparse(C) else dense_product(self.array.T, C)
+        return (
+            np.asarray((C.T @ self.array).T) if sp.issparse(C) else dense_product(self.array.T, C)
+        )
 
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> DenseTable:
-        picked = np.take(self.array, indices, axis=1)  # in the order of rows, unlike array[:, indices]: later products need no copy
-        return DenseTable(picked if scale is None else np.multiply(picked, scale, out=picked, casting="same_kind"))
+        # in the order of rows, unlike array[:, indices]: later products need no copy
+        picked = np.take(self.array, indices, axis=1)
+        return DenseTable(
+            picked if scale is None else np.multiply(picked, scale, out=picked, casting="same_kind")
+        )
 
     def points(self) -> AnyArray:
         return self.array.T
@@ -99,7 +104,9 @@ class DenseQuotients(Quotients):
             out += W[rows].T @ Q
         return out
 
-    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
+    def improved(
+        self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None
+    ) -> tuple[AnyArray, float]:
         of_rows = partial(improve_dense_rows, self.X, np.ascontiguousarray(H, np.float64))
         return improve(of_rows, W, self.totals(H) if totals is None else totals, effort)
 

@@ -1,7 +1,8 @@
 r"""A table diffused over a graph, ``R (I - a N)^-1 B``, which is applied and never formed.
 
-The eigenvalues of a normalised graph N lie in [-1, 1], so those of :math:`I - aN` lie in :math:`[1 - a, 1 + a]`: Chebyshev's iteration
-solves with it to full precision in a number of sparse products that does not grow with the number of samples.
+The eigenvalues of a normalised graph N lie in [-1, 1], so those of :math:`I - aN` lie in
+:math:`[1 - a, 1 + a]`: Chebyshev's iteration solves with it to full precision in a number of sparse
+products that does not grow with the number of samples.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from conecollapse._linalg import RowBlocks, as_dense
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.tables.protocol import Table
 
-N_PROBES = 256  # random vectors from which the lengths of rows and columns are estimated, to about 6 %
+# random vectors from which the lengths of rows and columns are estimated, to about 6 %
+N_PROBES = 256
 PROBE_ENTRIES = 2**24  # of the vectors that are multiplied at once: 64 MiB in float32
 
 
 class DiffusedTable(Table):
-    """``M = R (I - damping N)^-1 B``; B is the identity or has a row for each sample, R is the identity or a diagonal of row weights.
+    """``M = R (I - damping N)^-1 B``; B is the identity or has a row for each sample, R is the
+    identity or a diagonal of row weights.
 
-    ``unit_rows=True`` chooses the R that gives all rows of M the same length, times ``row_weights``. Lengths and the largest entry come
-    from random vectors of a fixed seed: for z with independent entries +1 or -1, the expected square of (M z)_i is the squared length of
-    row i.
+    ``unit_rows=True`` chooses the R that gives all rows of M the same length, times
+    ``row_weights``. Lengths and the largest entry come from random vectors of a fixed seed: for z
+    with independent entries +1 or -1, the expected square of (M z)_i is the squared length of row
+    i.
     """
 
     kind = "a diffused graph, which is applied and never formed"
@@ -70,7 +74,9 @@ class DiffusedTable(Table):
         rng = np.random.default_rng(0)
         width = min(max(PROBE_ENTRIES // max(self.shape), 1), self.n_probes)
         for start in range(0, self.n_probes, width):
-            yield rng.choice([-1.0, 1.0], size=(n, min(width, self.n_probes - start))).astype(self.dtype)
+            yield rng.choice([-1.0, 1.0], size=(n, min(width, self.n_probes - start))).astype(
+                self.dtype
+            )
 
     def _estimated(self, product: Callable[[AnyArray], AnyArray], n: int) -> FloatArray:
         """Lengths of the rows of what ``product`` multiplies by."""
@@ -93,12 +99,16 @@ class DiffusedTable(Table):
 
     @cached_property
     def peak(self) -> float:
-        """The largest entry of ``(I - damping N)^-1``, estimated: it is positive definite, so that entry is on the diagonal."""
-        diagonal = sum((Z * self.solve(Z)).sum(axis=1, dtype=np.float64) for Z in self._probes(self.shape[0]))
+        """The largest entry of ``(I - damping N)^-1``, estimated: it is positive definite, so that
+        entry is on the diagonal."""
+        diagonal = sum(
+            (Z * self.solve(Z)).sum(axis=1, dtype=np.float64) for Z in self._probes(self.shape[0])
+        )
         return float(np.max(diagonal)) / self.n_probes
 
     def solve(self, B: AnyArray) -> AnyArray:
-        """``(I - damping N)^-1 B`` by Chebyshev's iteration; of a non-negative B it is non-negative."""
+        """``(I - damping N)^-1 B`` by Chebyshev's iteration; of a non-negative B it is
+        non-negative."""
         B = np.asarray(B, self.dtype)
         step, inertia = self.coefficients
         Y = step[0] * B
@@ -108,7 +118,17 @@ class DiffusedTable(Table):
             Y, new = new, Y
         return np.maximum(Y, 0, out=Y) if B.size and B.min() >= 0 else Y
 
-    def _step(self, B: AnyArray, Y: AnyArray, change: AnyArray, new: AnyArray, omega: float, beta: float, N: Sparse, rows: slice) -> None:
+    def _step(
+        self,
+        B: AnyArray,
+        Y: AnyArray,
+        change: AnyArray,
+        new: AnyArray,
+        omega: float,
+        beta: float,
+        N: Sparse,
+        rows: slice,
+    ) -> None:
         """Some rows of one step: the change is ``beta change + omega (B - Y + damping N Y)``."""
         residual = N @ Y
         residual *= self.damping
@@ -139,18 +159,34 @@ class DiffusedTable(Table):
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> DiffusedTable:
         scale = np.ones(len(indices)) if scale is None else scale
         base = sp.eye_array(self.shape[0], format="csr") if self.base is None else self.base
-        picked = base[:, indices] @ sp.diags_array(scale) if sp.issparse(base) else base[:, indices] * scale
+        picked = (
+            base[:, indices] @ sp.diags_array(scale)
+            if sp.issparse(base)
+            else base[:, indices] * scale
+        )
         weights = None if self.row_scale is None else self.row_scale[:, 0]
-        base = sp.csr_array(picked).astype(self.dtype) if sp.issparse(picked) else picked.astype(self.dtype)
+        base = (
+            sp.csr_array(picked).astype(self.dtype)
+            if sp.issparse(picked)
+            else picked.astype(self.dtype)
+        )
         return DiffusedTable(
-            self.N, self.damping, base, row_weights=weights, accuracy=self.accuracy, n_probes=self.n_probes, dtype=self.dtype
+            self.N,
+            self.damping,
+            base,
+            row_weights=weights,
+            accuracy=self.accuracy,
+            n_probes=self.n_probes,
+            dtype=self.dtype,
         )
 
 
 def _chebyshev(damping: float, accuracy: float) -> tuple[list[float], list[float]]:
-    """Steps and inertias of Chebyshev's iteration for eigenvalues in [1 - a, 1 + a]: centre 1, radius a.
+    """Steps and inertias of Chebyshev's iteration for eigenvalues in [1 - a, 1 + a]: centre 1,
+    radius a.
 
-    The error falls by ``a / (1 + sqrt(1 - a^2))`` at each step (Saad, Iterative methods, algorithm 12.1).
+    The error falls by ``a / (1 + sqrt(1 - a^2))`` at each step (Saad, Iterative methods, algorithm
+    12.1).
     """
     fall = damping / (1 + np.sqrt(1 - damping**2))
     count = int(np.ceil(np.log(accuracy) / np.log(fall))) + 1

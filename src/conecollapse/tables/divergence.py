@@ -1,20 +1,23 @@
 r"""Coordinate descent on the Kullback-Leibler divergence of rows, over the entries that are stored.
 
-For one row x of the table, with the rows :math:`h_k` of H fixed, the divergence as a function of a change d of the coefficient
-:math:`w_k` has the derivative :math:`s - A(d)`, where, with the model :math:`m = w H`,
+For one row x of the table, with the rows :math:`h_k` of H fixed, the divergence as a function of a
+change d of the coefficient :math:`w_k` has the derivative :math:`s - A(d)`, where, with the model
+:math:`m = w H`,
 
 .. math:: s = \sum_j h_{kj}, \qquad A(d) = \sum_j \frac{x_j h_{kj}}{m_j + d\, h_{kj}}, \qquad
           B = -A'(0) = \sum_j \frac{x_j h_{kj}^2}{m_j^2} .
 
-Only entries with x > 0 count in A. The parallel sum of linear functions :math:`\psi = 1 / A` is concave, and where A = s it equals 1 / s.
-Newton's step for this equation is
+Only entries with x > 0 count in A. The parallel sum of linear functions :math:`\psi = 1 / A` is
+concave, and where A = s it equals 1 / s. Newton's step for this equation is
 
 .. math:: d = \frac{A}{B} \Big(\frac{A}{s} - 1\Big) .
 
-Because :math:`w_k h_{kj} \le m_j`, the factor A / B is at least :math:`w_k`, and with :math:`w_k` in its place this is the multiplicative
-update: the step goes the same way, and further. *It never raises the divergence.* Upwards (A > s) a tangent of a concave function meets
-1 / s before the function does. Downwards it may go too far, so there A is looked up at the end of the step, and the chord of :math:`\psi`
-between the two places is followed instead, which lies below it and so meets 1 / s early. A coefficient that falls to zero may rise again.
+Because :math:`w_k h_{kj} \le m_j`, the factor A / B is at least :math:`w_k`, and with :math:`w_k`
+in its place this is the multiplicative update: the step goes the same way, and further. *It never
+raises the divergence.* Upwards (A > s) a tangent of a concave function meets 1 / s before the
+function does. Downwards it may go too far, so there A is looked up at the end of the step, and the
+chord of :math:`\psi` between the two places is followed instead, which lies below it and so meets 1
+/ s early. A coefficient that falls to zero may rise again.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray
 
 LEAST = 1e-30  # a model below this share of its entry counts as this share,
-TINY = 1e-150  # and as this where the entry is zero, too; its inverse times a coefficient stays in range
+# and as this where the entry is zero, too; its inverse times a coefficient stays in range
+TINY = 1e-150
 SMALLEST = 64  # rows that are worth a thread
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -43,17 +47,22 @@ class Entries(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """At most so many sweeps over the coefficients of a row; it ends when one moves its model by ``still`` of what the first did."""
+    """At most so many sweeps over the coefficients of a row; it ends when one moves its model by
+    ``still`` of what the first did."""
 
     sweeps: int
     still: float
     measures: bool = True  # whether the sum of x log(x / wh) is asked for; it is zero if not
 
 
-def improve(of_rows: Callable[..., None], W: AnyArray, totals: AnyArray, effort: Effort) -> tuple[AnyArray, float]:
-    """W after coordinate descent on every row, and the sum of x log(x / wh); ``of_rows`` is a kernel with its first arguments.
+def improve(
+    of_rows: Callable[..., None], W: AnyArray, totals: AnyArray, effort: Effort
+) -> tuple[AnyArray, float]:
+    """W after coordinate descent on every row, and the sum of x log(x / wh); ``of_rows`` is a
+    kernel with its first arguments.
 
-    ``totals`` (1 or rows, r) is the sum s of the module's text for each coefficient, in one row for all or a row for each.
+    ``totals`` (1 or rows, r) is the sum s of the module's text for each coefficient, in one row for
+    all or a row for each.
     """
     out = np.array(W, order="C")
     total = np.ascontiguousarray(totals, np.float64)
@@ -68,13 +77,15 @@ def improve(of_rows: Callable[..., None], W: AnyArray, totals: AnyArray, effort:
 
 @kernel
 def improve_sparse_rows(entries, Ht, total, W, logs, effort, start, stop):  # type: ignore[no-untyped-def]
-    """Lower the divergence of the rows ``start`` to ``stop`` by changes of W; ``logs`` receives their sums of x log(x / m)."""
+    """Lower the divergence of the rows ``start`` to ``stop`` by changes of W; ``logs`` receives
+    their sums of x log(x / m)."""
     most = 0
     for i in range(start, stop):
         most = max(most, entries.indptr[i + 1] - entries.indptr[i])
     r = W.shape[1]
     block = np.empty(r * most)
-    x, model, inverse = np.empty(most), np.empty(most), np.empty(most)  # apart, so that the compiler sees that their entries are adjacent
+    # apart, so that the compiler sees that their entries are adjacent
+    x, model, inverse = np.empty(most), np.empty(most), np.empty(most)
     for i in range(start, stop):
         first = entries.indptr[i]
         p = entries.indptr[i + 1] - first
@@ -84,7 +95,9 @@ def improve_sparse_rows(entries, Ht, total, W, logs, effort, start, stop):  # ty
             h = Ht[entries.indices[first + t]]
             for k in range(r):
                 H[k, t] = h[k]
-        logs[i] = _improve_row(x[:p], H, total[i if len(total) > 1 else 0], W[i], model[:p], inverse[:p], effort)
+        logs[i] = _improve_row(
+            x[:p], H, total[i if len(total) > 1 else 0], W[i], model[:p], inverse[:p], effort
+        )
 
 
 @kernel
@@ -94,10 +107,13 @@ def improve_dense_rows(X, H, total, W, logs, effort, start, stop):  # type: igno
     for i in range(start, stop):
         for j in range(X.shape[1]):
             x[j] = X[i, j]
-        logs[i] = _improve_row(x, H, total[i if len(total) > 1 else 0], W[i], model, inverse, effort)
+        logs[i] = _improve_row(
+            x, H, total[i if len(total) > 1 else 0], W[i], model, inverse, effort
+        )
 
 
-@kernel(fastmath=_FAST, error_model="numpy")  # a test of each divisor would keep loops from using vector instructions
+# a test of each divisor would keep loops from using vector instructions
+@kernel(fastmath=_FAST, error_model="numpy")
 def _improve_row(x, H, total, w, model, inverse, effort):  # type: ignore[no-untyped-def]
     r, p = H.shape
     model[:] = 0.0

@@ -31,9 +31,18 @@ class FileTable(BlockedTable):
     def __init__(self, source: Source, axis: int = 0, block_size: int | None = None) -> None:
         n, m = source.shape
         if not (n and m):
-            raise InvalidInputError(f"the table has shape {source.shape}; at least one sample and one feature are needed.")
+            raise InvalidInputError(
+                f"the table has shape {source.shape}; at least one sample and one feature are"
+                " needed."
+            )
         self.source = source
-        super().__init__(source.shape, source.dtype, axis, _bounds(source, axis, block_size), is_sparse=source.is_sparse)
+        super().__init__(
+            source.shape,
+            source.dtype,
+            axis,
+            _bounds(source, axis, block_size),
+            is_sparse=source.is_sparse,
+        )
 
     def block(self, k: int) -> Points:
         """Block ``k`` as a dense array or a CSR array, in floating point."""
@@ -45,14 +54,39 @@ class FileTable(BlockedTable):
     def blocks(self) -> Iterator[Points]:
         return (self.block(k) for k in range(self.n_blocks))
 
-    def visit(self, work: Work, pieces: Sequence[Any] | None = None, shared: Any = None, *, stage: str = "products") -> list[Any]:  # noqa: ARG002
-        return [work(self.block(k), None if pieces is None else pieces[k], shared) for k in range(self.n_blocks)]
+    def visit(
+        self,
+        work: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str = "products",  # noqa: ARG002
+    ) -> list[Any]:
+        return [
+            work(self.block(k), None if pieces is None else pieces[k], shared)
+            for k in range(self.n_blocks)
+        ]
 
-    def visit_from(self, first: int, work: Work, shared: Any = None, *, stage: str = "products") -> Iterator[Any]:  # noqa: ARG002
+    def visit_from(
+        self,
+        first: int,
+        work: Work,
+        shared: Any = None,
+        *,
+        stage: str = "products",  # noqa: ARG002
+    ) -> Iterator[Any]:
         return (work(self.block(k), None, shared) for k in range(first, self.n_blocks))
 
-    def reduce(self, work: Work, combine: Callable[[Any, Any], Any], shared: Any = None, *, stage: str = "products") -> Any:
-        """Like the digits of a binary counter: two results of equally many blocks become one at once, so that few are held."""
+    def reduce(
+        self,
+        work: Work,
+        combine: Callable[[Any, Any], Any],
+        shared: Any = None,
+        *,
+        stage: str = "products",
+    ) -> Any:
+        """Like the digits of a binary counter: two results of equally many blocks become one at
+        once, so that few are held."""
         digits: list[tuple[int, Any]] = []  # how many blocks, and their result
         for result in self.visit_from(0, work, shared, stage=stage):
             count = 1
@@ -85,7 +119,9 @@ class FileTable(BlockedTable):
         cheap: bool = False,  # noqa: ARG002
         last: bool = False,  # noqa: ARG002
     ) -> FileHeld:
-        return FileHeld(self, lambda k: make(self.block(k), None if pieces is None else pieces[k], shared))
+        return FileHeld(
+            self, lambda k: make(self.block(k), None if pieces is None else pieces[k], shared)
+        )
 
     def along(self, axis: int) -> FileTable:
         if axis == self.axis:
@@ -97,7 +133,8 @@ class FileTable(BlockedTable):
         return other
 
     def features(self, size: int | None = None) -> Iterator[Points]:
-        """Blocks of features as points, (features, n_samples): what `Cone.from_blocks` and, transposed, ``partial_fit`` take."""
+        """Blocks of features as points, (features, n_samples): what `Cone.from_blocks` and,
+        transposed, ``partial_fit`` take."""
         for a, b in _ranges(_bounds(self.source, 1, size)):
             block = self._floating(self.source.read(1, a, b))
             yield sp.csr_array(block.T) if self.is_sparse else block.T
@@ -128,7 +165,8 @@ class FileTable(BlockedTable):
 
 
 class FileHeld(InPlace):
-    """Items that are made from the file whenever they are needed. The first ones are kept, up to `KEPT_BYTES`, and the last one."""
+    """Items that are made from the file whenever they are needed. The first ones are kept, up to
+    `KEPT_BYTES`, and the last one."""
 
     def __init__(self, table: FileTable, make: Callable[[int], Any]) -> None:
         self.n_blocks = table.n_blocks

@@ -1,7 +1,9 @@
-r"""Guesses in place of missing entries, for the start of a factorization: a product of a number for each row and one for each column.
+r"""Guesses in place of missing entries, for the start of a factorization: a product of a number for
+each row and one for each column.
 
-With :math:`a_i b_j` at the missing entries a sparse table is :math:`a b^T` plus the differences :math:`X - a b^T` at the known ones: a
-product of two vectors, which is never formed, and a sparse array.
+With :math:`a_i b_j` at the missing entries a sparse table is :math:`a b^T` plus the differences
+:math:`X - a b^T` at the known ones: a product of two vectors, which is never formed, and a sparse
+array.
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ ROUNDS = 5  # of alternating least squares for one component: enough for a start
 
 
 def rank_one_guess(values: InMemoryTable, known: InMemoryTable) -> tuple[FloatArray, FloatArray]:
-    """Numbers a for the rows and b for the columns whose products are near the known entries; ``values`` is zero elsewhere."""
+    """Numbers a for the rows and b for the columns whose products are near the known entries;
+    ``values`` is zero elsewhere."""
     n, m = values.shape
     a, b = np.ones((n, 1)), np.zeros((m, 1))
     for _ in range(ROUNDS):
-        b = _quotient(values.transposed_times(a.astype(values.dtype)), known.transposed_times(np.square(a)))
+        b = _quotient(
+            values.transposed_times(a.astype(values.dtype)), known.transposed_times(np.square(a))
+        )
         a = _quotient(values.times(b.astype(values.dtype)), known.times(np.square(b)))
     return a.ravel(), b.ravel()
 
@@ -40,13 +45,17 @@ class GuessedTable(Table):
 
     kind = "a sparse table whose missing entries are guessed"
 
-    def __init__(self, values: InMemoryTable, known: InMemoryTable, a: FloatArray, b: FloatArray) -> None:
+    def __init__(
+        self, values: InMemoryTable, known: InMemoryTable, a: FloatArray, b: FloatArray
+    ) -> None:
         self.values, self.known = values, known
         self.a, self.b = a[:, None].astype(values.dtype), b[:, None].astype(values.dtype)
         self.shape, self.dtype = values.shape, values.dtype
         array = values.array
         self._off = array.data - sampled_product(array, self.a, self.b.T)
-        self._difference = CsrTable(sp.csr_array((self._off, array.indices, array.indptr), shape=self.shape))
+        self._difference = CsrTable(
+            sp.csr_array((self._off, array.indices, array.indptr), shape=self.shape)
+        )
 
     def times(self, B: AnyArray) -> AnyArray:
         return self._difference.times(B) + self.a @ (self.b.T @ B)
@@ -56,12 +65,16 @@ class GuessedTable(Table):
 
     @cached_property
     def row_lengths(self) -> FloatArray:
-        guessed = np.square(self.a).ravel() * (np.square(self.b).sum() - self.known.times(np.square(self.b)).ravel())
+        guessed = np.square(self.a).ravel() * (
+            np.square(self.b).sum() - self.known.times(np.square(self.b)).ravel()
+        )
         return np.sqrt(np.square(self.values.row_lengths) + np.maximum(guessed, 0))
 
     @cached_property
     def column_lengths(self) -> FloatArray:
-        guessed = np.square(self.b).ravel() * (np.square(self.a).sum() - self.known.transposed_times(np.square(self.a)).ravel())
+        guessed = np.square(self.b).ravel() * (
+            np.square(self.a).sum() - self.known.transposed_times(np.square(self.a)).ravel()
+        )
         return np.sqrt(np.square(self.values.column_lengths) + np.maximum(guessed, 0))
 
     @property

@@ -17,7 +17,9 @@ from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.tables.protocol import Table
 
 BLOCK = 2**22  # entries treated at once
-FEW = 2**13  # up to so many BLAS sums on one thread anyway; with more it would sum in another order for each number of threads
+# up to so many BLAS sums on one thread anyway; with more it would sum in another order for each
+# number of threads
+FEW = 2**13
 WHOLE = 2.0**24  # up to here float32 holds every whole number
 
 
@@ -59,14 +61,19 @@ class InMemoryTable(Table):
 
     @cached_property
     def squared_norm(self) -> float:
-        """Refused where the type of X cannot hold it: nothing that the methods compute is larger, so all their numbers are finite."""
+        """Refused where the type of X cannot hold it: nothing that the methods compute is larger,
+        so all their numbers are finite."""
         flat = self.entries
-        with np.errstate(over="ignore", under="ignore"), serial_blas() if flat.size > FEW else nullcontext():
+        with (
+            np.errstate(over="ignore", under="ignore"),
+            serial_blas() if flat.size > FEW else nullcontext(),
+        ):
             norm2 = float(sum(_squares(flat[a : a + BLOCK]) for a in range(0, flat.size, BLOCK)))
         limits = np.finfo(self.dtype)
         if not float(limits.tiny) <= norm2 <= float(limits.max) and flat.any():
             raise InvalidInputError(
-                f"the squares of X, whose largest entry is {self.peak:.3g}, leave the range of {self.dtype}; divide X by that entry first."
+                f"the squares of X, whose largest entry is {self.peak:.3g}, leave the range of"
+                f" {self.dtype}; divide X by that entry first."
             )
         return norm2
 
@@ -86,12 +93,16 @@ class InMemoryTable(Table):
     def is_rounded(self) -> bool:
         """Entries of float32 that are not all whole numbers."""
         data = self.entries
-        return bool(self.dtype == np.float32) and not (self.peak <= WHOLE and bool((np.rint(data) == data).all()))
+        return bool(self.dtype == np.float32) and not (
+            self.peak <= WHOLE and bool((np.rint(data) == data).all())
+        )
 
 
 def _squares(part: AnyArray) -> float:
     """The sum of the squares, in float64."""
-    return float(part @ part if part.dtype == np.float64 else np.sum(np.square(part, dtype=np.float64)))
+    return float(
+        part @ part if part.dtype == np.float64 else np.sum(np.square(part, dtype=np.float64))
+    )
 
 
 def hashed(row: bytes) -> bytes:
@@ -100,7 +111,8 @@ def hashed(row: bytes) -> bytes:
 
 
 def exponent_of(unit: float) -> int:
-    """The exponent of a power of two: to divide by the smallest ones, SciPy and old versions of NumPy form their inverses."""
+    """The exponent of a power of two: to divide by the smallest ones, SciPy and old versions of
+    NumPy form their inverses."""
     return int(np.frexp(unit)[1]) - 1
 
 

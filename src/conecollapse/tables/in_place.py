@@ -18,7 +18,14 @@ class InPlace(Held):
     def item(self, k: int) -> Any:
         return self.items[k]
 
-    def select(self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
+    def select(
+        self,
+        work: Work,
+        which: Sequence[tuple[int, Any]],
+        shared: Any = None,
+        *,
+        stage: str,  # noqa: ARG002
+    ) -> Groups:
         return [work(self.item(k), piece, shared) for k, piece in which]
 
     def spread(self, work: Work, pieces: Sequence[Any], shared: Any, *, stage: str) -> Groups:  # noqa: ARG002
@@ -43,13 +50,39 @@ class InPlace(Held):
         found = {}
         for a in sorted({a for a, _ in which}):
             first = self.item(a)
-            found.update({(a, b): work(first, first if a == b else self.item(b), shared) for c, b in which if c == a})
+            found.update(
+                {
+                    (a, b): work(first, first if a == b else self.item(b), shared)
+                    for c, b in which
+                    if c == a
+                }
+            )
         return [found[pair] for pair in which]
 
-    def cross(self, groups: Groups, pair: Work, gather: Work, shared: Any = None, *, stage: str, thin: bool = False) -> Groups:  # noqa: ARG002
-        return [gather(group, [pair(group, self.item(k), shared) for k in range(self.n_blocks)], shared) for group in groups]
+    def cross(
+        self,
+        groups: Groups,
+        pair: Work,
+        gather: Work,
+        shared: Any = None,
+        *,
+        stage: str,  # noqa: ARG002
+        thin: bool = False,  # noqa: ARG002
+    ) -> Groups:
+        return [
+            gather(group, [pair(group, self.item(k), shared) for k in range(self.n_blocks)], shared)
+            for group in groups
+        ]
 
-    def chain(self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str) -> Groups:  # noqa: ARG002
+    def chain(
+        self,
+        groups: Groups,
+        work: Work,
+        rounds: int,
+        shared: Any = None,
+        *,
+        stage: str,  # noqa: ARG002
+    ) -> Groups:
         groups = list(groups)
         for _ in range(rounds):
             for k in range(self.n_blocks):

@@ -1,4 +1,5 @@
-"""Missing entries and weights at the public door: what is wrong with them, and how they become a `MaskedTable`."""
+"""Missing entries and weights at the public door: what is wrong with them, and how they become a
+`MaskedTable`."""
 
 from __future__ import annotations
 
@@ -20,27 +21,42 @@ from conecollapse.tables.protocol import Table
 WEIGHTS = (1e-100, 1e100)  # of the largest weight: products with squares of entries stay in range
 
 
-def incomplete_table(array: Points, weights: Any, *, unstored: bool, is_new: bool, checked: Callable[[Points], Points]) -> Table:
-    """``array`` as a table, with weights where entries are missing or have some; an ordinary table where all count the same.
+def incomplete_table(
+    array: Points,
+    weights: Any,
+    *,
+    unstored: bool,
+    is_new: bool,
+    checked: Callable[[Points], Points],
+) -> Table:
+    """``array`` as a table, with weights where entries are missing or have some; an ordinary table
+    where all count the same.
 
-    ``checked`` refuses negative and infinite entries of an array, and returns it. New samples (``is_new``) may lack a whole column.
+    ``checked`` refuses negative and infinite entries of an array, and returns it. New samples
+    (``is_new``) may lack a whole column.
     """
     at = first_nan(array)
     if sp.issparse(array):
         if at is not None:
             raise InvalidInputError(
-                f'X is sparse and has NaN at row {at[0]}, column {at[1]}; store only what is known and use missing="unstored", or pass a '
-                "dense array."
+                f"X is sparse and has NaN at row {at[0]}, column {at[1]}; store only what is known"
+                ' and use missing="unstored", or pass a dense array.'
             )
     elif unstored:
-        raise InvalidInputError('missing="unstored" is for sparse X; mark missing entries of a dense one with NaN.')
+        raise InvalidInputError(
+            'missing="unstored" is for sparse X; mark missing entries of a dense one with NaN.'
+        )
     if at is None and weights is None and not unstored:
         array = checked(array)
         return CsrTable(array) if sp.issparse(array) else DenseTable(array)
     values = _sorted(array) if sp.issparse(array) else np.where(np.isnan(array), 0, array)
     checked(values)
     known = _known(array if not sp.issparse(array) else values, unstored)
-    Q = known if weights is None else check_weights(weights, array.shape, "" if is_new else ", or use sample_weight")
+    Q = (
+        known
+        if weights is None
+        else check_weights(weights, array.shape, "" if is_new else ", or use sample_weight")
+    )
     table = _weighted(values, known, Q, weights is not None)
     _refuse_unknown(table, ("row",) if is_new else ("row", "column"))
     return table
@@ -58,27 +74,46 @@ def _sorted(array: Points) -> Points:
 def _known(array: Points, unstored: bool) -> Points | None:
     """Ones for known entries, stored like the array; None where all entries are known."""
     if sp.issparse(array):
-        return sp.csr_array((np.ones_like(array.data), array.indices, array.indptr), shape=array.shape) if unstored else None
+        return (
+            sp.csr_array((np.ones_like(array.data), array.indices, array.indptr), shape=array.shape)
+            if unstored
+            else None
+        )
     return (~np.isnan(array)).astype(array.dtype)
 
 
 def check_weights(weights: Any, shape: tuple[int, int], otherwise: str = "") -> Points:
-    """Weights of entries in float64: finite, >= 0, of the shape of X; ``otherwise`` is a further remedy for another shape."""
-    Q = weights if sp.issparse(weights) or hasattr(weights, "iloc") else as_array(weights, "weights")
+    """Weights of entries in float64: finite, >= 0, of the shape of X; ``otherwise`` is a further
+    remedy for another shape."""
+    Q = (
+        weights
+        if sp.issparse(weights) or hasattr(weights, "iloc")
+        else as_array(weights, "weights")
+    )
     if Q.shape != shape:
-        raise InvalidInputError(f"weights has shape {Q.shape}, but X has {shape}; give one for each entry{otherwise}.")
+        raise InvalidInputError(
+            f"weights has shape {Q.shape}, but X has {shape}; give one for each entry{otherwise}."
+        )
     Q = as_matrix(weights, "weights")
     data = Q.data if sp.issparse(Q) else Q
     bad = ~(np.isfinite(data) & (data >= 0))
     if bad.any():
         value = data[bad].flat[0]
-        hint = " An uncertainty of zero gives an infinite weight: use the smallest that you believe." if np.isposinf(value) else ""
-        raise InvalidInputError(f"weights has {value:.6g} {_where(Q, bad)}; weights must be finite and >= 0.{hint}")
+        hint = (
+            " An uncertainty of zero gives an infinite weight: use the smallest that you believe."
+            if np.isposinf(value)
+            else ""
+        )
+        raise InvalidInputError(
+            f"weights has {value:.6g} {_where(Q, bad)}; weights must be finite and >= 0.{hint}"
+        )
     peak = float(data.max(initial=0.0))
     if peak and not WEIGHTS[0] <= peak <= WEIGHTS[1]:
         raise InvalidInputError(
-            f"the largest of weights is {peak:.3g}, and must be from {WEIGHTS[0]:g} to {WEIGHTS[1]:g}; divide all weights by the largest. "
-            "With `robust` or penalties, which depend on the size of the weights, give X and its uncertainties in another unit instead."
+            f"the largest of weights is {peak:.3g}, and must be from {WEIGHTS[0]:g} to"
+            f" {WEIGHTS[1]:g}; divide all weights by the largest. With `robust` or penalties, which"
+            " depend on the size of the weights, give X and its uncertainties in another unit"
+            " instead."
         )
     return Q.astype(np.float64, copy=False)
 
@@ -92,8 +127,11 @@ def _where(Q: Points, bad: AnyArray) -> str:
     return f"at row {row}, column {column}"
 
 
-def _weighted(values: Points, known: Points | None, Q: Points, has_uncertainties: bool) -> MaskedTable:
-    """The table with these weights: sparse where the weights are, or where only stored entries are known."""
+def _weighted(
+    values: Points, known: Points | None, Q: Points, has_uncertainties: bool
+) -> MaskedTable:
+    """The table with these weights: sparse where the weights are, or where only stored entries are
+    known."""
     if known is not None:
         Q = Q if known is Q else Q * known
     if not sp.issparse(Q):
@@ -102,26 +140,40 @@ def _weighted(values: Points, known: Points | None, Q: Points, has_uncertainties
     places.eliminate_zeros()
     rows = np.repeat(np.arange(places.shape[0]), np.diff(places.indptr))
     data = np.asarray(values[rows, places.indices]).ravel()
-    return MaskedTable.of(sp.csr_array((data, places.indices, places.indptr), shape=places.shape), places, has_uncertainties)
+    return MaskedTable.of(
+        sp.csr_array((data, places.indices, places.indptr), shape=places.shape),
+        places,
+        has_uncertainties,
+    )
 
 
 def _refuse_unknown(table: MaskedTable, which: tuple[str, ...]) -> None:
     """Refuse rows, or rows and columns, of which no entry counts."""
     for what in which:
-        empty = np.flatnonzero((table.weights.row_lengths if what == "row" else table.weights.column_lengths) == 0)
+        empty = np.flatnonzero(
+            (table.weights.row_lengths if what == "row" else table.weights.column_lengths) == 0
+        )
         if len(empty):
-            raise InvalidInputError(f"all entries of {what} {empty[0]} of X are missing or have weight zero; drop the {what}.")
+            raise InvalidInputError(
+                f"all entries of {what} {empty[0]} of X are missing or have weight zero; drop the"
+                f" {what}."
+            )
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
     """Weights of samples in float64: finite, >= 0, one for each, not all zero."""
     s = as_array(sample_weight, "sample_weight")
     if s.shape != (n_samples,):
-        raise InvalidInputError(f"sample_weight has shape {s.shape}; expected ({n_samples},), one for each sample.")
+        raise InvalidInputError(
+            f"sample_weight has shape {s.shape}; expected ({n_samples},), one for each sample."
+        )
     s = s.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(s) & (s >= 0)))
     if len(bad):
-        raise InvalidInputError(f"sample_weight has {s[bad[0]]:.6g} at sample {bad[0]}; weights must be finite and >= 0.")
+        raise InvalidInputError(
+            f"sample_weight has {s[bad[0]]:.6g} at sample {bad[0]}; weights must be finite and"
+            " >= 0."
+        )
     if not s.any():
         raise InvalidInputError("sample_weight is zero everywhere; at least one sample must count.")
     return s
@@ -130,7 +182,10 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
 def filled_in(X: Any, guesses: Callable[[], AnyArray]) -> Any:
     """``X`` with ``guesses()`` in place of its missing entries."""
     if sp.issparse(X):
-        raise InvalidInputError("impute makes a dense table of all entries; for sparse X call inverse_transform of the rows you need.")
+        raise InvalidInputError(
+            "impute makes a dense table of all entries; for sparse X call inverse_transform of the"
+            " rows you need."
+        )
     if hasattr(X, "iloc"):
         values = X.to_numpy(dtype=np.float64, na_value=np.nan)
         filled = np.where(np.isnan(values), guesses(), values)
@@ -138,5 +193,7 @@ def filled_in(X: Any, guesses: Callable[[], AnyArray]) -> Any:
     if type(X).__module__.partition(".")[0] == "polars":
         values = np.asarray(X.to_numpy(), np.float64)  # with NaN for nulls
         return type(X)(np.where(np.isnan(values), guesses(), values), schema=X.columns)
-    values = np.ma.filled(np.ma.asarray(X, dtype=np.result_type(np.asarray(X).dtype, np.float32)), np.nan)
+    values = np.ma.filled(
+        np.ma.asarray(X, dtype=np.result_type(np.asarray(X).dtype, np.float32)), np.nan
+    )
     return np.where(np.isnan(values), guesses(), values).astype(values.dtype, copy=False)

@@ -1,4 +1,5 @@
-r"""A table whose entries have weights: zero where an entry is missing, :math:`1 / \sigma^2` where its uncertainty is known.
+r"""A table whose entries have weights: zero where an entry is missing, :math:`1 / \sigma^2` where
+its uncertainty is known.
 
 The squared error and the divergence count each entry as often as its weight says,
 
@@ -9,23 +10,28 @@ The squared error and the divergence count each entry as often as its weight say
 
 .. math:: G_i = H\, \mathrm{diag}(q_i)\, H^T , \qquad c_i = (q_i \circ x_i) H^T .
 
-Rows with the same weights share :math:`G_i`. The matrices of many rows are one product of the weights with all products of two rows of H.
-They are formed for a block of rows at a time. Entries of weight zero are stored as zeros, or, in a sparse table, not at all; there every
-stored entry is known, a stored zero too.
+Rows with the same weights share :math:`G_i`. The matrices of many rows are one product of the
+weights with all products of two rows of H. They are formed for a block of rows at a time. Entries
+of weight zero are stored as zeros, or, in a sparse table, not at all; there every stored entry is
+known, a stored zero too.
 
-*Divergence.* With :math:`q \circ x` in place of x, only the sum of the model changes: it grows by :math:`\sum_j q_{ij} h_{kj}` with
-:math:`w_{ik}`.
+*Divergence.* With :math:`q \circ x` in place of x, only the sum of the model changes: it grows by
+:math:`\sum_j q_{ij} h_{kj}` with :math:`w_{ik}`.
 
-*Shrinkage.* A component whose features are missing in a row can have any coefficient there. With a share :math:`\lambda > 0` the squared
-error grows by :math:`\sum_k \lambda_k \|w_k\|^2 \|h_k\|^2`, squares of what each component contributes to all entries, known or not, and
-the divergence by :math:`\sum_k \lambda_k` times the sum of that contribution. For fixed H the first adds :math:`\lambda_k \|h_k\|^2` to the
-diagonal of :math:`G_i`, so that all methods which work with normal equations lower it (`MaskedTable.shrunk`). :math:`\lambda_k = \lambda`
-but for the first component, which may describe the general level of rows and columns: there it is :math:`\lambda / 10` times the share of
-the entries that are known. So with a large :math:`\lambda` one component is left, rather than none.
+*Shrinkage.* A component whose features are missing in a row can have any coefficient there. With a
+share :math:`\lambda > 0` the squared error grows by :math:`\sum_k \lambda_k \|w_k\|^2 \|h_k\|^2`,
+squares of what each component contributes to all entries, known or not, and the divergence by
+:math:`\sum_k \lambda_k` times the sum of that contribution. For fixed H the first adds
+:math:`\lambda_k \|h_k\|^2` to the diagonal of :math:`G_i`, so that all methods which work with
+normal equations lower it (`MaskedTable.shrunk`). :math:`\lambda_k = \lambda` but for the first
+component, which may describe the general level of rows and columns: there it is
+:math:`\lambda / 10` times the share of the entries that are known. So with a large :math:`\lambda`
+one component is left, rather than none.
 
-*Large residuals.* Huber's loss is the square of :math:`z = \sqrt q\, (x - (WH))` up to a limit :math:`\alpha`, and
-:math:`2 \alpha |z| - \alpha^2` beyond it. The weighted squares with :math:`q \alpha / |z|` in place of q for the entries beyond the limit
-touch it from above, so a step that lowers them lowers the loss (`MaskedTable.downweighted`).
+*Large residuals.* Huber's loss is the square of :math:`z = \sqrt q\, (x - (WH))` up to a limit
+:math:`\alpha`, and :math:`2 \alpha |z| - \alpha^2` beyond it. The weighted squares with
+:math:`q \alpha / |z|` in place of q for the entries beyond the limit touch it from above, so a step
+that lowers them lowers the loss (`MaskedTable.downweighted`).
 """
 
 from __future__ import annotations
@@ -56,13 +62,16 @@ FIRST = 0.1  # of the penalty, times the share of known entries: for the first c
 
 
 class MaskedTable(Table):
-    """Values and weights, stored alike: two dense arrays, or two CSR arrays with the same places. Values are zero where weights are."""
+    """Values and weights, stored alike: two dense arrays, or two CSR arrays with the same places.
+    Values are zero where weights are."""
 
     kind = "a table with missing entries or weights"
     is_complete = False
     shrinkage = 0.0
 
-    def __init__(self, values: InMemoryTable, weights: InMemoryTable, has_uncertainties: bool = False) -> None:
+    def __init__(
+        self, values: InMemoryTable, weights: InMemoryTable, has_uncertainties: bool = False
+    ) -> None:
         self.has_uncertainties = has_uncertainties
         self.values = values
         self.weights = weights
@@ -77,7 +86,8 @@ class MaskedTable(Table):
         return cls(kind(values), kind(weights), has_uncertainties)
 
     def shrunk(self, shrinkage: float) -> MaskedTable:
-        """The same entries; errors, equations and quotients with this share of the penalty of the module's text."""
+        """The same entries; errors, equations and quotients with this share of the penalty of the
+        module's text."""
         if shrinkage == self.shrinkage:
             return self
         table, turned = copy(self), copy(self.transposed())
@@ -140,7 +150,9 @@ class MaskedTable(Table):
     @cached_property
     def mean_entry(self) -> float:
         """Weighted."""
-        return float(self.weighted.entries.sum(dtype=np.float64)) / float(self.weights.entries.sum(dtype=np.float64))
+        return float(self.weighted.entries.sum(dtype=np.float64)) / float(
+            self.weights.entries.sum(dtype=np.float64)
+        )
 
     @property
     def peak(self) -> float:
@@ -172,7 +184,9 @@ class MaskedTable(Table):
         return DenseTable(entries.reshape(self.shape))
 
     def rows(self, indices: IntArray) -> MaskedTable:
-        return MaskedTable.of(self.values.array[indices], self.weights.array[indices], self.has_uncertainties)
+        return MaskedTable.of(
+            self.values.array[indices], self.weights.array[indices], self.has_uncertainties
+        )
 
     def transposed(self) -> MaskedTable:
         return self._transposed
@@ -188,10 +202,15 @@ class MaskedTable(Table):
         return MaskedTable.of(self.values.divided(unit).array, weights, self.has_uncertainties)
 
     def with_weights_over(self, unit: float) -> MaskedTable:
-        """The table with weights and penalties divided by a power of two: the same problem, in another unit of its objective."""
+        """The table with weights and penalties divided by a power of two: the same problem, in
+        another unit of its objective."""
         if unit == 1:
             return self
-        table = MaskedTable(self.values, self._like(scaled_entries(self.weights.entries, unit)), self.has_uncertainties)
+        table = MaskedTable(
+            self.values,
+            self._like(scaled_entries(self.weights.entries, unit)),
+            self.has_uncertainties,
+        )
         return table.shrunk(self.shrinkage / unit)
 
     @property
@@ -199,7 +218,9 @@ class MaskedTable(Table):
         return self.values.row_units
 
     def row_scaled(self, scale: FloatArray) -> MaskedTable:
-        return MaskedTable.of(self.values.row_scaled(scale).array, self.weights.array, self.has_uncertainties)
+        return MaskedTable.of(
+            self.values.row_scaled(scale).array, self.weights.array, self.has_uncertainties
+        )
 
     def in_parts(self) -> Iterator[Table]:
         yield self
@@ -212,10 +233,15 @@ class MaskedTable(Table):
         guess = rank_one_guess(self.values, known)
         if self.is_sparse:
             return GuessedTable(self.values, known, *guess)
-        return DenseTable(np.where(known.array > 0, self.values.array, np.outer(*guess).astype(self.dtype, copy=False)))
+        return DenseTable(
+            np.where(
+                known.array > 0, self.values.array, np.outer(*guess).astype(self.dtype, copy=False)
+            )
+        )
 
     def scaled_start(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """Each feature at the mean of its known entries, and the product at the size that fits best: features may differ in unit."""
+        """Each feature at the mean of its known entries, and the product at the size that fits
+        best: features may differ in unit."""
         known = self._like((self.weights.entries > 0).astype(self.dtype))
         ones = np.ones((self.shape[0], 1), self.dtype)
         means = self.values.transposed_times(ones) / np.maximum(known.transposed_times(ones), 1)
@@ -228,28 +254,37 @@ class MaskedTable(Table):
         sums, counts = self.transposed_times(members).T, self.weights.transposed_times(members).T
         return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
 
-    def downweighted(self, W: AnyArray, H: AnyArray, limit: float | FloatArray) -> tuple[Table, float]:
+    def downweighted(
+        self, W: AnyArray, H: AnyArray, limit: float | FloatArray
+    ) -> tuple[Table, float]:
         weights = np.array(self.weights.entries)
-        loss = float(self.penalties(len(H)) @ (np.square(row_lengths(W.T)) * np.square(row_lengths(H))))
+        loss = float(
+            self.penalties(len(H)) @ (np.square(row_lengths(W.T)) * np.square(row_lengths(H)))
+        )
         rows = self.places(np.arange(len(weights)))[0] if np.ndim(limit) else None
         for piece, x, q, model in self._pieces(W, H):
             z = np.sqrt(q) * np.abs(x - model)
             most = limit if rows is None else np.asarray(limit)[rows[piece]]
             scale = np.divide(most, z, out=np.ones_like(z), where=z > most)
-            loss += float((np.square(z) * scale * (2 - scale)).sum(dtype=np.float64))  # beyond the limit 2 limit z - limit^2
+            # beyond the limit 2 limit z - limit^2
+            loss += float((np.square(z) * scale * (2 - scale)).sum(dtype=np.float64))
             weights[piece] *= scale
         table = MaskedTable(self.values, self._like(weights))
-        table.__dict__["patterns"] = np.arange(self.shape[0]), np.arange(self.shape[0])  # no two rows alike
+        # no two rows alike
+        table.__dict__["patterns"] = np.arange(self.shape[0]), np.arange(self.shape[0])
         return table.shrunk(self.shrinkage), loss
 
     # entry by entry
 
     def places(self, entries: IntArray) -> tuple[IntArray, IntArray]:
-        """Rows and columns of entries, which are given by their numbers among those that are stored."""
+        """Rows and columns of entries, which are given by their numbers among those that are
+        stored."""
         if not self.is_sparse:
             return np.divmod(entries, self.shape[1])
         array = self.values.array
-        return np.searchsorted(array.indptr, entries, side="right") - 1, array.indices[entries].astype(np.int64)
+        return np.searchsorted(array.indptr, entries, side="right") - 1, array.indices[
+            entries
+        ].astype(np.int64)
 
     def without(self, entries: IntArray) -> MaskedTable:
         """The table in which these entries are missing, too."""
@@ -259,15 +294,19 @@ class MaskedTable(Table):
             array = self.values.array
             indptr = np.append(0, np.cumsum(kept))[array.indptr]
             values, weights = (
-                sp.csr_array((one[kept], array.indices[kept], indptr), shape=self.shape) for one in (array.data, self.weights.entries)
+                sp.csr_array((one[kept], array.indices[kept], indptr), shape=self.shape)
+                for one in (array.data, self.weights.entries)
             )
             return MaskedTable.of(values, weights, self.has_uncertainties)
         values, weights = np.array(self.values.entries), np.array(self.weights.entries)
         values[entries] = weights[entries] = 0
         return MaskedTable(self._like(values), self._like(weights), self.has_uncertainties)
 
-    def _pieces(self, W: AnyArray, H: AnyArray) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
-        """Places among the entries, and there x, weights and ``W H``, a block of rows at a time; of a sparse table only known ones."""
+    def _pieces(
+        self, W: AnyArray, H: AnyArray
+    ) -> Iterator[tuple[slice, AnyArray, AnyArray, AnyArray]]:
+        """Places among the entries, and there x, weights and ``W H``, a block of rows at a time; of
+        a sparse table only known ones."""
         x, q = self.values.entries, self.weights.entries
         if self.is_sparse:
             yield slice(None), x, q, sampled_product(self.values.array, W, H)
@@ -280,7 +319,10 @@ class MaskedTable(Table):
 
     def squared_error(self, W: AnyArray, H: AnyArray) -> float:
         """Weighted."""
-        return sum(float((q * np.square(x - model)).sum(dtype=np.float64)) for _, x, q, model in self._pieces(W, H))
+        return sum(
+            float((q * np.square(x - model)).sum(dtype=np.float64))
+            for _, x, q, model in self._pieces(W, H)
+        )
 
     def weighted_model(self, W: AnyArray, H: AnyArray) -> InMemoryTable:
         """Weights times ``W H``."""
@@ -303,16 +345,25 @@ class MaskedTable(Table):
 class WeightedEquations(Equations):
     """Normal equations in which each pattern of weights has a matrix, ``G_i = H diag(q_i) H'``."""
 
-    def __init__(self, table: MaskedTable, H: AnyArray, C: AnyArray | None = None, added: AnyArray | float = 0.0) -> None:
+    def __init__(
+        self,
+        table: MaskedTable,
+        H: AnyArray,
+        C: AnyArray | None = None,
+        added: AnyArray | float = 0.0,
+    ) -> None:
         self.table = table
         self.H = H
         self.C = table.times(H.T) if C is None else C
         self.added = added  # to each of the matrices
-        self.ridge = table.penalties(len(H)) * np.square(H, dtype=np.float64).sum(axis=1)  # to their diagonals, and to the error
+        # to their diagonals, and to the error
+        self.ridge = table.penalties(len(H)) * np.square(H, dtype=np.float64).sum(axis=1)
 
     @property
     def G(self) -> AnyArray:
-        raise InvalidInputError("this method cannot use missing entries (NaN) or weights; HierarchicalNMF can.")
+        raise InvalidInputError(
+            "this method cannot use missing entries (NaN) or weights; HierarchicalNMF can."
+        )
 
     def plus(self, added: AnyArray | float) -> Equations:
         return WeightedEquations(self.table, self.H, self.C, self.added + added)
@@ -325,14 +376,21 @@ class WeightedEquations(Equations):
         for a in range(0, n, step):
             rows = slice(a, min(a + step, n))
             shown, of_rows = np.unique(of[rows], return_inverse=True)
-            yield Part(rows, grams(self.table.weights, first[shown], self.H) + added, of_rows.ravel(), self.C[rows])
+            yield Part(
+                rows,
+                grams(self.table.weights, first[shown], self.H) + added,
+                of_rows.ravel(),
+                self.C[rows],
+            )
 
     def applied(self, W: AnyArray) -> AnyArray:
         out = self.table.weighted_model(W, self.H).times(self.H.T)
         return out + W @ (self.added + np.diag(self.ridge)).astype(W.dtype, copy=False)
 
     def error(self, norm2: float, W: AnyArray, WtW: AnyArray | None = None) -> float:  # noqa: ARG002
-        return self.table.squared_error(W, self.H) + float(np.square(W, dtype=np.float64).sum(axis=0) @ self.ridge)
+        return self.table.squared_error(W, self.H) + float(
+            np.square(W, dtype=np.float64).sum(axis=0) @ self.ridge
+        )
 
 
 def grams(weights: InMemoryTable, rows: IntArray, H: AnyArray) -> FloatArray:
@@ -340,7 +398,11 @@ def grams(weights: InMemoryTable, rows: IntArray, H: AnyArray) -> FloatArray:
     r, m = H.shape
     if weights.is_sparse:
         out, Q, Ht = np.zeros((len(rows), r, r)), weights.array, np.ascontiguousarray(H.T)
-        for_ranges(lambda start, stop: _add_grams(Q.indptr, Q.indices, Q.data, rows, Ht, out, start, stop), len(rows), smallest=64)
+        for_ranges(
+            lambda start, stop: _add_grams(Q.indptr, Q.indices, Q.data, rows, Ht, out, start, stop),
+            len(rows),
+            smallest=64,
+        )
         return out
     upper = np.triu_indices(r)
     products = np.zeros((len(rows), len(upper[0])))
@@ -355,10 +417,12 @@ def grams(weights: InMemoryTable, rows: IntArray, H: AnyArray) -> FloatArray:
 
 
 class WeightedQuotients(Quotients):
-    """The quotients of ``q x`` in place of x, with sums of the model that count each entry by its weight."""
+    """The quotients of ``q x`` in place of x, with sums of the model that count each entry by its
+    weight."""
 
     def __init__(self, table: MaskedTable) -> None:
-        self.unit = float(power_of_two(table.weights.peak))  # so that q x is never far above the model, whose least value is a share of it
+        # so that q x is never far above the model, whose least value is a share of it
+        self.unit = float(power_of_two(table.weights.peak))
         table = table.with_weights_over(self.unit)
         self.table = table
         self.plain = table.positive().quotients()
@@ -378,7 +442,9 @@ class WeightedQuotients(Quotients):
     def left(self, W: AnyArray, H: AnyArray) -> AnyArray:
         return self.plain.left(W, H)
 
-    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
+    def improved(
+        self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None
+    ) -> tuple[AnyArray, float]:
         out, logs = self.plain.improved(W, H, effort, self.totals(H) if totals is None else totals)
         return out, logs - self.logs_of_weights
 
@@ -392,7 +458,8 @@ def _turned(array: Points) -> Points:
 
 @kernel(fastmath=True)
 def _add_grams(indptr, indices, weights, rows, Ht, out, start, stop):  # type: ignore[no-untyped-def]
-    """Add ``q h h'`` to ``out[t]`` for all entries of row ``rows[t]``; both halves of the matrix in the end."""
+    """Add ``q h h'`` to ``out[t]`` for all entries of row ``rows[t]``; both halves of the matrix in
+    the end."""
     r = Ht.shape[1]
     for t in range(start, stop):
         G = out[t]

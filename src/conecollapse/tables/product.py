@@ -16,7 +16,8 @@ BLOCK = 1024  # rows that are formed at a time
 
 
 class ProductTable(Table):
-    """``E X`` for a CSR array E (rows, n_samples) and a table X; it is not formed, but for a loss that needs its entries."""
+    """``E X`` for a CSR array E (rows, n_samples) and a table X; it is not formed, but for a loss
+    that needs its entries."""
 
     kind = "a product, which is applied and not formed"
 
@@ -38,11 +39,15 @@ class ProductTable(Table):
 
     @cached_property
     def column_lengths(self) -> FloatArray:
-        return np.sqrt(sum(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) for rows in self._blocks()))
+        return np.sqrt(
+            sum(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) for rows in self._blocks())
+        )
 
     def quotients(self) -> Quotients:
         return DenseQuotients(np.concatenate(list(self._blocks())))
 
     def _blocks(self) -> Any:
         for a in range(0, self.shape[0], BLOCK):
-            yield np.ascontiguousarray(self.table.transposed_times(self.E[a : a + BLOCK].toarray().T).T)
+            yield np.ascontiguousarray(
+                self.table.transposed_times(self.E[a : a + BLOCK].toarray().T).T
+            )

@@ -1,19 +1,21 @@
 r"""`Table`: what is factorized, samples x features, however it is stored.
 
-Everything above this package asks a table for products and a few numbers, and never how it is stored. A kind of storage is one file that
-says how
+Everything above this package asks a table for products and a few numbers, and never how it is
+stored. A kind of storage is one file that says how
 
 .. math:: X B, \qquad X^T C, \qquad \text{lengths of rows and columns}
 
-are had; the rest of this class follows from them. What a kind cannot do (an operator has no entries, a file has no neighbours) it
-refuses by an error that says what to do instead.
+are had; the rest of this class follows from them. What a kind cannot do (an operator has no
+entries, a file has no neighbours) it refuses by an error that says what to do instead.
 
-*Normal equations.* Methods of least squares see X only through `Table.row_equations`: for fixed H the squared error of row i is
+*Normal equations.* Methods of least squares see X only through `Table.row_equations`: for fixed H
+the squared error of row i is
 
 .. math:: \|x_i\|^2 - 2\, c_i \cdot w_i + w_i^T G_i w_i , \qquad C = X H^T .
 
-For a table whose entries all count the same, :math:`G_i = H H^T` is one matrix for all rows. A table whose entries have weights (missing
-ones among them) gives an `Equations` of its own, in which rows with the same weights share one.
+For a table whose entries all count the same, :math:`G_i = H H^T` is one matrix for all rows. A
+table whose entries have weights (missing ones among them) gives an `Equations` of its own, in which
+rows with the same weights share one.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from conecollapse.tables.divergence import Effort
 
 
 class Table(ABC):
-    """``X (n_samples, n_features)``: ``X @ B``, ``X.T @ C``, and the numbers about it that the methods need.
+    """``X (n_samples, n_features)``: ``X @ B``, ``X.T @ C``, and the numbers about it that the
+    methods need.
 
     Attributes
     ----------
@@ -45,11 +48,13 @@ class Table(ABC):
     in_memory : bool
         Whether `array` is at hand.
     inverse : CSR array or None
-        The inverse of the table, where it is square and the inverse is known to exist and to be sparse.
+        The inverse of the table, where it is square and the inverse is known to exist and to be
+        sparse.
     is_complete : bool
         Whether no entry is missing or has a weight.
     has_uncertainties : bool
-        Whether entries have weights that the user gave, so that residuals can be compared with them.
+        Whether entries have weights that the user gave, so that residuals can be compared with
+        them.
     """
 
     kind: ClassVar[str] = "a table"  # for messages
@@ -105,8 +110,11 @@ class Table(ABC):
         """The features as rows of a dense array or a CSR array: the points of the cone."""
         raise InvalidInputError(f"this needs the columns of X, which is {self.kind}.")
 
-    def map_columns(self, work: Callable[[Points, Any], Any], indices: IntArray, shared: Any) -> list[Any]:
-        """``work(points, shared)`` for these features as rows of arrays: all at once, or those of each block."""
+    def map_columns(
+        self, work: Callable[[Points, Any], Any], indices: IntArray, shared: Any
+    ) -> list[Any]:
+        """``work(points, shared)`` for these features as rows of arrays: all at once, or those of
+        each block."""
         return [work(self.points()[indices], shared)]
 
     def transposed(self) -> Table:
@@ -126,12 +134,16 @@ class Table(ABC):
         raise InvalidInputError(f"this needs the whole table in memory, and X is {self.kind}.")
 
     def gram(self, *, cheaply: bool = True) -> AnyArray | None:
-        """``X X'`` or ``X' X``, whichever is smaller, as a dense array; None where it cannot be had, or not cheaply."""
+        """``X X'`` or ``X' X``, whichever is smaller, as a dense array; None where it cannot be
+        had, or not cheaply."""
         return None
 
     def quotients(self) -> Quotients:
         """Products with ``X / (W H)``, for losses that look at single entries."""
-        raise InvalidInputError(f"the Kullback-Leibler loss needs single entries of X, which is {self.kind}; use the Frobenius loss.")
+        raise InvalidInputError(
+            f"the Kullback-Leibler loss needs single entries of X, which is {self.kind}; use the"
+            " Frobenius loss."
+        )
 
     def divided(self, unit: float) -> Table:
         """``X / unit`` in float64, where ``unit`` is a power of two."""
@@ -139,7 +151,9 @@ class Table(ABC):
 
     def row_scaled(self, scale: FloatArray) -> Table:
         """Each sample multiplied by its number in ``scale``."""
-        raise InvalidInputError(f"sample_weight needs the whole table in memory, and X is {self.kind}.")
+        raise InvalidInputError(
+            f"sample_weight needs the whole table in memory, and X is {self.kind}."
+        )
 
     @property
     def row_units(self) -> FloatArray:
@@ -148,10 +162,13 @@ class Table(ABC):
 
     def excess(self, W: AnyArray, H: AnyArray) -> Table:
         """``max(X - W H, 0)``: what components that are known leave to explain."""
-        raise InvalidInputError(f"fixed_components need the whole table in memory, and X is {self.kind}.")
+        raise InvalidInputError(
+            f"fixed_components need the whole table in memory, and X is {self.kind}."
+        )
 
     def checked(self) -> Table:
-        """The table, after a look at its entries that refuses those that cannot be used; arrays are checked before they are tables."""
+        """The table, after a look at its entries that refuses those that cannot be used; arrays are
+        checked before they are tables."""
         return self
 
     def wrap(self, per_sample: AnyArray) -> Any:
@@ -161,27 +178,37 @@ class Table(ABC):
     # what only tables with weights or missing entries do in a way of their own
 
     def known_entries(self) -> tuple[AnyArray, BoolArray]:
-        """The entries as a dense array, zero where they are missing, and which of them are known."""
+        """The entries as a dense array, zero where they are missing, and which of them are
+        known."""
         return as_dense(self.array), np.ones(self.shape, bool)
 
     def completed(self) -> Table:
-        """The table with guesses in place of missing entries, and without weights: what starts are made of."""
+        """The table with guesses in place of missing entries, and without weights: what starts are
+        made of."""
         return self
 
     def scaled_start(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """A random start (W, H) in the scale of the table, where its mean entry is not enough for that."""
+        """A random start (W, H) in the scale of the table, where its mean entry is not enough for
+        that."""
         return W, H
 
     def group_means(self, members: AnyArray) -> AnyArray:
-        """Mean sample of each group, where ``members`` (n_samples, groups) says who belongs to it; zero for groups of no one."""
+        """Mean sample of each group, where ``members`` (n_samples, groups) says who belongs to it;
+        zero for groups of no one."""
         means = self.transposed_times(members).T / np.maximum(members.sum(axis=0), 1)[:, None]
         return np.asarray(means)
 
-    def downweighted(self, W: AnyArray, H: AnyArray, limit: float | FloatArray) -> tuple[Table, float]:
-        """The table whose entries have less weight where ``W H`` is more than ``limit`` standard deviations off (one number, or one
-        for each row), and Huber's loss, with the penalty of the table.
+    def downweighted(
+        self, W: AnyArray, H: AnyArray, limit: float | FloatArray
+    ) -> tuple[Table, float]:
+        """The table whose entries have less weight where ``W H`` is more than ``limit`` standard
+        deviations off (one number, or one for each row), and Huber's loss, with the penalty of the
+        table.
         """
-        raise InvalidInputError("robust compares residuals with their uncertainties; pass weights=1 / sigma**2 to `fit`.")
+        raise InvalidInputError(
+            "robust compares residuals with their uncertainties; pass weights=1 / sigma**2 to"
+            " `fit`."
+        )
 
     # what follows
 
@@ -257,7 +284,8 @@ class Part(NamedTuple):
 
 
 class Equations:
-    """Normal equations of many rows: ``min w G w' - 2 c w'`` over w >= 0 for each row c of C. Here all rows share one matrix G."""
+    """Normal equations of many rows: ``min w G w' - 2 c w'`` over w >= 0 for each row c of C. Here
+    all rows share one matrix G."""
 
     def __init__(self, G: AnyArray, C: AnyArray) -> None:
         self._G = G
@@ -281,7 +309,8 @@ class Equations:
         return W @ self._G
 
     def error(self, norm2: float, W: AnyArray, WtW: AnyArray | None = None) -> float:
-        """``|X - W H|^2 = |X|^2 - 2 <C, W> + <W'W, G>``, without a residual matrix; never below zero."""
+        """``|X - W H|^2 = |X|^2 - 2 <C, W> + <W'W, G>``, without a residual matrix; never below
+        zero."""
         cross = np.einsum("ij,ij->", self.C, W, dtype=np.float64)
         model = np.einsum("ij,ij->", gram_of(W) if WtW is None else WtW, self._G, dtype=np.float64)
         return max(float(norm2 - 2 * cross + model), 0.0)
@@ -302,20 +331,28 @@ class Quotients(ABC):
         """``W' Q``."""
 
     @abstractmethod
-    def improved(self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None) -> tuple[AnyArray, float]:
-        """W after coordinate descent on each row, which never raises its divergence, and the sum of x log(x / wh) for it.
+    def improved(
+        self, W: AnyArray, H: AnyArray, effort: Effort, totals: AnyArray | None = None
+    ) -> tuple[AnyArray, float]:
+        """W after coordinate descent on each row, which never raises its divergence, and the sum of
+        x log(x / wh) for it.
 
         ``totals`` are `totals` if something else: a coefficient whose total is zero does not move.
         """
 
     def totals(self, H: AnyArray) -> AnyArray:
-        """What the sum of the model grows by with each coefficient, (1, r), or (rows, r) where rows differ in it."""
+        """What the sum of the model grows by with each coefficient, (1, r), or (rows, r) where rows
+        differ in it."""
         return H.sum(axis=1, dtype=np.float64)[None, :]
 
     def model_sum(self, W: AnyArray, H: AnyArray) -> float:
         """Sum of ``W H`` over the entries that count, each as often as it counts."""
         totals = self.totals(H)
-        return float(W.sum(axis=0, dtype=np.float64) @ totals[0]) if len(totals) == 1 else float(np.einsum("ij,ij->", W, totals))
+        return (
+            float(W.sum(axis=0, dtype=np.float64) @ totals[0])
+            if len(totals) == 1
+            else float(np.einsum("ij,ij->", W, totals))
+        )
 
     @abstractmethod
     def transposed(self) -> Quotients:

@@ -1,4 +1,5 @@
-"""One look at every entry: is the table usable, and the few numbers about it that everything later needs."""
+"""One look at every entry: is the table usable, and the few numbers about it that everything later
+needs."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ SLICE = 2**20  # entries that are worked on at a time: 8 MiB
 
 @dataclass(frozen=True)
 class BlockSurvey:
-    """Of one block: the largest entry of each column, squared lengths of the columns in units of that, which rows hold anything."""
+    """Of one block: the largest entry of each column, squared lengths of the columns in units of
+    that, which rows hold anything."""
 
     peaks: FloatArray
     squares: FloatArray
@@ -28,9 +30,13 @@ class BlockSurvey:
 
 
 def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
-    """Survey a block that begins at row and column ``at`` of the table; refuse it, by its ``label``, if an entry cannot be used."""
+    """Survey a block that begins at row and column ``at`` of the table; refuse it, by its
+    ``label``, if an entry cannot be used."""
     if 0 in block.shape:
-        raise InvalidInputError(f"{label} of X is empty, of shape {block.shape}; leave such blocks out (in Dask: rechunk).")
+        raise InvalidInputError(
+            f"{label} of X is empty, of shape {block.shape}; leave such blocks out (in Dask:"
+            " rechunk)."
+        )
     width = block.shape[1]
     if sp.issparse(block) and block.format == "csc":
         return _survey_columns(block, at, label)
@@ -39,7 +45,9 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
         data, columns = block.data.astype(np.float64), block.indices
         peaks = np.zeros(width)
         np.maximum.at(peaks, columns, data)
-        squares = np.bincount(columns, weights=np.square(data / _or_one(peaks)[columns]), minlength=width).astype(np.float64)
+        squares = np.bincount(
+            columns, weights=np.square(data / _or_one(peaks)[columns]), minlength=width
+        ).astype(np.float64)
         return BlockSurvey(peaks, squares, np.diff(block.indptr) > 0)
     peaks = block.max(axis=0).astype(np.float64)
     squares, units = np.zeros(width), _or_one(peaks)
@@ -52,16 +60,23 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
 def _survey_columns(block: Any, at: tuple[int, int], label: str) -> BlockSurvey:
     """`survey_block` of a CSC array, column by column, without a CSR array of it."""
     data, counts = block.data, np.diff(block.indptr)
-    if not (data.size and data.min() >= 0 and data.max() <= LARGEST_ENTRY):  # also where there are NaN
+    # also where there are NaN
+    if not (data.size and data.min() >= 0 and data.max() <= LARGEST_ENTRY):
         check_block(block, at, label)
-    peaks, squares, holders = np.zeros(block.shape[1]), np.zeros(block.shape[1]), np.zeros(block.shape[0], bool)
+    peaks, squares, holders = (
+        np.zeros(block.shape[1]),
+        np.zeros(block.shape[1]),
+        np.zeros(block.shape[0], bool),
+    )
     for a, b in slices_of(block.indptr):
         points = rows_of(block.T, a, b)
         some = counts[a:b] > 0
         starts = points.indptr[:-1][some]
         if points.nnz:
             peaks[a:b][some] = np.maximum.reduceat(points.data, starts)
-            squares[a:b][some] = np.add.reduceat(np.square(points.data / np.repeat(_or_one(peaks[a:b]), counts[a:b])), starts)
+            squares[a:b][some] = np.add.reduceat(
+                np.square(points.data / np.repeat(_or_one(peaks[a:b]), counts[a:b])), starts
+            )
             holders[points.indices] = True
     return BlockSurvey(peaks, squares, holders)
 
@@ -76,8 +91,13 @@ def slices_of(ptr: IntArray) -> list[tuple[int, int]]:
 def rows_of(X: Any, a: int, b: int) -> Any:
     """Rows ``a`` to ``b`` of a CSR array, without a copy."""
     first, last = X.indptr[a], X.indptr[b]
-    rows = sp.csr_array((b - a, X.shape[1]), dtype=X.dtype)  # given to its constructor, parts of much longer arrays would be copied
-    rows.data, rows.indices, rows.indptr = X.data[first:last], X.indices[first:last], X.indptr[a : b + 1] - first
+    # given to its constructor, parts of much longer arrays would be copied
+    rows = sp.csr_array((b - a, X.shape[1]), dtype=X.dtype)
+    rows.data, rows.indices, rows.indptr = (
+        X.data[first:last],
+        X.indices[first:last],
+        X.indptr[a : b + 1] - first,
+    )
     return rows
 
 
@@ -87,7 +107,8 @@ def _or_one(peaks: FloatArray) -> FloatArray:
 
 
 def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") -> Points:
-    """The block as `as_points` gives it; an error names the block, and the place in the whole table."""
+    """The block as `as_points` gives it; an error names the block, and the place in the whole
+    table."""
     try:
         return as_points(block, name)
     except InvalidInputError as error:
@@ -97,7 +118,10 @@ def check_block(block: Any, at: tuple[int, int], label: str, name: str = "X") ->
 def checked_blocks(blocks: Iterable[Any]) -> Iterator[AnyArray]:
     """Blocks of samples as dense arrays, each checked."""
     if not hasattr(blocks, "__iter__"):
-        raise InvalidInputError(f"the function must give blocks of samples when it is called; it gave {type(blocks).__name__}.")
+        raise InvalidInputError(
+            "the function must give blocks of samples when it is called; it gave"
+            f" {type(blocks).__name__}."
+        )
     first = 0
     for k, block in enumerate(blocks):
         checked = check_block(block, (first, 0), f"block {k}")
@@ -107,7 +131,12 @@ def checked_blocks(blocks: Iterable[Any]) -> Iterator[AnyArray]:
 
 def _moved(message: str, at: tuple[int, int]) -> str:
     """Row and column named in a message about a block, as they are in the whole table."""
-    return re.sub(r"row (\d+), column (\d+)", lambda m: f"row {int(m[1]) + at[0]}, column {int(m[2]) + at[1]}", message, count=1)
+    return re.sub(
+        r"row (\d+), column (\d+)",
+        lambda m: f"row {int(m[1]) + at[0]}, column {int(m[2]) + at[1]}",
+        message,
+        count=1,
+    )
 
 
 @dataclass(frozen=True)
@@ -120,11 +149,14 @@ class Survey:
 
     @classmethod
     def of(cls, grid: list[list[BlockSurvey]]) -> Survey:
-        """Put together from a grid of blocks: rows of it are blocks of samples, columns of it blocks of features."""
+        """Put together from a grid of blocks: rows of it are blocks of samples, columns of it
+        blocks of features."""
         peaks, lengths = [], []
         for column in zip(*grid, strict=True):
             peak = np.max([block.peaks for block in column], axis=0)
-            squares: AnyArray = np.sum([block.squares * (block.peaks / _or_one(peak)) ** 2 for block in column], axis=0)
+            squares: AnyArray = np.sum(
+                [block.squares * (block.peaks / _or_one(peak)) ** 2 for block in column], axis=0
+            )
             peaks.append(peak)
             lengths.append(np.sqrt(squares) * peak)
         filled = [np.any([block.filled for block in row], axis=0) for row in grid]

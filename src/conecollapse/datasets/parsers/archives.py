@@ -10,7 +10,8 @@ from pathlib import Path
 
 
 def members(path: Path, pattern: str) -> list[tuple[re.Match[str], bytes]]:
-    """Match and content of every file whose path, with ``/`` between its parts, has ``pattern``; obj2 comes before obj10."""
+    """Match and content of every file whose path, with ``/`` between its parts, has ``pattern``;
+    obj2 comes before obj10."""
     found = list(_walk(path, re.compile(pattern)))
     if not found:
         raise ValueError("no file inside has the name that is expected")
@@ -25,7 +26,9 @@ def natural(name: str) -> list[str | int]:
 def _walk(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[re.Match[str], bytes]]:
     if path.is_dir():
         for file in path.rglob("*"):
-            if (match := wanted.search(file.relative_to(path.parent).as_posix())) and file.is_file():
+            if (
+                match := wanted.search(file.relative_to(path.parent).as_posix())
+            ) and file.is_file():
                 yield match, file.read_bytes()
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:

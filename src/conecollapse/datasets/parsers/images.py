@@ -15,9 +15,12 @@ from conecollapse.datasets.dataset import Parsed, encode
 from conecollapse.datasets.parsers.archives import members, natural
 from conecollapse.datasets.parsers.mat import read_mat
 
-# 34 of the 64 lightings of each person fit the paper's 1292 images; these bounds, in degrees, select exactly 34
+# 34 of the 64 lightings of each person fit the paper's 1292 images; these bounds, in degrees,
+# select exactly 34
 YALEB_AZIMUTH, YALEB_ELEVATION = 70, 35
-_PGM_HEADER = re.compile(rb"P5\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s")
+_PGM_HEADER = re.compile(
+    rb"P5\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s+(?:#[^\n]*\n\s*)*(\d+)\s"
+)
 
 
 def orl(path: Path) -> Parsed:
@@ -26,7 +29,8 @@ def orl(path: Path) -> Parsed:
 
 
 def yaleb(path: Path) -> Parsed:
-    """Folders yaleB01, ... with a PGM file for each lighting, named by azimuth and elevation; lights far from the camera are left out."""
+    """Folders yaleB01, ... with a PGM file for each lighting, named by azimuth and elevation;
+    lights far from the camera are left out."""
 
     def near(name: re.Match[str]) -> bool:
         return abs(int(name[2])) <= YALEB_AZIMUTH and abs(int(name[3])) <= YALEB_ELEVATION
@@ -59,20 +63,32 @@ def digits() -> Parsed:
 
     bunch = load_digits()
     names = tuple(str(name) for name in bunch.target_names)
-    return Parsed(bunch.data, bunch.target.astype(np.int64), tuple(bunch.feature_names), names, (8, 8))
+    return Parsed(
+        bunch.data, bunch.target.astype(np.int64), tuple(bunch.feature_names), names, (8, 8)
+    )
 
 
 def halved(image: AnyArray) -> AnyArray:
     """Means of 2 x 2 pixels; an odd last row or column is dropped."""
     height, width = image.shape[0] // 2, image.shape[1] // 2
-    return image[: 2 * height, : 2 * width].reshape(height, 2, width, 2).mean(axis=(1, 3), dtype=np.float32)
+    return (
+        image[: 2 * height, : 2 * width]
+        .reshape(height, 2, width, 2)
+        .mean(axis=(1, 3), dtype=np.float32)
+    )
 
 
 def _images(
-    path: Path, pattern: str, *, keep: Callable[[re.Match[str]], bool] | None = None, change: Callable[[AnyArray], AnyArray] | None = None
+    path: Path,
+    pattern: str,
+    *,
+    keep: Callable[[re.Match[str]], bool] | None = None,
+    change: Callable[[AnyArray], AnyArray] | None = None,
 ) -> Parsed:
     """Images whose names have ``pattern``, of the class that its first group names."""
-    found = [(name, content) for name, content in members(path, pattern) if keep is None or keep(name)]
+    found = [
+        (name, content) for name, content in members(path, pattern) if keep is None or keep(name)
+    ]
     if not found:
         raise ValueError("none of its images is one of those that are used")
     images, kinds = [], []
@@ -81,7 +97,10 @@ def _images(
         images.append(pixels if change is None else change(pixels))
         kinds.append(name[1])
         if images[-1].shape != images[0].shape:
-            raise ValueError(f"{name.string} has {images[-1].shape} pixels, the images before it {images[0].shape}")
+            raise ValueError(
+                f"{name.string} has {images[-1].shape} pixels, the images before it"
+                f" {images[0].shape}"
+            )
     classes = tuple(sorted(set(kinds), key=natural))
     X = np.array([image.ravel() for image in images]).astype(np.float64)
     return Parsed(X, encode(kinds, classes), None, classes, images[0].shape)
@@ -94,7 +113,9 @@ def _grey(name: str, content: bytes) -> AnyArray:
     try:
         from PIL import Image
     except ImportError as error:
-        raise DatasetError(f"{name} is an image that only pillow reads; install it: pip install pillow.") from error
+        raise DatasetError(
+            f"{name} is an image that only pillow reads; install it: pip install pillow."
+        ) from error
     try:
         with Image.open(io.BytesIO(content)) as image:
             return np.asarray(image.convert("L"))

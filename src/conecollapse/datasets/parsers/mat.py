@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 
 def read_mat(path: Path, *names: str) -> list[Any]:
-    """The variables of these names; a sparse one is checked, since SciPy trusts the indices that it reads."""
+    """The variables of these names; a sparse one is checked, since SciPy trusts the indices that it
+    reads."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
@@ -21,6 +22,7 @@ def read_mat(path: Path, *names: str) -> list[Any]:
     if lacking:
         raise ValueError(f"it has no variable {lacking[0]!r}")
     for name in names:
-        if sp.issparse(content[name]) and content[name].format == "csc":  # as files of version 5 have it; COO is checked when it is made
+        # as files of version 5 have it; COO is checked when it is made
+        if sp.issparse(content[name]) and content[name].format == "csc":
             content[name].check_format(full_check=True)
     return [content[name] for name in names]

@@ -18,7 +18,15 @@ MED_WORDS = 5831
 PAGE_WORDS = 10_000
 CITESEER_CLASSES = ("Agents", "AI", "DB", "IR", "ML", "HCI")
 WEBKB_CLASSES = ("student", "faculty", "course", "project")
-SECTORS = ("basic.materials", "energy", "financial", "healthcare", "technology", "transportation", "utilities")
+SECTORS = (
+    "basic.materials",
+    "energy",
+    "financial",
+    "healthcare",
+    "technology",
+    "transportation",
+    "utilities",
+)
 
 
 def med(path: Path) -> Parsed:
@@ -26,28 +34,47 @@ def med(path: Path) -> Parsed:
 
     A document's class is the first query it answers; the documents of no query are the last class.
     """
-    files = {match[1]: content.decode("latin-1") for match, content in members(path, r"(?:^|/)MED\.(ALL|REL)$")}
+    files = {
+        match[1]: content.decode("latin-1")
+        for match, content in members(path, r"(?:^|/)MED\.(ALL|REL)$")
+    }
     parts = re.split(r"^\.I\s+(\d+)\s*$", files["ALL"], flags=re.MULTILINE)
     place = {int(number): at for at, number in enumerate(parts[1::2])}
-    pairs = [(int(fields[0]), int(fields[2])) for fields in map(str.split, files["REL"].splitlines()) if fields]
+    pairs = [
+        (int(fields[0]), int(fields[2]))
+        for fields in map(str.split, files["REL"].splitlines())
+        if fields
+    ]
     n_queries = max(query for query, _ in pairs)
     y = np.full(len(place), n_queries)
     for query, document in pairs:
         y[place[document]] = min(y[place[document]], query - 1)
-    counts, words, filled = bag_of_words([part.replace(".W", " ", 1) for part in parts[2::2]], MED_WORDS, min_documents=2)
-    return Parsed(counts, y[filled], words, (*(f"query {query}" for query in range(1, n_queries + 1)), "no query"))
+    counts, words, filled = bag_of_words(
+        [part.replace(".W", " ", 1) for part in parts[2::2]], MED_WORDS, min_documents=2
+    )
+    return Parsed(
+        counts,
+        y[filled],
+        words,
+        (*(f"query {query}" for query in range(1, n_queries + 1)), "no query"),
+    )
 
 
 def citeseer(path: Path) -> Parsed:
-    """``citeseer.content``: a paper's name, 0 or 1 for each word, and its class, in one line each."""
+    """``citeseer.content``: a paper's name, 0 or 1 for each word, and its class, in one line
+    each."""
     [(_, content)] = members(path, r"(?:^|/)citeseer\.content$")
     rows = [line.split() for line in content.decode("utf-8").splitlines()]
     if len({len(row) for row in rows}) != 1:
         raise ValueError("the lines of citeseer.content have different lengths")
     present = [np.flatnonzero([cell != "0" for cell in row[1:-1]]) for row in rows]
     indptr = np.cumsum([0, *map(len, present)])
-    counts = sp.csr_array((np.ones(indptr[-1]), np.concatenate(present), indptr), shape=(len(rows), len(rows[0]) - 2))
-    return Parsed(counts, encode([row[-1] for row in rows], CITESEER_CLASSES), None, CITESEER_CLASSES)
+    counts = sp.csr_array(
+        (np.ones(indptr[-1]), np.concatenate(present), indptr), shape=(len(rows), len(rows[0]) - 2)
+    )
+    return Parsed(
+        counts, encode([row[-1] for row in rows], CITESEER_CLASSES), None, CITESEER_CLASSES
+    )
 
 
 def webkb4(path: Path) -> Parsed:
@@ -68,14 +95,24 @@ def cai(path: Path) -> Parsed:
     return Parsed(counts, from_zero(gnd.ravel()))
 
 
-def bag_of_words(documents: list[str], n_words: int, min_documents: int = 1) -> tuple[Sparse, tuple[str, ...], np.ndarray]:
-    """Counts of the most frequent words, the words in alphabetic order, and which documents hold any of them; the others are left out.
+def bag_of_words(
+    documents: list[str], n_words: int, min_documents: int = 1
+) -> tuple[Sparse, tuple[str, ...], np.ndarray]:
+    """Counts of the most frequent words, the words in alphabetic order, and which documents hold
+    any of them; the others are left out.
 
-    A word is a run of two or more letters a-z in lower case that is not one of scikit-learn's English stop words.
+    A word is a run of two or more letters a-z in lower case that is not one of scikit-learn's
+    English stop words.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    counter = CountVectorizer(token_pattern="[a-z]{2,}", stop_words="english", max_features=n_words, min_df=min_documents, dtype=np.float64)
+    counter = CountVectorizer(
+        token_pattern="[a-z]{2,}",
+        stop_words="english",
+        max_features=n_words,
+        min_df=min_documents,
+        dtype=np.float64,
+    )
     counts = sp.csr_array(counter.fit_transform(documents))
     filled = np.flatnonzero(np.diff(counts.indptr))
     return counts[filled], tuple(map(str, counter.get_feature_names_out())), filled
@@ -89,5 +126,7 @@ def plain_text(page: str) -> str:
 
 def _pages(path: Path, pattern: str, classes: tuple[str, ...]) -> Parsed:
     found = members(path, pattern)
-    counts, words, filled = bag_of_words([plain_text(content.decode("latin-1")) for _, content in found], PAGE_WORDS)
+    counts, words, filled = bag_of_words(
+        [plain_text(content.decode("latin-1")) for _, content in found], PAGE_WORDS
+    )
     return Parsed(counts, encode([match[1] for match, _ in found], classes)[filled], words, classes)

@@ -1,4 +1,5 @@
-"""Orthogonal NMF: ``min |X - A S|^2`` over non-negative A and S with orthonormal columns of A. Six solvers, one table."""
+"""Orthogonal NMF: ``min |X - A S|^2`` over non-negative A and S with orthonormal columns of A. Six
+solvers, one table."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ SOLVERS: dict[str, Callable[..., Factorization]] = {
 }
 
 
-def prepared(solver: str, X: Table, **options: Any) -> Callable[[Table, AnyArray, AnyArray], Factorization]:
+def prepared(
+    solver: str, X: Table, **options: Any
+) -> Callable[[Table, AnyArray, AnyArray], Factorization]:
     """The solver with its options, and with what several starts on the same X can share."""
     return Clusters(X, **options) if solver == "em" else partial(SOLVERS[solver], **options)
 

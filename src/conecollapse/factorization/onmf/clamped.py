@@ -1,40 +1,52 @@
-r"""EM-ONMF with what is known beforehand: clamped samples, groups of samples, groups that are kept apart, and evidence for the others.
+r"""EM-ONMF with what is known beforehand: clamped samples, groups of samples, groups that are kept
+apart, and evidence for the others.
 
-EM-ONMF (`conecollapse.factorization.onmf.em`) maximises the sum of squared scores :math:`z_{ik}^2`, :math:`z_{ik} = x_i \cdot s_k`. Here
-the sum is
+EM-ONMF (`conecollapse.factorization.onmf.em`) maximises the sum of squared scores :math:`z_{ik}^2`,
+:math:`z_{ik} = x_i \cdot s_k`. Here the sum is
 
 .. math:: \sum_i z_{i k(i)}^2 + \frac{|x_i|^2}{t} \log q_{i k(i)} ,
 
-with :math:`q_{ik}` a probability of class k for sample i that the labels give (`conecollapse.factorization.evidence`), over the
-clusterings in which labelled samples have their class, and groups and pairs are as they must. A step gives each group its best allowed
-cluster while those it is kept apart from stay where they are, so this sum never falls.
+with :math:`q_{ik}` a probability of class k for sample i that the labels give
+(`conecollapse.factorization.evidence`), over the clusterings in which labelled samples have their
+class, and groups and pairs are as they must. A step gives each group its best allowed cluster while
+those it is kept apart from stay where they are, so this sum never falls.
 
-The probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` say what the clusters alone would choose. Their sharpness is t =
-c t', with t' such that the largest of them is 0.7 on average for the clusters that are found without labels, as it is for a source of
-evidence. c is the *trust* in the clusters. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of sample i.
+The probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` say what the clusters alone
+would choose. Their sharpness is t = c t', with t' such that the largest of them is 0.7 on average
+for the clusters that are found without labels, as it is for a source of evidence. c is the *trust*
+in the clusters. The product :math:`p_{ik} q_{ik}`, scaled to sum to one, is the membership of
+sample i.
 
-**Two ways to use labels.** *Named clusters*: EM-ONMF without labels finds the clusters, and each class takes one, so that the sum of
+**Two ways to use labels.** *Named clusters*: EM-ONMF without labels finds the clusters, and each
+class takes one, so that the sum of
 
-.. math:: \frac{1}{n_k} \#\{\text{labels of class } k \text{ in cluster } j\} + \sum_{i \text{ in } j} q_{ik} \Big/ \sum_i q_{ik}
+.. math:: \frac{1}{n_k} \#\{\text{labels of class } k \text{ in cluster } j\} + \sum_{i \text{ in }
+   j} q_{ik} \Big/ \sum_i q_{ik}
 
-over all classes k and their clusters j is largest (a linear assignment). No other sample changes its cluster. *Guided clusters*: EM-ONMF
-of the sum above begins with the class of largest :math:`q_{ik}` for each sample. Where classes are clear clusters nothing is better than to
-name them; where they are not, guided clusters are better.
+over all classes k and their clusters j is largest (a linear assignment). No other sample changes
+its cluster. *Guided clusters*: EM-ONMF of the sum above begins with the class of largest
+:math:`q_{ik}` for each sample. Where classes are clear clusters nothing is better than to name
+them; where they are not, guided clusters are better.
 
-Named clusters are taken unless the labels speak against them. Labels that are not in the cluster with their name are *missed*. Named
-clusters are *clear* if they miss two labels at most, or one in ten, and less than half: a few labels may be of untypical samples, more say
-that classes share a cluster or are split, which guided clusters repair. With two clusters there is nothing of this kind to repair. So
-they are clear unless the labels refute that each sample is in the cluster of its class with probability 0.9 or more: unless so many misses
-would have a probability of at most 0.05 (binomial distribution), or half of the labels are missed.
+Named clusters are taken unless the labels speak against them. Labels that are not in the cluster
+with their name are *missed*. Named clusters are *clear* if they miss two labels at most, or one in
+ten, and less than half: a few labels may be of untypical samples, more say that classes share a
+cluster or are split, which guided clusters repair. With two clusters there is nothing of this kind
+to repair. So they are clear unless the labels refute that each sample is in the cluster of its
+class with probability 0.9 or more: unless so many misses would have a probability of at most 0.05
+(binomial distribution), or half of the labels are missed.
 
-If less than one label for each class can be left out, clear clusters are taken only if they miss no label, or the class of largest
-:math:`q_{ik}` is the name of the cluster for all but one sample in ten.
+If less than one label for each class can be left out, clear clusters are taken only if they miss no
+label, or the class of largest :math:`q_{ik}` is the name of the cluster for all but one sample in
+ten.
 
-**The trust in guided clusters.** In each trial of the evidence, labels are left out and looked for by guided clusters with c = 8, and by
-the evidence alone. c is the geometric mean of 8 and 1/4, with weights exp(labels found by guided clusters) and exp(labels found by the
-evidence): 1.4 if they find the same number. If less than one label for each class can be left out, the weight of 8 is the share of the
-labels that are not missed, (share - 1/r) / (1 - 1/r), because one label in r is found in any clusters. If the share is 1/r or less, c is
-1/4 always: the clusters have nothing to do with the classes.
+**The trust in guided clusters.** In each trial of the evidence, labels are left out and looked for
+by guided clusters with c = 8, and by the evidence alone. c is the geometric mean of 8 and 1/4, with
+weights exp(labels found by guided clusters) and exp(labels found by the evidence): 1.4 if they find
+the same number. If less than one label for each class can be left out, the weight of 8 is the share
+of the labels that are not missed, (share - 1/r) / (1 - 1/r), because one label in r is found in any
+clusters. If the share is 1/r or less, c is 1/4 always: the clusters have nothing to do with the
+classes.
 """
 
 from __future__ import annotations
@@ -53,16 +65,29 @@ from conecollapse._iterate import Stopping, Trace, iterate
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.factorization.constraints import UNKNOWN, Constraints
 from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.evidence import FLOOR, Evidence, Linear, Ridge, Seeds, Trial, pooled, probabilities, sharpness
+from conecollapse.factorization.evidence import (
+    FLOOR,
+    Evidence,
+    Linear,
+    Ridge,
+    Seeds,
+    Trial,
+    pooled,
+    probabilities,
+    sharpness,
+)
 from conecollapse.factorization.onmf.em import Clusters, disjoint_factors, gram_matrix
 from conecollapse.factorization.onmf.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.tables import Table, as_table
 
-GUIDED = 8.0  # trust in guided clusters, relative to one source of evidence, where nothing speaks against them
+# trust in guided clusters, relative to one source of evidence, where nothing speaks against them
+GUIDED = 8.0
 DOUBTED = 0.25  # and where the evidence alone finds more of the labels left out
 NAMED = 64.0  # in named clusters: the evidence decides only where they do not
-UNTYPICAL = 10  # one label in so many may be outside the cluster of its class, and the evidence of one sample in so many
+# one label in so many may be outside the cluster of its class, and the evidence of one sample in so
+# many
+UNTYPICAL = 10
 FEW_MISSED = 2  # labels that may be outside in any case, if they are less than half
 REFUTED = 0.05  # probability of the misses below which two clusters are not the classes
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
@@ -86,7 +111,8 @@ class Judgement:
     sharpness: float
 
     def decide(self, shares: AnyArray, evidence: AnyArray) -> FloatArray:
-        """Log-probabilities, up to a constant for each row, from shares of squares and evidence of any samples.
+        """Log-probabilities, up to a constant for each row, from shares of squares and evidence of
+        any samples.
 
         A cluster that explains nothing of a sample is taken only if none explains any of it.
         """
@@ -95,16 +121,28 @@ class Judgement:
 
     def ordered(self, order: IntArray) -> Judgement:
         """With the clusters in this order."""
-        return replace(self, memberships=self.memberships[:, order], chosen=self.chosen[:, order], evidence=self.evidence[:, order])
+        return replace(
+            self,
+            memberships=self.memberships[:, order],
+            chosen=self.chosen[:, order],
+            evidence=self.evidence[:, order],
+        )
 
 
 class ClampedClusters:
     """EM-ONMF of one table under constraints and evidence for the classes.
 
-    With more clusters than classes, guided clusters begin with the named ones. Those that are left stand for classes that no label names.
+    With more clusters than classes, guided clusters begin with the named ones. Those that are left
+    stand for classes that no label names.
     """
 
-    def __init__(self, X: Table, constraints: Constraints, evidence: Evidence | None = None, **stopping: Unpack[Stopping]) -> None:
+    def __init__(
+        self,
+        X: Table,
+        constraints: Constraints,
+        evidence: Evidence | None = None,
+        **stopping: Unpack[Stopping],
+    ) -> None:
         self.X = as_table(X)
         self.gram = gram_matrix(self.X)
         self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
@@ -120,11 +158,15 @@ class ClampedClusters:
         return promising(self.X, r, n_starts, rng, self.gram)
 
     def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
-        """The factorization with the smallest objective that these clusterings lead to; with labels the better way to use them."""
+        """The factorization with the smallest objective that these clusterings lead to; with labels
+        the better way to use them."""
         if self.evidence is None:
             self._bonus = np.zeros((self.X.shape[0], r))
             rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
-            best = first_of_best((self._run(labels, r) for labels in starts), lambda run: (run.state.objective, rounding))
+            best = first_of_best(
+                (self._run(labels, r) for labels in starts),
+                lambda run: (run.state.objective, rounding),
+            )
         else:
             best = self._with_labels(self._plain(starts, r), r)
         self.labels = best.state.labels
@@ -153,11 +195,17 @@ class ClampedClusters:
         return sum(len(trial.left) for trial in self._evidence.trials) >= self.constraints.n_classes
 
     def _learned_trust(self, found: BoolArray, plain: IntArray, r: int) -> float:
-        """The trust in guided clusters, from labels left out or, where there are too few, from those that named clusters find."""
+        """The trust in guided clusters, from labels left out or, where there are too few, from
+        those that named clusters find."""
         share = (float(found.mean()) - 1 / r) / (1 - 1 / r)  # beyond chance
         if share <= 0 or not self._has_trials:
             return between(max(share, 0.0))
-        return learned_trust(*np.concatenate([self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials], axis=1))
+        return learned_trust(
+            *np.concatenate(
+                [self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials],
+                axis=1,
+            )
+        )
 
     @property
     def _evidence(self) -> Evidence:
@@ -166,12 +214,18 @@ class ClampedClusters:
 
     def _without(self, trial: Trial) -> ClampedClusters:
         run = copy.copy(self)
-        run.constraints, run.evidence = self.constraints.without(trial.left), Evidence(trial.probabilities)
+        run.constraints, run.evidence = (
+            self.constraints.without(trial.left),
+            Evidence(trial.probabilities),
+        )
         return run
 
     def _found(self, trial: Trial, plain: IntArray, r: int) -> BoolArray:
         """Which of the labels left out are found by guided clusters and by the evidence alone."""
-        said = self._guided(plain, r, GUIDED).state.labels[trial.left], trial.probabilities[trial.left].argmax(axis=1)
+        said = (
+            self._guided(plain, r, GUIDED).state.labels[trial.left],
+            trial.probabilities[trial.left].argmax(axis=1),
+        )
         return np.asarray(np.stack(said) == trial.classes)
 
     def _named(self, plain: IntArray, r: int) -> IntArray:
@@ -179,16 +233,22 @@ class ClampedClusters:
         q, labels = self._evidence.probabilities, self.constraints.labels
         known = np.flatnonzero(labels != UNKNOWN)
         votes = q / np.maximum(q.sum(axis=0), np.finfo(float).tiny)
-        votes[known, labels[known]] += 1 / np.bincount(labels[known], minlength=q.shape[1])[labels[known]]
+        votes[known, labels[known]] += (
+            1 / np.bincount(labels[known], minlength=q.shape[1])[labels[known]]
+        )
         return matched(plain, votes, r)
 
     def _held(self, plain: IntArray, r: int) -> Trace[_State]:
         """Named clusters, which only those samples leave of which something else is known."""
         self._trusting(r, NAMED)
         labels = self._feasible(self._named(plain, r), r)
-        own = self._table(labels, self.lengths.astype(self.X.dtype), r)[np.arange(len(labels)), labels]
+        own = self._table(labels, self.lengths.astype(self.X.dtype), r)[
+            np.arange(len(labels)), labels
+        ]
         run = copy.copy(self)
-        run.constraints = replace(self.constraints, labels=self._fill_empty(labels, np.maximum(own, 0), r)[0])
+        run.constraints = replace(
+            self.constraints, labels=self._fill_empty(labels, np.maximum(own, 0), r)[0]
+        )
         return run._run(run.constraints.labels, r)
 
     def _guided(self, plain: IntArray, r: int, trust: float) -> Trace[_State]:
@@ -217,7 +277,13 @@ class ClampedClusters:
         known = self.constraints.labels != UNKNOWN
         p[known] = np.eye(p.shape[1])[self.constraints.labels[known]]
         chosen = self.labels[:, None] == np.arange(p.shape[1])
-        return Judgement(p, chosen, for_clusters(self.evidence.probabilities, p.shape[1]), shares.max(axis=1), self.sharpness)
+        return Judgement(
+            p,
+            chosen,
+            for_clusters(self.evidence.probabilities, p.shape[1]),
+            shares.max(axis=1),
+            self.sharpness,
+        )
 
     def _scores(self, H: AnyArray) -> AnyArray:
         """Of every sample in the directions of the rows of H."""
@@ -233,7 +299,13 @@ class ClampedClusters:
         scores = self.lengths.astype(self.X.dtype)
         start = self._measure(labels, scores, r)
         rounding = rounding_of(self.X, self.norm2)
-        return iterate(lambda s: self._measure(s.labels, s.scores, r), start, rounding=rounding, stage="EM-ONMF", **self.stopping)
+        return iterate(
+            lambda s: self._measure(s.labels, s.scores, r),
+            start,
+            rounding=rounding,
+            stage="EM-ONMF",
+            **self.stopping,
+        )
 
     def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> _State:
         """Directions from the clusters, then every group to its best allowed cluster."""
@@ -274,20 +346,24 @@ class ClampedClusters:
         return now[known.group]
 
     def _feasible(self, labels: IntArray, r: int) -> IntArray:
-        """The clustering nearest to ``labels`` that a greedy search finds among the allowed ones, the most restricted groups first."""
+        """The clustering nearest to ``labels`` that a greedy search finds among the allowed ones,
+        the most restricted groups first."""
         known = self.constraints
         votes = np.asarray(known.members @ np.eye(r)[labels])
         now = np.where(known.group_labels == UNKNOWN, votes.argmax(axis=1), known.group_labels)
         left = set(known.apart)
         now[list(left)] = UNKNOWN
         while left:
-            taken = {g: np.unique(now[known.apart[g]][now[known.apart[g]] != UNKNOWN]) for g in left}
+            taken = {
+                g: np.unique(now[known.apart[g]][now[known.apart[g]] != UNKNOWN]) for g in left
+            }
             g = max(left, key=lambda g: (len(taken[g]), len(known.apart[g]), -g))
             if len(taken[g]) >= r:
                 sample = int(np.flatnonzero(known.group == g)[0])
                 raise InvalidInputError(
-                    f"no cluster is left for sample {sample}: cannot_link keeps it apart from samples of all n_components = {r} clusters; "
-                    "ask for more components, or drop some pairs."
+                    f"no cluster is left for sample {sample}: cannot_link keeps it apart from"
+                    f" samples of all n_components = {r} clusters; ask for more components, or drop"
+                    " some pairs."
                 )
             votes[g, taken[g]] = -1
             now[g] = votes[g].argmax()
@@ -295,12 +371,17 @@ class ClampedClusters:
         return np.asarray(now[known.group])
 
     def _fill_empty(self, labels: IntArray, scores: AnyArray, r: int) -> tuple[IntArray, AnyArray]:
-        """Give each empty cluster the worst-fitted sample that nothing is known of and that its cluster can spare."""
+        """Give each empty cluster the worst-fitted sample that nothing is known of and that its
+        cluster can spare."""
         known = self.constraints
         counts = np.bincount(labels, minlength=r)
         if counts.all():
             return labels, scores
-        alone = (np.bincount(known.group)[known.group] == 1) & (known.labels == UNKNOWN) & (self.lengths > 0)
+        alone = (
+            (np.bincount(known.group)[known.group] == 1)
+            & (known.labels == UNKNOWN)
+            & (self.lengths > 0)
+        )
         alone[np.isin(known.group, list(known.apart))] = False
         labels, scores = labels.copy(), scores.copy()
         misfit = np.where(alone, self.lengths**2 - np.square(scores, dtype=np.float64), -1.0)
@@ -314,13 +395,15 @@ class ClampedClusters:
 
 
 def for_clusters(q: AnyArray, r: int) -> FloatArray:
-    """Probabilities of r clusters from those of fewer classes: a cluster that no label names is as likely as a class is by chance."""
+    """Probabilities of r clusters from those of fewer classes: a cluster that no label names is as
+    likely as a class is by chance."""
     n, n_classes = q.shape
     return np.hstack([q * (n_classes / r), np.full((n, r - n_classes), 1 / r)])
 
 
 def are_clear(found: BoolArray, r: int) -> bool:
-    """Whether r clusters miss no more of some labels than untypical samples explain, and less than half of them.
+    """Whether r clusters miss no more of some labels than untypical samples explain, and less than
+    half of them.
 
     Examples
     --------
@@ -338,7 +421,8 @@ def are_clear(found: BoolArray, r: int) -> bool:
 
 
 def learned_trust(guided: BoolArray, evidence: BoolArray) -> float:
-    """The trust in guided clusters, from which labels left out are found by them and by the evidence alone.
+    """The trust in guided clusters, from which labels left out are found by them and by the
+    evidence alone.
 
     Examples
     --------
@@ -355,11 +439,14 @@ def between(weight: float) -> float:
 
 
 def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
-    """The clusters renumbered so that the first ones agree with the classes as well as one cluster for each class can.
+    """The clusters renumbered so that the first ones agree with the classes as well as one cluster
+    for each class can.
 
     Examples
     --------
-    >>> matched(np.array([2, 2, 0, 1]), np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]), 3)
+    >>> matched(
+    ...     np.array([2, 2, 0, 1]), np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]), 3
+    ... )
     array([0, 0, 2, 1])
     """
     mass = np.zeros((r, q.shape[1]))
@@ -373,13 +460,16 @@ def matched(labels: IntArray, q: AnyArray, r: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Known:
-    """EM-ONMF under constraints, and the linear rule that labels give for new samples, if there are labels."""
+    """EM-ONMF under constraints, and the linear rule that labels give for new samples, if there are
+    labels."""
 
     run: ClampedClusters
     linear: Linear | None
 
     @classmethod
-    def of(cls, X: Table, table: Table, constraints: Constraints | None, **stopping: Unpack[Stopping]) -> Known | None:
+    def of(
+        cls, X: Table, table: Table, constraints: Constraints | None, **stopping: Unpack[Stopping]
+    ) -> Known | None:
         """For ``table``, with evidence from a ridge on the rows of X; None without constraints."""
         if constraints is None:
             return None
@@ -388,5 +478,7 @@ class Known:
         seeds = Seeds.of(constraints.labels)
         ridge = Ridge(X, seeds)
         evidence = pooled([ridge], seeds)
-        linear = replace(ridge.linear(np.ones(len(seeds.index), bool)), power=float(evidence.weights[0]))
+        linear = replace(
+            ridge.linear(np.ones(len(seeds.index), bool)), power=float(evidence.weights[0])
+        )
         return cls(ClampedClusters(table, constraints, evidence, **stopping), linear)

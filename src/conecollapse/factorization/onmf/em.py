@@ -1,19 +1,22 @@
 r"""EM-ONMF (Pompili, Gillis, Absil & Glineur 2014): orthogonal NMF as clustering of directions.
 
-Orthonormal columns of a non-negative A have disjoint supports: each sample belongs to one cluster. With unit directions :math:`s_k` the
-best coefficient of sample i in cluster k is its score :math:`x_i \cdot s_k`, and
+Orthonormal columns of a non-negative A have disjoint supports: each sample belongs to one cluster.
+With unit directions :math:`s_k` the best coefficient of sample i in cluster k is its score
+:math:`x_i \cdot s_k`, and
 
 .. math:: \|X - A S\|^2 = \|X\|^2 - \sum_i (x_i \cdot s_{k(i)})^2 .
 
-So: give each sample to the direction with the largest score; turn each direction to :math:`s_k \propto \sum_{i \in k} a_i x_i` with
-:math:`a_i` the scores, one step of the power method towards the cluster's leading singular vector. Both raise the sum, so the objective
-never rises, and orthogonality is exact.
+So: give each sample to the direction with the largest score; turn each direction to
+:math:`s_k \propto \sum_{i \in k} a_i x_i` with :math:`a_i` the scores, one step of the power method
+towards the cluster's leading singular vector. Both raise the sum, so the objective never rises, and
+orthogonality is exact.
 
-Everything follows from :math:`T = X X^T A`: the squared length of :math:`X^T a_k` is :math:`a_k^T T_k`, and the scores are T over these
-lengths. Where X is wide, :math:`X X^T` is formed once and a step costs nothing that depends on the number of features. Three rules settle
-what the theory leaves open: a sample keeps its cluster unless another is better by more than rounding; an empty cluster takes the sample
-that fits worst from a cluster that can spare it, which cannot raise the objective; a zero sample stays where it started, with the
-coefficient zero.
+Everything follows from :math:`T = X X^T A`: the squared length of :math:`X^T a_k` is
+:math:`a_k^T T_k`, and the scores are T over these lengths. Where X is wide, :math:`X X^T` is formed
+once and a step costs nothing that depends on the number of features. Three rules settle what the
+theory leaves open: a sample keeps its cluster unless another is better by more than rounding; an
+empty cluster takes the sample that fits worst from a cluster that can spare it, which cannot raise
+the objective; a zero sample stays where it started, with the coefficient zero.
 """
 
 from __future__ import annotations
@@ -35,14 +38,21 @@ from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.tables import Equations, Table, as_table
 
 LARGEST_GRAM = 2**26  # entries up to which X X' may be formed: 512 MiB
-WIDE_FROM = 2  # features for each sample from which on X X' pays where it is not needed for the starts too
-SETTLING = 20  # further steps, at most, until no sample changes its cluster: `predict` then agrees with the labels of the training samples
+# features for each sample from which on X X' pays where it is not needed for the starts too
+WIDE_FROM = 2
+# further steps, at most, until no sample changes its cluster: `predict` then agrees with the labels
+# of the training samples
+SETTLING = 20
 TRIAL = 3  # steps of every start before the worse half is given up
 FINALISTS = 3  # starts that are not given up
 FEW_ENTRIES = 2**17  # of a sparse table, up to which the same holds
-FEW_CLUSTERS = 16  # up to so many, a dense product takes less time than the sparse one that leaves out its zeros
-ALIKE = 1e-9  # objectives that differ by less than this share of |X|^2 count as one when starts are compared
-TIE = 1e-12  # another cluster must be better by this share of the sample's length (float64; the square root of eps in float32)
+# up to so many, a dense product takes less time than the sparse one that leaves out its zeros
+FEW_CLUSTERS = 16
+# objectives that differ by less than this share of |X|^2 count as one when starts are compared
+ALIKE = 1e-9
+# another cluster must be better by this share of the sample's length (float64; the square root of
+# eps in float32)
+TIE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,8 @@ def em(
     gram: AnyArray | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
-    """``X ~ A S`` with exactly disjoint supports, from the clusters that the largest entry in each row of W says.
+    """``X ~ A S`` with exactly disjoint supports, from the clusters that the largest entry in each
+    row of W says.
 
     ``gram`` is `gram_matrix(X)` when the caller has it already.
     """
@@ -70,12 +81,16 @@ def em(
 class Clusters:
     """EM-ONMF of one table from several starts, which share what does not depend on the start.
 
-    All starts take `TRIAL` steps, and of those that have come to the same objective one goes on. Then the half with the smaller objectives
-    takes as many again, and so on until `FINALISTS` are left, which run to their end. Objectives only fall, and a start that is behind
-    after its first steps rarely overtakes: `benchmarks/bench_ccnmf.py` compares the result with that of all starts run to their end.
+    All starts take `TRIAL` steps, and of those that have come to the same objective one goes on.
+    Then the half with the smaller objectives takes as many again, and so on until `FINALISTS` are
+    left, which run to their end. Objectives only fall, and a start that is behind after its first
+    steps rarely overtakes: `benchmarks/bench_ccnmf.py` compares the result with that of all starts
+    run to their end.
     """
 
-    def __init__(self, X: Table, gram: AnyArray | None = None, **stopping: Unpack[Stopping]) -> None:
+    def __init__(
+        self, X: Table, gram: AnyArray | None = None, **stopping: Unpack[Stopping]
+    ) -> None:
         self.X = as_table(X)
         self.gram = gram_matrix(self.X) if gram is None else gram
         self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
@@ -93,7 +108,10 @@ class Clusters:
         while len(runs) > FINALISTS and limit < self.max_iter:
             places = sorted(range(len(runs)), key=lambda i: (self._place(runs[i]), i))
             limit *= 2
-            runs = [self._run(runs[i], r, limit) for i in sorted(places[: max(len(runs) // 2, FINALISTS)])]
+            runs = [
+                self._run(runs[i], r, limit)
+                for i in sorted(places[: max(len(runs) // 2, FINALISTS)])
+            ]
         ended = [self._run(run, r, self.max_iter) for run in runs]
         rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
         return self._settled(first_of_best(ended, lambda run: (run.state.objective, rounding)), r)
@@ -106,7 +124,9 @@ class Clusters:
         return round(run.state.objective / (ALIKE * self.norm2))
 
     def _start(self, labels: IntArray, r: int) -> Trace[_State]:
-        state = self._measure(*_fill_empty(labels, self.lengths.astype(self.X.dtype), self.lengths, r), r)
+        state = self._measure(
+            *_fill_empty(labels, self.lengths.astype(self.X.dtype), self.lengths, r), r
+        )
         return Trace(state, np.array([state.objective]), False, "")
 
     def _run(self, run: Trace[_State], r: int, limit: int) -> Trace[_State]:
@@ -131,13 +151,17 @@ class Clusters:
             A = np.zeros((len(labels), r), scores.dtype)
             A[np.arange(len(labels)), labels] = scores
             T = self.gram @ A
-        squares = np.bincount(labels, weights=scores * T[np.arange(len(labels)), labels], minlength=r)
+        squares = np.bincount(
+            labels, weights=scores * T[np.arange(len(labels)), labels], minlength=r
+        )
         table = T / np.sqrt(np.where(squares > 0, squares, 1.0)).astype(T.dtype)
         table[:, squares <= 0] = -1
         new = _choose(table, labels, self.lengths)
         scores = np.maximum(table[np.arange(len(new)), new], 0)
         new, scores = _fill_empty(new, scores, self.lengths, r)
-        return _State(new, scores, max(self.norm2 - float(np.sum(np.square(scores, dtype=np.float64))), 0.0))
+        return _State(
+            new, scores, max(self.norm2 - float(np.sum(np.square(scores, dtype=np.float64))), 0.0)
+        )
 
     def _settled(self, run: Trace[_State], r: int) -> Factorization:
         """The factors, after further steps until no sample changes its cluster."""
@@ -153,8 +177,11 @@ class Clusters:
         return Factorization.of(A, S, objective, run, self.norm2)
 
 
-def disjoint_factors(X: Table, labels: IntArray, scores: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
-    """A with unit columns of disjoint supports in proportion to ``scores``, and ``S = A'X``, the best S for it."""
+def disjoint_factors(
+    X: Table, labels: IntArray, scores: AnyArray, r: int
+) -> tuple[AnyArray, AnyArray]:
+    """A with unit columns of disjoint supports in proportion to ``scores``, and ``S = A'X``, the
+    best S for it."""
     A = np.zeros((len(labels), r), scores.dtype)
     A[np.arange(len(labels)), labels] = scores
     A = unit_columns(A)
@@ -162,7 +189,8 @@ def disjoint_factors(X: Table, labels: IntArray, scores: AnyArray, r: int) -> tu
 
 
 def disjoint_error(X: Table, A: AnyArray, H: AnyArray) -> float:
-    """``|X - A H|^2`` for A with at most one entry in each row: one pass over X, whatever the rank."""
+    """``|X - A H|^2`` for A with at most one entry in each row: one pass over X, whatever the
+    rank."""
     labels = A.argmax(axis=1)
     AtX = np.asarray(X.T @ _one_per_row(X, labels, A[np.arange(len(labels)), labels], A.shape[1]))
     return Equations(A.T @ A, AtX).error(X.squared_norm, np.ascontiguousarray(H.T))
@@ -179,7 +207,8 @@ def gram_matrix(X: Table) -> AnyArray | None:
 
 
 def _one_per_row(X: Table, labels: IntArray, scores: AnyArray, r: int) -> AnyArray | sp.csr_array:
-    """The matrix with the scores in the columns that the labels say; dense where its product with X is faster so."""
+    """The matrix with the scores in the columns that the labels say; dense where its product with X
+    is faster so."""
     n = len(labels)
     if r > FEW_CLUSTERS or (X.is_sparse and X.n_entries > FEW_ENTRIES):
         return sp.csr_array((scores, labels, np.arange(n + 1)), shape=(n, r))
@@ -197,8 +226,11 @@ def _choose(table: AnyArray, labels: IntArray, lengths: FloatArray) -> IntArray:
     return np.where(better, best, labels)
 
 
-def _fill_empty(labels: IntArray, scores: AnyArray, lengths: FloatArray, r: int) -> tuple[IntArray, AnyArray]:
-    """Give each empty cluster the worst-fitted sample that its cluster can spare; alone, a sample fits with its whole length."""
+def _fill_empty(
+    labels: IntArray, scores: AnyArray, lengths: FloatArray, r: int
+) -> tuple[IntArray, AnyArray]:
+    """Give each empty cluster the worst-fitted sample that its cluster can spare; alone, a sample
+    fits with its whole length."""
     alive = lengths > 0
     counts = np.bincount(labels[alive], minlength=r)
     empty = np.flatnonzero(counts == 0)

@@ -1,22 +1,25 @@
-r"""Orthogonal NMF by multiplicative updates: :math:`\min \|X - A S\|^2` over :math:`A, S \ge 0` with :math:`A^T A = I`.
+r"""Orthogonal NMF by multiplicative updates: :math:`\min \|X - A S\|^2` over :math:`A, S \ge 0`
+with :math:`A^T A = I`.
 
 All share :math:`S \leftarrow S \odot (A^T X) / (A^T A S)` and differ in A, where :math:`Y = X S^T`:
 
-=========== =============================================================== =========================
+=========== =============================================================== ====================
 ``mu``      :math:`A \odot Y / (A A^T Y)`                                   the paper's rule
 ``ding``    :math:`A \odot (Y / (A A^T Y))^{1/2}`                           Ding et al. 2006
 ``choi``    :math:`A \odot Y / (A Y^T A)`                                   Choi 2008
 ``stiefel`` :math:`A \odot (Y + A S S^T A^T A) / (A S S^T + A Y^T A)`       Yoo & Choi 2008
-=========== =============================================================== =========================
+=========== =============================================================== ====================
 
-The last two come from the gradient on the Stiefel manifold, :math:`\nabla - A \nabla^T A` with :math:`\nabla = A S S^T - Y`, split into its
-negative and positive part. On the manifold the terms in :math:`S S^T` cancel, and what is left is ``choi``. The iterates are on it only
-in the limit, and ``stiefel`` keeps these terms.
+The last two come from the gradient on the Stiefel manifold, :math:`\nabla - A \nabla^T A` with
+:math:`\nabla = A S S^T - Y`, split into its negative and positive part. On the manifold the terms
+in :math:`S S^T` cancel, and what is left is ``choi``. The iterates are on it only in the limit, and
+``stiefel`` keeps these terms.
 
-The columns of A are scaled to unit length after each of its updates, and S is left alone: it has an update of its own next. That is a
-choice, and it matters. Without any scaling ``mu`` and ``choi`` run into cycles of two very different matrices; if S takes up the factors,
-so that A S stays as it was, the rows of S grow apart and ``choi`` ends with equal columns (a test keeps both). None of the four is
-monotone, and all reach orthogonality only approximately: read it off `orthogonality`.
+The columns of A are scaled to unit length after each of its updates, and S is left alone: it has an
+update of its own next. That is a choice, and it matters. Without any scaling ``mu`` and ``choi``
+run into cycles of two very different matrices; if S takes up the factors, so that A S stays as it
+was, the rows of S grow apart and ``choi`` ends with equal columns (a test keeps both). None of the
+four is monotone, and all reach orthogonality only approximately: read it off `orthogonality`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 r"""Where EM-ONMF starts: the most promising of many clusterings, tried in few coordinates.
 
-With :math:`Z = U \Sigma` the samples in the r leading left singular vectors, :math:`Z Z^T` is the best approximation of
-:math:`X X^T` of rank r, and a step of EM-ONMF on Z costs r columns in place of all features. All starts take their steps on Z together,
-one product for all of them.
+With :math:`Z = U \Sigma` the samples in the r leading left singular vectors, :math:`Z Z^T` is the
+best approximation of :math:`X X^T` of rank r, and a step of EM-ONMF on Z costs r columns in place
+of all features. All starts take their steps on Z together, one product for all of them.
 
-Two kinds of clusters are tried, because neither is best everywhere: those of k-means on the rows of Z at unit length, in which every
-sample counts the same, and those that EM-ONMF on Z makes of them, in which samples count by the squares of their lengths. The best of each
-go on to X itself, where the objective decides.
+Two kinds of clusters are tried, because neither is best everywhere: those of k-means on the rows of
+Z at unit length, in which every sample counts the same, and those that EM-ONMF on Z makes of them,
+in which samples count by the squares of their lengths. The best of each go on to X itself, where
+the objective decides.
 
-The constants were chosen by the objective and the time on digits and on seven of the paper's sets together (AMLALL, DUKE, KHAN, MED,
-UMIST, CITESEER, 7SECTORS), with none left out and on no synthetic data.
+The constants were chosen by the objective and the time on digits and on seven of the paper's sets
+together (AMLALL, DUKE, KHAN, MED, UMIST, CITESEER, 7SECTORS), with none left out and on no
+synthetic data.
 """
 
 from __future__ import annotations
@@ -26,20 +28,27 @@ KMEANS_STEPS = 10  # of k-means; starts need not settle
 EM_STEPS = 20
 SETTLED = 1e-5  # relative change of the objective that ends a trial
 BY_KMEANS, BY_EM = 1, 1  # how many go on
-ALIKE = 1e-6  # trials whose objectives differ by less than this share of the squared norm count as one
+# trials whose objectives differ by less than this share of the squared norm count as one
+ALIKE = 1e-6
 
 
-def promising(X: Table, r: int, n_starts: int, rng: np.random.Generator, gram: AnyArray | None = None) -> list[IntArray]:
-    """The labels of the few starts, out of ``n_starts``, from which EM-ONMF of X should run; ``gram`` is X X' where it is at hand."""
+def promising(
+    X: Table, r: int, n_starts: int, rng: np.random.Generator, gram: AnyArray | None = None
+) -> list[IntArray]:
+    """The labels of the few starts, out of ``n_starts``, from which EM-ONMF of X should run;
+    ``gram`` is X X' where it is at hand."""
     Z = leading_coordinates(X, r, rng, gram)
-    Z = np.ldexp(Z, -np.frexp(np.abs(Z).max())[1]).astype(np.float32)  # enough to compare starts, and faster; its range is smaller
+    # enough to compare starts, and faster; its range is smaller
+    Z = np.ldexp(Z, -np.frexp(np.abs(Z).max())[1]).astype(np.float32)
     E = unit_vectors(Z)
     with serial_blas():  # products this small lose more than they gain by a second thread
         labels, within = lloyd(E, E[seeds(E, r, n_starts, rng)], max_iter=KMEANS_STEPS)
         tried, objective = try_em(Z, labels, r)
     by_kmeans = labels[distinct(within, BY_KMEANS, ALIKE * len(E))]
     by_em = tried[distinct(objective, BY_EM, ALIKE * float(np.square(Z).sum()))]
-    return list({_partition(start): start for start in reversed([*by_kmeans, *by_em])}.values())[::-1]
+    return list({_partition(start): start for start in reversed([*by_kmeans, *by_em])}.values())[
+        ::-1
+    ]
 
 
 def _partition(labels: IntArray) -> bytes:
@@ -49,7 +58,8 @@ def _partition(labels: IntArray) -> bytes:
 
 
 def try_em(Z: AnyArray, labels: IntArray, r: int) -> tuple[IntArray, FloatArray]:
-    """EM-ONMF of Z from the clusters of each start (S, n): clusters, and objectives up to a constant."""
+    """EM-ONMF of Z from the clusters of each start (S, n): clusters, and objectives up to a
+    constant."""
     labels, live = labels.copy(), np.arange(len(labels))
     scores = np.tile(np.sqrt(np.einsum("ij,ij->i", Z, Z)), (len(labels), 1))
     objective = np.full(len(labels), np.inf)
@@ -60,7 +70,9 @@ def try_em(Z: AnyArray, labels: IntArray, r: int) -> tuple[IntArray, FloatArray]
         directions /= np.where(lengths > 0, lengths, 1.0)[:, None]
         table = (Z @ directions.T).reshape(len(Z), len(live), r)
         new = table.argmax(axis=2)
-        scores[live] = np.maximum(np.take_along_axis(table, new[:, :, None], axis=2)[:, :, 0], 0.0).T
+        scores[live] = np.maximum(
+            np.take_along_axis(table, new[:, :, None], axis=2)[:, :, 0], 0.0
+        ).T
         labels[live] = new.T
         now = norm2 - np.square(scores[live], dtype=np.float64).sum(axis=1)
         falls = objective[live] - now > SETTLED * np.abs(now)
@@ -72,7 +84,8 @@ def try_em(Z: AnyArray, labels: IntArray, r: int) -> tuple[IntArray, FloatArray]
 
 
 def distinct(objective: FloatArray, count: int, gap: float) -> IntArray:
-    """The places of the ``count`` smallest objectives of which no two are within ``gap``, in their own order.
+    """The places of the ``count`` smallest objectives of which no two are within ``gap``, in their
+    own order.
 
     Examples
     --------

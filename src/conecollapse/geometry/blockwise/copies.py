@@ -1,7 +1,8 @@
-"""Points that are small enough to be copied to every worker: what all of them find out first, each for itself.
+"""Points that are small enough to be copied to every worker: what all of them find out first, each
+for itself.
 
-Which points are one ray, and where the others are in their blocks, is linear work. It takes every worker less time than asking a single
-one, or the client, and waiting for the answer.
+Which points are one ray, and where the others are in their blocks, is linear work. It takes every
+worker less time than asking a single one, or the client, and waiting for the answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from conecollapse._types import IntArray
 from conecollapse._types import Points as AnyPoints
 from conecollapse.certificates import Witnesses
 from conecollapse.geometry.blockwise.decided import Decided
-from conecollapse.geometry.blockwise.measure import Measured, by_block, leaders, share_of, stack, unit_rows_of
+from conecollapse.geometry.blockwise.measure import (
+    Measured,
+    by_block,
+    leaders,
+    share_of,
+    stack,
+    unit_rows_of,
+)
 
 
 class Grouped(NamedTuple):
@@ -28,16 +36,27 @@ class Grouped(NamedTuple):
     places: list[IntArray]  # of the leaders in their blocks
 
     @classmethod
-    def of(cls, blocks: list[AnyPoints], measured: Measured, tol: float, *, as_sparse: bool) -> Grouped:
+    def of(
+        cls, blocks: list[AnyPoints], measured: Measured, tol: float, *, as_sparse: bool
+    ) -> Grouped:
         bounds = np.concatenate([[0], np.cumsum([block.shape[1] for block in blocks])])
         most = share_of(blocks[0].shape[0], int(bounds[-1]), len(blocks))
         fetched = partial(_fetched, blocks, bounds, as_sparse)
-        leader, apart = leaders(measured.key, measured.filled, blocks[0].shape[0], tol, most, fetched)
-        return cls(leader, apart, bounds, by_block(bounds, np.flatnonzero(leader == np.arange(len(leader)))))
+        leader, apart = leaders(
+            measured.key, measured.filled, blocks[0].shape[0], tol, most, fetched
+        )
+        return cls(
+            leader,
+            apart,
+            bounds,
+            by_block(bounds, np.flatnonzero(leader == np.arange(len(leader)))),
+        )
 
     @property
     def leaders(self) -> IntArray:
-        return np.concatenate([first + some for first, some in zip(self.bounds[:-1], self.places, strict=True)])
+        return np.concatenate(
+            [first + some for first, some in zip(self.bounds[:-1], self.places, strict=True)]
+        )
 
 
 class Found(NamedTuple):
@@ -55,9 +74,17 @@ def measured_from(parts: list[Measured]) -> Measured:
     return reduce(Measured.joined, parts)
 
 
-def _fetched(blocks: list[AnyPoints], bounds: IntArray, as_sparse: bool, points: IntArray) -> AnyPoints:
+def _fetched(
+    blocks: list[AnyPoints], bounds: IntArray, as_sparse: bool, points: IntArray
+) -> AnyPoints:
     places = by_block(bounds, points)
-    return stack([unit_rows_of(block, some, as_sparse) for block, some in zip(blocks, places, strict=True) if len(some)])
+    return stack(
+        [
+            unit_rows_of(block, some, as_sparse)
+            for block, some in zip(blocks, places, strict=True)
+            if len(some)
+        ]
+    )
 
 
 def rows_among(ids: IntArray, U: Any, points: IntArray) -> Any:

@@ -18,7 +18,8 @@ NEGLIGIBLE = 1e-18
 
 
 class Combinations(NamedTuple):
-    """The combinations that some points are: a few long arrays, which travel and add up faster than thousands of short ones."""
+    """The combinations that some points are: a few long arrays, which travel and add up faster than
+    thousands of short ones."""
 
     of: IntArray
     ends: IntArray  # of each one's part of the next two
@@ -27,7 +28,9 @@ class Combinations(NamedTuple):
     off: FloatArray  # residuals
 
     @classmethod
-    def of_parts(cls, of: Sequence[int] | IntArray, parts: Sequence[tuple[IntArray, FloatArray]], off: Any) -> Combinations:
+    def of_parts(
+        cls, of: Sequence[int] | IntArray, parts: Sequence[tuple[IntArray, FloatArray]], off: Any
+    ) -> Combinations:
         """``parts`` has points and coefficients for each of ``of``."""
         points: tuple[Any, ...]
         values: tuple[Any, ...]
@@ -47,7 +50,13 @@ class Combinations(NamedTuple):
             return cls.of_parts([], [], [])
         before = np.cumsum([0, *(len(part.points) for part in parts[:-1])])
         of, _, points, values, off = (np.concatenate(some) for some in zip(*parts, strict=True))
-        return cls(of, np.concatenate([part.ends + first for part, first in zip(parts, before, strict=True)]), points, values, off)
+        return cls(
+            of,
+            np.concatenate([part.ends + first for part, first in zip(parts, before, strict=True)]),
+            points,
+            values,
+            off,
+        )
 
     @property
     def lengths(self) -> IntArray:
@@ -57,7 +66,13 @@ class Combinations(NamedTuple):
     def chosen(self, which: BoolArray) -> Combinations:
         """Some of them."""
         lengths, entries = self.lengths, np.repeat(which, self.lengths)
-        return Combinations(self.of[which], np.cumsum(lengths[which]), self.points[entries], self.values[entries], self.off[which])
+        return Combinations(
+            self.of[which],
+            np.cumsum(lengths[which]),
+            self.points[entries],
+            self.values[entries],
+            self.off[which],
+        )
 
     def renumbered(self, number: IntArray) -> Combinations:
         """The same with ``number[i]`` for point i."""
@@ -65,12 +80,15 @@ class Combinations(NamedTuple):
 
     def rows(self, n_points: int) -> Sparse:
         """Coefficients over all points, a row for each."""
-        return sp.csr_array((self.values, self.points, np.append(0, self.ends)), shape=(len(self.of), n_points))
+        return sp.csr_array(
+            (self.values, self.points, np.append(0, self.ends)), shape=(len(self.of), n_points)
+        )
 
 
 @dataclass
 class Decided:
-    """Witnesses of rays, combinations of points that are none, and points about which neither was found."""
+    """Witnesses of rays, combinations of points that are none, and points about which neither was
+    found."""
 
     witness: dict[int, FloatArray] = field(default_factory=dict)
     combinations: list[Combinations] = field(default_factory=list)
@@ -84,32 +102,50 @@ class Decided:
 
     def renumbered(self, number: IntArray) -> Decided:
         """The same with ``number[i]`` for point i."""
-        witness = dict(zip(number[np.fromiter(self.witness, np.int64, len(self.witness))].tolist(), self.witness.values(), strict=True))
+        witness = dict(
+            zip(
+                number[np.fromiter(self.witness, np.int64, len(self.witness))].tolist(),
+                self.witness.values(),
+                strict=True,
+            )
+        )
         combinations = [some.renumbered(number) for some in self.combinations]
         return Decided(witness, combinations, number[np.array(self.doubtful, np.int64)].tolist())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A few long arrays travel faster between workers than thousands of short ones."""
-        rays, G = np.fromiter(self.witness, np.int64, len(self.witness)), np.array(list(self.witness.values()))
+        rays, G = (
+            np.fromiter(self.witness, np.int64, len(self.witness)),
+            np.array(list(self.witness.values())),
+        )
         return _unpacked, (rays, G, self.combinations, self.doubtful)
 
 
-def _unpacked(rays: IntArray, G: FloatArray, combinations: list[Combinations], doubtful: list[int]) -> Decided:
+def _unpacked(
+    rays: IntArray, G: FloatArray, combinations: list[Combinations], doubtful: list[int]
+) -> Decided:
     return Decided(dict(zip(rays.tolist(), G, strict=True)), combinations, doubtful)
 
 
 def over_rays(combinations: Combinations, rays: IntArray, n_points: int) -> tuple[Sparse, float]:
-    r"""Coefficients over the rays of every point with a combination, and a bound on their residuals.
+    r"""Coefficients over the rays of every point with a combination, and a bound on their
+    residuals.
 
-    A combination may use points that are no rays and have combinations themselves, even of each other. With :math:`u = C u + R\,rays + e`,
+    A combination may use points that are no rays and have combinations themselves, even of each
+    other. With :math:`u = C u + R\,rays + e`,
 
-    .. math:: u = (I - C)^{-1} R\,rays + (I - C)^{-1} e, \qquad (I - C)^{-1} = \prod_k (I + C^{2^k}),
+    .. math:: u = (I - C)^{-1} R\,rays + (I - C)^{-1} e, \qquad (I - C)^{-1} = \prod_k (I +
+       C^{2^k}),
 
-    and the inverse exists and is non-negative: if :math:`x = a + g y` and :math:`y = b + h x` with all terms in a pointed cone,
-    :math:`g h < 1` unless x and y are colinear.
+    and the inverse exists and is non-negative: if :math:`x = a + g y` and :math:`y = b + h x` with
+    all terms in a pointed cone, :math:`g h < 1` unless x and y are colinear.
     """
     order = np.argsort(combinations.of)
-    rows, off, H = combinations.of[order], combinations.off[order], combinations.rows(n_points)[order]
+    rows, off, H = (
+        combinations.of[order],
+        combinations.off[order],
+        combinations.rows(n_points)[order],
+    )
     R, C = sp.csr_array(H[:, rays]), sp.csr_array(H[:, rows])
     for _ in range(MAX_DOUBLINGS):
         C.data[C.data < NEGLIGIBLE] = 0.0
@@ -126,21 +162,35 @@ def over_rays(combinations: Combinations, rays: IntArray, n_points: int) -> tupl
     return full, float(off.max(initial=0.0))
 
 
-def certificate(decided: Decided, family: Witnesses, leader: IntArray, dim: int, tol: float, apart: float) -> Certificate | None:
-    """The certificate about all points, doubtful ones left open; None where residuals of combinations of combinations exceed ``tol``.
+def certificate(
+    decided: Decided, family: Witnesses, leader: IntArray, dim: int, tol: float, apart: float
+) -> Certificate | None:
+    """The certificate about all points, doubtful ones left open; None where residuals of
+    combinations of combinations exceed ``tol``.
 
-    ``family`` says in ``of`` which points it is about. ``apart`` is the largest distance of a point from its group's leader.
+    ``family`` says in ``of`` which points it is about. ``apart`` is the largest distance of a point
+    from its group's leader.
     """
     n_points = len(leader)
-    explicit, left = np.array(sorted(decided.witness), np.int64), np.array(sorted(decided.doubtful), np.int64)
+    explicit, left = (
+        np.array(sorted(decided.witness), np.int64),
+        np.array(sorted(decided.doubtful), np.int64),
+    )
     rays = np.sort(np.concatenate([explicit, left, family.of]))
     coefficients, off = over_rays(Combinations.joined(decided.combinations), rays, n_points)
     residual = max(off + ROUNDING, apart) if decided.combinations else apart
     if residual > tol:
         return None
-    placed: tuple[Witnesses, ...] = (replace(family, of=np.searchsorted(rays, family.of)),) if len(family.of) else ()
+    placed: tuple[Witnesses, ...] = (
+        (replace(family, of=np.searchsorted(rays, family.of)),) if len(family.of) else ()
+    )
     if len(explicit):
-        placed += (Vectors(np.searchsorted(rays, explicit), np.array([decided.witness[int(i)] for i in explicit])),)
+        placed += (
+            Vectors(
+                np.searchsorted(rays, explicit),
+                np.array([decided.witness[int(i)] for i in explicit]),
+            ),
+        )
     return Certificate(
         tol=tol,
         residual=residual,

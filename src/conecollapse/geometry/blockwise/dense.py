@@ -1,11 +1,15 @@
-"""Dense points in blocks: the stages of `conecollapse.geometry.certified.dense`, each a product of blocks with blocks.
+"""Dense points in blocks: the stages of `conecollapse.geometry.certified.dense`, each a product of
+blocks with blocks.
 
-1. One pass gives the moments, and from them round coordinates that all blocks share. 2. *Tiles*, one for each pair of blocks: the largest
-product of each point with any other proves the points that lead in their own direction. 3. The others are *targets*, in groups. Each
-carries a functional; every block says which of its points exceed the target, and these become the pool over which the target is
-approximated next. A target that no point of any block exceeds is a ray, and one that its pool represents is not. If few points lead in
-their own direction, their rays are the pool to begin with, which decides most targets before any block is asked; if most do, and all
-points together are small, every group has all points at hand, and no block is asked.
+1. One pass gives the moments, and from them round coordinates that all blocks share. 2. *Tiles*,
+   one for each pair of blocks: the largest
+product of each point with any other proves the points that lead in their own direction. 3. The
+others are *targets*, in groups. Each carries a functional; every block says which of its points
+exceed the target, and these become the pool over which the target is approximated next. A target
+that no point of any block exceeds is a ray, and one that its pool represents is not. If few points
+lead in their own direction, their rays are the pool to begin with, which decides most targets
+before any block is asked; if most do, and all points together are small, every group has all points
+at hand, and no block is asked.
 """
 
 from __future__ import annotations
@@ -38,11 +42,15 @@ NEAR = 0.5  # points priced above this share of the target's own price are worth
 N_CANDIDATES = 64  # points for each target, of all blocks together
 FEWEST_CANDIDATES = 4  # of each block
 SMALLEST_GROUP = 32
-WORTH_A_TASK, PIECES = 128, 3  # targets that are worth a task of their own, and into how many groups for each worker they are divided then
-TARGETS_IN_SHARE = 32  # a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
+# targets that are worth a task of their own, and into how many groups for each worker they are
+# divided then
+WORTH_A_TASK, PIECES = 128, 3
+# a group has the targets whose pools, if they share nothing, are this part of `N_CANDIDATES` shares
+TARGETS_IN_SHARE = 32
 MAX_EXCHANGES = 24
 PRICES = 2**20  # entries of a block of prices
-CLOSE = 0.1  # share of tol up to which the residual of a combination found in round coordinates is believed
+# share of tol up to which the residual of a combination found in round coordinates is believed
+CLOSE = 0.1
 
 
 class Points(NamedTuple):
@@ -55,7 +63,8 @@ class Points(NamedTuple):
 
 @dataclass(frozen=True)
 class Targets:
-    """Undecided points with a functional each, the pool over which it was found, and what was decided on the way."""
+    """Undecided points with a functional each, the pool over which it was found, and what was
+    decided on the way."""
 
     points: Points
     A: FloatArray  # (targets, dim): rows of unit length
@@ -77,36 +86,63 @@ class Rules(NamedTuple):
 def decide_dense(
     table: BlockedTable, leader: IntArray, measured: Measured, tol: float, effort: Effort
 ) -> tuple[Decided, Metric, Callable[[IntArray], AnyPoints]]:
-    """Decide the leaders of groups: witnesses and combinations, and the metric that proves the rays that lead in their own direction.
+    """Decide the leaders of groups: witnesses and combinations, and the metric that proves the rays
+    that lead in their own direction.
 
     And who fetches rays as unit rows.
     """
     assert measured.moments is not None
     around = Round.of(measured.moments)
     is_leader = leader == np.arange(len(leader))
-    places = [np.flatnonzero(is_leader[a:b]) for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)]
-    numbered = [(k, int(first), rows) for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))]
+    places = [
+        np.flatnonzero(is_leader[a:b])
+        for a, b in zip(table.bounds[:-1], table.bounds[1:], strict=True)
+    ]
+    numbered = [
+        (k, int(first), rows)
+        for k, (first, rows) in enumerate(zip(table.bounds[:-1], places, strict=True))
+    ]
     leaders = np.flatnonzero(is_leader)
     by_product, offset = lead_in_own_direction(table, numbered, around, tol)
     led = leaders[by_product]
     metric = Metric(led, around.T.astype(np.float32), around.centre, offset[by_product])
 
     points = table.hold(_points, numbered, stage="points", cheap=True)
-    fetcher = partial(_fetch_whole, points) if len(leaders) <= share(table) and not table.is_sparse else partial(fetch, table)
+    fetcher = (
+        partial(_fetch_whole, points)
+        if len(leaders) <= share(table) and not table.is_sparse
+        else partial(fetch, table)
+    )
     if by_product.all() or effort == "quick":
         return Decided(doubtful=leaders[~by_product].tolist()), metric, fetcher
     rules = Rules(around, tol, max(FEWEST_CANDIDATES, -(-N_CANDIDATES // table.n_blocks)))
     starts = np.concatenate([[0], np.cumsum([len(rows) for rows in places])])
-    decided, known = _decide_rest(points, leaders, by_product, starts, rules, share(table), table.parallel)
-    return decided, metric, fetcher if known is None or not len(known.ids) or table.is_sparse else partial(_fetch_unknown, known, fetcher)
+    decided, known = _decide_rest(
+        points, leaders, by_product, starts, rules, share(table), table.parallel
+    )
+    return (
+        decided,
+        metric,
+        fetcher
+        if known is None or not len(known.ids) or table.is_sparse
+        else partial(_fetch_unknown, known, fetcher),
+    )
 
 
 def _decide_rest(
-    points: Held, leaders: IntArray, by_product: AnyArray, starts: IntArray, rules: Rules, held: int, workers: int
+    points: Held,
+    leaders: IntArray,
+    by_product: AnyArray,
+    starts: IntArray,
+    rules: Rules,
+    held: int,
+    workers: int,
 ) -> tuple[Decided, Points | None]:
-    """Decide the leaders that the product does not prove, and points that are here then; ``starts`` are the places of the blocks.
+    """Decide the leaders that the product does not prove, and points that are here then; ``starts``
+    are the places of the blocks.
 
-    If the rays that it proves fit beside a block (``held``), they are at hand everywhere, and so are all leaders if most are such rays.
+    If the rays that it proves fit beside a block (``held``), they are at hand everywhere, and so
+    are all leaders if most are such rays.
     """
     led, left = leaders[by_product], leaders[~by_product]
     size = max(SMALLEST_GROUP, held // TARGETS_IN_SHARE)
@@ -114,13 +150,20 @@ def _decide_rest(
     if len(leaders) <= min(held, 2 * len(led)):
         shared = points.whole(_with_known, (rules._replace(are_all=True), leaders), stage="known")
         pieces = max(-(-len(left) // size), min(len(left) // WORTH_A_TASK, PIECES * workers), 1)
-        groups = points.spread(_start_among_all, [left[k::pieces] for k in range(pieces)], shared, stage="search")
+        groups = points.spread(
+            _start_among_all, [left[k::pieces] for k in range(pieces)], shared, stage="search"
+        )
         return _exchange(points, groups, shared, max(size, held // 4), searched=True)
     if len(leaders) <= held:
         shared = points.whole(_with_known, (rules, led), stage="known")
     elif len(led) <= held:
-        known = [(k, np.flatnonzero(by_product[a:b])) for k, (a, b) in enumerate(itertools.pairwise(starts))]
-        shared = points.join(points.select(_some, known, stage="known"), partial(_with_joined, rules), stage="known")
+        known = [
+            (k, np.flatnonzero(by_product[a:b]))
+            for k, (a, b) in enumerate(itertools.pairwise(starts))
+        ]
+        shared = points.join(
+            points.select(_some, known, stage="known"), partial(_with_joined, rules), stage="known"
+        )
     which: list[tuple[int, IntArray]] = []
     for k, (a, b) in enumerate(itertools.pairwise(starts)):
         rows = np.flatnonzero(~by_product[a:b])
@@ -131,10 +174,14 @@ def _decide_rest(
     return _exchange(points, groups, shared, max(size, held // 4), searched=len(led) <= held)
 
 
-def decide_here(points: Points, frame: Frame, by_product: AnyArray, left: IntArray, rules: Rules) -> Decided:
-    """Decide some of the leaders that the product does not prove, where all leaders are at hand; ``points`` are numbered from 0.
+def decide_here(
+    points: Points, frame: Frame, by_product: AnyArray, left: IntArray, rules: Rules
+) -> Decided:
+    """Decide some of the leaders that the product does not prove, where all leaders are at hand;
+    ``points`` are numbered from 0.
 
-    What the search leaves is projected: a single doubtful point would send the whole table to the merge.
+    What the search leaves is projected: a single doubtful point would send the whole table to the
+    merge.
     """
     led = np.flatnonzero(by_product)
     if len(points.ids) <= 2 * len(led):
@@ -142,7 +189,9 @@ def decide_here(points: Points, frame: Frame, by_product: AnyArray, left: IntArr
         decided, rest = group.decided, [*group.decided.doubtful, *group.points.ids.tolist()]
     else:
         rules = rules._replace(known=_some(points, led, None))
-        decided = _exchange(InPlace([points]), [_start(points, left, rules)], rules, len(left), searched=True)[0]
+        decided = _exchange(
+            InPlace([points]), [_start(points, left, rules)], rules, len(left), searched=True
+        )[0]
         rest = decided.doubtful
     decided = replace(decided, doubtful=[])
     decided.add(_projected(points, np.array(rest, np.int64), rules.tol))
@@ -183,10 +232,14 @@ def _with_joined(rules: Rules, parts: list[Points]) -> Rules:
 
 def _fetch_whole(points: Held, ids: IntArray) -> FloatArray:
     """These leaders, increasing, as unit rows, from all blocks at once."""
-    return np.asarray(points.collect([points.whole(_unit_rows, ids, stage="fetch")], stage="fetch")[0][0])
+    return np.asarray(
+        points.collect([points.whole(_unit_rows, ids, stage="fetch")], stage="fetch")[0][0]
+    )
 
 
-def _fetch_unknown(known: Points, fetcher: Callable[[IntArray], AnyPoints], ids: IntArray) -> FloatArray:
+def _fetch_unknown(
+    known: Points, fetcher: Callable[[IntArray], AnyPoints], ids: IntArray
+) -> FloatArray:
     """These leaders, increasing, as unit rows; those that are here already are not fetched."""
     at = np.minimum(np.searchsorted(known.ids, ids), len(known.ids) - 1)
     here = known.ids[at] == ids
@@ -214,7 +267,8 @@ def _some(points: Points, rows: IntArray, _: Any) -> Points:
 
 
 def _start(points: Points, rows: IntArray, rules: Rules) -> Targets:
-    """A group of targets: searched over the known rays, if these are few; else with their own directions as functionals."""
+    """A group of targets: searched over the known rays, if these are few; else with their own
+    directions as functionals."""
     targets, nobody = _some(points, rows, None), _some(points, rows[:0], None)
     if rules.known is not None:
         return _searched(Targets(targets, targets.U[:0], nobody), rules)
@@ -223,12 +277,17 @@ def _start(points: Points, rows: IntArray, rules: Rules) -> Targets:
 
 
 def _start_among_all(ids: IntArray, rules: Rules) -> Targets:
-    """A group of targets where all points are at hand: no block need be asked, and targets that lead over all points are rays."""
+    """A group of targets where all points are at hand: no block need be asked, and targets that
+    lead over all points are rays."""
     assert rules.known is not None
     every = rules.known
     group, left = _start(every, np.searchsorted(every.ids, ids), rules), -1
-    G, proven = confirm(group.A, np.searchsorted(every.ids, group.points.ids), every.U, every.sums, rules.tol)
-    decided = replace(group.decided, witness=dict(zip(group.points.ids[proven].tolist(), G[proven], strict=True)))
+    G, proven = confirm(
+        group.A, np.searchsorted(every.ids, group.points.ids), every.U, every.sums, rules.tol
+    )
+    decided = replace(
+        group.decided, witness=dict(zip(group.points.ids[proven].tolist(), G[proven], strict=True))
+    )
     rest = np.flatnonzero(~proven)
     group = Targets(_some(group.points, rest, None), group.A[rest], group.pool, decided)
     while len(group.A) not in (0, left):
@@ -237,8 +296,11 @@ def _start_among_all(ids: IntArray, rules: Rules) -> Targets:
     return group
 
 
-def _exchange(points: Held, groups: Groups, shared: Any, size: int, *, searched: bool) -> tuple[Decided, Points | None]:
-    """Ask all blocks about the functionals of all groups until nothing is left, or nothing changes; and the points that all have."""
+def _exchange(
+    points: Held, groups: Groups, shared: Any, size: int, *, searched: bool
+) -> tuple[Decided, Points | None]:
+    """Ask all blocks about the functionals of all groups until nothing is left, or nothing changes;
+    and the points that all have."""
     decided, known = Decided(), None
     left = -1
     if searched:  # most targets are decided already, and groups without any need not be asked about
@@ -258,7 +320,8 @@ def _exchange(points: Held, groups: Groups, shared: Any, size: int, *, searched:
 
 
 def _together(groups: list[Targets], size: int) -> list[Targets]:
-    """Small groups joined, so that few are asked about; several are left where there is work for several workers."""
+    """Small groups joined, so that few are asked about; several are left where there is work for
+    several workers."""
     joined: list[Targets] = []
     size = min(size, max(WORTH_A_TASK, -(-sum(len(group.A) for group in groups) // PIECES)))
     for group in groups:
@@ -266,7 +329,11 @@ def _together(groups: list[Targets], size: int) -> list[Targets]:
         if last is None or len(last.A) + len(group.A) > size:
             joined.append(group)
         else:
-            joined[-1] = Targets(_joined([last.points, group.points]), np.vstack([last.A, group.A]), _distinct([last.pool, group.pool]))
+            joined[-1] = Targets(
+                _joined([last.points, group.points]),
+                np.vstack([last.A, group.A]),
+                _distinct([last.pool, group.pool]),
+            )
     return joined
 
 
@@ -278,7 +345,8 @@ def _record(groups: list[Targets], decided: Decided) -> list[Targets]:
 
 
 class Answer(NamedTuple):
-    """One block's answer to a group: the highest value that each functional has on its points, and points with high values."""
+    """One block's answer to a group: the highest value that each functional has on its points, and
+    points with high values."""
 
     highest: FloatArray
     target: IntArray  # this target
@@ -289,7 +357,8 @@ class Answer(NamedTuple):
 def _ask(group: Targets, points: Points, rules: Rules) -> Answer:
     own = np.einsum("ij,ij->i", group.A, group.points.U) / group.points.sums
     at_centre = group.A @ rules.round.centre
-    is_first = rules.known is None and not len(group.pool.ids)  # own directions: what is near them is worth having, later only what exceeds
+    # own directions: what is near them is worth having, later only what exceeds
+    is_first = rules.known is None and not len(group.pool.ids)
     least = np.maximum(NEAR * (own - at_centre), 0.0) + at_centre if is_first else own
     Q = points.U / points.sums[:, None]
     at = np.searchsorted(points.ids, group.points.ids)
@@ -315,14 +384,20 @@ def _ask(group: Targets, points: Points, rules: Rules) -> Answer:
 
 
 def _decide(group: Targets, answers: list[Answer], rules: Rules) -> Targets:
-    """Targets that lead over all blocks are rays; the others are searched again, over a pool with the points that exceed them."""
+    """Targets that lead over all blocks are rays; the others are searched again, over a pool with
+    the points that exceed them."""
     own = np.einsum("ij,ij->i", group.A, group.points.U) / group.points.sums
     second = np.max([answer.highest for answer in answers], axis=0)
     G, proven = _shifted(group.A, group.points, own, second, rules.tol)
     decided = replace(group.decided)
-    decided.witness = decided.witness | dict(zip(group.points.ids[proven].tolist(), G[proven], strict=True))
+    decided.witness = decided.witness | dict(
+        zip(group.points.ids[proven].tolist(), G[proven], strict=True)
+    )
     rest = np.flatnonzero(~proven)
-    exceeding = [_some(answer.points, np.unique(answer.place[~proven[answer.target]]), None) for answer in answers]
+    exceeding = [
+        _some(answer.points, np.unique(answer.place[~proven[answer.target]]), None)
+        for answer in answers
+    ]
     pool = _distinct([group.pool, *exceeding])
     return _searched(Targets(_some(group.points, rest, None), group.A[rest], pool, decided), rules)
 
@@ -333,13 +408,18 @@ def _distinct(parts: list[Points]) -> Points:
     return _some(every, np.unique(every.ids, return_index=True)[1], None)
 
 
-def _shifted(A: FloatArray, points: Points, own: FloatArray, second: FloatArray, tol: float) -> tuple[FloatArray, AnyArray]:
-    """Witnesses ``a - t`` with t between the second largest value and the target's own, and whether they prove more than ``tol``.
+def _shifted(
+    A: FloatArray, points: Points, own: FloatArray, second: FloatArray, tol: float
+) -> tuple[FloatArray, AnyArray]:
+    """Witnesses ``a - t`` with t between the second largest value and the target's own, and whether
+    they prove more than ``tol``.
 
-    As `conecollapse.geometry.certified.confirm.confirm`, for unit functionals whose largest value over all other points is known.
+    As `conecollapse.geometry.certified.confirm.confirm`, for unit functionals whose largest value
+    over all other points is known.
     """
     n = A.shape[1]
-    tight = second + 2 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(second))  # sums of unit points are at least 1
+    # sums of unit points are at least 1
+    tight = second + 2 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(second))
     G, proven = np.empty_like(A), np.zeros(len(A), bool)
     for t in (np.maximum((own + second) / 2, tight), tight):
         shifted = A - t[:, None]
@@ -359,21 +439,35 @@ def _searched(group: Targets, rules: Rules) -> Targets:
         group, every = replace(group, pool=nobody), rules.known
     else:
         pool = group.pool if rules.known is None else _distinct([rules.known, group.pool])
-        every = _joined([_some(pool, np.flatnonzero(~np.isin(pool.ids, targets.ids)), None), targets])
+        every = _joined(
+            [_some(pool, np.flatnonzero(~np.isin(pool.ids, targets.ids)), None), targets]
+        )
     frame = (rules.frame or rules.round.frame(every.U, every.sums)).for_search()
     is_target = np.isin(every.ids, targets.ids)
     found = search(frame, np.where(is_target, UNDECIDED, RAY))
     inside = np.flatnonzero(found.status == REDUNDANT)
-    combined = Combinations.of_parts(inside, [found.combination[i] for i in inside.tolist()], np.zeros(len(inside)))
-    values = combined.values * np.repeat(every.sums[inside], combined.lengths) / every.sums[combined.points]
+    combined = Combinations.of_parts(
+        inside, [found.combination[i] for i in inside.tolist()], np.zeros(len(inside))
+    )
+    values = (
+        combined.values
+        * np.repeat(every.sums[inside], combined.lengths)
+        / every.sums[combined.points]
+    )
     combined = combined._replace(values=values)  # of unit points
     residual = row_norms(every.U[inside] - combined.rows(len(every.U)) @ every.U)
     good = residual <= CLOSE * rules.tol
     if good.any():
-        decided.combinations = [*decided.combinations, combined._replace(off=residual).chosen(good).renumbered(every.ids)]
+        decided.combinations = [
+            *decided.combinations,
+            combined._replace(off=residual).chosen(good).renumbered(every.ids),
+        ]
     outside = np.array(sorted(found.functional), np.int64)
     stuck = np.setdiff1d(np.flatnonzero(is_target), np.concatenate([inside[good], outside]))
     decided.doubtful = [*decided.doubtful, *every.ids[stuck].tolist()]
-    A = np.array([found.functional[int(i)] for i in outside]).reshape(-1, frame.Z.shape[1]) @ frame.T.T
+    A = (
+        np.array([found.functional[int(i)] for i in outside]).reshape(-1, frame.Z.shape[1])
+        @ frame.T.T
+    )
     A /= np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
     return Targets(_some(every, outside, None), A, group.pool, decided)

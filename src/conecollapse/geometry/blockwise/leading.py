@@ -1,6 +1,8 @@
-"""The product that proves dense points in blocks that lead in their own direction: a tile for each pair of blocks.
+"""The product that proves dense points in blocks that lead in their own direction: a tile for each
+pair of blocks.
 
-All blocks share round coordinates, from the moments of all points; see `conecollapse.geometry.certified.frame` and ``products``.
+All blocks share round coordinates, from the moments of all points; see
+`conecollapse.geometry.certified.frame` and ``products``.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from conecollapse.tables import BlockedTable
 
 
 class Round(NamedTuple):
-    """Coordinates ``z = (q - centre) T`` that all blocks share, as in `conecollapse.geometry.certified.frame`."""
+    """Coordinates ``z = (q - centre) T`` that all blocks share, as in
+    `conecollapse.geometry.certified.frame`."""
 
     centre: FloatArray
     T: FloatArray
@@ -36,7 +39,8 @@ class Round(NamedTuple):
         variance = variance[keep]
         scale = whitening(variance, m)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * moments.mean @ moments.mean)))
-        T = (V[:, keep] * scale).astype(np.float32).astype(np.float64)  # numbers that the certificate can hold in float32
+        # numbers that the certificate can hold in float32
+        T = (V[:, keep] * scale).astype(np.float32).astype(np.float64)
         return cls(moments.mean, T, scale, spread)
 
     def frame(self, U: FloatArray, sums: FloatArray) -> Frame:
@@ -47,19 +51,24 @@ class Round(NamedTuple):
 
 
 class Rounded(NamedTuple):
-    """One block in round coordinates, and of each point ``|z|^2``, ``|T z|^2``, ``T z . centre``, ``T z . 1`` and ``1 . u``."""
+    """One block in round coordinates, and of each point ``|z|^2``, ``|T z|^2``, ``T z . centre``,
+    ``T z . 1`` and ``1 . u``."""
 
     number: int
     single: AnyArray
     thin: FloatArray  # (5, points)
 
 
-def lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
-    """Which leaders the shared metric proves, and its offsets; see `conecollapse.geometry.certified.dense`."""
+def lead_in_own_direction(
+    table: BlockedTable, pieces: list[Any], around: Round, tol: float
+) -> tuple[AnyArray, FloatArray]:
+    """Which leaders the shared metric proves, and its offsets; see
+    `conecollapse.geometry.certified.dense`."""
     rounded = table.hold(_rounded, pieces, around, stage="round")
     n_blocks = table.n_blocks
     which = [(a, b) for a in range(n_blocks) for b in range(a, n_blocks)]
-    tiles = rounded.tiles(_tile, which, stage="tiles", side=2)  # of float32: four are as large as two blocks
+    # of float32: four are as large as two blocks
+    tiles = rounded.tiles(_tile, which, stage="tiles", side=2)
     thin = [found for (a, b), (_, _, found) in zip(which, tiles, strict=True) if a == b]
     maxima = [np.full(found.shape[1], -np.inf, np.float32) for found in thin]
     for (a, b), (first, second, _) in zip(which, tiles, strict=True):
@@ -68,8 +77,11 @@ def lead_in_own_direction(table: BlockedTable, pieces: list[Any], around: Round,
     return proven_by(np.concatenate(maxima), np.concatenate(thin, axis=1), around, tol)
 
 
-def proven_by(maxima: AnyArray, thin: FloatArray, around: Round, tol: float) -> tuple[AnyArray, FloatArray]:
-    """Which points lead in their own direction, and the offsets; ``maxima`` are the largest products with others, ``thin`` as `thin_of`."""
+def proven_by(
+    maxima: AnyArray, thin: FloatArray, around: Round, tol: float
+) -> tuple[AnyArray, FloatArray]:
+    """Which points lead in their own direction, and the offsets; ``maxima`` are the largest
+    products with others, ``thin`` as `thin_of`."""
     largest = maxima.astype(np.float64)
     own, stretched, at_centre, at_ones, sums = thin
     norms = np.sqrt(own)
@@ -103,7 +115,8 @@ def thin_of(frame: Frame) -> FloatArray:
 
 
 def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray, FloatArray | None]:
-    """The largest product of each point of ``a`` with one of ``b``, and the other way round; no point with itself.
+    """The largest product of each point of ``a`` with one of ``b``, and the other way round; no
+    point with itself.
 
     The tile of a block with itself also has what is known of each point.
     """
@@ -113,16 +126,25 @@ def _tile(a: Rounded, b: Rounded, _: Any) -> tuple[AnyArray, AnyArray, FloatArra
 
 
 def share_of_products(single: AnyArray, k: int, count: int) -> AnyArray:
-    """The largest product of each point with another one, of those that are share ``k`` of ``count`` equal ones of all products.
+    """The largest product of each point with another one, of those that are share ``k`` of
+    ``count`` equal ones of all products.
 
-    Stripes of rows get shorter, since each begins at the diagonal, so that shares take them in turn, forwards and backwards.
+    Stripes of rows get shorter, since each begins at the diagonal, so that shares take them in
+    turn, forwards and backwards.
     """
-    rows = [row for i, row in enumerate(range(0, len(single), TILE_ROWS)) if k in (i % (2 * count), 2 * count - 1 - i % (2 * count))]
+    rows = [
+        row
+        for i, row in enumerate(range(0, len(single), TILE_ROWS))
+        if k in (i % (2 * count), 2 * count - 1 - i % (2 * count))
+    ]
     return np.maximum(*_largest(single, single, rows, same=True))
 
 
-def _largest(A: AnyArray, B: AnyArray, starts: Iterable[int], *, same: bool) -> tuple[AnyArray, AnyArray]:
-    """The largest product of each row of ``A``, of the stripes that begin there, with one of ``B``, and the other way round."""
+def _largest(
+    A: AnyArray, B: AnyArray, starts: Iterable[int], *, same: bool
+) -> tuple[AnyArray, AnyArray]:
+    """The largest product of each row of ``A``, of the stripes that begin there, with one of ``B``,
+    and the other way round."""
     first, second = (np.full(len(some), -np.inf, np.float32) for some in (A, B))
     with serial_blas():
         for row in starts:

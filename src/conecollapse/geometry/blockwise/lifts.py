@@ -1,7 +1,8 @@
-"""The last step for sparse points in blocks: functionals on the supports of targets, lifted over the points of all blocks.
+"""The last step for sparse points in blocks: functionals on the supports of targets, lifted over
+the points of all blocks.
 
-A functional is at most 0 on the points inside the support of its target. On the coordinates off the support it gets the value ``-lift``,
-large enough that it is negative on every other point, too.
+A functional is at most 0 on the points inside the support of its target. On the coordinates off the
+support it gets the value ``-lift``, large enough that it is negative on every other point, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
 if TYPE_CHECKING:
     from conecollapse.geometry.blockwise.sparse import Functionals, Rows, Rules
 
-WIDE = 0.1  # share of the coordinates from which a functional is looked at by itself, as nearly every point has some of them
+# share of the coordinates from which a functional is looked at by itself, as nearly every point has
+# some of them
+WIDE = 0.1
 
 
 def place_of(U: Sparse, i: int) -> AnyArray:
@@ -42,7 +45,8 @@ class Lift(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """Functionals by coordinate: ``target[ptr[d]:ptr[d + 1]]`` have d in their supports, with values ``f``."""
+    """Functionals by coordinate: ``target[ptr[d]:ptr[d + 1]]`` have d in their supports, with
+    values ``f``."""
 
     ptr: AnyArray
     target: AnyArray
@@ -62,7 +66,8 @@ def _places(M: Sparse) -> IntArray:
 
 
 def lifts(group: Functionals, rows: Rows, rules: Rules) -> Lift:
-    """The lift that each functional needs because of the points of a block that share a coordinate with it."""
+    """The lift that each functional needs because of the points of a block that share a coordinate
+    with it."""
     needed, blocked = np.zeros(len(group.ids)), np.zeros(len(group.ids), bool)
     own = np.searchsorted(rows.ids, group.ids)
     inside = own < len(rows.ids)
@@ -76,14 +81,17 @@ def lifts(group: Functionals, rows: Rows, rules: Rules) -> Lift:
     narrow = np.flatnonzero(sizes <= WIDE * rules.dim)
     if len(narrow):
         lift = Lift(needed[narrow], blocked[narrow])
-        _raise_lifts(rows, _asking(group.U[narrow], group.F[narrow]), own[narrow], rules.rounding, lift)
+        _raise_lifts(
+            rows, _asking(group.U[narrow], group.F[narrow]), own[narrow], rules.rounding, lift
+        )
         needed[narrow], blocked[narrow] = lift
     return Lift(needed, blocked)
 
 
 @kernel
 def _lift_of(rows, place, f, own, rounding):  # type: ignore[no-untyped-def]
-    """The lift that one functional needs, and whether a point inside the support has a positive value."""
+    """The lift that one functional needs, and whether a point inside the support has a positive
+    value."""
     needed, blocked = 0.0, False
     for j in range(len(rows.ids)):
         value, outside = 0.0, 0.0
@@ -124,7 +132,10 @@ def _raise_lifts(rows, asking, own, rounding, lift):  # type: ignore[no-untyped-
             outside = total - inside[i]
             if own[i] != j and value[i] > -rounding:
                 if outside > rounding:
-                    needed[i] = max(needed[i], (LIFT_MARGIN * max(value[i], 0.0) + rounding) / (outside - rounding))
+                    needed[i] = max(
+                        needed[i],
+                        (LIFT_MARGIN * max(value[i], 0.0) + rounding) / (outside - rounding),
+                    )
                 elif value[i] > 4.0 * rounding:
                     blocked[i] = True
             value[i], inside[i], is_met[i] = 0.0, 0.0, False
@@ -139,9 +150,14 @@ class Lifted:
 
 
 def lifted(group: Functionals, found: list[Lift], rules: Rules) -> Lifted:
-    lift = np.maximum(np.max([some.needed for some in found], axis=0), LEAST_LIFT) if len(group.ids) else np.zeros(0)
+    lift = (
+        np.maximum(np.max([some.needed for some in found], axis=0), LEAST_LIFT)
+        if len(group.ids)
+        else np.zeros(0)
+    )
     blocked = np.any([some.blocked for some in found], axis=0)
-    # values on contained points are at most 0 up to rounding, also that of a checker who multiplies by the lift: go below it
+    # values on contained points are at most 0 up to rounding, also that of a checker who multiplies
+    # by the lift: go below it
     F = group.F.copy()
     F.data -= np.repeat(4 * rules.rounding * (row_norms(F) + lift + 1), np.diff(F.indptr))
     own = np.asarray(F.multiply(group.U).sum(axis=1)).ravel()

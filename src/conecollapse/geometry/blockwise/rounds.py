@@ -1,10 +1,13 @@
-"""A sparse target that goes round the blocks, because too many points have their supports inside its own.
+"""A sparse target that goes round the blocks, because too many points have their supports inside
+its own.
 
-At each block the coefficients of that block's contained points are improved by a sweep of coordinate descent, as in
-`conecollapse.geometry.certified.sweeps`, and the residual travels on; more sweeps before it does would hardly improve it. No points leave
-their block. After some rounds a copy of the residual goes round once more, and coefficients are only *raised*, until no contained point
-has a positive product with the copy, as in ``sweeps``: if enough of it is left, it is a functional that proves the target a ray. If the
-residual itself is small enough, the coefficients left at the blocks are a combination.
+At each block the coefficients of that block's contained points are improved by a sweep of
+coordinate descent, as in `conecollapse.geometry.certified.sweeps`, and the residual travels on;
+more sweeps before it does would hardly improve it. No points leave their block. After some rounds a
+copy of the residual goes round once more, and coefficients are only *raised*, until no contained
+point has a positive product with the copy, as in ``sweeps``: if enough of it is left, it is a
+functional that proves the target a ray. If the residual itself is small enough, the coefficients
+left at the blocks are a combination.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ CLOSE = 0.1  # share of tol up to which the residual of these is accepted
 
 @dataclass(frozen=True)
 class Traveller:
-    """One target in slice coordinates ``x = u / sum``, what is left of it, and the coefficients that each block's points have so far."""
+    """One target in slice coordinates ``x = u / sum``, what is left of it, and the coefficients
+    that each block's points have so far."""
 
     number: int
     coordinates: AnyArray
@@ -52,15 +56,24 @@ class Traveller:
 
     def is_ray(self, tol: float) -> bool:
         """Whether enough of the copy is left, when it has been at all blocks."""
-        return self.f is not None and not self.is_inside(tol) and float(self.f @ self.x) > LEAD * float(self.r @ self.r)
+        return (
+            self.f is not None
+            and not self.is_inside(tol)
+            and float(self.f @ self.x) > LEAD * float(self.r @ self.r)
+        )
 
 
-def travel(rows: Held, targets: list[tuple[int, Sparse]], rules: Rules) -> tuple[list[Traveller], Decided]:
-    """Send targets, sparse unit rows, round the blocks until they are decided: those with functionals, and what is known of the others."""
+def travel(
+    rows: Held, targets: list[tuple[int, Sparse]], rules: Rules
+) -> tuple[list[Traveller], Decided]:
+    """Send targets, sparse unit rows, round the blocks until they are decided: those with
+    functionals, and what is known of the others."""
     groups = []
     for index, u in targets:
         total = float(u.data.sum())
-        groups.append(Traveller(index, u.indices.astype(np.int32), u.data / total, total, u.data / total))
+        groups.append(
+            Traveller(index, u.indices.astype(np.int32), u.data / total, total, u.data / total)
+        )
     found, decided = [], Decided()
     for _ in range(MAX_LOOKS):
         if not groups:
@@ -102,7 +115,8 @@ def _raised(one: Traveller, rows: Rows, _: int, rules: Rules) -> Traveller:
 
 
 class Seen(NamedTuple):
-    """A block's answer about a target that is not proven a ray: the points that have coefficients."""
+    """A block's answer about a target that is not proven a ray: the points that have
+    coefficients."""
 
     number: int  # of the block
     used: IntArray  # their places in it
@@ -124,13 +138,17 @@ def _judge(one: Traveller, answers: list[Seen], rules: Rules) -> Traveller:
     if one.f is not None and one.is_ray(rules.tol):
         return replace(one, f=one.f / np.linalg.norm(one.f), h={})
     one = replace(one, f=None)
-    ids, sums = np.concatenate([answer.ids for answer in answers]), np.concatenate([answer.sums for answer in answers])
+    ids, sums = (
+        np.concatenate([answer.ids for answer in answers]),
+        np.concatenate([answer.sums for answer in answers]),
+    )
     if one.is_inside(rules.tol):
         h = np.concatenate([one.h[answer.number][answer.used] for answer in answers])
         return _combined(one, ids, h * one.total / sums, float(np.linalg.norm(one.r)) * one.total)
     if not 0 < len(ids) * len(one.x) <= POLISHED:
         return one
-    # sweeps find which points a combination uses long before they find its coefficients: an active set over these does
+    # sweeps find which points a combination uses long before they find its coefficients: an active
+    # set over these does
     U = stack([answer.U for answer in answers])[:, one.coordinates].toarray()
     solved = active_set(U, one.total * one.x[None, :])
     S, h = solved.passive[0], np.zeros(len(ids))
@@ -146,7 +164,12 @@ def _judge(one: Traveller, answers: list[Seen], rules: Rules) -> Traveller:
 
 
 def _combined(one: Traveller, points: IntArray, values: FloatArray, off: float) -> Traveller:
-    return replace(one, decided=Decided(combinations=[Combinations.of_parts([one.number], [(points, values)], [off])]))
+    return replace(
+        one,
+        decided=Decided(
+            combinations=[Combinations.of_parts([one.number], [(points, values)], [off])]
+        ),
+    )
 
 
 def functionals(found: list[Traveller], dim: int) -> tuple[IntArray, Any, Any]:
@@ -166,7 +189,8 @@ def functionals(found: list[Traveller], dim: int) -> tuple[IntArray, Any, Any]:
 
 @kernel
 def _sweep(rows, place, own, r, h):  # type: ignore[no-untyped-def]
-    """Give each point of a block whose support lies inside the target's its best coefficient, one after the other."""
+    """Give each point of a block whose support lies inside the target's its best coefficient, one
+    after the other."""
     ptr, idx, val = rows.ptr, rows.idx, rows.val
     for j in range(len(h)):
         inside, g, total = j != own, 0.0, 0.0
@@ -187,7 +211,8 @@ def _sweep(rows, place, own, r, h):  # type: ignore[no-untyped-def]
 
 @kernel
 def _raise(rows, place, own, f):  # type: ignore[no-untyped-def]
-    """Raise the coefficients of the contained points of a block until ``f`` has no positive product with any of them.
+    """Raise the coefficients of the contained points of a block until ``f`` has no positive product
+    with any of them.
 
     Entries are not negative, so that no product grows when another coefficient is raised.
     """

@@ -1,10 +1,13 @@
-"""How much work a quick cone may do: counted beforehand in nanoseconds, from the sizes of the points alone.
+"""How much work a quick cone may do: counted beforehand in nanoseconds, from the sizes of the
+points alone.
 
-A quick cone takes at most two products of the points with their transpose. What it will do is counted before it is done, and what does not
-fit is left out, so that it stops at the same place on every machine. The product is counted as one that is fast, and our own work as on a
-busy machine: the first is a bound from below, the second one from above.
+A quick cone takes at most two products of the points with their transpose. What it will do is
+counted before it is done, and what does not fit is left out, so that it stops at the same place on
+every machine. The product is counted as one that is fast, and our own work as on a busy machine:
+the first is a bound from below, the second one from above.
 
-Checking the points, scaling them, merging those of one direction and writing the certificate is done in any case.
+Checking the points, scaling them, merging those of one direction and writing the certificate is
+done in any case.
 """
 
 from __future__ import annotations
@@ -18,22 +21,29 @@ from conecollapse._linalg import column_counts
 from conecollapse._types import Points
 
 PRODUCTS = 2.0  # that a quick cone may take in all,
-PLANNED = 0.75  # and the part of them that is planned for: our own work suffers more than a product from others on the machine
+# and the part of them that is planned for: our own work suffers more than a product from others on
+# the machine
+PLANNED = 0.75
 
 MULTIPLY, WRITE = 0.02, 0.4  # a dense product: each multiplication, and each entry of the result
 MULTIPLY_SPARSE, WRITE_SPARSE, CALL_SPARSE = 2.5, 4.0, 1e5  # a sparse one: the same, and the whole
 
-ALWAYS, ALWAYS_ENTRY, ALWAYS_POINT = 1.6e5, 3.0, 100.0  # what is done in any case: the whole, each entry, each point
+# what is done in any case: the whole, each entry, each point
+ALWAYS, ALWAYS_ENTRY, ALWAYS_POINT = 1.6e5, 3.0, 100.0
 ALWAYS_SPARSE, ALWAYS_SPARSE_ENTRY = 5e5, 20.0  # and of sparse points
 MERGED, MERGED_POINT = 2e5, 300.0  # where points are merged: the whole, each of them
 
 EIGEN_SQUARE, EIGEN_CUBE = 90.0, 0.06  # eigenvectors of a k x k matrix: each of k^2, each of k^3
-FRAME, FRAME_ENTRY, FRAME_MULTIPLY = 1.2e5, 12.0, 0.045  # round coordinates: the whole, each entry, each multiplication
-LEAD, LEAD_ENTRY, SINGLE_MULTIPLY, LEAD_MAXIMUM = 2.2e5, 8.0, 0.026, 0.8  # the symmetric product in float32 and its maxima
+# round coordinates: the whole, each entry, each multiplication
+FRAME, FRAME_ENTRY, FRAME_MULTIPLY = 1.2e5, 12.0, 0.045
+# the symmetric product in float32 and its maxima
+LEAD, LEAD_ENTRY, SINGLE_MULTIPLY, LEAD_MAXIMUM = 2.2e5, 8.0, 0.026, 0.8
 AGAIN_MULTIPLY, AGAIN_MAXIMUM = 0.045, 0.6  # products in float64 with their maxima
-VARIANCE, VARIANCE_ENTRY, VARIANCE_MAXIMUM = 1.2e6, 30.0, 3.0  # leads in the metric of variances: the whole, each entry, each product
+# leads in the metric of variances: the whole, each entry, each product
+VARIANCE, VARIANCE_ENTRY, VARIANCE_MAXIMUM = 1.2e6, 30.0, 3.0
 
-SUPPORTS, SUPPORTS_ENTRY, SUPPORTS_POINT = 6e5, 30.0, 1.5e3  # posting lists and private coordinates: the whole, each entry, each point
+# posting lists and private coordinates: the whole, each entry, each point
+SUPPORTS, SUPPORTS_ENTRY, SUPPORTS_POINT = 6e5, 30.0, 1.5e3
 VISIT = 20.0  # an entry that is visited for a private coordinate
 COMBINATION = 1e4  # a point that is the sum of axes
 
@@ -49,11 +59,15 @@ class Budget:
 
     @classmethod
     def quick(cls, V: Points, n_points: int) -> Budget:
-        """Of a quick cone of so many points, whose leaders are ``V``, after what is done in any case."""
+        """Of a quick cone of so many points, whose leaders are ``V``, after what is done in any
+        case."""
         if sp.issparse(V):
             product, always = product_time(V), ALWAYS_SPARSE + ALWAYS_SPARSE_ENTRY * V.nnz
         else:
-            product, always = _dense_product(n_points, V.shape[1]), ALWAYS + ALWAYS_ENTRY * n_points * V.shape[1]
+            product, always = (
+                _dense_product(n_points, V.shape[1]),
+                ALWAYS + ALWAYS_ENTRY * n_points * V.shape[1],
+            )
         n_merged = n_points - V.shape[0]
         always += ALWAYS_POINT * n_points + MERGED * (n_merged > 0) + MERGED_POINT * n_merged
         return cls(PLANNED * PRODUCTS * product - always)
@@ -85,7 +99,8 @@ def product_time(U: Points) -> float:
         return _dense_product(m, n)
     counts, pairs = column_counts(U), float(m) * m
     work = float(counts @ counts)
-    written = pairs * -np.expm1(-work / pairs)  # as many as if the coordinates of all points were independent
+    # as many as if the coordinates of all points were independent
+    written = pairs * -np.expm1(-work / pairs)
     return float(CALL_SPARSE + MULTIPLY_SPARSE * work + WRITE_SPARSE * written)
 
 
@@ -94,9 +109,16 @@ def _dense_product(m: int, n: int) -> float:
 
 
 def lead_time(m: int, n: int) -> float:
-    """Of round coordinates of m points in n dimensions, and of the product that finds those that lead in their own direction."""
+    """Of round coordinates of m points in n dimensions, and of the product that finds those that
+    lead in their own direction."""
     k, entries = float(min(m, n)), float(m) * n
-    frame = FRAME + FRAME_ENTRY * entries + FRAME_MULTIPLY * 2 * k * entries + EIGEN_SQUARE * k**2 + EIGEN_CUBE * k**3
+    frame = (
+        FRAME
+        + FRAME_ENTRY * entries
+        + FRAME_MULTIPLY * 2 * k * entries
+        + EIGEN_SQUARE * k**2
+        + EIGEN_CUBE * k**3
+    )
     return frame + LEAD + LEAD_ENTRY * entries + m * m / 2 * (SINGLE_MULTIPLY * k + LEAD_MAXIMUM)
 
 

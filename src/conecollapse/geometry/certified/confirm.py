@@ -1,8 +1,10 @@
-r"""Functionals as witnesses: shifted below zero on all other points, in float64 and in the original coordinates.
+r"""Functionals as witnesses: shifted below zero on all other points, in float64 and in the original
+coordinates.
 
-On the slice :math:`q = u / \sum u` a functional a with :math:`a \cdot q_i > a \cdot q_j` for all other j proves that point i is a ray. For
-any t between the largest of the other values and the point's own, the vector :math:`g = a - t` has the signs of a witness:
-:math:`g \cdot u_i > 0` and :math:`g \cdot u_j \le 0`. It proves the distance :math:`g \cdot u_i / \|g\|`, so one product of the
+On the slice :math:`q = u / \sum u` a functional a with :math:`a \cdot q_i > a \cdot q_j` for all
+other j proves that point i is a ray. For any t between the largest of the other values and the
+point's own, the vector :math:`g = a - t` has the signs of a witness: :math:`g \cdot u_i > 0` and
+:math:`g \cdot u_j \le 0`. It proves the distance :math:`g \cdot u_i / \|g\|`, so one product of the
 functionals with the points confirms many rays at once.
 """
 
@@ -22,23 +24,36 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Point
 from conecollapse.geometry.certified.products import UNIT_ROUNDOFF_32
 
 EPS = float(np.finfo(np.float64).eps)
-CLEAR = 1.01  # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
-GRID = 2.0**-22  # unit functionals and shifts of at most 1 in steps of this have differences that float32 holds exactly
+# a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
+CLEAR = 1.01
+# unit functionals and shifts of at most 1 in steps of this have differences that float32 holds
+# exactly
+GRID = 2.0**-22
 MANY = 64  # functionals for which it is worth while to round all points to float32
 
 Leads = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray, FloatArray | float]]
 
 
 def confirm(
-    A: FloatArray, own: IntArray, U: Points, sums: FloatArray, tol: float, grid: float = GRID, *, once: bool = False
+    A: FloatArray,
+    own: IntArray,
+    U: Points,
+    sums: FloatArray,
+    tol: float,
+    grid: float = GRID,
+    *,
+    once: bool = False,
 ) -> tuple[FloatArray, BoolArray]:
-    """Shift each functional (row of A, about point ``own``) below zero on all other points; True where it then proves > tol.
+    """Shift each functional (row of A, about point ``own``) below zero on all other points; True
+    where it then proves > tol.
 
-    On the slice ``q = u / sums`` a shift by ``t`` is ``a - t``: with t between the second largest value and the point's own,
-    ``g = a - t`` has the signs a witness needs. Half-way is safest against rounding; where that is too short for ``tol``, t is
-    taken just above the second largest. Where 22 binary digits of a are enough, g has no more than float32 holds, so that a certificate
-    can store it in half the room; with ``grid=0`` that is not tried. Such functionals are multiplied in float32 first, as long as that
-    proves most of them. What is not proven then is tried in more digits, unless each functional may be multiplied ``once`` only.
+    On the slice ``q = u / sums`` a shift by ``t`` is ``a - t``: with t between the second largest
+    value and the point's own, ``g = a - t`` has the signs a witness needs. Half-way is safest
+    against rounding; where that is too short for ``tol``, t is taken just above the second largest.
+    Where 22 binary digits of a are enough, g has no more than float32 holds, so that a certificate
+    can store it in half the room; with ``grid=0`` that is not tried. Such functionals are
+    multiplied in float32 first, as long as that proves most of them. What is not proven then is
+    tried in more digits, unless each functional may be multiplied ``once`` only.
     """
     A = A / np.maximum(row_norms(A), np.finfo(np.float64).tiny)[:, None]
     needed = CLEAR * tol + 4 * (U.shape[1] + 2) * EPS
@@ -46,14 +61,22 @@ def confirm(
     proven = np.zeros(len(A), bool)
     step = max(1, dense_entries(U) // U.shape[0])  # every thread has a block of products
     in_double = partial(_leads, U, sums)
-    in_single = partial(_leads_single, _single_slice(U, sums), sums) if grid and (once or len(A) >= MANY) and not sp.issparse(U) else None
+    in_single = (
+        partial(_leads_single, _single_slice(U, sums), sums)
+        if grid and (once or len(A) >= MANY) and not sp.issparse(U)
+        else None
+    )
 
     def attempt(which: IntArray, leads: Leads, grid: float) -> IntArray:
-        """Shift the functionals ``which``; those that then prove too little, but might prove more in more digits."""
+        """Shift the functionals ``which``; those that then prove too little, but might prove more
+        in more digits."""
         F = np.round(A[which] / grid) * grid if grid else A[which]
         lead, second, error = leads(F, own[which])
-        G[which], proven[which] = _shift(F, (lead - error, second + error), sums, sums[own[which]], needed, grid)
-        return which[~proven[which] & (lead - second > -2 * error - grid)]  # values on the slice change by half a step of the grid at most
+        G[which], proven[which] = _shift(
+            F, (lead - error, second + error), sums, sums[own[which]], needed, grid
+        )
+        # values on the slice change by half a step of the grid at most
+        return which[~proven[which] & (lead - second > -2 * error - grid)]
 
     def work(first: int, last: int) -> None:
         helps = True
@@ -74,8 +97,11 @@ def confirm(
     return G, proven
 
 
-def _leads(U: Points, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray, float]:
-    """The value of each functional (row of A) at its own point of the slice, its largest value at another point, and their error.
+def _leads(
+    U: Points, sums: FloatArray, A: FloatArray, own: IntArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """The value of each functional (row of A) at its own point of the slice, its largest value at
+    another point, and their error.
 
     The rounding of float64 counts as none here: `_shift` leaves room for it.
     """
@@ -96,21 +122,30 @@ def _single_slice(U: FloatArray, sums: FloatArray) -> AnyArray:
     return Q
 
 
-def _leads_single(Q: AnyArray, sums: FloatArray, A: FloatArray, own: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _leads_single(
+    Q: AnyArray, sums: FloatArray, A: FloatArray, own: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """As `_leads`, from a product in float32, which holds ``A`` exactly."""
     values = A.astype(np.float32) @ Q.T
     here = np.arange(len(values))
     lead = values[here, own].astype(np.float64)
     values[here, own] = -np.inf
-    # n roundoffs of |a| |q| for the sum (see `products`), one for q in float32, and room for products of these errors; |q| is 1 / sum u
+    # n roundoffs of |a| |q| for the sum (see `products`), one for q in float32, and room for
+    # products of these errors; |q| is 1 / sum u
     error = (Q.shape[1] + 4) * UNIT_ROUNDOFF_32 * row_norms(A) / sums.min()
     return lead, values.max(axis=1).astype(np.float64), error
 
 
 def _shift(
-    A: FloatArray, leads: tuple[FloatArray, FloatArray], sums: FloatArray, own_sums: FloatArray, needed: float, grid: float
+    A: FloatArray,
+    leads: tuple[FloatArray, FloatArray],
+    sums: FloatArray,
+    own_sums: FloatArray,
+    needed: float,
+    grid: float,
 ) -> tuple[FloatArray, BoolArray]:
-    """`confirm` for some rows, by their `_leads`; with a ``grid`` the shifts are rounded up to multiples of it."""
+    """`confirm` for some rows, by their `_leads`; with a ``grid`` the shifts are rounded up to
+    multiples of it."""
     lead, second = leads
     tight = least_shift(second, sums, A.shape[1])
     G, proven = np.empty_like(A), np.zeros(len(A), bool)
@@ -126,9 +161,11 @@ def _shift(
 
 
 def least_shift(highest: FloatArray, sums: FloatArray, n: int) -> FloatArray:
-    """A t from which on ``g = a - t`` is below zero on all points of the slice with ``a . q <= highest``, rounding included.
+    """A t from which on ``g = a - t`` is below zero on all points of the slice with
+    ``a . q <= highest``, rounding included.
 
-    A checker's rounding is at most (n + 2) roundoffs of ``|g| <= |a| + |t| sqrt(n)``, with unit a; we leave room for twice that.
+    A checker's rounding is at most (n + 2) roundoffs of ``|g| <= |a| + |t| sqrt(n)``, with unit a;
+    we leave room for twice that.
     """
     return highest + 2 * (n + 2) * EPS * (1 + np.sqrt(n) * np.abs(highest)) / sums.min()
 

@@ -1,11 +1,14 @@
-r"""One point over the points whose supports lie inside its own: an active set whose columns stay sparse.
+r"""One point over the points whose supports lie inside its own: an active set whose columns stay
+sparse.
 
-In the coordinates of the point's support alone, each divided by a weight, the point is ``x`` and the contained points are few and mostly
-much sparser than it. They are priced as they are stored, all of them only now and then: between two such *looks* a descent chooses among
-a short and varied list. Only columns in use become dense, as rows of the factorization (`conecollapse._nnls.kernels`).
+In the coordinates of the point's support alone, each divided by a weight, the point is ``x`` and
+the contained points are few and mostly much sparser than it. They are priced as they are stored,
+all of them only now and then: between two such *looks* a descent chooses among a short and varied
+list. Only columns in use become dense, as rows of the factorization (`conecollapse._nnls.kernels`).
 
-Weights :math:`w_d = x_d^{-1/2}` make every coordinate of the point count, the faint ones too. Without them the large coordinates
-are fitted first, by columns that have to leave again when it is the turn of the small ones.
+Weights :math:`w_d = x_d^{-1/2}` make every coordinate of the point count, the faint ones too.
+Without them the large coordinates are fitted first, by columns that have to leave again when it is
+the turn of the small ones.
 """
 
 from __future__ import annotations
@@ -13,7 +16,14 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import CLEANED_BELOW, append_column, axpy, dot, new_state, restore_feasibility
+from conecollapse._nnls.kernels import (
+    CLEANED_BELOW,
+    append_column,
+    axpy,
+    dot,
+    new_state,
+    restore_feasibility,
+)
 from conecollapse.geometry.certified.lists import product_with
 
 LISTED = 64  # columns on the list of a look
@@ -47,12 +57,14 @@ def _add_column(columns, position, q, factor, out):  # type: ignore[no-untyped-d
 
 @kernel
 def descend_contained(columns, position, x, zero, lead):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's active set for ``x``, whose entries sum to one, over the columns: those in use, coefficients, the residual.
+    """Lawson and Hanson's active set for ``x``, whose entries sum to one, over the columns: those
+    in use, coefficients, the residual.
 
     ``x`` is in the coordinates of the support, which ``position`` numbers.
 
-    It ends as soon as ``|r| <= zero |x|``; then the residual is returned as zero. It also ends once ``r . x - max_j r . q_j`` is larger
-    than the share ``lead`` of ``|r|^2``: the residual separates the point from the columns. At the optimum the share is 1.
+    It ends as soon as ``|r| <= zero |x|``; then the residual is returned as zero. It also ends once
+    ``r . x - max_j r . q_j`` is larger than the share ``lead`` of ``|r|^2``: the residual separates
+    the point from the columns. At the optimum the share is 1.
     """
     n, m = len(columns.first), len(x)
     capacity = max(1, min(m, n))
@@ -85,7 +97,8 @@ def descend_contained(columns, position, x, zero, lead):  # type: ignore[no-unty
 
 @kernel
 def _list(columns, r, passive, listed, prices):  # type: ignore[no-untyped-def]
-    """Fill the list with the column of the highest positive price in each residue class of their numbers; the highest price of all.
+    """Fill the list with the column of the highest positive price in each residue class of their
+    numbers; the highest price of all.
 
     The columns with the highest prices of all tend to be almost equal; these are varied.
     """
@@ -121,7 +134,8 @@ def _best(columns, r, listed, least):  # type: ignore[no-untyped-def]
 
 @kernel
 def _enter(columns, position, j, x, passive, state, k):  # type: ignore[no-untyped-def]
-    """Column ``j``, which has been appended, takes its coefficient and others may have to leave; how many are in use, and ``|r|``."""
+    """Column ``j``, which has been appended, takes its coefficient and others may have to leave;
+    how many are in use, and ``|r|``."""
     Q, S, h, r = state.Q, state.S, state.h, state.r
     S[k], h[k] = j, 0.0
     for a in range(k):

@@ -1,7 +1,9 @@
 """The certified cone of dense points, stage by stage.
 
-1. `frame`: round coordinates. 2. `products`: one symmetric product proves the points that lead in their own direction.
-3. `search`: an active set for each of the others. 4. `settle`: float64, original coordinates, all points.
+1. `frame`: round coordinates. 2. `products`: one symmetric product proves the points that lead in
+   their own direction.
+3. `search`: an active set for each of the others. 4. `settle`: float64, original coordinates, all
+   points.
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, Progress
 from conecollapse.certificates import Metric
-from conecollapse.geometry.certified.budget import VARIANCE, VARIANCE_ENTRY, Budget, lead_time, variance_time
+from conecollapse.geometry.certified.budget import (
+    VARIANCE,
+    VARIANCE_ENTRY,
+    Budget,
+    lead_time,
+    variance_time,
+)
 from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm
 from conecollapse.geometry.certified.estimate import warn_of_rest
 from conecollapse.geometry.certified.frame import Frame
@@ -32,10 +40,12 @@ def prove_dense(
     known: Known | None = None,
     multiply: bool = True,
 ) -> Proof:
-    """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and combinations.
+    """Rays of two or more unit rows ``U``, no two of them colinear, with witnesses and
+    combinations.
 
-    Where there is a limit to the ``budget``, what the product does not prove within it is left open. What is ``known`` is not proven again;
-    without ``multiply`` the product, which made it known, is left out.
+    Where there is a limit to the ``budget``, what the product does not prove within it is left
+    open. What is ``known`` is not proven again; without ``multiply`` the product, which made it
+    known, is left out.
     """
     m, n = U.shape
     known = known or Known(np.zeros(m, bool), {}, ())
@@ -63,12 +73,20 @@ def prove_dense(
     found = search(frame, status, progress)
     searched = np.array(sorted(found.functional), np.int64)
     claimed = np.concatenate([by_lead, searched])
-    A = np.vstack([led_along, np.array([found.functional[int(i)] for i in searched]).reshape(-1, frame.Z.shape[1]) @ frame.T.T])
+    A = np.vstack(
+        [
+            led_along,
+            np.array([found.functional[int(i)] for i in searched]).reshape(-1, frame.Z.shape[1])
+            @ frame.T.T,
+        ]
+    )
     G, proven = confirm(A, claimed, U, frame.sums, tol)
     sure = by_product.copy()
     sure[claimed[proven]] = True
     combination = dict(known.combination)
-    combination |= {i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in found.combination.items()}
+    combination |= {
+        i: (S, h * frame.sums[i] / frame.sums[S]) for i, (S, h) in found.combination.items()
+    }
     settled = settle(U, frame.sums, tol, sure, combination, progress)
 
     witness = dict(zip(claimed[proven].tolist(), G[proven], strict=True))
@@ -76,7 +94,8 @@ def prove_dense(
 
 
 def _by_variance(U: FloatArray, tol: float, known: Known, budget: Budget) -> Proof:
-    """A quick cone where round coordinates cost too much: points that lead in their own direction in the metric ``diag(1 / variance)``."""
+    """A quick cone where round coordinates cost too much: points that lead in their own direction
+    in the metric ``diag(1 / variance)``."""
     m, n = U.shape
     each = variance_time(m, n)
     n_asked = int((budget.left - VARIANCE - VARIANCE_ENTRY * m * n) / each)
@@ -87,19 +106,24 @@ def _by_variance(U: FloatArray, tol: float, known: Known, budget: Budget) -> Pro
     budget.spend(VARIANCE + VARIANCE_ENTRY * m * n + each * len(asked))
     led = led_by_variance(U, sums, asked, tol, once=True)
     sure[list(led)] = True
-    return Proof.of_settled(settle(U, sums, tol, sure, known.combination, None, "quick"), led, n, known=known)
+    return Proof.of_settled(
+        settle(U, sums, tol, sure, known.combination, None, "quick"), led, n, known=known
+    )
 
 
 def _lead_in_own_direction(
     frame: Frame, U: FloatArray, tol: float, budget: Budget, progress: Progress
 ) -> tuple[BoolArray, BoolArray, FloatArray]:
-    """Points that lead in their own direction, those for which the shared metric proves it well, and its offsets.
+    """Points that lead in their own direction, those for which the shared metric proves it well,
+    and its offsets.
 
-    The offset of ``T z_i`` is half-way between the point's own value and the next, or just above the next where that proves too little.
-    Where rounding in ``T T' (q - centre)`` could matter at that scale the functional is left to be confirmed as an explicit vector.
+    The offset of ``T z_i`` is half-way between the point's own value and the next, or just above
+    the next where that proves too little. Where rounding in ``T T' (q - centre)`` could matter at
+    that scale the functional is left to be confirmed as an explicit vector.
     """
     Z, (m, n) = frame.Z, U.shape
-    own, stretched = np.empty(m), np.empty(m)  # |z|^2 and |T z|^2: the columns of T are orthogonal with lengths scale
+    # |z|^2 and |T z|^2: the columns of T are orthogonal with lengths scale
+    own, stretched = np.empty(m), np.empty(m)
 
     def measure(start: int, stop: int) -> None:
         for a in range(start, stop, 256):
@@ -115,9 +139,12 @@ def _lead_in_own_direction(
     centred, total = Z @ (frame.T.T @ frame.centre), Z @ frame.T.sum(axis=0)
 
     def proven_from(shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Offsets ``shift`` above the next point's value, the lengths of the witnesses ``T z - offset``, and the distances proven."""
+        """Offsets ``shift`` above the next point's value, the lengths of the witnesses
+        ``T z - offset``, and the distances proven."""
         offset = largest + shift + centred
-        norm = np.sqrt(np.maximum(stretched - 2 * offset * total + n * offset**2, np.finfo(np.float64).tiny))
+        norm = np.sqrt(
+            np.maximum(stretched - 2 * offset * total + n * offset**2, np.finfo(np.float64).tiny)
+        )
         return offset, norm, (lead - shift) * frame.sums / norm
 
     offset, norm, distance = proven_from(lead / 2)
@@ -127,5 +154,8 @@ def _lead_in_own_direction(
         tight = 2 * rounding * norm / frame.sums.min()
         offset_tight, _, distance_tight = proven_from(tight)
         use_tight &= tight < lead / 2
-        distance, offset = np.where(use_tight, distance_tight, distance), np.where(use_tight, offset_tight, offset)
+        distance, offset = (
+            np.where(use_tight, distance_tight, distance),
+            np.where(use_tight, offset_tight, offset),
+        )
     return leads, leads & (distance > needed), offset

@@ -1,7 +1,8 @@
 """How long a cone will take, from counts that are known before the work begins.
 
-Times are those of two cores of 2020 and good to a factor of several: enough to say beforehand that a user will have to wait. They depend on
-the points alone and never on a clock, so what is decided by them is the same on every machine.
+Times are those of two cores of 2020 and good to a factor of several: enough to say beforehand that
+a user will have to wait. They depend on the points alone and never on a clock, so what is decided
+by them is the same on every machine.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ def product_seconds(U: Points) -> float:
 def rest_seconds(left: BoolArray, U: Points) -> float:
     """To decide the points that are ``left``, each by an active set.
 
-    Dense points are priced against all others. The larger the share of points that no product proves, the deeper inside the cone they lie,
-    and the larger the part of all dimensions that their active sets take. A sparse point meets the points that share a coordinate with it
-    once for each step, of which it takes at most as many as it has coordinates.
+    Dense points are priced against all others. The larger the share of points that no product
+    proves, the deeper inside the cone they lie, and the larger the part of all dimensions that
+    their active sets take. A sparse point meets the points that share a coordinate with it once for
+    each step, of which it takes at most as many as it has coordinates.
     """
     n_left, (m, n) = int(left.sum()), U.shape
     steps = min(m, n) * n_left / max(m, 1)
@@ -56,12 +58,27 @@ def rest_seconds(left: BoolArray, U: Points) -> float:
 
 def warn_of_rest(left: BoolArray, U: Points) -> None:
     """Say beforehand that what the product did not decide takes long."""
-    instead = "a quick cone leaves them open, and max_rays=... asks for an epsilon-cone of few rays (Cone.approximate)"
-    warn_if_long(rest_seconds(left, U), f"deciding the {int(left.sum())} of {U.shape[0]} points that are left", instead)
+    instead = (
+        "a quick cone leaves them open, and max_rays=... asks for an epsilon-cone of few rays"
+        " (Cone.approximate)"
+    )
+    warn_if_long(
+        rest_seconds(left, U),
+        f"deciding the {int(left.sum())} of {U.shape[0]} points that are left",
+        instead,
+    )
 
 
 def warn_if_long(seconds: float, work: str, instead: str) -> None:
     """Say beforehand that ``work`` takes long, and what takes less."""
     if seconds > LONG:
-        size, unit = next((size, unit) for size, unit in ((3600, "hours"), (60, "minutes"), (1, "seconds")) if seconds >= 2 * size)
-        warnings.warn(f"{work} may take about {seconds / size:.0f} {unit}; {instead}.", SlowWarning, stacklevel=3)
+        size, unit = next(
+            (size, unit)
+            for size, unit in ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+            if seconds >= 2 * size
+        )
+        warnings.warn(
+            f"{work} may take about {seconds / size:.0f} {unit}; {instead}.",
+            SlowWarning,
+            stacklevel=3,
+        )

@@ -1,12 +1,15 @@
 """Coordinates in which a cone looks round.
 
-Scaled to ``p.x = 1`` (here p = all ones, positive on every non-zero point) the points become ``q_i`` and the extreme
-rays of their cone become the vertices of ``conv{q_i}``. Vertices do not change under affine maps, so we may centre and
-stretch as we like: ``z = T' (q - centre)``. In whitened coordinates, with every principal axis divided by its standard deviation, a vertex
-is usually the one point that goes furthest in its own direction, and one product ``z_i . z_j`` proves it. A search for the other vertices
-(`Frame.for_search`) is shorter in coordinates that are less round.
+Scaled to ``p.x = 1`` (here p = all ones, positive on every non-zero point) the points become
+``q_i`` and the extreme rays of their cone become the vertices of ``conv{q_i}``. Vertices do not
+change under affine maps, so we may centre and stretch as we like: ``z = T' (q - centre)``. In
+whitened coordinates, with every principal axis divided by its standard deviation, a vertex is
+usually the one point that goes furthest in its own direction, and one product ``z_i . z_j`` proves
+it. A search for the other vertices (`Frame.for_search`) is shorter in coordinates that are less
+round.
 
-A functional ``a . q`` with ``a = T w`` has the value ``w . z + a . centre``, so what is found in ``z`` is carried back by ``T``.
+A functional ``a . q`` with ``a = T w`` has the value ``w . z + a . centre``, so what is found in
+``z`` is carried back by ``T``.
 """
 
 from __future__ import annotations
@@ -19,24 +22,29 @@ from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray
 
-NULL_VARIANCE = 1e-13  # relative to the largest; float64 does not resolve a covariance eigenvalue below it
+# relative to the largest; float64 does not resolve a covariance eigenvalue below it
+NULL_VARIANCE = 1e-13
 LIFT = 5.0  # the constant coordinate of lifted points, in units of the root mean square of |z|
 
 WHITE = 0.5  # the scale of a principal axis is its variance to minus this power
-MILDER, HIGH_DIMENSION = 0.7, 200  # in fewer dimensions the active sets of a search are shorter with this share of that power
+# in fewer dimensions the active sets of a search are shorter with this share of that power
+MILDER, HIGH_DIMENSION = 0.7, 200
 
 WIDTH = 8  # float64 numbers of a cache line
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The slice ``q = u / sums`` of unit points ``u`` and its round coordinates ``z = (q - centre) T``."""
+    """The slice ``q = u / sums`` of unit points ``u`` and its round coordinates
+    ``z = (q - centre) T``."""
 
     sums: FloatArray  # (m,) p.u of each unit point
     centre: FloatArray  # (n,)
     T: FloatArray  # (n, d), numbers that float32 holds
-    scale: FloatArray  # (d,) lengths of the columns of T, which are orthogonal, both to within float32
-    spread: float  # root mean square of |q - centre| relative to |q|: how many digits centring costs
+    # (d,) lengths of the columns of T, which are orthogonal, both to within float32
+    scale: FloatArray
+    # root mean square of |q - centre| relative to |q|: how many digits centring costs
+    spread: float
     lifted: FloatArray  # (m, d + 1 or a little more): see `lift`
     single: AnyArray  # (m, d), z in float32
 
@@ -56,7 +64,9 @@ class Frame:
         sums = U @ np.ones(n)
         centre = (1 / sums) @ U / m
         Q, rows = np.empty_like(U), max(64, CACHED // n)
-        for_ranges(lambda a, b: np.subtract(U[a:b] / sums[a:b, None], centre, out=Q[a:b]), m, smallest=rows)
+        for_ranges(
+            lambda a, b: np.subtract(U[a:b] / sums[a:b, None], centre, out=Q[a:b]), m, smallest=rows
+        )
         if n <= m:
             variance, V = np.linalg.eigh(Q.T @ Q)
         else:  # the principal axes from the smaller product, Q Q' = W diag(variance) W'
@@ -65,35 +75,50 @@ class Frame:
         variance = variance[keep]
         V = V[:, keep] if n <= m else (Q.T @ W[:, keep]) / np.sqrt(variance)
         scale = whitening(variance, m)
-        # rounded here, T costs a certificate half the room and all that follows is about the T that is stored; |T z| changes by at most
-        # sqrt(d) roundoffs of float32, since the columns are orthogonal
+        # rounded here, T costs a certificate half the room and all that follows is about the T that
+        # is stored; |T z| changes by at most sqrt(d) roundoffs of float32, since the columns are
+        # orthogonal
         T = (V * scale).astype(np.float32).astype(np.float64)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
         lifted, d = lift(Q, T), len(scale)
         single = np.empty((m, d), np.float32)
-        for_ranges(lambda a, b: np.copyto(single[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"), m, smallest=rows)
+        for_ranges(
+            lambda a, b: np.copyto(single[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"),
+            m,
+            smallest=rows,
+        )
         return cls(sums, centre, T, scale, spread, lifted, single)
 
     def for_search(self) -> Frame:
-        """The same points in coordinates that are less round, where that keeps active sets short."""
+        """The same points in coordinates that are less round, where that keeps active sets
+        short."""
         if len(self.centre) >= HIGH_DIMENSION:
             return self
         factor = self.scale ** (MILDER - 1)
         lifted, d = self.lifted.copy(), len(factor)
         Z = lifted[:, 1 : 1 + d]
-        factor /= np.sqrt(np.einsum("ij,ij->j", Z, Z) @ factor**2 / len(Z))  # the root mean square of |z| is 1 again
+        # the root mean square of |z| is 1 again
+        factor /= np.sqrt(np.einsum("ij,ij->j", Z, Z) @ factor**2 / len(Z))
         Z *= factor
-        return replace(self, T=self.T * factor, scale=self.scale * factor, lifted=lifted, single=Z.astype(np.float32))
+        return replace(
+            self,
+            T=self.T * factor,
+            scale=self.scale * factor,
+            lifted=lifted,
+            single=Z.astype(np.float32),
+        )
 
 
 def whitening(variance: FloatArray, m: int) -> FloatArray:
-    """Lengths of the columns of T, from the sums of squares of m points along their principal axes: the root mean square of |z| is 1."""
+    """Lengths of the columns of T, from the sums of squares of m points along their principal axes:
+    the root mean square of |z| is 1."""
     scale = (variance / variance[-1:]) ** -WHITE
     return np.asarray(scale / np.sqrt((variance * scale**2).sum() / m))
 
 
 def lift(Q: FloatArray, T: FloatArray) -> FloatArray:
-    """``z = Q T`` after the constant `LIFT`, so that affine combinations of z are linear, and before zeros up to a multiple of `WIDTH`.
+    """``z = Q T`` after the constant `LIFT`, so that affine combinations of z are linear, and
+    before zeros up to a multiple of `WIDTH`.
 
     Loops over rows of that length leave no rest that is too short for vector instructions.
     """

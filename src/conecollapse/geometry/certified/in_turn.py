@@ -1,16 +1,20 @@
 r"""Points near the tolerance, decided one after the other.
 
-Each is taken with the points whose combinations use it, which *lean* on it. If the other points that are not yet deleted represent all of
-these, it is deleted; otherwise it stays, and the residual that could not be removed is its witness. Since points are only ever
-deleted, a witness found early still holds at the end.
+Each is taken with the points whose combinations use it, which *lean* on it. If the other points
+that are not yet deleted represent all of these, it is deleted; otherwise it stays, and the residual
+that could not be removed is its witness. Since points are only ever deleted, a witness found early
+still holds at the end.
 
 Two things keep this fast where thousands of points are doubtful:
 
-- Points *clearly inside*, whose residual over the others is next to nothing, are deleted without asking what leans on them. On the slice
-  :math:`q = u / \sum u` combinations are convex, so that deleting a point with residual e moves what leans on it, however indirectly, by
-  e at most: the sum of all e bounds what is lost. They come first, and are represented by what is left once all of them are gone.
-- Points that lead among the points near them (`near`) are decided over these alone. What those keep is confirmed against all points at the
-  end, by one product, and what is not confirmed is decided over all points.
+- Points *clearly inside*, whose residual over the others is next to nothing, are deleted without
+  asking what leans on them. On the slice :math:`q = u / \sum u` combinations are convex, so that
+  deleting a point with residual e moves what leans on it, however indirectly, by e at most: the sum
+  of all e bounds what is lost. They come first, and are represented by what is left once all of
+  them are gone.
+- Points that lead among the points near them (`near`) are decided over these alone. What those keep
+  is confirmed against all points at the end, by one product, and what is not confirmed is decided
+  over all points.
 """
 
 from __future__ import annotations
@@ -26,11 +30,15 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Points, Progres
 from conecollapse.geometry.certified.confirm import EPS, least_shift, project
 from conecollapse.geometry.certified.near import Combinations, NearPoints
 
-SPARE = 0.995  # a weak ray's own proven distance may fall short of tol by half of what a checker grants
-STRICT = 1 + 2e-6  # where it is that of another point, a checker grants nothing and adds a millionth
+# a weak ray's own proven distance may fall short of tol by half of what a checker grants
+SPARE = 0.995
+# where it is that of another point, a checker grants nothing and adds a millionth
+STRICT = 1 + 2e-6
 CLEARLY = 1e-3  # share of tol up to which a residual is next to nothing
 LOST = 0.1  # share of tol that all points clearly inside may lose together
-ROUNDS = 32  # so many apart, points are decided in the same round; between two rounds the points nearby are found again
+# so many apart, points are decided in the same round; between two rounds the points nearby are
+# found again
+ROUNDS = 32
 
 
 @dataclass
@@ -41,16 +49,21 @@ class Settled:
     witness: dict[int, FloatArray]  # of rays settled here
     weak: dict[int, int]  # weak ray -> the point its witness separates
     combination: dict[int, tuple[IntArray, FloatArray]]  # of redundant points, over rays
-    open: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # rays without proof either way
-    unproven: list[int] = field(default_factory=list)  # weak rays whose witness rounding has spoiled: tol is too small for these points
+    # rays without proof either way
+    open: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    # weak rays whose witness rounding has spoiled: tol is too small for these points
+    unproven: list[int] = field(default_factory=list)
 
 
 class InTurn:
     """Decides doubtful points of ``U`` and adds to ``out``."""
 
-    def __init__(self, U: Points, sums: FloatArray, tol: float, out: Settled, near: NearPoints | None) -> None:
+    def __init__(
+        self, U: Points, sums: FloatArray, tol: float, out: Settled, near: NearPoints | None
+    ) -> None:
         self.U, self.sums, self.tol, self.out, self.near = U, sums, tol, out, near
-        self.leaning: dict[int, set[int]] = defaultdict(set)  # the points whose combinations use a point, or once did
+        # the points whose combinations use a point, or once did
+        self.leaning: dict[int, set[int]] = defaultdict(set)
         self.lost = 0.0  # how far points clearly inside may have moved from what is left
 
     def delete_at_once(self, points: IntArray) -> IntArray:
@@ -61,8 +74,11 @@ class InTurn:
             self._delete_if_clear(i, S, h, e)
         return points[self.out.alive[points]]
 
-    def decide_nearby(self, points: IntArray, distance: FloatArray, progress: Progress = None) -> None:
-        """Decide ``points`` over the points near them; ``distance`` is from the cone of all points near them."""
+    def decide_nearby(
+        self, points: IntArray, distance: FloatArray, progress: Progress = None
+    ) -> None:
+        """Decide ``points`` over the points near them; ``distance`` is from the cone of all points
+        near them."""
         for i, over in self._rounds(points[distance <= CLEARLY * self.tol]):
             ((S, h),), _, (e,) = self._solve(np.array([i]), i, over)
             self._delete_if_clear(i, S, h, e)
@@ -78,7 +94,9 @@ class InTurn:
         at = np.array(sorted(kept), np.int64)
         for a in range(0, len(at), step := max(1, dense_entries(self.U) // self.U.shape[0])):
             some = at[a : a + step]
-            for i in some[~self._confirm(some, *zip(*(kept[i] for i in some.tolist()), strict=True))]:
+            for i in some[
+                ~self._confirm(some, *zip(*(kept[i] for i in some.tolist()), strict=True))
+            ]:
                 self._decide(int(i))
 
     def decide(self, points: IntArray, progress: Progress = None) -> None:
@@ -89,7 +107,8 @@ class InTurn:
                 progress("settle", done, len(points))
 
     def _delete_if_clear(self, i: int, S: IntArray, h: FloatArray, e: float) -> None:
-        e *= float(self.sums.max() / self.sums.min())  # lengths on the slice differ by that much at most
+        # lengths on the slice differ by that much at most
+        e *= float(self.sums.max() / self.sums.min())
         if e <= CLEARLY * self.tol and self.lost + e <= LOST * self.tol:
             self.lost += e
             self.out.alive[i] = False
@@ -104,16 +123,28 @@ class InTurn:
             if not e <= self.tol:
                 self.out.unproven.append(i)
 
-    def _over(self, rays: IntArray, points: IntArray) -> Iterator[tuple[int, IntArray, FloatArray, float]]:
+    def _over(
+        self, rays: IntArray, points: IntArray
+    ) -> Iterator[tuple[int, IntArray, FloatArray, float]]:
         """For each of ``points`` a combination of ``rays`` and the length of its residual."""
         R = take_rows(self.U, rays)
-        for a in range(0, len(points) if len(rays) else 0, step := max(1, dense_entries(self.U) // self.U.shape[1])):
+        for a in range(
+            0,
+            len(points) if len(rays) else 0,
+            step := max(1, dense_entries(self.U) // self.U.shape[1]),
+        ):
             some = points[a : a + step]
             X = dense_rows(self.U, some)
             solved = project(R, X)
             H = combination_rows(list(zip(solved.passive, solved.values, strict=True)), len(rays))
             residual = row_norms(np.asarray(X - H @ R))
-            yield from zip(some.tolist(), (rays[S] for S in solved.passive), solved.values, residual.tolist(), strict=True)
+            yield from zip(
+                some.tolist(),
+                (rays[S] for S in solved.passive),
+                solved.values,
+                residual.tolist(),
+                strict=True,
+            )
 
     def _lean(self, j: int, S: IntArray, h: FloatArray) -> None:
         self.out.combination[j] = (S, h)
@@ -125,18 +156,25 @@ class InTurn:
         return np.array([i, *sorted(j for j in self.leaning[i] if i in self.out.combination[j][0])])
 
     def _rounds(self, points: IntArray) -> Iterator[tuple[int, IntArray | None]]:
-        """Each of ``points`` that is not deleted, with the points near it at the beginning of the round, or None.
+        """Each of ``points`` that is not deleted, with the points near it at the beginning of the
+        round, or None.
 
-        A round takes points that are far apart in their order, so that few of those near a point are decided in the same round.
+        A round takes points that are far apart in their order, so that few of those near a point
+        are decided in the same round.
         """
         for first in range(min(ROUNDS, len(points))):
             some = points[first::ROUNDS]
-            lists = [None] * len(some) if self.near is None else self.near.nearest(some, self.out.alive)
+            lists = (
+                [None] * len(some) if self.near is None else self.near.nearest(some, self.out.alive)
+            )
             yield from zip(some.tolist(), lists, strict=True)
 
-    def _solve(self, targets: IntArray, without: int, over: IntArray | None = None) -> tuple[Combinations, FloatArray, FloatArray]:
-        """Combinations for ``targets`` of the points that are not deleted, but for one; residuals that are accurate relative to themselves,
-        and the lengths of those that the combinations leave."""
+    def _solve(
+        self, targets: IntArray, without: int, over: IntArray | None = None
+    ) -> tuple[Combinations, FloatArray, FloatArray]:
+        """Combinations for ``targets`` of the points that are not deleted, but for one; residuals
+        that are accurate relative to themselves, and the lengths of those that the combinations
+        leave."""
         if over is not None and self.near is not None:
             return self.near.solve(targets, over[self.out.alive[over] & (over != without)])
         others = self.out.alive.copy()
@@ -146,8 +184,11 @@ class InTurn:
         found = list(zip(solved.passive, solved.values, strict=True))
         return found, solved.residual, row_norms(X - np.array([h @ self.U[S] for S, h in found]))
 
-    def _delete_or_keep(self, i: int, over: IntArray | None = None) -> tuple[FloatArray, int] | None:
-        """Delete i if the other points represent it and all that leans on it; else the residual of the worst of these, and which it is."""
+    def _delete_or_keep(
+        self, i: int, over: IntArray | None = None
+    ) -> tuple[FloatArray, int] | None:
+        """Delete i if the other points represent it and all that leans on it; else the residual of
+        the worst of these, and which it is."""
         needy = self._needy(i)
         found, residual, lengths = self._solve(needy, i, over)
         worst = int(np.argmax(lengths))
@@ -163,8 +204,11 @@ class InTurn:
         if reason is not None and not self._confirm(np.array([i]), [reason[0]], [reason[1]])[0]:
             self.out.unproven.append(i)
 
-    def _confirm(self, rays: IntArray, residual: Sequence[FloatArray], about: Sequence[int]) -> BoolArray:
-        """Shift residuals below zero on all points but the ray: witnesses about the points ``about``, and whether they prove enough."""
+    def _confirm(
+        self, rays: IntArray, residual: Sequence[FloatArray], about: Sequence[int]
+    ) -> BoolArray:
+        """Shift residuals below zero on all points but the ray: witnesses about the points
+        ``about``, and whether they prove enough."""
         n, separated = self.U.shape[1], np.array(about, np.int64)
         A = np.array(residual)
         A /= row_norms(A)[:, None]
@@ -173,7 +217,9 @@ class InTurn:
         values[np.arange(len(rays)), rays] = -np.inf
         highest = np.maximum(values.max(axis=1), 0.0)
         G = A - least_shift(highest, self.sums, n)[:, None]
-        distance = np.einsum("ij,ij->i", dense_rows(self.U, separated), G) / row_norms(G) - (n + 2) * EPS
+        distance = (
+            np.einsum("ij,ij->i", dense_rows(self.U, separated), G) / row_norms(G) - (n + 2) * EPS
+        )
         proven = distance > self.tol * np.where(separated == rays, SPARE, STRICT)
         self.out.witness.update(zip(rays.tolist(), G, strict=True))
         self.out.weak.update(zip(rays.tolist(), separated.tolist(), strict=True))

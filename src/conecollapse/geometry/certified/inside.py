@@ -1,13 +1,15 @@
 r"""Points inside the cone of rays that are known: active sets over one Gram matrix.
 
-Where most points are mixtures of the rays, each needs about as many rays as there are dimensions, and the search for them takes most of the
-time. With the products :math:`G = Z Z'` of the rays with each other, made once for all points, no orthonormal basis of the rays in use is
-needed: with :math:`R' R = G_{SS}` for the rays S in use,
+Where most points are mixtures of the rays, each needs about as many rays as there are dimensions,
+and the search for them takes most of the time. With the products :math:`G = Z Z'` of the rays with
+each other, made once for all points, no orthonormal basis of the rays in use is needed: with
+:math:`R' R = G_{SS}` for the rays S in use,
 
 .. math:: R' q = Z_S x, \qquad R h = q, \qquad r = x - Z_S' h .
 
-This squares the condition number. So prices :math:`z_j \cdot r` are those of the true residual, and a small residual corrects the
-coefficients: :math:`R' p = Z_S r` is added to q. What does not become zero is not decided here. Several rays enter in one step.
+This squares the condition number. So prices :math:`z_j \cdot r` are those of the true residual, and
+a small residual corrects the coefficients: :math:`R' p = Z_S r` is added to q. What does not become
+zero is not decided here. Several rays enter in one step.
 """
 
 from __future__ import annotations
@@ -22,17 +24,20 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
 MOST_RAYS = 2048  # whose products with each other take 32 MiB
-LITTLE_WORK = 2**20  # points times rays times dimensions: searching these takes some tens of milliseconds
+# points times rays times dimensions: searching these takes some tens of milliseconds
+LITTLE_WORK = 2**20
 SAMPLE = 48  # points that are tried first
 WORTHWHILE = 0.5  # share of these that must be inside
 AT_ONCE = 256  # points of one piece of work
 N_LISTED = 64  # rays among which a step chooses, between two looks at all
 N_ENTERING = 8  # rays that may enter in one step,
 NEARLY_BEST = 0.5  # if their prices are at least this share of the highest
-INDEPENDENT = 1e-10  # the square of the part of a ray outside the span of those in use, relative to its own
+# the square of the part of a ray outside the span of those in use, relative to its own
+INDEPENDENT = 1e-10
 NEARLY_ZERO = 1e-10  # share of |x|^2 below which a residual is corrected by itself
 ZERO = 1e-10  # share of |x| up to which a residual counts as zero
-ORTHOGONAL = 1e-4  # share of |r|^2 up to which its part in the span of the rays in use is next to nothing
+# share of |r|^2 up to which its part in the span of the rays in use is next to nothing
+ORTHOGONAL = 1e-4
 REFINEMENTS = 3
 
 
@@ -48,16 +53,24 @@ class Listed(NamedTuple):
 
     ray: IntArray  # (N_LISTED,), or -1
     price: FloatArray
-    W: FloatArray  # (N_ENTERING, capacity), scratch: what the columns that enter add to the triangle
+    # (N_ENTERING, capacity), scratch: what the columns that enter add to the triangle
+    W: FloatArray
 
 
-def inside_known(Z: FloatArray, rays: IntArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
-    """Combinations of ``rays`` for those of ``points`` that are inside their cone, as far as they are found; all are rows of Z.
+def inside_known(
+    Z: FloatArray, rays: IntArray, points: IntArray
+) -> dict[int, tuple[IntArray, FloatArray]]:
+    """Combinations of ``rays`` for those of ``points`` that are inside their cone, as far as they
+    are found; all are rows of Z.
 
-    A sample is tried first: where few of it are inside, nothing is done. Nor is it where the points are few: searching them takes less
-    time than compiling these kernels.
+    A sample is tried first: where few of it are inside, nothing is done. Nor is it where the points
+    are few: searching them takes less time than compiling these kernels.
     """
-    if not len(points) >= SAMPLE or not 1 < len(rays) <= MOST_RAYS or len(points) * len(rays) * Z.shape[1] <= LITTLE_WORK:
+    if (
+        not len(points) >= SAMPLE
+        or not 1 < len(rays) <= MOST_RAYS
+        or len(points) * len(rays) * Z.shape[1] <= LITTLE_WORK
+    ):
         return {}
     R = np.ascontiguousarray(Z[rays])
     known = Rays(R, R @ R.T)
@@ -68,7 +81,9 @@ def inside_known(Z: FloatArray, rays: IntArray, points: IntArray) -> dict[int, t
     return found
 
 
-def _inside(known: Rays, Z: FloatArray, rays: IntArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
+def _inside(
+    known: Rays, Z: FloatArray, rays: IntArray, points: IntArray
+) -> dict[int, tuple[IntArray, FloatArray]]:
     found: dict[int, tuple[IntArray, FloatArray]] = {}
 
     def work(start: int, stop: int) -> None:
@@ -97,7 +112,9 @@ def _solve_each(known, X):  # type: ignore[no-untyped-def]
         r=np.empty(d),
         ls=np.empty(n),
     )
-    listed = Listed(np.empty(min(N_LISTED, c), np.int64), np.empty(min(N_LISTED, c)), np.empty((N_ENTERING, n)))
+    listed = Listed(
+        np.empty(min(N_LISTED, c), np.int64), np.empty(min(N_LISTED, c)), np.empty((N_ENTERING, n))
+    )
     out = []
     for i in range(len(X)):
         k = _descend(known, X[i], state, listed)
@@ -107,7 +124,8 @@ def _solve_each(known, X):  # type: ignore[no-untyped-def]
 
 @kernel
 def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's descent of ``|x - sum h z|``; how many rays are in use at its end, 0 if the residual does not become zero."""
+    """Lawson and Hanson's descent of ``|x - sum h z|``; how many rays are in use at its end, 0 if
+    the residual does not become zero."""
     size, k = dot(x, x), np.int64(0)
     lowest = left = size
     for t in range(len(x)):
@@ -121,7 +139,11 @@ def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
             k = restore_feasibility(state, grown)
             left = _take_away(known, x, state, k)
             for _ in range(REFINEMENTS):
-                if left > NEARLY_ZERO * size or left <= ZERO * ZERO * size or _correct(known, state, k) <= ORTHOGONAL * left:
+                if (
+                    left > NEARLY_ZERO * size
+                    or left <= ZERO * ZERO * size
+                    or _correct(known, state, k) <= ORTHOGONAL * left
+                ):
                     break
                 k = restore_feasibility(state, k)
                 left = _take_away(known, x, state, k)
@@ -129,7 +151,9 @@ def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
                 return k
             lowest = left if left < lowest else lowest
             for at in range(len(listed.ray)):
-                listed.price[at] = dot(known.Z[listed.ray[at]], state.r) if listed.ray[at] >= 0 else 0.0
+                listed.price[at] = (
+                    dot(known.Z[listed.ray[at]], state.r) if listed.ray[at] >= 0 else 0.0
+                )
         if k == len(state.S) or lowest > started * (1.0 - 1e-12):
             break
     return 0
@@ -137,7 +161,8 @@ def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
 
 @kernel
 def _list(known, state, k, listed):  # type: ignore[no-untyped-def]
-    """List the ray with the highest price in each residue class of their numbers; whether any price is positive."""
+    """List the ray with the highest price in each residue class of their numbers; whether any price
+    is positive."""
     for at in range(len(listed.ray)):
         listed.ray[at], listed.price[at] = -1, 0.0
     is_any = False
@@ -156,7 +181,8 @@ def _list(known, state, k, listed):  # type: ignore[no-untyped-def]
 
 @kernel
 def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
-    """Append the listed rays with the highest prices, which leave the list; how many are in use then."""
+    """Append the listed rays with the highest prices, which leave the list; how many are in use
+    then."""
     S, R, qx, W = state.S, state.R, state.qx, listed.W
     highest, n, before = 0.0, 0, k
     rays, prices = np.empty(len(W), np.int64), np.empty(len(W))
@@ -183,7 +209,8 @@ def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
         for b in range(before, k):
             W[e, b] = (known.G[j, S[b]] - dot(W[e, :b], W[placed[b - before], :b])) / R[b, b]
         outside = known.G[j, j] - dot(W[e, :k], W[e, :k])
-        along = prices[e] - dot(W[e, before:k], qx[before:k])  # the residual is orthogonal to the rays that were in use before
+        # the residual is orthogonal to the rays that were in use before
+        along = prices[e] - dot(W[e, before:k], qx[before:k])
         if outside <= INDEPENDENT * known.G[j, j] or along <= 0.0:
             continue
         for a in range(k):

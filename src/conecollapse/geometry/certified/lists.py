@@ -1,4 +1,5 @@
-"""Sparse points and the posting lists of their coordinates, as the kernels of `private`, `small`, `contained` and `sweeps` read them."""
+"""Sparse points and the posting lists of their coordinates, as the kernels of `private`, `small`,
+`contained` and `sweeps` read them."""
 
 from __future__ import annotations
 
@@ -14,12 +15,15 @@ SUM_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # for each term of a sum
 
 
 class Lists(NamedTuple):
-    """The points, compressed by rows, and the posting list of each coordinate: the points that have it, those with small supports first."""
+    """The points, compressed by rows, and the posting list of each coordinate: the points that have
+    it, those with small supports first."""
 
     ptr: IntArray  # point i has the coordinates idx[ptr[i]:ptr[i + 1]], increasing,
     idx: AnyArray
     val: FloatArray  # with these values
-    post_ptr: IntArray  # coordinate d is in the supports of the points post[post_ptr[d]:post_ptr[d + 1]], by size of support,
+    # coordinate d is in the supports of the points post[post_ptr[d]:post_ptr[d + 1]], by size of
+    # support,
+    post_ptr: IntArray
     post: AnyArray
     post_val: FloatArray  # where it has these values
     by_size: AnyArray  # (n_points,): the points, those with small supports first
@@ -33,7 +37,11 @@ class Lists(NamedTuple):
     @classmethod
     def of(cls, U: Sparse) -> Lists:
         order = np.argsort(np.diff(U.indptr), kind="stable").astype(np.int32)
-        ptr, idx, sums = U.indptr.astype(np.int64), U.indices.astype(np.int32, copy=False), np.asarray(U.sum(axis=1)).ravel()
+        ptr, idx, sums = (
+            U.indptr.astype(np.int64),
+            U.indices.astype(np.int32, copy=False),
+            np.asarray(U.sum(axis=1)).ravel(),
+        )
         post_ptr = np.concatenate([[0], np.cumsum(column_counts(U).astype(np.int64))])
         post, post_val = np.empty(len(idx), np.int32), np.empty(len(idx))
         _post(ptr, idx, U.data, order, post_ptr[:-1].copy(), post, post_val)
@@ -46,7 +54,9 @@ class Lists(NamedTuple):
             post_val=post_val,
             by_size=order,
             sums=sums,
-            rounding=float(SUM_ROUNDING * (np.diff(ptr).max(initial=0) + 2) * sums.max(initial=0.0)),
+            rounding=float(
+                SUM_ROUNDING * (np.diff(ptr).max(initial=0) + 2) * sums.max(initial=0.0)
+            ),
         )
 
 
@@ -74,10 +84,11 @@ class Rows(NamedTuple):
 
 
 class Stored(NamedTuple):
-    r"""Columns :math:`q_j = w \circ u_j / s_j` that are not written down: sparse points times the weights of their coordinates, scaled to
-    sum one.
+    r"""Columns :math:`q_j = w \circ u_j / s_j` that are not written down: sparse points times the
+    weights of their coordinates, scaled to sum one.
 
-    With :math:`t = w \circ r` their products are :math:`r \cdot q_j = t \cdot u_j / s_j`, so that all threads read the same points.
+    With :math:`t = w \circ r` their products are :math:`r \cdot q_j = t \cdot u_j / s_j`, so that
+    all threads read the same points.
     """
 
     idx: AnyArray  # column j has the coordinates idx[first[j]:last[j]]
@@ -109,7 +120,8 @@ def stored_columns(rows, points, support, weight, room):  # type: ignore[no-unty
 
 @kernel
 def copied_rows(rows, points, position, weight):  # type: ignore[no-untyped-def]
-    """The ``points`` among the rows, times the weights, in coordinates that ``position`` numbers: faster to read than where they are."""
+    """The ``points`` among the rows, times the weights, in coordinates that ``position`` numbers:
+    faster to read than where they are."""
     n = len(points)
     ptr = np.zeros(n + 1, np.int64)
     for q in range(n):

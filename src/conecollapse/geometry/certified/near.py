@@ -1,7 +1,8 @@
-"""Points on a smooth surface in few dimensions: what represents one of them, or nearly does, lies nearby.
+"""Points on a smooth surface in few dimensions: what represents one of them, or nearly does, lies
+nearby.
 
-Where thousands of points lie near the tolerance, as on a finely drawn circle, each is decided after the other, and a look at all points
-for each would take most of the time.
+Where thousands of points lie near the tolerance, as on a finely drawn circle, each is decided after
+the other, and a look at all points for each would take most of the time.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ FEW_DIMENSIONS, N_NEAR = 8, 32
 MANY_ASKED = 100  # points from which the arrangement is worth its while
 AT_ONCE = 256  # targets of one call
 
-Combinations = list[tuple[IntArray, FloatArray]]  # the points that each uses, and their coefficients
+# the points that each uses, and their coefficients
+Combinations = list[tuple[IntArray, FloatArray]]
 
 
 @dataclass(frozen=True)
 class NearPoints:
-    """Unit points, of which those near a point represent it; unit vectors that are close together are close on every slice."""
+    """Unit points, of which those near a point represent it; unit vectors that are close together
+    are close on every slice."""
 
     U: FloatArray
     slots: Slots
@@ -48,16 +51,23 @@ class NearPoints:
         """What is left of each of ``points`` over the other points near it."""
         slots, every = Slots.over(self.U, len(points), self.U.shape[1]), np.arange(len(points))
         near = self.nearest(points, np.ones(len(self.U), bool))
-        order = np.argsort(near == points[:, None], axis=1, kind="stable")  # the point itself comes last, and is left out
+        # the point itself comes last, and is left out
+        order = np.argsort(near == points[:, None], axis=1, kind="stable")
         slots.load(every, self.U[points])
         n_others = (near != points[:, None]).sum(axis=1)
-        slots.advance(every, np.take_along_axis(near, order, axis=1), n_others, PLAIN_STOP, 3 * N_NEAR)
+        slots.advance(
+            every, np.take_along_axis(near, order, axis=1), n_others, PLAIN_STOP, 3 * N_NEAR
+        )
         return slots.r
 
-    def solve(self, targets: IntArray, over: IntArray) -> tuple[Combinations, FloatArray, FloatArray]:
-        """Combinations of the points ``over`` for each of the points ``targets``: approximations from inside their cone.
+    def solve(
+        self, targets: IntArray, over: IntArray
+    ) -> tuple[Combinations, FloatArray, FloatArray]:
+        """Combinations of the points ``over`` for each of the points ``targets``: approximations
+        from inside their cone.
 
-        The residuals are accurate relative to themselves; lengths are of what the combinations leave as they are.
+        The residuals are accurate relative to themselves; lengths are of what the combinations
+        leave as they are.
         """
         found: Combinations = []
         residual, lengths = np.empty((len(targets), self.U.shape[1])), np.empty(len(targets))

@@ -1,14 +1,19 @@
-r"""A combination that nearly gives a point, made exact: by a few steps, each with conjugate gradients.
+r"""A combination that nearly gives a point, made exact: by a few steps, each with conjugate
+gradients.
 
-Coordinate descent (`sweeps`) comes near an interior point quickly, and then creeps. But a combination that is near has many positive
-coefficients :math:`h_j`, and the change of them that removes the residual r and is smallest in proportion,
+Coordinate descent (`sweeps`) comes near an interior point quickly, and then creeps. But a
+combination that is near has many positive coefficients :math:`h_j`, and the change of them that
+removes the residual r and is smallest in proportion,
 
-.. math:: \min_\delta \sum_j \frac{\delta_j^2}{h_j} \quad \text{with} \quad \sum_j \delta_j q_j = r ,
+.. math:: \min_\delta \sum_j \frac{\delta_j^2}{h_j} \quad \text{with} \quad \sum_j \delta_j q_j = r
+   ,
 
-is :math:`\delta_j = h_j \, (q_j \cdot z)` with :math:`\big(\sum_j h_j q_j q_j^T\big) z = r`. This is solved by conjugate gradients, which
-need two passes over the entries for each step and no factorization. Where no coefficient would fall below zero x is inside; otherwise only
-a part of the change is made, and there is less left for the next one. All is in the coordinates of `Stored` columns: vectors of the
-support are held times the weights, so that products with the columns are those with the points.
+is :math:`\delta_j = h_j \, (q_j \cdot z)` with :math:`\big(\sum_j h_j q_j q_j^T\big) z = r`. This
+is solved by conjugate gradients, which need two passes over the entries for each step and no
+factorization. Where no coefficient would fall below zero x is inside; otherwise only a part of the
+change is made, and there is less left for the next one. All is in the coordinates of `Stored`
+columns: vectors of the support are held times the weights, so that products with the columns are
+those with the points.
 """
 
 from __future__ import annotations
@@ -26,9 +31,11 @@ SOLVED = 1e-4  # share of the residual that conjugate gradients leave
 
 @kernel
 def polish(columns, used, h, r, limit, steps):  # type: ignore[no-untyped-def]
-    """Change the coefficients ``h`` of the columns ``used``, all of them positive, so that the residual ``r`` becomes small.
+    """Change the coefficients ``h`` of the columns ``used``, all of them positive, so that the
+    residual ``r`` becomes small.
 
-    ``steps`` of conjugate gradients are made in all, at most; less if the squared length of the residual is at most ``limit``.
+    ``steps`` of conjugate gradients are made in all, at most; less if the squared length of the
+    residual is at most ``limit``.
     """
     z, rate = np.zeros(len(r)), np.empty(len(used))
     for _ in range(ROUNDS):
@@ -42,7 +49,9 @@ def polish(columns, used, h, r, limit, steps):  # type: ignore[no-untyped-def]
         for k, q in enumerate(used):
             a, b = columns.first[q], columns.last[q]
             step = part * rate[k] * h[q]
-            add_times(columns.idx[a:b], columns.val[a:b], -step * columns.share[q], columns.room[2], r)
+            add_times(
+                columns.idx[a:b], columns.val[a:b], -step * columns.share[q], columns.room[2], r
+            )
             h[q] += step
         if part < SHORT or steps <= 0 or _product(columns, r, r) <= limit:
             break
@@ -59,9 +68,16 @@ def _product(columns, a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def _solve(columns, used, h, r, z, limit, steps):  # type: ignore[no-untyped-def]
-    """Fill ``z`` by conjugate gradients, scaled by the diagonal; the number of steps, all of them where a coordinate has no column."""
+    """Fill ``z`` by conjugate gradients, scaled by the diagonal; the number of steps, all of them
+    where a coordinate has no column."""
     support, squared = columns.support, columns.room[2]
-    diagonal, left, y, p, Ap = np.zeros(len(r)), r.copy(), np.zeros(len(r)), np.zeros(len(r)), np.empty(len(r))
+    diagonal, left, y, p, Ap = (
+        np.zeros(len(r)),
+        r.copy(),
+        np.zeros(len(r)),
+        np.zeros(len(r)),
+        np.empty(len(r)),
+    )
     for q in used:
         for t in range(columns.first[q], columns.last[q]):
             d = columns.idx[t]
@@ -80,7 +96,9 @@ def _solve(columns, used, h, r, z, limit, steps):  # type: ignore[no-untyped-def
         Ap[:] = 0.0
         for q in used:
             a, b = columns.first[q], columns.last[q]
-            step = h[q] * columns.share[q] ** 2 * product_with(columns.idx[a:b], columns.val[a:b], p)
+            step = (
+                h[q] * columns.share[q] ** 2 * product_with(columns.idx[a:b], columns.val[a:b], p)
+            )
             add_times(columns.idx[a:b], columns.val[a:b], step, squared, Ap)
         curvature = _product(columns, p, Ap)
         if not curvature > 0.0:  # rounding

@@ -1,13 +1,14 @@
 r"""Rays that one coordinate proves.
 
-A combination with coefficients >= 0 of non-negative points has the union of their supports, so only *contained* points, whose support
-lies inside that of :math:`u_i`, can represent it. A coordinate d of :math:`u_i` that no contained point has is *private*: every other
-point that has it also has a coordinate off the support S of :math:`u_i`. So
+A combination with coefficients >= 0 of non-negative points has the union of their supports, so only
+*contained* points, whose support lies inside that of :math:`u_i`, can represent it. A coordinate d
+of :math:`u_i` that no contained point has is *private*: every other point that has it also has a
+coordinate off the support S of :math:`u_i`. So
 
 .. math:: g = e_d - L \sum_{c \notin S} e_c
 
-with a large enough *lift* L is a witness. It is stored as one entry and one number, and a checker looks for a coordinate off the support of
-each point that has d.
+with a large enough *lift* L is a witness. It is stored as one entry and one number, and a checker
+looks for a coordinate off the support of each point that has d.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.lists import Lists
 
 MARGIN = 2.0  # L is this many times what is needed, so that rounding cannot undo it
-ENOUGH_OUTSIDE = 8.0  # mass off the support, in units of the value at d, beyond which more of it changes little
+# mass off the support, in units of the value at d, beyond which more of it changes little
+ENOUGH_OUTSIDE = 8.0
 LEAST_LIFT = 1e-3  # costs next to nothing of the proven distance, and swallows rounding
 AT_ONCE = 256  # points for each call of the kernel: between two calls Ctrl-C can stop the work
 
@@ -42,24 +44,32 @@ class Private:
     lift: FloatArray  # (n_points,): L
 
     def witnesses(self, n: int) -> Support:
-        """The witnesses of all rays that are proven here, in ``n`` dimensions; ``of`` are the points."""
+        """The witnesses of all rays that are proven here, in ``n`` dimensions; ``of`` are the
+        points."""
         rays = np.flatnonzero(self.is_proven)
-        F = csr_rows(np.ones(len(rays), np.float32), self.coordinate[rays], np.arange(len(rays) + 1), n)
+        F = csr_rows(
+            np.ones(len(rays), np.float32), self.coordinate[rays], np.arange(len(rays) + 1), n
+        )
         return Support(rays, F, self.lift[rays])
 
 
 class Marks(NamedTuple):
-    """Scratch of one thread. It is made outside the kernel, because an array that a kernel makes takes long to compile."""
+    """Scratch of one thread. It is made outside the kernel, because an array that a kernel makes
+    takes long to compile."""
 
     stamp: IntArray  # (n,): for which point a coordinate was last marked
-    heap: IntArray  # the entries of one point: how many points have the coordinate, times the size of the support, plus their place
+    # the entries of one point: how many points have the coordinate, times the size of the support,
+    # plus their place
+    heap: IntArray
     covered: BoolArray  # whether a contained point has the coordinate
 
 
 def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
-    """The points that a private coordinate proves to be more than ``tol`` away from the cone of the others.
+    """The points that a private coordinate proves to be more than ``tol`` away from the cone of the
+    others.
 
-    Every point may take the same share of the budget, and what the points before it in its thread have left of theirs.
+    Every point may take the same share of the budget, and what the points before it in its thread
+    have left of theirs.
     """
     m, n = lists.shape
     coordinate, lift = np.full(m, -1, np.int64), np.zeros(m)
@@ -67,7 +77,10 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
     share = budget.left / VISIT / m
 
     def work(start: int, stop: int) -> None:
-        marks, room = Marks(np.full(n, -1, np.int64), np.empty(longest, np.int64), np.empty(longest, bool)), 0.0
+        marks, room = (
+            Marks(np.full(n, -1, np.int64), np.empty(longest, np.int64), np.empty(longest, bool)),
+            0.0,
+        )
         for a in range(start, stop, AT_ONCE):
             points = np.arange(a, min(a + AT_ONCE, stop))
             room += share * len(points)
@@ -84,7 +97,8 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
 def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room):  # type: ignore[no-untyped-def]
     """Fill ``coordinate`` and ``lift`` of ``points``; how many entries were visited.
 
-    Coordinates that few points have come first. Once more than ``room`` entries have been visited, the rest is left out.
+    Coordinates that few points have come first. Once more than ``room`` entries have been visited,
+    the rest is left out.
     """
     ptr, idx, post_ptr = lists.ptr, lists.idx, lists.post_ptr
     stamp, heap, covered = marks.stamp, marks.heap, marks.covered
@@ -115,7 +129,9 @@ def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room): 
                 break
             L, looked = _choose_lift(lists, i, idx[a + t], stamp)
             visits += looked
-            if lists.val[a + t] > needed_distance * np.sqrt(1.0 + L * L * (len(post_ptr) - 1 - size)):
+            if lists.val[a + t] > needed_distance * np.sqrt(
+                1.0 + L * L * (len(post_ptr) - 1 - size)
+            ):
                 coordinate[i], lift[i] = idx[a + t], L
                 break
             if visits > room:
@@ -125,7 +141,8 @@ def _prove_each(lists, points, needed_distance, marks, coordinate, lift, room): 
 
 @kernel
 def _sift(heap, at, size):  # type: ignore[no-untyped-def]
-    """Let the entry ``at`` of a heap of ``size`` numbers sink until neither of the two below it is smaller."""
+    """Let the entry ``at`` of a heap of ``size`` numbers sink until neither of the two below it is
+    smaller."""
     while 2 * at + 1 < size:
         below = 2 * at + 1
         if below + 1 < size and heap[below + 1] < heap[below]:
@@ -138,7 +155,8 @@ def _sift(heap, at, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _contained_holder(lists, i, d, stamp):  # type: ignore[no-untyped-def]
-    """A point other than ``i`` that has coordinate ``d`` and whose support lies inside that of i, or -1; and the entries visited."""
+    """A point other than ``i`` that has coordinate ``d`` and whose support lies inside that of i,
+    or -1; and the entries visited."""
     ptr, idx = lists.ptr, lists.idx
     size = ptr[i + 1] - ptr[i]
     visits = np.int64(0)
@@ -157,7 +175,8 @@ def _contained_holder(lists, i, d, stamp):  # type: ignore[no-untyped-def]
 
 @kernel
 def _choose_lift(lists, i, d, stamp):  # type: ignore[no-untyped-def]
-    """L for the private coordinate ``d`` of point ``i``, 0 where no other point has it; and the entries visited.
+    """L for the private coordinate ``d`` of point ``i``, 0 where no other point has it; and the
+    entries visited.
 
     Of each point that has d, so much off the support is added up as the largest L so far asks for.
     """
@@ -169,7 +188,11 @@ def _choose_lift(lists, i, d, stamp):  # type: ignore[no-untyped-def]
         if j == i:
             continue
         needed = MARGIN * lists.post_val[p] + lists.rounding
-        outside, t, enough = -lists.rounding, ptr[j], min(ENOUGH_OUTSIDE * lists.post_val[p], needed / L)
+        outside, t, enough = (
+            -lists.rounding,
+            ptr[j],
+            min(ENOUGH_OUTSIDE * lists.post_val[p], needed / L),
+        )
         while t < ptr[j + 1] and outside < enough:
             if stamp[idx[t]] != i:
                 outside += val[t]
@@ -181,7 +204,8 @@ def _choose_lift(lists, i, d, stamp):  # type: ignore[no-untyped-def]
 
 @kernel
 def _cover(idx, a, low, high, covered):  # type: ignore[no-untyped-def]
-    """Mark the coordinates ``idx[low:high]`` among those of the row that begins at ``a`` and has all of them."""
+    """Mark the coordinates ``idx[low:high]`` among those of the row that begins at ``a`` and has
+    all of them."""
     t = np.int64(0)
     for q in range(low, high):
         while idx[a + t] < idx[q]:

@@ -1,4 +1,5 @@
-"""What the dense and the sparse method both return: a certificate still in terms of group leaders."""
+"""What the dense and the sparse method both return: a certificate still in terms of group
+leaders."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from conecollapse.certificates import Certificate, SparseVectors, Support, Vecto
 from conecollapse.geometry.certified.in_turn import Settled
 
 SAMPLE = 32  # entries of a vector that are asked first whether most are the same number
-SPARSE_SHARE = 2  # a sparse entry takes this many times the room of a dense one, in float32 with 32 bits for its place
+# a sparse entry takes this many times the room of a dense one, in float32 with 32 bits for its
+# place
+SPARSE_SHARE = 2
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Known:
     """
 
     sure: BoolArray  # proven to be rays, whatever the others are
-    combination: dict[int, tuple[IntArray, FloatArray]]  # of leaders that are no rays; some may lean on points that are not sure
+    # of leaders that are no rays; some may lean on points that are not sure
+    combination: dict[int, tuple[IntArray, FloatArray]]
     families: tuple[Witnesses, ...]  # the witnesses of the sure rays
 
     @classmethod
@@ -35,7 +39,10 @@ class Known:
         is_sure = ~c.open & ~c.rays_only
         sure[rays[is_sure]] = True
         rows = np.flatnonzero(np.diff(H.indptr))
-        parts = ((rays[H.indices[a:b]], H.data[a:b]) for a, b in zip(H.indptr[rows], H.indptr[rows + 1], strict=True))
+        parts = (
+            (rays[H.indices[a:b]], H.data[a:b])
+            for a, b in zip(H.indptr[rows], H.indptr[rows + 1], strict=True)
+        )
         kept = (family.take(np.flatnonzero(is_sure[family.of])) for family in c.witnesses)
         return cls(
             sure=sure,
@@ -53,7 +60,8 @@ class Known:
 
 @dataclass(frozen=True)
 class Proof:
-    """Rays among the leaders, their witnesses as in `Certificate`, and the other leaders' combinations of them."""
+    """Rays among the leaders, their witnesses as in `Certificate`, and the other leaders'
+    combinations of them."""
 
     rays: IntArray
     rays_only: BoolArray
@@ -66,18 +74,27 @@ class Proof:
 
     @classmethod
     def of_settled(
-        cls, settled: Settled, witness: dict[int, FloatArray], dim: int, *families: Witnesses, known: Known | None = None
+        cls,
+        settled: Settled,
+        witness: dict[int, FloatArray],
+        dim: int,
+        *families: Witnesses,
+        known: Known | None = None,
     ) -> Proof:
         """Proof from settled decisions.
 
-        ``families`` say in ``of`` which leaders they are about; the vectors of the other rays are in ``witness`` or among those settled.
-        What is ``known`` from before is added.
+        ``families`` say in ``of`` which leaders they are about; the vectors of the other rays are
+        in ``witness`` or among those settled. What is ``known`` from before is added.
         """
         rays = np.flatnonzero(settled.alive)
         separated = np.arange(len(settled.alive))
         separated[list(settled.weak)] = list(settled.weak.values())
         families = _joined(families if known is None else (*families, *known.families))
-        placed = tuple(replace(family, of=np.searchsorted(rays, family.of)) for family in families if len(family.of))
+        placed = tuple(
+            replace(family, of=np.searchsorted(rays, family.of))
+            for family in families
+            if len(family.of)
+        )
         without = settled.alive.copy()
         without[settled.open] = False
         for family in families:
@@ -85,7 +102,9 @@ class Proof:
         rest = np.flatnonzero(without[rays])
         dense = witness | settled.witness
         if len(rest):
-            placed += in_least_room(rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim))
+            placed += in_least_room(
+                rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim)
+            )
         return cls(
             rays=rays,
             rays_only=_mask(len(separated), list(settled.weak))[rays],
@@ -97,9 +116,11 @@ class Proof:
             open=settled.open,
         )
 
-    def certificate(self, V: Points, leaders: IntArray, leader: IntArray, apart: float, tol: float) -> Certificate:
-        """The certificate about all points. Their ``leaders`` are the unit points ``V``, which this proof numbers 0, 1, ...; no point is
-        further than ``apart`` from its leader."""
+    def certificate(
+        self, V: Points, leaders: IntArray, leader: IntArray, apart: float, tol: float
+    ) -> Certificate:
+        """The certificate about all points. Their ``leaders`` are the unit points ``V``, which this
+        proof numbers 0, 1, ...; no point is further than ``apart`` from its leader."""
         n_points = len(leader)
         place = np.full(len(leaders), -1)
         place[self.rays] = np.arange(len(self.rays))
@@ -122,18 +143,25 @@ class Proof:
             coefficients=coefficients,
             rays_only=self.rays_only,
             separated=leaders[self.separated],
-            witnesses=tuple(replace(f, F=narrow(f.F)) if isinstance(f, Support) else f for f in self.witnesses),
+            witnesses=tuple(
+                replace(f, F=narrow(f.F)) if isinstance(f, Support) else f for f in self.witnesses
+            ),
             open=_mask(len(leaders), self.open)[self.rays],
         )
 
 
 def _joined(families: tuple[Witnesses, ...]) -> tuple[Witnesses, ...]:
-    """All witnesses that are values on supports as one family, which a checker multiplies with the points at once."""
+    """All witnesses that are values on supports as one family, which a checker multiplies with the
+    points at once."""
     supports = [family for family in families if isinstance(family, Support)]
     if len(supports) < 2:
         return families
     F = sp.csr_array(sp.vstack([family.F for family in supports]))
-    both = Support(np.concatenate([family.of for family in supports]), F, np.concatenate([family.lift for family in supports]))
+    both = Support(
+        np.concatenate([family.of for family in supports]),
+        F,
+        np.concatenate([family.lift for family in supports]),
+    )
     return (*(family for family in families if not isinstance(family, Support)), both)
 
 
@@ -145,14 +173,20 @@ def _mask(n: int, places: IntArray | list[int]) -> BoolArray:
 
 
 def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:
-    """Witnesses as vectors: sparse where most of their entries are the same number, else in float32 where that holds them exactly."""
+    """Witnesses as vectors: sparse where most of their entries are the same number, else in float32
+    where that holds them exactly."""
     single = G.astype(np.float32)
     fits = (single == G).all(axis=1)
     sample = G[:, :: max(1, G.shape[1] // SAMPLE)]
-    usual = np.median(sample, axis=1)  # of a shifted sparse functional: minus the shift, a number of the same few digits
-    maybe = np.flatnonzero(fits & (SPARSE_SHARE * (sample == usual[:, None]).sum(axis=1) >= sample.shape[1] / 2))
+    # of a shifted sparse functional: minus the shift, a number of the same few digits
+    usual = np.median(sample, axis=1)
+    maybe = np.flatnonzero(
+        fits & (SPARSE_SHARE * (sample == usual[:, None]).sum(axis=1) >= sample.shape[1] / 2)
+    )
     above = (G[maybe] - usual[maybe, None]).astype(np.float32)
-    holds = (above + usual[maybe, None] == G[maybe]).all(axis=1) & (SPARSE_SHARE * (above != 0).sum(axis=1) < G.shape[1])
+    holds = (above + usual[maybe, None] == G[maybe]).all(axis=1) & (
+        SPARSE_SHARE * (above != 0).sum(axis=1) < G.shape[1]
+    )
     is_sparse = _mask(len(G), maybe[holds])
     rest, wide = fits & ~is_sparse, ~fits
     sparse = SparseVectors(of[is_sparse], narrow(sp.csr_array(above[holds])), -usual[is_sparse])

@@ -1,9 +1,11 @@
-"""From findings to proof: every decision confirmed in float64, in the original coordinates, against every point.
+"""From findings to proof: every decision confirmed in float64, in the original coordinates, against
+every point.
 
-Most rays are confirmed by one product of their functionals with the points (`confirm`), most redundant points by the residual of
-their combination. What fails either test is *doubtful*: it is near the tolerance, or rounding spoiled it. Doubtful points that are far
-from all others together are rays whatever happens to the rest; what is left then is decided one after the other (`in_turn`). Where they
-are many and in few dimensions, the points near them are asked first (`near`).
+Most rays are confirmed by one product of their functionals with the points (`confirm`), most
+redundant points by the residual of their combination. What fails either test is *doubtful*: it is
+near the tolerance, or rounding spoiled it. Doubtful points that are far from all others together
+are rays whatever happens to the rest; what is left then is decided one after the other (`in_turn`).
+Where they are many and in few dimensions, the points near them are asked first (`near`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import combination_rows, dense_entries, dense_rows, residuals, row_norms, take_rows
+from conecollapse._linalg import (
+    combination_rows,
+    dense_entries,
+    dense_rows,
+    residuals,
+    row_norms,
+    take_rows,
+)
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.geometry.certified.confirm import GRID, confirm, project
 from conecollapse.geometry.certified.in_turn import InTurn, Settled
@@ -32,11 +41,13 @@ def settle(
     progress: Progress = None,
     effort: Effort = "exact",
 ) -> Settled:
-    """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that holds to ``tol``.
+    """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that
+    holds to ``tol``.
 
     With ``effort="quick"`` it is left open.
     """
-    good = _hold(U, tol / 10, sure, combination)  # the search worked in other coordinates: what is not clear is solved again
+    # the search worked in other coordinates: what is not clear is solved again
+    good = _hold(U, tol / 10, sure, combination)
     if effort == "exact":
         good |= _inside_sure(U, tol, sure, np.setdiff1d(np.flatnonzero(~sure), list(good)))
     redundant = np.zeros(U.shape[0], bool)
@@ -58,7 +69,14 @@ def settle(
 
         leading, beaten = _confirmed(U, sums, tol, doubtful, out, nearby)
         doubtful = in_turn.delete_at_once(beaten)
-    close, beaten = _confirmed(U, sums, tol, doubtful, out, lambda some: project(U, dense_rows(U, some), exclude=some).residual)
+    close, beaten = _confirmed(
+        U,
+        sums,
+        tol,
+        doubtful,
+        out,
+        lambda some: project(U, dense_rows(U, some), exclude=some).residual,
+    )
     left = in_turn.delete_at_once(beaten)
     in_turn.decide_nearby(leading, distance[leading], progress)
     in_turn.decide(np.concatenate([close, left]), progress)
@@ -76,25 +94,40 @@ def _hold(
     return {i: combination[i] for i in points[residuals(U, points, H) <= tol].tolist()}
 
 
-def _inside_sure(U: Points, tol: float, sure: BoolArray, points: IntArray) -> dict[int, tuple[IntArray, FloatArray]]:
+def _inside_sure(
+    U: Points, tol: float, sure: BoolArray, points: IntArray
+) -> dict[int, tuple[IntArray, FloatArray]]:
     """Combinations over the sure rays of those ``points`` that are within tol of their cone."""
     found: dict[int, tuple[IntArray, FloatArray]] = {}
     if not (sure.any() and len(points)):
         return found
-    rays, allowed = (np.arange(U.shape[0]), sure) if sp.issparse(U) else (np.flatnonzero(sure), None)  # sparse rays are not copied
+    # sparse rays are not copied
+    rays, allowed = (
+        (np.arange(U.shape[0]), sure) if sp.issparse(U) else (np.flatnonzero(sure), None)
+    )
     R = take_rows(U, rays)
     for some in _blocks(points, U):
         solved = project(R, dense_rows(U, some), allowed=allowed)
-        found.update((int(i), (rays[S], h)) for i, S, h in zip(some, solved.passive, solved.values, strict=True))
+        found.update(
+            (int(i), (rays[S], h))
+            for i, S, h in zip(some, solved.passive, solved.values, strict=True)
+        )
     return _hold(U, tol * BELOW_TOL, sure, found)
 
 
 def _confirmed(
-    U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled, what_is_left: Callable[[IntArray], FloatArray]
+    U: Points,
+    sums: FloatArray,
+    tol: float,
+    doubtful: IntArray,
+    out: Settled,
+    what_is_left: Callable[[IntArray], FloatArray],
 ) -> tuple[IntArray, IntArray]:
-    """Doubtful points are rays whatever happens if ``what_is_left`` of them over other points proves them to lie more than tol from all.
+    """Doubtful points are rays whatever happens if ``what_is_left`` of them over other points
+    proves them to lie more than tol from all.
 
-    Of the rest, those that lead in the direction of their residual, if not by enough, and those that another point beats.
+    Of the rest, those that lead in the direction of their residual, if not by enough, and those
+    that another point beats.
     """
     leading, beaten = [doubtful[:0]], [doubtful[:0]]
     for some in _blocks(doubtful, U):

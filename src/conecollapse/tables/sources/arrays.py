@@ -1,8 +1,10 @@
-"""Where blocks come from: arrays at hand, ``.npy`` files, and files whose entries must be sorted into blocks first.
+"""Where blocks come from: arrays at hand, ``.npy`` files, and files whose entries must be sorted
+into blocks first.
 
-A source reads any range of samples (``axis=0``) or of features (``axis=1``), as a dense array or a CSR array in the orientation
-(n_samples, n_features). Files are read with ordinary reads rather than through a mapping: a mapped file that shrinks kills the process,
-and mapped pages count as memory of the process.
+A source reads any range of samples (``axis=0``) or of features (``axis=1``), as a dense array or a
+CSR array in the orientation (n_samples, n_features). Files are read with ordinary reads rather than
+through a mapping: a mapped file that shrinks kills the process, and mapped pages count as memory of
+the process.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class ArraySource:
     def __init__(self, X: Any) -> None:
         self.is_sparse = sp.issparse(X)
         if len(X.shape) != 2:
-            raise InvalidInputError(f"X has shape {X.shape}; expected two dimensions, (n_samples, n_features).")
+            raise InvalidInputError(
+                f"X has shape {X.shape}; expected two dimensions, (n_samples, n_features)."
+            )
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.dtype = X.dtype
         self.entries = X.nnz if self.is_sparse else X.size
@@ -66,7 +70,10 @@ class NpySource:
         if self.dtype.kind not in "fiub":
             raise InvalidInputError(f"{str(path)!r} holds {self.dtype} values, not real numbers.")
         if len(shape) != 2:
-            raise InvalidInputError(f"{str(path)!r} has shape {shape}; expected two dimensions, (n_samples, n_features).")
+            raise InvalidInputError(
+                f"{str(path)!r} has shape {shape}; expected two dimensions, (n_samples,"
+                " n_features)."
+            )
         self.shape = (int(shape[0]), int(shape[1]))
         self.entries = self.shape[0] * self.shape[1]
         check_promise(header, self.offset, self.file.size, self.file.path)
@@ -78,7 +85,10 @@ class NpySource:
             return lines.T if self.by_columns else lines
         n_lines, length = self.shape[lines_are], self.shape[1 - lines_are]
         step = max(1, PIECE_BYTES // (length * self.dtype.itemsize))
-        pieces = [self._lines(a, min(a + step, n_lines))[:, start:stop].copy() for a in range(0, n_lines, step)]
+        pieces = [
+            self._lines(a, min(a + step, n_lines))[:, start:stop].copy()
+            for a in range(0, n_lines, step)
+        ]
         return np.concatenate(pieces).T if self.by_columns else np.concatenate(pieces)
 
     def _lines(self, start: int, stop: int) -> AnyArray:

@@ -1,4 +1,5 @@
-"""Matrix Market ``.mtx`` files: entries in any order, as text. Parsed once, in pieces, and sorted into blocks on disk."""
+"""Matrix Market ``.mtx`` files: entries in any order, as text. Parsed once, in pieces, and sorted
+into blocks on disk."""
 
 from __future__ import annotations
 
@@ -32,19 +33,26 @@ class MtxSource:
         with open(path, "rb") as stream:
             banner = stream.readline(LONGEST_LINE).decode("utf-8", "replace").split()
             if len(banner) != 5 or banner[0] != "%%MatrixMarket" or banner[1].lower() != "matrix":
-                raise InvalidInputError(f"{str(path)!r} does not begin with a Matrix Market banner.")
+                raise InvalidInputError(
+                    f"{str(path)!r} does not begin with a Matrix Market banner."
+                )
             kind, self.field, self.symmetry = (word.lower() for word in banner[2:])
             if kind != "coordinate" or self.field not in FIELDS or self.symmetry not in SYMMETRIES:
                 raise InvalidInputError(
-                    f"{str(path)!r} holds a {kind} {self.field} {self.symmetry} matrix; only coordinate matrices, "
-                    f"{' or '.join(FIELDS)}, {' or '.join(SYMMETRIES)}, are read in blocks."
+                    f"{str(path)!r} holds a {kind} {self.field} {self.symmetry} matrix; only"
+                    f" coordinate matrices, {' or '.join(FIELDS)}, {' or '.join(SYMMETRIES)}, are"
+                    " read in blocks."
                 )
             n, m, self.entries = self._sizes(stream)
             self.offset = stream.tell()
         check_extent(n, m, self.file.path)
-        most = (self.file.size - self.offset + 1) // (2 * self._width())  # a number and what separates it from the next take two bytes
+        # a number and what separates it from the next take two bytes
+        most = (self.file.size - self.offset + 1) // (2 * self._width())
         if self.entries > most:
-            raise InvalidInputError(f"{str(path)!r} has at most {most} entries, but promises {self.entries}; it may be cut short.")
+            raise InvalidInputError(
+                f"{str(path)!r} has at most {most} entries, but promises {self.entries}; it may be"
+                " cut short."
+            )
         self.shape = (n, m)
         self.spills: dict[int, Spill] = {}
 
@@ -54,8 +62,13 @@ class MtxSource:
         while line.startswith(b"%") or (line and not line.strip()):
             line = stream.readline(LONGEST_LINE)
         words = line.split()
-        if len(words) != 3 or not all(word.removeprefix(b"-").isdigit() and len(word) <= LONGEST_NUMBER for word in words):
-            raise InvalidInputError(f"{str(self.file.path)!r} has no line with its numbers of rows, columns and entries.")
+        if len(words) != 3 or not all(
+            word.removeprefix(b"-").isdigit() and len(word) <= LONGEST_NUMBER for word in words
+        ):
+            raise InvalidInputError(
+                f"{str(self.file.path)!r} has no line with its numbers of rows, columns and"
+                " entries."
+            )
         return [int(word) for word in words]
 
     def _width(self) -> int:
@@ -82,24 +95,34 @@ class MtxSource:
                     off[:, :2] = off[:, 1::-1]
                     yield self._entries(off)
         if seen != self.entries:
-            raise InvalidInputError(f"{str(self.file.path)!r} has {seen} entries, but promises {self.entries}; it may be cut short.")
+            raise InvalidInputError(
+                f"{str(self.file.path)!r} has {seen} entries, but promises {self.entries}; it may"
+                " be cut short."
+            )
 
     def _numbers(self, piece: bytes, width: int, seen: int) -> Any:
         words = piece.split()
         if b"_" in piece:  # which Python takes for a part of a number
             wrong = next(word for word in words if b"_" in word).decode("utf-8", "replace")
-            raise InvalidInputError(f"{str(self.file.path)!r} has {wrong[:40]!r} after entry {seen} where a number belongs.")
+            raise InvalidInputError(
+                f"{str(self.file.path)!r} has {wrong[:40]!r} after entry {seen} where a number"
+                " belongs."
+            )
         try:
             return np.array(words, dtype=np.float64).reshape(-1, width)
         except ValueError as error:
             raise InvalidInputError(
-                f"{str(self.file.path)!r} is not readable after entry {seen}: {str(error).rstrip('.')}; each line needs {width} numbers."
+                f"{str(self.file.path)!r} is not readable after entry {seen}:"
+                f" {str(error).rstrip('.')}; each line needs {width} numbers."
             ) from error
 
     def _entries(self, numbers: Any) -> Entries:
         places = numbers[:, :2]
         is_whole = (np.abs(places) < LARGEST_PLACE) & (places == np.floor(places))
         if not is_whole.all():
-            raise InvalidInputError(f"an entry of {str(self.file.path)!r} is at {places[~is_whole][0]:g}, which is no row or column.")
+            raise InvalidInputError(
+                f"an entry of {str(self.file.path)!r} is at {places[~is_whole][0]:g}, which is no"
+                " row or column."
+            )
         values = numbers[:, 2] if self.field != "pattern" else np.ones(len(numbers))
         return numbers[:, 0].astype(np.int64) - 1, numbers[:, 1].astype(np.int64) - 1, values

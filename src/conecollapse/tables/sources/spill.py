@@ -1,4 +1,5 @@
-"""Entries that come in any order, sorted into blocks on disk in one pass: a bucket file for each block."""
+"""Entries that come in any order, sorted into blocks on disk in one pass: a bucket file for each
+block."""
 
 from __future__ import annotations
 
@@ -21,9 +22,12 @@ Entries = tuple[AnyArray, AnyArray, FloatArray]  # rows, columns, values
 
 
 class Spill:
-    """Buckets of samples (``axis=0``) or of features (``axis=1``); the folder goes with this object."""
+    """Buckets of samples (``axis=0``) or of features (``axis=1``); the folder goes with this
+    object."""
 
-    def __init__(self, entries: Iterable[Entries], shape: tuple[int, int], axis: int, n_entries: int) -> None:
+    def __init__(
+        self, entries: Iterable[Entries], shape: tuple[int, int], axis: int, n_entries: int
+    ) -> None:
         self.shape = shape
         self.axis = axis
         n_buckets = int(np.clip(n_entries // BUCKET_ENTRIES, 1, shape[axis]))
@@ -35,15 +39,25 @@ class Spill:
             self._add(rows, columns, values)
 
     def _check(self, rows: AnyArray, columns: AnyArray) -> None:
-        for name, place, limit in (("row", rows, self.shape[0]), ("column", columns, self.shape[1])):
+        for name, place, limit in (
+            ("row", rows, self.shape[0]),
+            ("column", columns, self.shape[1]),
+        ):
             for at in np.flatnonzero((place < 0) | (place >= limit))[:1]:
-                raise InvalidInputError(f"an entry is at {name} {int(place[at])}, outside the table of shape {self.shape}.")
+                raise InvalidInputError(
+                    f"an entry is at {name} {int(place[at])}, outside the table of shape"
+                    f" {self.shape}."
+                )
 
     def _add(self, rows: AnyArray, columns: AnyArray, values: FloatArray) -> None:
         bucket = np.searchsorted(self.bounds, rows if self.axis == 0 else columns, side="right") - 1
         order = np.argsort(bucket, kind="stable")
         records = np.empty(len(rows), RECORD)
-        records["row"], records["column"], records["value"] = rows[order], columns[order], values[order]
+        records["row"], records["column"], records["value"] = (
+            rows[order],
+            columns[order],
+            values[order],
+        )
         ends = np.cumsum(np.bincount(bucket, minlength=len(self.bounds) - 1))
         for k, part in enumerate(np.split(records, ends[:-1])):
             if len(part):
@@ -68,4 +82,5 @@ class Spill:
         else:
             columns -= start
             shape = (self.shape[0], stop - start)
-        return sp.csr_array(sp.coo_array((records["value"], (rows, columns)), shape=shape))  # adds up duplicates
+        # adds up duplicates
+        return sp.csr_array(sp.coo_array((records["value"], (rows, columns)), shape=shape))

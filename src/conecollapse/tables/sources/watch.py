@@ -20,10 +20,12 @@ class WatchedFile:
         self.size = self.path.stat().st_size
 
     def check(self, where: str) -> None:
-        """Raise `DataChangedError` if the size is not what it was; ``where`` says how far reading got."""
+        """Raise `DataChangedError` if the size is not what it was; ``where`` says how far reading
+        got."""
         now = self.path.stat().st_size if self.path.exists() else 0
         if now != self.size:
             raise DataChangedError(
-                f"{str(self.path)!r} changed size while it was read, from {self.size} to {now} bytes ({where}); "
-                "open it again when nobody writes to it. Cones saved before are of the old file."
+                f"{str(self.path)!r} changed size while it was read, from {self.size} to {now}"
+                f" bytes ({where}); open it again when nobody writes to it. Cones saved before are"
+                " of the old file."
             )
