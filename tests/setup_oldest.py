@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
-EXTRAS = ("images", "bio", "parquet", "dask", "test")
+EXTRAS = ("cli", "report", "datasets", "images", "bio", "parquet", "dask", "test")
 
 
 def oldest() -> list[str]:

@@ -81,10 +81,16 @@ def test_a_bug_report_asks_for_version_platform_and_example():
 def test_the_recipe_for_conda_asks_for_what_the_package_does():
     recipe = text("packaging/conda/meta.yaml")
     assert f'version = "{conecollapse.__version__}"' in recipe
-    run = recipe[recipe.index("  run:") : recipe.index("test:")]
-    asked = {
-        name: least for name, least in re.findall(r"- ([\w-]+) >=([\d.]+)", run) if name != "python"
-    }
-    declared = dict(line.split(">=") for line in PYPROJECT["project"]["dependencies"])
-    assert asked == declared
+    run, optional = recipe[recipe.index("  run:") : recipe.index("test:")].split("run_constrained:")
+
+    def asked(text):
+        minima = dict(re.findall(r"- ([\w-]+) >=([\d.]+)", text))
+        return {name: least for name, least in minima.items() if name != "python"}
+
+    def declared(lines):
+        return dict(line.split(">=") for line in lines)
+
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    assert asked(run) == declared(PYPROJECT["project"]["dependencies"])
+    assert asked(optional) == declared(extras["cli"] + extras["report"] + extras["datasets"])
     assert f"python {PYPROJECT['project']['requires-python']}" in run

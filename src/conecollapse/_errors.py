@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class ConeCollapseError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -62,6 +65,27 @@ class CheckpointError(ConeCollapseError, ValueError):
 
 class MissingDependencyError(ConeCollapseError, ImportError):
     """An optional package is needed; the message names the extra that brings it."""
+
+
+@contextmanager
+def optional(what: str, extra: str) -> Iterator[None]:
+    """Around imports of optional packages: where one is missing, the error names the extra of this
+    package that brings it.
+
+    Examples
+    --------
+    >>> with optional("A picture", "report"):
+    ...     import a_package_that_nobody_has
+    Traceback (most recent call last):
+    conecollapse._errors.MissingDependencyError: A picture needs the package \
+a_package_that_nobody_has: pip install "conecollapse[report]".
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f'{what} needs the package {error.name}: pip install "conecollapse[{extra}]".'
+        ) from error
 
 
 class ClusterError(ConeCollapseError, RuntimeError):

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse import estimators, plots
+from conecollapse import estimators
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
 from conecollapse.blocks import open_table
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
-from conecollapse.plots.clusters import on_embedding
 
 __all__ = ["cluster", "draw", "programs"]
 
@@ -223,6 +222,8 @@ def draw(
     ['cluster 0', 'cluster 1']
     """
     _check(adata)
+    from conecollapse import plots  # draws with plotly, an optional package
+
     place = next((adata.obsm[name] for name in (basis, f"X_{basis}") if name in adata.obsm), None)
     if place is None:
         raise InvalidInputError(f"obsm has no embedding {basis!r}; it has {_listed(adata.obsm)}.")
@@ -237,7 +238,7 @@ def draw(
                 for label in adata.obs[key]
             ]
         )
-        return on_embedding(labels, len(found["sizes"]), place, names, known)
+        return plots.clusters.on_embedding(labels, len(found["sizes"]), place, names, known)
     if "stability" in found:
         titles = [f"{k}: {', '.join(genes[:2])}" for k, genes in enumerate(found["top_genes"])]
         return plots.shares(adata.obsm[f"X_{key}"], place, names=names, titles=titles)

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             # first in, last out: then nothing is left to interrupt
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
             _leave_on_ctrl_c("interrupted; nothing was written.")
-        from conecollapse.cli.commands import run
-
+        run = _commands()
         if owner:
             sys.unraisablehook = _send_again
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -54,6 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if owner and code == INTERRUPTED:
         os._exit(code)
     sys.exit(code)
+
+
+def _commands() -> Callable[[Sequence[str] | None], int]:
+    """What runs a command, imported here; without its packages one sentence ends the process."""
+    from conecollapse._errors import MissingDependencyError, optional
+
+    try:
+        with optional("The command", "cli"):
+            from conecollapse.cli.commands import run
+    except MissingDependencyError as error:
+        print(f"conecollapse: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+    return run
 
 
 def _leave_on_ctrl_c(message: str) -> None:

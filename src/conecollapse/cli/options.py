@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, MissingDependencyError
+from conecollapse.cli.terminal import note
 from conecollapse.io.opening import stem
 
 File = Annotated[
@@ -125,11 +126,15 @@ def out_folder(out: Path | None, file: Path, what: str) -> Path:
 
 
 def report_writer(wanted: bool) -> Callable[[Path, Any], None] | None:
-    """What writes the report."""
+    """What writes the report. Without the packages that draw it a note names their extra, and the
+    other results are written."""
     if not wanted:
         return None
-    from conecollapse.report import write_report
-
+    try:
+        from conecollapse.report import write_report
+    except MissingDependencyError as error:
+        note(f"no report is written. {error}")
+        return None
     return write_report
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from conecollapse._errors import DatasetError, DatasetNotFoundError
+from conecollapse._errors import DatasetError, DatasetNotFoundError, optional
 from conecollapse.datasets.entry import DatasetInfo, File
 
 CACHE_VARIABLE = "CONECOLLAPSE_CACHE"
@@ -24,7 +24,8 @@ def cache_folder() -> Path:
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
-    import pooch
+    with optional("Downloading datasets", "datasets"):
+        import pooch
 
     return Path(pooch.os_cache("conecollapse"))
 
@@ -65,7 +66,8 @@ def _writing(cache: Path) -> Iterator[None]:
 
 
 def _fetch(info: DatasetInfo, file: File, target: Path) -> None:
-    import pooch
+    with optional("Downloading datasets", "datasets"):
+        import pooch
 
     try:
         pooch.HTTPDownloader(chunk_size=_CHUNK, timeout=TIMEOUT)(file.url, str(target), None)

@@ -5,6 +5,11 @@ Names that come from data are escaped, so that a gene called ``<b>`` stays text.
 samples of large tables, never all of them.
 """
 
+from conecollapse._errors import optional
+
+with optional("A figure", "report"):
+    import plotly  # noqa: F401
+
 from conecollapse.plots.agreement import component_range, consensus, intervals
 from conecollapse.plots.clusters import cluster_map, confusion, heat_map, images, top_features
 from conecollapse.plots.curves import convergence, epsilon_path, rank_selection, residuals

@@ -14,14 +14,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
-from markupsafe import Markup
-
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, optional
 from conecollapse._files import whole_file
 from conecollapse.report import clustering, comparison, novelty, unmixing
 from conecollapse.report.parts import Chart, Page, Table
 from conecollapse.report.pictures import gradient
+
+with optional("A report", "report"):
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 CONTENTS: dict[str, Callable[[Any], Page]] = {
     "cluster": clustering.contents,
