@@ -3,10 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ALL_STAMP := $(VENV)/.installed-all
 # Tests start many processes: without bytecode each would compile the package's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick test-oldest lint types layers unit fuzz mutants announce browser screenshots bench asv asv-compare docs docs-figures dist clean
+# Another target of this file, when it has been said what will be installed.
+ONCE := --no-print-directory SAID=yes
+
+.PHONY: help demo test test-all quick test-oldest lint types layers kernels static unit unit-all
+.PHONY: fuzz mutants announce browser screenshots bench asv asv-compare docs docs-figures dist clean
 .DEFAULT_GOAL := demo
 
 help: ## print this list
@@ -15,10 +20,21 @@ help: ## print this list
 demo: $(STAMP) ## cluster embedded data, verify the result and write a report
 	$(BIN)/conecollapse demo
 
-test: lint types layers unit test-oldest ## everything that a change must pass: lint, types, layers, unit, test-oldest
+# Lint, types and layers need one core, and so does compiling the kernels: they run side by side.
+# The tests begin when the kernels are there, else each of their workers would compile them again.
+test: announce ## what a change must pass: lint, types, layers, and all tests that need no more than two minutes together
+	@begin=$$(date +%s); $(MAKE) $(ONCE) $(STAMP) && $(MAKE) $(ONCE) -j2 static kernels && $(MAKE) $(ONCE) unit \
+	  && echo "make test took $$(( $$(date +%s) - begin )) seconds."
+
+test-all: announce ## test, and what takes longer: the site, the browser, killed processes, Dask clusters, the oldest dependencies
+	@begin=$$(date +%s); $(MAKE) $(ONCE) $(ALL_STAMP) && $(MAKE) $(ONCE) -j2 static kernels \
+	  && $(MAKE) $(ONCE) unit-all && $(MAKE) $(ONCE) test-oldest && $(MAKE) $(ONCE) fuzz && $(MAKE) $(ONCE) mutants \
+	  && echo "make test-all took $$(( $$(date +%s) - begin )) seconds."
 
 quick: $(STAMP) ## the quick tests, in about a minute: no browser, no site, no Dask cluster, no network
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow and not full"
+
+static: lint types layers ## lint, types and layers
 
 lint: $(STAMP) ## ruff: style and format
 	$(BIN)/ruff check .
@@ -30,7 +46,13 @@ types: $(STAMP) ## mypy
 layers: $(STAMP) ## import-linter: a module imports only from layers below it
 	$(BIN)/lint-imports
 
-unit: $(STAMP) browser ## all tests
+kernels: $(STAMP) ## compile the kernels of the usual calls
+	$(BIN)/conecollapse warm
+
+unit: $(STAMP) ## the tests of make test
+	$(BIN)/python -m pytest -n auto -m "not full"
+
+unit-all: $(ALL_STAMP) browser ## all tests
 	$(BIN)/python -m pytest -n auto
 
 # The oldest versions have wheels for the oldest Python only.
@@ -41,7 +63,7 @@ OLDEST_PYTHON := $(shell for p in $(PYTHON) python3.11; do $$p -c "$(IS_OLDEST)"
 # Two versions of numba must not share a cache of kernels: each would overwrite what the other has written.
 ifdef OLDEST_PYTHON
 test-oldest: $(OLDEST)/.installed ## the quick tests with Python 3.11 and the oldest version declared for each dependency
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels CONECOLLAPSE_OLDEST=1 $(OLDEST)/bin/python -m pytest -n auto -m "not slow and not own" -p no:cacheprovider
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels CONECOLLAPSE_OLDEST=1 $(OLDEST)/bin/python -m pytest -n auto -m "not slow and not full and not own" -p no:cacheprovider
 else
 test-oldest:
 	@echo "make test-oldest needs Python 3.11, and there is none on this machine: skipped."
@@ -60,7 +82,7 @@ bench: $(STAMP) ## the benchmarks behind the documented numbers, each beside a n
 
 # asv describes the machine in a file in the home folder; here that is .asv, so that nothing outside the checkout is written.
 ASV := HOME=$(CURDIR)/.asv $(BIN)/asv
-asv: $(STAMP) ## time this commit with asv, once each, and keep the numbers in .asv (BENCH= a pattern of names)
+asv: $(ALL_STAMP) ## time this commit with asv, once each, and keep the numbers in .asv (BENCH= a pattern of names)
 	@mkdir -p .asv
 	$(ASV) machine --yes --config benchmarks/asv.conf.json
 	$(ASV) run --quick --show-stderr --config benchmarks/asv.conf.json --python same --set-commit-hash "$$(git rev-parse HEAD)" \
@@ -68,19 +90,19 @@ asv: $(STAMP) ## time this commit with asv, once each, and keep the numbers in .
 
 OLD ?= main
 NEW ?= HEAD
-asv-compare: $(STAMP) ## what became slower or faster between two commits that asv has timed (OLD=main NEW=HEAD)
+asv-compare: $(ALL_STAMP) ## what became slower or faster between two commits that asv has timed (OLD=main NEW=HEAD)
 	$(ASV) compare --config benchmarks/asv.conf.json "$$(git rev-parse $(OLD))" "$$(git rev-parse $(NEW))"
 
-docs: $(STAMP) ## the documentation as a site, in build/docs
+docs: $(ALL_STAMP) ## the documentation as a site, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "the site is build/docs/index.html"
 
-docs-figures: $(STAMP) ## badges and figures of the documentation
+docs-figures: $(ALL_STAMP) ## badges and figures of the documentation
 	$(BIN)/python docs/badges.py
 	$(BIN)/python benchmarks/recovery.py --out docs/figures
 	$(BIN)/python benchmarks/extreme.py --out docs/figures
 
-screenshots: $(STAMP) browser ## pictures of the report for the documentation
+screenshots: $(ALL_STAMP) browser ## pictures of the report for the documentation
 	CONECOLLAPSE_SCREENSHOTS=docs/figures $(BIN)/python -m pytest tests/test_report.py -k screenshot
 
 dist: $(STAMP) ## build wheel and source archive in dist, install each into a new environment, run its demo there
@@ -94,20 +116,25 @@ clean: ## remove the environments, built pages and caches (not .asv)
 # What will be installed, and where: said once, before any of it is installed, for all targets that were asked for. Silent when all is there.
 GOALS := $(or $(MAKECMDGOALS),$(.DEFAULT_GOAL))
 announce:
+ifndef SAID
 	@! [ -e $(STAMP) ] || [ pyproject.toml -nt $(STAMP) ] && \
-	  echo "To be installed in $(VENV), in this folder: conecollapse (editable), its dependencies and the development tools (about 1.6 GB; pip keeps downloads in its cache)." || true
-ifneq ($(and $(OLDEST_PYTHON),$(filter test test-oldest,$(GOALS))),)
+	  echo "To be installed in $(VENV), in this folder: conecollapse (editable), its dependencies and the development tools (about 1.1 GB, with the tools of make test-all 1.6; pip keeps downloads in its cache)." || true
+ifneq ($(and $(OLDEST_PYTHON),$(filter test-all test-oldest,$(GOALS))),)
 	@! [ -e $(OLDEST)/.installed ] || [ pyproject.toml -nt $(OLDEST)/.installed ] || [ tests/setup_oldest.py -nt $(OLDEST)/.installed ] && \
 	  echo "To be installed in $(OLDEST), in this folder: conecollapse (editable) and the oldest declared version of each dependency." || true
 endif
-ifneq ($(filter test unit browser screenshots,$(GOALS)),)
+ifneq ($(filter test-all unit-all browser screenshots,$(GOALS)),)
 	@$(PYTHON) tests/setup_browser.py plan
+endif
 endif
 
 $(STAMP): pyproject.toml | announce
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[dev]"
+	touch $@
+
+$(ALL_STAMP): $(STAMP) | announce
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[dev-all]"
 	touch $@
 
 $(OLDEST)/.installed: pyproject.toml tests/setup_oldest.py | announce

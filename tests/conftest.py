@@ -26,18 +26,22 @@ settings.register_profile("mutants", settings.get_profile("repo"), phases=SHRINK
 settings.load_profile(os.environ.get("CONECOLLAPSE_HYPOTHESIS_PROFILE", "repo"))
 
 
-# fixtures that start other programs: the tests that use them are not in the quick tier
-SLOW = {"browser", "cluster", "site"}
+# fixtures that start other programs: of the tests that use them, `make test` has those marked slow
+FULL = {"browser", "cluster", "site"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     seen = set()
     for item in items:
-        if SLOW.intersection(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.slow)
+        if FULL.intersection(getattr(item, "fixturenames", ())) and not is_slow(item):
+            item.add_marker(pytest.mark.full)
         if "CONECOLLAPSE_OLDEST" in os.environ and is_repetition(item, seen):
             item.add_marker(pytest.mark.own)
+
+
+def is_slow(item):
+    return item.get_closest_marker("slow") is not None
 
 
 def is_repetition(item, seen):
@@ -53,14 +57,16 @@ def is_repetition(item, seen):
     return others in seen or seen.add(others)
 
 
-def each(models):
-    """The estimators as parameters of a test; `GraphCCNMF` and those with other than default
-    parameters are not in the quick tier."""
-    slow = [type(model).__name__ == "GraphCCNMF" or "=" in repr(model) for model in models]
-    return [
-        pytest.param(model, id=repr(model), marks=[pytest.mark.slow] * late)
-        for model, late in zip(models, slow, strict=True)
-    ]
+def each(models, others=pytest.mark.slow):
+    """The estimators as parameters of a test. `GraphCCNMF` is not in the quick tier; those with
+    other than default parameters are in the tier of ``others``."""
+
+    def tier(model):
+        if "=" in repr(model):
+            return [others]
+        return [pytest.mark.slow] * (type(model).__name__ == "GraphCCNMF")
+
+    return [pytest.param(model, id=repr(model), marks=tier(model)) for model in models]
 
 
 def seeds(n: int, quick: int = 5):

@@ -99,7 +99,7 @@ def test_a_recipe_changes_few_files_and_names_them(name, checkout):
     assert found.code
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", MOST_FILES)
 def test_a_recipe_works(name, checkout):
     found = recipe(page(name))

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow  # they start and kill many processes
+pytestmark = pytest.mark.slow
 
 # runs some code when a module is about to be imported
 AT_IMPORT = """
@@ -66,7 +66,14 @@ def command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["typer", "rich.console", "numpy", "scipy.sparse", "scipy.optimize", "numba", LAST]
+    "name",
+    [
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("typer", "rich.console", "scipy.sparse", "scipy.optimize", "numba", LAST)
+        ),
+        "numpy",
+    ],
 )
 def test_while_importing(name, command, tmp_path):
     code, out, err = command(AT_IMPORT.format(name=name, code="ctrl_c()"))

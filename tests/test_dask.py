@@ -156,6 +156,7 @@ def test_dask_equals_local_on_a_large_corpus():
     assert_same(CCNMF(5, n_init=1, random_state=0).fit(da.concatenate(parts, axis=1)), local)
 
 
+@pytest.mark.slow
 def test_on_a_cluster_with_named_tasks(cluster, monkeypatch):
     seen = set()
 

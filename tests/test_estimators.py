@@ -133,13 +133,24 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+OTHERS = [model for model in CHECKED if repr(model) not in map(repr, QUICK)]
+
+
 @pytest.mark.slow
 @quiet
 @parametrize_with_checks(
-    [model for model in CHECKED if repr(model) not in map(repr, QUICK)],
-    expected_failed_checks=expected_failures,
+    [model for model in OTHERS if "=" not in repr(model)], expected_failed_checks=expected_failures
 )
 def test_scikit_learn_checks_of_the_others(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@quiet
+@parametrize_with_checks(
+    [model for model in OTHERS if "=" in repr(model)], expected_failed_checks=expected_failures
+)
+def test_scikit_learn_checks_of_variants(estimator, check):
     check(estimator)
 
 
@@ -385,7 +396,7 @@ def test_an_unfinished_run_says_so():
 
 
 @quiet
-@pytest.mark.parametrize("model", each(CHECKED))
+@pytest.mark.parametrize("model", each(CHECKED, others=pytest.mark.full))
 def test_pickled_and_cloned_models_repeat_themselves(model, data):
     X, _ = data
     model = clone(model)

@@ -77,7 +77,7 @@ def test_every_method_runs_and_is_recorded_once(tmp_path, monkeypatch):
     assert len(run(["DIGITS"], path, seeds=[0, 1], protocols=["others"])) == len(METHODS) + 3
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_variant_runs(tmp_path, monkeypatch):
     small_digits(monkeypatch)
     for methods in (ABLATION, CONSTANTS):
@@ -166,7 +166,7 @@ def test_coordinates_keep_every_inner_product():
     assert _coordinates(sp.csr_array(X)).shape == (6, 40)  # and so do sparse ones
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_processes_record_the_same_runs(tmp_path):
     one, two = (
         {
@@ -181,7 +181,7 @@ def test_two_processes_record_the_same_runs(tmp_path):
     assert len(one) == 6
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_command_reproduces_and_redraws(tmp_path):
     done = command("reproduce", "digits", "--out", tmp_path, "--seeds", "1", "--protocol", "ours")
     assert done.returncode == 0, done.stderr

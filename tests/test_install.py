@@ -194,7 +194,7 @@ def everybodys_folder():
         yield Path(name)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_it_clusters_in_a_read_only_installation_without_a_home(everybodys_folder):
     """As a user who may read everything and write nowhere but in the folder of the results."""
     # the interpreter may be in a private folder
@@ -266,10 +266,12 @@ def test_this_is_the_oldest_environment():
     assert python == f">={sys.version_info.major}.{sys.version_info.minor}"
 
 
-def test_what_changes_must_pass_includes_the_oldest_versions():
+def test_changes_must_pass_make_test_and_the_workflow_tests_the_oldest_versions_too():
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1] == "make test"
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    assert "run: make test-all" in workflow
     recipes = subprocess.run(
-        ["make", "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--dry-run", "test-all"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert (
         "make test-oldest needs Python 3.11" in recipes

@@ -20,7 +20,7 @@ from conecollapse.io import read_table
 from conecollapse.runs import check_folder, rays, save, verify
 from conecollapse.runs import folder as publishing
 
-pytestmark = pytest.mark.slow  # they start and kill many processes
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 X = np.kron(np.eye(2), np.ones((3, 4))) + 0.1 * np.random.default_rng(0).random((6, 8))
@@ -44,8 +44,12 @@ def names(folder):
 class TestKills:
     @pytest.mark.parametrize(
         "how",
-        [["calls"], ["random", "5"], ["commands", "3"]],
-        ids=["every call", "random moments", "commands"],
+        [
+            pytest.param(["calls"], marks=pytest.mark.full, id="every call"),
+            pytest.param(["random", "5"], marks=pytest.mark.full, id="random moments"),
+            pytest.param(["random", "1"], id="a random moment"),
+            pytest.param(["commands", "3"], marks=pytest.mark.full, id="commands"),
+        ],
     )
     def test_a_whole_run_each_time_and_nothing_left(self, how):
         done = python(ROOT / "tests" / "kill_runs.py", *how)

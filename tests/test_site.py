@@ -40,7 +40,7 @@ PHONE = 390  # pixels
 
 missing = [name for name in NEEDED if find_spec(name) is None]
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.xdist_group("site"),  # no worker waits for another one's build
     pytest.mark.skipif(
         bool(missing),
