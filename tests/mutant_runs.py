@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 # slow; the first runs where TESTS names it
 LEFT_OUT = ["test_words_that_every_document_has_are_decided_by_sweeps", "screenshot"]
-TIERS = ("not slow", "slow")
+# of the tests of `make test`: mutants are judged by these alone
+TIERS = ("not slow and not full", "slow and not full")
 # one test may take this long, compilation included, and this many times what it takes without a
 # mutant
 SECONDS, TIMES = 60, 5

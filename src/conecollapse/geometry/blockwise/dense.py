@@ -1,15 +1,15 @@
 """Dense points in blocks: the stages of `conecollapse.geometry.certified.dense`, each a product of
 blocks with blocks.
 
-1. One pass gives the moments, and from them round coordinates that all blocks share. 2. *Tiles*,
-   one for each pair of blocks: the largest
-product of each point with any other proves the points that lead in their own direction. 3. The
-others are *targets*, in groups. Each carries a functional; every block says which of its points
-exceed the target, and these become the pool over which the target is approximated next. A target
-that no point of any block exceeds is a ray, and one that its pool represents is not. If few points
-lead in their own direction, their rays are the pool to begin with, which decides most targets
-before any block is asked; if most do, and all points together are small, every group has all points
-at hand, and no block is asked.
+1. One pass gives the moments, and from them round coordinates that all blocks share.
+2. *Tiles*, one for each pair of blocks: the largest product of each point with any other proves the
+   points that lead in their own direction.
+3. The others are *targets*, in groups. Each carries a functional; every block says which of its
+   points exceed the target, and these become the pool over which the target is approximated next. A
+   target that no point of any block exceeds is a ray, and one that its pool represents is not. If
+   few points lead in their own direction, their rays are the pool to begin with, which decides most
+   targets before any block is asked; if most do, and all points together are small, every group has
+   all points at hand, and no block is asked.
 """
 
 from __future__ import annotations

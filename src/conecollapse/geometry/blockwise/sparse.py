@@ -2,13 +2,13 @@
 the mathematics.
 
 1. *Tiles*, one for each pair of blocks: the rarest coordinate of a point proves it a ray if every
-   other point that has it, in whatever
-block, has mass off the support of the point; the same look tells the lift of that witness. 2. A
-target that this does not decide can only be represented by points whose supports lie inside its
-own. If these are few they are sent to one place, and the method for points in memory decides. If
-they are too many to hold (a word that nearly every document has), the target goes round the blocks
-instead (`conecollapse.geometry.blockwise.rounds`). 3. The functionals found are lifted over all
-blocks.
+   other point that has it, in whatever block, has mass off the support of the point; the same look
+   tells the lift of that witness.
+2. A target that this does not decide can only be represented by points whose supports lie inside
+   its own. If these are few they are sent to one place, and the method for points in memory
+   decides. If they are too many to hold (a word that nearly every document has), the target goes
+   round the blocks instead (`conecollapse.geometry.blockwise.rounds`).
+3. The functionals found are lifted over all blocks.
 """
 
 from __future__ import annotations
