@@ -963,6 +963,7 @@ def test_a_product_that_is_not_proven_to_be_negative_is_computed_in_full(
     assert (seen == 1).all()
 
 
+@pytest.mark.slow
 def test_sparse_witnesses_are_judged_in_the_same_way_when_a_few_points_are_taken_at_a_time(
     monkeypatch,
 ):

@@ -25,6 +25,7 @@ def test_every_example_has_a_test_and_a_line():
     assert all(f"`{name}.py`" in text for name in names)
 
 
+@pytest.mark.slow
 def test_cells(tmp_path):
     pytest.importorskip("anndata")
     adata = run("cells", tmp_path)
@@ -58,6 +59,7 @@ def test_cube(tmp_path, capsys):
 
 # of the oldest scikit-learn with SciPy 1.16
 @pytest.mark.filterwarnings("ignore:scipy.optimize:DeprecationWarning")
+@pytest.mark.slow
 def test_pipeline(tmp_path):
     search = run("pipeline", tmp_path)
     assert search.best_score_ > 0.9

@@ -62,6 +62,7 @@ def small_digits(monkeypatch):
     return small
 
 
+@pytest.mark.slow
 def test_every_method_runs_and_is_recorded_once(tmp_path, monkeypatch):
     small_digits(monkeypatch)
     path = tmp_path / "scoreboard.jsonl"

@@ -111,6 +111,7 @@ def test_searches_that_are_refused():
         KNN(5, neighbors="approximate").source(as_table(sp.csr_array(X)), 3)
 
 
+@pytest.mark.slow
 def test_clusters_are_those_of_exact_neighbours():
     approximate = GraphCCNMF(3, neighbors="approximate", random_state=0).fit(X)
     assert (

@@ -423,6 +423,7 @@ def test_components_alone_are_a_start(model, planted):
         fresh(model, init=H[:2]).fit(X)
 
 
+@pytest.mark.slow
 def test_large_residuals_do_not_rule_robust_components(planted):
     X, _, _ = planted
     rng = np.random.default_rng(3)

@@ -455,6 +455,7 @@ def test_the_number_of_components_of_clear_mixtures_is_found_and_disagreement_is
     assert ("disagree" in chosen.reason) != agree
 
 
+@pytest.mark.slow
 def test_counts_have_as_many_components_as_their_noise_allows():
     X, _, _ = counts(np.random.default_rng(1))
     found = count_components(X, np.arange(2, 7))

@@ -128,6 +128,7 @@ def mutant(text, file):
     return next(m for m in mutants_of(file) if m.line == line)
 
 
+@pytest.mark.slow
 def test_kernels_are_tried_with_what_calls_them_and_constants_with_what_reads_them(uses):
     m = mutant("                    candidates.dead[q] = True", "_nnls/kernels.py")
     assert {
