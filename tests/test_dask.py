@@ -315,7 +315,7 @@ def test_checkpoints_of_dask_arrays_resume(tmp_path):
         Cone.from_table(array(other, "features"), checkpoint=tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(tmp_path):
     """The scheduler is a process of its own, killed as soon as a cone has been saved; the next call
     goes on from there."""
@@ -329,7 +329,7 @@ def test_a_scheduler_that_goes_away_says_what_was_lost_and_what_can_be_resumed(t
     )
 
     def kill_when_saved():
-        for _ in range(5000):
+        for _ in range(60_000):
             time.sleep(0.002)
             if any(tmp_path.iterdir()):
                 break
@@ -428,7 +428,7 @@ def test_a_cluster_that_has_no_workers_yet_is_waited_for(monkeypatch):
         watch.look()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.5)
     monkeypatch.setattr("conecollapse.tables.dask_tasks.LOOK", 0.2)
