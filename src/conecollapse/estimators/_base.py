@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -18,7 +18,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
 from conecollapse._progress import teller
-from conecollapse._types import AnyArray, BoolArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
@@ -135,6 +135,7 @@ class BaseNMF(
     # whether its graph of samples can be had from a table that is not in memory
     _reads_blocks = False
     _encodings_scale = False  # whether W scales with the data, rather than H
+    _sample_weight: ClassVar[FloatArray | None] = None  # in `fit` of an estimator that takes them
 
     @running
     def fit(
@@ -198,7 +199,9 @@ class BaseNMF(
         r = len(self.components_)
         members = np.zeros((table.shape[0], r))
         rows = np.flatnonzero(self.labels_ != NO_CLUSTER)
-        members[rows, self.labels_[rows]] = 1.0
+        members[rows, self.labels_[rows]] = (
+            1.0 if self._sample_weight is None else self._sample_weight[rows]
+        )
         return in_dtype(table.group_means(members) * self._unit, self._dtype)
 
     def top_features(self, n_features: int = 10, names: Any = None) -> list[list[TopFeature]]:
@@ -368,8 +371,11 @@ class BaseNMF(
         self._H = result.H
         result = self._encoded(result, table)
         weights = self._label_weights()
+        counted = result.W
+        if self._sample_weight is not None:
+            counted = counted * np.sqrt(self._sample_weight)[:, None]
         order = self._order(
-            self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H)
+            self._labels(result.W, weights), row_lengths(counted.T) * row_lengths(result.H)
         )
         self._H = result.H[order]
         self.label_weights_ = weights[order]
@@ -386,7 +392,7 @@ class BaseNMF(
 
     def _order(self, labels: IntArray, masses: AnyArray) -> IntArray:
         """The components by the numbers of their samples, largest first."""
-        return largest_first(labels, masses)
+        return largest_first(labels, masses, self._sample_weight)
 
     def _renumber(self, order: IntArray) -> None:
         """Further factors of a method in this order of components."""
@@ -446,8 +452,10 @@ class BaseNMF(
         ):
             raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
         limit = n_filled if self._needs_every_sample or self._joins_neighbours else X.shape[0]
+        held = " that are not all zero" if limit < X.shape[0] else ""
+        if self._sample_weight is not None:
+            limit, held = np.count_nonzero(self._sample_weight), " whose weight is above zero"
         if r > limit:
-            held = " that are not all zero" if limit < X.shape[0] else ""
             raise InvalidInputError(
                 f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most"
                 " that many."
@@ -467,20 +475,12 @@ class BaseNMF(
         kept = self._on_graph
         if kept is None or isinstance(self.init, str):
             return self.init
-
-        def of_samples(part: Any, axis: int) -> Any:  # a start of another shape is refused later
-            fits = part.ndim > axis and part.shape[axis] == self._n_samples
-            return part if not fits else part[:, kept] if axis else part[kept]
-
         if is_pair(self.init):
-            return tuple(
-                of_samples(as_matrix(part, "init"), axis) for axis, part in enumerate(self.init)
-            )
-        return (
-            of_samples(as_matrix(self.init, "init"), 1)
-            if is_components(self.init)
-            else of_samples(np.asarray(self.init), 0)
-        )
+            W, H = (as_matrix(part, "init") for part in self.init)
+            return of_samples(W, kept, self._n_samples), of_samples(H.T, kept, self._n_samples).T
+        if is_components(self.init):
+            return of_samples(as_matrix(self.init, "init").T, kept, self._n_samples).T
+        return of_samples(np.asarray(self.init), kept, self._n_samples)
 
     @property
     def _n_features_out(self) -> int:
@@ -502,6 +502,11 @@ class BaseNMF(
             self.affinity, Precomputed
         )
         return tags
+
+
+def of_samples(part: Any, kept: IntArray, n_samples: int) -> Any:
+    """The rows of a start for these samples; one of another shape is refused later."""
+    return part[kept] if part.ndim and part.shape[0] == n_samples else part
 
 
 def one_cluster_codes(

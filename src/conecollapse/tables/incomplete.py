@@ -160,12 +160,13 @@ def _refuse_unknown(table: MaskedTable, which: tuple[str, ...]) -> None:
             )
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
-    """Weights of samples in float64: finite, >= 0, one for each, not all zero."""
+def check_sample_weight(sample_weight: Any, X: Table) -> FloatArray:
+    """Weights of samples in float64: finite, >= 0, one for each, above zero for one that is not
+    empty."""
     s = as_array(sample_weight, "sample_weight")
-    if s.shape != (n_samples,):
+    if s.shape != X.shape[:1]:
         raise InvalidInputError(
-            f"sample_weight has shape {s.shape}; expected ({n_samples},), one for each sample."
+            f"sample_weight has shape {s.shape}; expected ({X.shape[0]},), one for each sample."
         )
     s = s.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(s) & (s >= 0)))
@@ -176,6 +177,8 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
         )
     if not s.any():
         raise InvalidInputError("sample_weight is zero everywhere; at least one sample must count.")
+    if not X.filled[s > 0].any():
+        raise InvalidInputError("all samples whose sample_weight is above zero hold only zeros.")
     return s
 
 
