@@ -26,19 +26,24 @@ from conecollapse import (
     AlternatingNMF,
     Cone,
     ConeCollapse,
+    ConeNovelty,
     ConsensusNMF,
     GraphCCNMF,
     HierarchicalNMF,
     InvalidInputError,
+    MinVolumeNMF,
     MultiplicativeNMF,
     OrthogonalNMF,
     ProjectiveNMF,
+    SeparableNMF,
     SparseNMF,
+    UnexpectedArgumentError,
     affinity,
 )
 from conecollapse.factorization import SOLVERS
 from conecollapse.factorization.ccnmf import data_cone
 from conecollapse.factorization.graph_ccnmf import graph_ccnmf
+from conecollapse.io import TableFile
 from conecollapse.tables import DiffusedTable
 
 FACTORIZATIONS = [
@@ -110,14 +115,8 @@ def expected_failures(estimator):
                 "partial_fit takes further blocks of features, of any width, so none is refused"
             )
         }
-    if isinstance(estimator, MultiplicativeNMF | AlternatingNMF | HierarchicalNMF | SparseNMF):
-        if estimator.affinity is not None:
-            return dict.fromkeys(WEIGHT_CHECKS, "a graph of samples takes no weights, and says so")
-        return dict.fromkeys(
-            WEIGHT_CHECKS[:2],
-            "the objective is the same, tests/test_missing.py; factors are not unique, nor starts"
-            " the same",
-        )
+    if getattr(estimator, "affinity", None) is not None:
+        return dict.fromkeys(WEIGHT_CHECKS, "a graph of samples takes no weights, and says so")
     return {}
 
 
@@ -983,3 +982,101 @@ def test_a_polars_frame_stays_one_when_it_is_imputed():
     assert isinstance(filled, polars.DataFrame)
     assert filled.columns == list("abcdef")
     np.testing.assert_allclose(filled.to_numpy(), X, atol=0.05)
+
+
+EVERY = [
+    HierarchicalNMF(),
+    AlternatingNMF(),
+    MultiplicativeNMF(),
+    SparseNMF(),
+    ProjectiveNMF(),
+    OrthogonalNMF(),
+    CCNMF(),
+    CCNMF(affinity=affinity.KNN(3)),
+    GraphCCNMF(),
+    ConsensusNMF(n_runs=2),
+    MinVolumeNMF(),
+    SeparableNMF(),
+    ConeNovelty(),
+    ConeCollapse(),
+    ConeCollapse(points="samples"),
+]
+every = pytest.mark.parametrize("model", EVERY, ids=repr)
+
+
+def asked(model, X):
+    """What every method of the model that takes new samples says about them."""
+    names = ("transform", "predict", "score", "score_samples", "decision_function", "impute")
+    return {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
+
+
+@quiet
+@every
+def test_columns_go_by_name_in_every_method_and_others_are_named(model):
+    X = pd.DataFrame(clusters(np.random.default_rng(0))[0][:, :6], columns=list("abcdef"))
+    turned = X[list("fbadce")]
+    model = clone(model).fit(X)
+    for name, expected in asked(model, X).items():
+        found = getattr(model, name)(turned)
+        if name == "impute":
+            assert found.columns.tolist() == list("fbadce")
+            found = found[X.columns]
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+        for bad, message in (
+            (
+                turned.drop(columns=["b", "c"]),
+                "should match those that were passed during fit.\nFeature names seen at fit time,"
+                " yet now missing:\n- b\n- c\nAdd, drop or rename",
+            ),
+            (turned.assign(z=1.0), "Feature names unseen at fit time:\n- z\nAdd"),
+            (
+                X.rename(columns={"a": "q"}),
+                "unseen at fit time:\n- q\nFeature names seen at fit time, yet now missing:\n- a\n",
+            ),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                getattr(model, name)(bad)
+    assert asked(model, X.to_numpy()).keys() == asked(model, X).keys()
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_names_beside_an_array_go_by_name_too():
+    X = clusters(np.random.default_rng(0))[0][:, :6]
+    model = HierarchicalNMF(2, random_state=0).fit(X, feature_names=list("abcdef"))
+    order = np.array([5, 1, 0, 3, 2, 4])
+    for of in (np.asarray, sp.csr_array):
+        turned = TableFile(of(X[:, order]), np.array(list("fbadce")), None, "t.csv")
+        np.testing.assert_allclose(model.transform(turned), model.transform(of(X)))
+    with pytest.raises(InvalidInputError, match="yet now missing:\n- a\n"):
+        model.transform(TableFile(X[:, 1:], np.array(list("bcdef")), None, "t.csv"))
+
+
+@quiet
+@every
+def test_every_estimator_is_seeded_and_refuses_weights_that_it_cannot_use(model):
+    X = clusters(np.random.default_rng(0))[0][:, :6]
+    pipeline = make_pipeline(FunctionTransformer(), clone(model))
+    pipeline.set_params(**{name: 3 for name in pipeline.get_params() if "random_state" in name})
+    assert pipeline[-1].random_state == 3
+    pipeline.fit(X)
+    if type(model) in (HierarchicalNMF, AlternatingNMF, MultiplicativeNMF, SparseNMF):
+        return
+    for name, value in (("sample_weight", np.ones(len(X))), ("weights", np.ones_like(X))):
+        with pytest.raises(
+            InvalidInputError,
+            match=rf"does not take {name} in fit; HierarchicalNMF, Alt.* and SparseNMF do in fit",
+        ):
+            clone(model).fit(X, **{name: value})
+    clone(model).fit(X, sample_weight=None)
+    with pytest.raises(UnexpectedArgumentError, match="unexpected keyword argument 'wieghts'"):
+        clone(model).fit(X, wieghts=1)
+
+
+def test_the_seed_of_novelty_chooses_the_samples_it_is_calibrated_on():
+    X = np.random.default_rng(0).random((1200, 4))
+    seeds = [0, 0, 1, np.random.default_rng(0), np.random.RandomState(5)]
+    fits = [ConeNovelty(random_state=seed).fit(X) for seed in seeds]
+    assert fits[0].offset_ == fits[1].offset_
+    assert len({fit.noise_ for fit in fits}) == 4
+    with pytest.raises(InvalidInputError, match="cannot be used to seed"):
+        ConeNovelty(random_state="three").fit(X[:5])

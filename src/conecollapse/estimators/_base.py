@@ -27,7 +27,6 @@ from conecollapse.estimators._input import (
     check_table,
     generator,
     in_dtype,
-    refuse_weights,
     safe_unit,
     taken,
     warn_of_empty,
@@ -145,7 +144,6 @@ class BaseNMF(
         *,
         feature_names: Any = None,
         layer: str | None = None,
-        **weights: Any,
     ) -> Any:
         """Factorize ``X`` (n_samples, n_features).
 
@@ -153,7 +151,6 @@ class BaseNMF(
         an AnnData object to use instead of X. `HierarchicalNMF`, `AlternatingNMF`,
         `MultiplicativeNMF` and `SparseNMF` take weights of entries and samples; others refuse them.
         """
-        refuse_weights(self, weights)
         return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
 
     def _fit(self, X: Table) -> Any:
@@ -454,7 +451,7 @@ class BaseNMF(
         limit = n_filled if self._needs_every_sample or self._joins_neighbours else X.shape[0]
         held = " that are not all zero" if limit < X.shape[0] else ""
         if self._sample_weight is not None:
-            limit, held = np.count_nonzero(self._sample_weight), " whose weight is above zero"
+            limit, held = int((self._sample_weight > 0).sum()), " whose weight is above zero"
         if r > limit:
             raise InvalidInputError(
                 f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most"

@@ -18,8 +18,9 @@ from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF, of_samples
 from conecollapse.estimators._input import (
+    by_name,
     check_input,
-    check_same_features,
+    feature_order,
     in_dtype,
     non_negative,
     safe_power,
@@ -174,7 +175,13 @@ class WeightedNMF(BaseNMF):
             As in `fit`; entries that are there keep their values, whatever their weight.
         """
         check_is_fitted(self)
-        return filled_in(X, lambda: self._guesses(self._table(X, weights, reset=False)))
+        order = feature_order(self, X)
+        place = slice(None) if order is None else np.argsort(order)  # of each column of X
+
+        def guesses() -> AnyArray:
+            return self._guesses(self._table(X, weights, reset=False))[:, place]
+
+        return filled_in(X, guesses)
 
     def _guesses(self, table: Table) -> FloatArray:
         if not self._unseen or table.is_complete:
@@ -203,7 +210,7 @@ class WeightedNMF(BaseNMF):
         if self.missing not in ("nan", "unstored"):
             raise InvalidInputError(f'missing must be "nan" or "unstored"; got {self.missing!r}.')
         found = check_input(self, X, reset=reset)
-        check_same_features(self, weights, "weights")
+        weights = by_name(self, weights, "weights")
         if not isinstance(found, Table):
             unstored, checked = self.missing == "unstored", partial(non_negative, self)
             table = incomplete_table(
@@ -321,13 +328,11 @@ class WeightedNMF(BaseNMF):
         return limit / self._unit
 
     def _start(self, table: Table) -> Any:
-        if self.affinity is None:
-            check_same_features(self, self.init, "init")
-        if is_components(self.init) and not self._encodings_scale and self._unit != 1:
-            return (
-                np.asarray(as_dense(as_points(self.init, "init", needs="a factor must be >= 0")))
-                / self._unit
+        if is_components(self.init) and self.affinity is None:
+            given = as_points(
+                by_name(self, self.init, "init"), "init", needs="a factor must be >= 0"
             )
+            return np.asarray(as_dense(given)) / (1.0 if self._encodings_scale else self._unit)
         start = super()._start(table)
         kept = None if self._sample_weight is None else np.flatnonzero(self._sample_weight)
         if kept is None or isinstance(start, str) or is_components(start):
@@ -393,8 +398,8 @@ class WeightedNMF(BaseNMF):
         )
 
     def _known_components(self) -> FloatArray:
-        check_same_features(self, self.fixed_components, "fixed_components")
-        H = as_points(self.fixed_components, "fixed_components", needs="a component must be >= 0")
+        given = by_name(self, self.fixed_components, "fixed_components")
+        H = as_points(given, "fixed_components", needs="a component must be >= 0")
         if H.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"fixed_components have {H.shape[1]} features, but X has {self.n_features_in_}; use"
@@ -443,8 +448,8 @@ class WeightedNMF(BaseNMF):
         return Held(known, values)
 
     def _zeros(self, shape: tuple[int, int], values: FloatArray) -> AnyArray:
-        check_same_features(self, self.fixed_entries, "fixed_entries")
-        given = as_dense(as_matrix(self.fixed_entries, "fixed_entries"))
+        entries = by_name(self, self.fixed_entries, "fixed_entries")
+        given = as_dense(as_matrix(entries, "fixed_entries"))
         for row, column in np.argwhere((given != 0) & (given != 1))[:1]:
             raise InvalidInputError(
                 f"fixed_entries has {given[row, column]:.6g} at row {row}, column {column}; use"

@@ -74,9 +74,7 @@ def best_of_starts(
             n_components,
         )
     drawn = (
-        start
-        if isinstance(start, tuple)
-        else from_labels(X, start, n_components, sample_weight)
+        start if isinstance(start, tuple) else from_labels(X, start, n_components, sample_weight)
         for start in spread
     )
     pairs = _tried(run, X, drawn, n_trials) if n_trials > 1 else drawn

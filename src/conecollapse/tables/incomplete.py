@@ -189,14 +189,15 @@ def filled_in(X: Any, guesses: Callable[[], AnyArray]) -> Any:
             "impute makes a dense table of all entries; for sparse X call inverse_transform of the"
             " rows you need."
         )
+    model = guesses()  # which refuses what is no table
     if hasattr(X, "iloc"):
         values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-        filled = np.where(np.isnan(values), guesses(), values)
+        filled = np.where(np.isnan(values), model, values)
         return type(X)(filled, index=X.index, columns=X.columns)
     if type(X).__module__.partition(".")[0] == "polars":
         values = np.asarray(X.to_numpy(), np.float64)  # with NaN for nulls
-        return type(X)(np.where(np.isnan(values), guesses(), values), schema=X.columns)
+        return type(X)(np.where(np.isnan(values), model, values), schema=X.columns)
     values = np.ma.filled(
         np.ma.asarray(X, dtype=np.result_type(np.asarray(X).dtype, np.float32)), np.nan
     )
-    return np.where(np.isnan(values), guesses(), values).astype(values.dtype, copy=False)
+    return np.where(np.isnan(values), model, values).astype(values.dtype, copy=False)

@@ -186,8 +186,9 @@ class Table(ABC):
         """The table with guesses in place of missing entries, and without weights of entries: what
         starts are made of. Samples are multiplied by the roots of their weights: sums of squares
         are then those of a table in which samples are repeated."""
-        is_plain = sample_weight is None or bool((sample_weight == 1).all())
-        return self if is_plain else self.row_scaled(np.sqrt(sample_weight))
+        if sample_weight is None or (sample_weight == 1).all():
+            return self
+        return self.row_scaled(np.sqrt(sample_weight))
 
     def scaled_start(
         self,
