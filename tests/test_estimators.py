@@ -384,6 +384,29 @@ def test_an_unfinished_run_says_so():
     assert model.n_iter_ == 2
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        AlternatingNMF(),
+        HierarchicalNMF(),
+        MultiplicativeNMF(loss="kullback-leibler"),
+        MultiplicativeNMF(max_iter=5000),
+    ],
+    ids=repr,
+)
+def test_a_table_of_exactly_that_rank_is_no_reason_to_warn(model):
+    """Its objective falls for ever, and by more than tol of itself."""
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 3)) @ rng.random((3, 12))
+    model = clone(model).set_params(n_components=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.fit(X).relative_err_ < 4e-3  # its square is at most tol
+        assert model.set_params(init="random", tol=1e-4).fit(X).relative_err_ < 1e-2
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter = 3"):
+        model.set_params(max_iter=3).fit(X + rng.random(X.shape))
+
+
 @quiet
 @pytest.mark.parametrize("model", each(CHECKED))
 def test_pickled_and_cloned_models_repeat_themselves(model, data):

@@ -79,7 +79,8 @@ class BaseNMF(
     tol : float
         Relative change of the objective in one iteration that ends the run.
     max_iter : int
-        Most iterations of a run.
+        Most iterations of a run. One that ends there warns, unless its objective is at most ``tol``
+        as a share of ``|X|^2``: where a table has exactly the rank r it falls for ever.
     random_state : int, Generator, RandomState or None
         Random seed. A `numpy.random.Generator` is used as it is, and goes on from where it was.
     verbose : bool, optional
@@ -415,7 +416,9 @@ class BaseNMF(
         )
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
-        if not result.converged and self.tol > 0:
+        # where no more than tol of the data is left to explain, no further step changes the fit by
+        # more than that
+        if not result.converged and self.history_[-1] > self.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=4
             )
