@@ -341,3 +341,16 @@ def test_progress_and_an_early_end(capsys):
         .out.splitlines()[0]
         .startswith("bootstrap: 1 of 10 draws, the last with a relative objective of")
     )
+
+
+def test_a_result_is_printed_in_five_lines():
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 2)) @ rng.random((2, 30)) + 0.05 * rng.random((60, 30))
+    found = bootstrap(HierarchicalNMF(2, random_state=0).fit(X), X, n_runs=5)
+    lines = str(found).split("\n")
+    assert repr(found) == str(found)
+    assert len(lines) == 5
+    assert lines[0] == "Bootstrap of 2 components from 5 draws of 60 samples x 30 features"
+    width = np.median(found.components_high - found.components_low)
+    assert lines[2].endswith(f"median width of an interval {width:.4g}")
+    assert max(map(len, lines)) <= 100

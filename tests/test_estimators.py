@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -26,19 +27,24 @@ from conecollapse import (
     AlternatingNMF,
     Cone,
     ConeCollapse,
+    ConeNovelty,
     ConsensusNMF,
     GraphCCNMF,
     HierarchicalNMF,
     InvalidInputError,
+    MinVolumeNMF,
     MultiplicativeNMF,
     OrthogonalNMF,
     ProjectiveNMF,
+    SeparableNMF,
     SparseNMF,
+    UnexpectedArgumentError,
     affinity,
 )
 from conecollapse.factorization import SOLVERS
 from conecollapse.factorization.ccnmf import data_cone
 from conecollapse.factorization.graph_ccnmf import graph_ccnmf
+from conecollapse.io import read_table
 from conecollapse.tables import DiffusedTable
 
 FACTORIZATIONS = [
@@ -110,14 +116,8 @@ def expected_failures(estimator):
                 "partial_fit takes further blocks of features, of any width, so none is refused"
             )
         }
-    if isinstance(estimator, MultiplicativeNMF | AlternatingNMF | HierarchicalNMF | SparseNMF):
-        if estimator.affinity is not None:
-            return dict.fromkeys(WEIGHT_CHECKS, "a graph of samples takes no weights, and says so")
-        return dict.fromkeys(
-            WEIGHT_CHECKS[:2],
-            "the objective is the same, tests/test_missing.py; factors are not unique, nor starts"
-            " the same",
-        )
+    if getattr(estimator, "affinity", None) is not None:
+        return dict.fromkeys(WEIGHT_CHECKS, "a graph of samples takes no weights, and says so")
     return {}
 
 
@@ -393,6 +393,29 @@ def test_an_unfinished_run_says_so():
         model = MultiplicativeNMF(3, max_iter=2).fit(X)
     assert not model.converged_
     assert model.n_iter_ == 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AlternatingNMF(),
+        HierarchicalNMF(),
+        MultiplicativeNMF(loss="kullback-leibler"),
+        MultiplicativeNMF(max_iter=5000),
+    ],
+    ids=repr,
+)
+def test_a_table_of_exactly_that_rank_is_no_reason_to_warn(model):
+    """Its objective falls for ever, and by more than tol of itself."""
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 3)) @ rng.random((3, 12))
+    model = clone(model).set_params(n_components=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.fit(X).relative_err_ < 4e-3  # its square is at most tol
+        assert model.set_params(init="random", tol=1e-4).fit(X).relative_err_ < 1e-2
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter = 3"):
+        model.set_params(max_iter=3).fit(X + rng.random(X.shape))
 
 
 @quiet
@@ -994,3 +1017,100 @@ def test_a_polars_frame_stays_one_when_it_is_imputed():
     assert isinstance(filled, polars.DataFrame)
     assert filled.columns == list("abcdef")
     np.testing.assert_allclose(filled.to_numpy(), X, atol=0.05)
+
+
+EVERY = [
+    HierarchicalNMF(),
+    AlternatingNMF(),
+    MultiplicativeNMF(),
+    SparseNMF(),
+    ProjectiveNMF(),
+    OrthogonalNMF(),
+    CCNMF(),
+    CCNMF(affinity=affinity.KNN(3)),
+    GraphCCNMF(),
+    ConsensusNMF(n_runs=2),
+    MinVolumeNMF(),
+    SeparableNMF(),
+    ConeNovelty(),
+    ConeCollapse(),
+    ConeCollapse(points="samples"),
+]
+every = pytest.mark.parametrize("model", EVERY, ids=repr)
+
+
+def asked(model, X):
+    """What every method of the model that takes new samples says about them."""
+    names = ("transform", "predict", "score", "score_samples", "decision_function", "impute")
+    return {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
+
+
+@quiet
+@every
+def test_columns_go_by_name_in_every_method_and_others_are_named(model):
+    X = pd.DataFrame(clusters(np.random.default_rng(0))[0][:, :6], columns=list("abcdef"))
+    turned = X[list("fbadce")]
+    model = clone(model).fit(X)
+    for name, expected in asked(model, X).items():
+        found = getattr(model, name)(turned)
+        if name == "impute":
+            assert found.columns.tolist() == list("fbadce")
+            found = found[X.columns]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=name)
+        for bad, message in (
+            (
+                turned.drop(columns=["b", "c"]),
+                "should match those that were passed during fit.\nFeature names seen at fit time,"
+                " yet now missing:\n- b\n- c\nAdd, drop or rename",
+            ),
+            (turned.assign(z=1.0), "Feature names unseen at fit time:\n- z\nAdd"),
+            (
+                X.rename(columns={"a": "q"}),
+                "unseen at fit time:\n- q\nFeature names seen at fit time, yet now missing:\n- a\n",
+            ),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                getattr(model, name)(bad)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_names_beside_an_array_go_by_name_too():
+    X = clusters(np.random.default_rng(0))[0][:, :6]
+    model = HierarchicalNMF(2, random_state=0).fit(X, feature_names=list("abcdef"))
+    order = np.array([5, 1, 0, 3, 2, 4])
+    for of in (np.asarray, sp.csr_array):
+        frame = pd.DataFrame(X[:, order], columns=list("fbadce"))
+        turned = replace(read_table(frame), X=of(X[:, order]))
+        np.testing.assert_allclose(model.transform(turned), model.transform(of(X)))
+    with pytest.raises(InvalidInputError, match="yet now missing:\n- a\n"):
+        model.transform(read_table(pd.DataFrame(X[:, 1:], columns=list("bcdef"))))
+
+
+@quiet
+@every
+def test_every_estimator_is_seeded_and_refuses_weights_that_it_cannot_use(model):
+    X = clusters(np.random.default_rng(0))[0][:, :6]
+    pipeline = make_pipeline(FunctionTransformer(), clone(model))
+    pipeline.set_params(**{name: 3 for name in pipeline.get_params() if "random_state" in name})
+    assert pipeline[-1].random_state == 3
+    pipeline.fit(X)
+    if type(model) in (HierarchicalNMF, AlternatingNMF, MultiplicativeNMF, SparseNMF):
+        return
+    for name, value in (("sample_weight", np.ones(len(X))), ("weights", np.ones_like(X))):
+        with pytest.raises(
+            InvalidInputError,
+            match=rf"does not take {name} in fit; HierarchicalNMF, Alt.* and SparseNMF do in fit",
+        ):
+            clone(model).fit(X, **{name: value})
+    clone(model).fit(X, sample_weight=None)
+    with pytest.raises(UnexpectedArgumentError, match="unexpected keyword argument 'wieghts'"):
+        clone(model).fit(X, wieghts=1)
+
+
+def test_the_seed_of_novelty_chooses_the_samples_it_is_calibrated_on():
+    X = np.random.default_rng(0).random((1200, 4))
+    fits = [ConeNovelty(random_state=seed).fit(X) for seed in (0, 0, np.random.RandomState(5))]
+    np.testing.assert_array_equal(fits[0].distances_, fits[1].distances_)
+    assert (fits[0].distances_ != fits[2].distances_).any()
+    with pytest.raises(InvalidInputError, match="cannot be used to seed"):
+        ConeNovelty(random_state="three").fit(X[:5])

@@ -4,6 +4,7 @@ contradict each other."""
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.linear_model import Ridge as LinearRidge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from conecollapse import (
@@ -374,7 +377,8 @@ def test_more_refusals():
         GraphCCNMF(2).fit(X, cannot_link=[(1, 2)])
 
 
-def test_a_y_for_another_step_of_a_pipeline():
+def test_a_y_for_another_step_of_a_pipeline(monkeypatch):
+    monkeypatch.setattr("conecollapse.estimators._labels._has_warned", False)
     X, y = overlapping(9, 40)
     plain = CCNMF(2, random_state=0).fit(X)
     with pytest.warns(
@@ -394,6 +398,21 @@ def test_a_y_for_another_step_of_a_pipeline():
     )
     # with enough clusters it is used
     assert (CCNMF(3, random_state=0).fit_predict(X, y) == y).all()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_y_that_labels_every_sample_is_one_warning_a_process(monkeypatch, n_jobs):
+    monkeypatch.setattr("conecollapse.estimators._labels._has_warned", False)
+    X, y = overlapping(9, 40)
+    search = GridSearchCV(
+        CCNMF(random_state=0), {"n_components": [1, 2]}, cv=2, n_jobs=n_jobs, scoring=lambda *_: 0.0
+    )
+    with warnings.catch_warnings(record=True) as caught, parallel_config("threading"):
+        warnings.simplefilter("always")
+        for _ in range(2):
+            search.fit(X, y)
+            GraphCCNMF(2, random_state=0).fit(X, y)
+    assert [str(one.message)[:21] for one in caught] == ["y labels every sample"]
 
 
 @settings(max_examples=20, deadline=None)

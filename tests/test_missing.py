@@ -385,6 +385,97 @@ def test_a_sample_of_weight_two_is_two_samples_and_one_of_weight_zero_is_none(mo
     assert np.allclose(weighted.embedding_, weighted.transform(X), atol=1e-5)
 
 
+STARTS = ["auto", "random", "nndsvd", "nndsvdar", "spectral", "components", "pair", "labels"]
+
+
+def equal_fits(model, X, s, **parameters):
+    """The fits of weighted samples and of samples that are repeated, which must be equal."""
+    repeated = np.repeat(X, s, axis=0) if isinstance(X, np.ndarray) else X[np.repeat(range(15), s)]
+    given = {"shrinkage": 0, "max_iter": 30, **parameters}
+    init, starts = given.pop("init", "auto"), []
+    rng = np.random.default_rng(7)
+    W, H = rng.random((15, 2)), rng.random((2, X.shape[1]))
+    for rows in (np.arange(15), np.repeat(np.arange(15), s)):
+        of = {"components": H, "pair": (W[rows], H), "labels": (np.arange(15) % 2)[rows]}
+        starts.append(of.get(init, init))
+    weighted = fresh(model, 2, init=starts[0], **given).fit(X, sample_weight=s)
+    return weighted, fresh(model, 2, init=starts[1], **given).fit(repeated)
+
+
+def check_equal(weighted, repeated, X):
+    names = ["components_", "label_weights_", "history_", "profiles_", "relative_err_"]
+    # with weights `embedding_` is what `transform` gives, which ends the divergence's own steps
+    is_same = getattr(weighted, "loss", "frobenius") == "frobenius"
+    for name in names if is_same else names[:3]:
+        np.testing.assert_allclose(
+            getattr(weighted, name), getattr(repeated, name), rtol=1e-6, atol=1e-8, err_msg=name
+        )
+    assert weighted.n_iter_ == repeated.n_iter_
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    np.testing.assert_allclose(weighted.embedding_, weighted.transform(X), rtol=1e-6, atol=1e-9)
+
+
+@quiet
+@every_model
+@pytest.mark.parametrize("init", STARTS)
+def test_every_start_of_weighted_samples_is_that_of_repeated_ones(model, init):
+    rng = np.random.default_rng(1)
+    X, s = rng.random((15, 8)), rng.integers(0, 4, 15)
+    X[4:8, :3] = 0.0
+    check_equal(*equal_fits(model, X, s, init=init, n_init=2 if init == "random" else 1), X)
+    S = sp.csr_array(X)
+    check_equal(*equal_fits(model, S, s, init=init), S)
+
+
+@quiet
+@every_model
+@pytest.mark.parametrize("kind", ["missing", "unstored", "fixed", "fixed zeros", "float32"])
+def test_weighted_samples_are_repeated_ones_beside_all_else_that_fit_takes(model, kind):
+    rng = np.random.default_rng(1)
+    X, s = rng.random((15, 8)), rng.integers(0, 4, 15)
+    s[:2] = 0, 3
+    gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    table, parameters = {
+        "missing": (gaps, {}),
+        "unstored": (sp.csr_array(np.nan_to_num(gaps)), {"missing": "unstored"}),
+        "fixed": (X, {"fixed_components": rng.random((1, 8))}),
+        "fixed zeros": (X, {"fixed_entries": np.eye(2, 8) > 0}),
+        "float32": (np.ascontiguousarray(X, np.float32), {}),
+    }[kind]
+    if kind == "float32":  # after some steps rounding of float32 has grown
+        weighted, repeated = equal_fits(model, table, s, max_iter=3)
+        np.testing.assert_allclose(weighted.components_, repeated.components_, rtol=1e-3)
+        return
+    for init in ("auto", "random"):
+        check_equal(*equal_fits(model, table, s, init=init, **parameters), table)
+
+
+@quiet
+@every_model
+@pytest.mark.parametrize("init", STARTS[:5])
+def test_samples_of_weight_zero_are_absent_and_leave_every_component_alive(model, init):
+    rng = np.random.default_rng(0)
+    X = np.vstack((rng.random((20, 3)) @ np.kron(np.eye(3), np.ones((1, 4))), np.eye(12) * 50))
+    s = np.append(np.ones(20), np.zeros(12))
+    one, other = (fresh(model, init=init).fit(X[:n], sample_weight=s[:n]) for n in (20, 32))
+    np.testing.assert_array_equal(other.components_, one.components_)
+    np.testing.assert_array_equal(other.labels_[:20], one.labels_)
+    assert (one.embedding_ * one.label_weights_).max(axis=0).min() > 0
+    plain = fresh(model, init=init).fit(X[:20])  # weights of one are as good as none
+    np.testing.assert_allclose(plain.components_, one.components_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::conecollapse.EmptyDataWarning")
+def test_weights_that_leave_nothing_are_refused():
+    X = np.vstack((np.ones((4, 3)), np.zeros((2, 3))))
+    with pytest.raises(InvalidInputError, match="above zero hold only zeros"):
+        HierarchicalNMF(2).fit(X, sample_weight=[0, 0, 0, 0, 1, 1])
+    with pytest.raises(
+        InvalidInputError, match="only n_samples = 1 whose weight is above zero; ask for at most"
+    ):
+        HierarchicalNMF(2).fit(X, sample_weight=[1, 0, 0, 0, 0, 0])
+
+
 @quiet
 @every_model
 def test_fixed_components_are_the_first_to_the_last_bit(model, planted):
@@ -799,24 +890,33 @@ def test_the_scale_of_a_start_does_not_matter(model):
         fresh(model, init=X[:3] * [[1.0], [0.0], [1.0]]).fit(X)
 
 
-def test_names_of_frames_beside_x_are_compared():
+def test_frames_beside_x_go_by_name():
     X = pd.DataFrame(np.random.default_rng(0).random((12, 3)) + 0.1, columns=["a", "b", "c"])
     turned = X[["c", "b", "a"]]
-    message = (
-        "column 0 of {} is called 'c', but feature 0 of X 'a'; put the columns into the order of X"
-    )
-    with pytest.raises(InvalidInputError, match=message.format("weights")):
-        HierarchicalNMF(2).fit(X, weights=turned)
     model = HierarchicalNMF(2, fixed_components=X[:1]).fit(X, weights=X)
-    with pytest.raises(InvalidInputError, match=message.format("weights")):
-        model.transform(X, weights=turned)
     for name, value in (
-        ("fixed_components", turned[:1]),
-        ("fixed_entries", turned[:2] > 2),
-        ("init", turned[:2]),
+        ("weights", X),
+        ("fixed_components", X[:1]),
+        ("fixed_entries", X[:2] > 1),
+        ("init", X[:2]),
     ):
-        with pytest.raises(InvalidInputError, match=message.format(name)):
-            HierarchicalNMF(2, **{name: value}).fit(X)
+        one, other = (
+            HierarchicalNMF(2, random_state=0, **({} if name == "weights" else {name: frame})).fit(
+                X, weights=frame if name == "weights" else None
+            )
+            for frame in (value, value[["c", "b", "a"]])
+        )
+        np.testing.assert_array_equal(one.components_, other.components_)
+        renamed = value.rename(columns={"b": "z"})
+        given = {"weights": renamed} if name == "weights" else {}
+        other = HierarchicalNMF(2, **({} if given else {name: renamed}))
+        with pytest.raises(
+            InvalidInputError, match=f"{name} has no column for the feature 'b' of X; use the names"
+        ):
+            other.fit(X, **given)
+    np.testing.assert_array_equal(
+        model.transform(turned, weights=turned), model.transform(X, weights=X)
+    )
     model.fit(X, weights=pd.DataFrame(X.to_numpy()))  # columns without names
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +15,7 @@ import pytest
 from cones import planted
 from threadpoolctl import threadpool_info
 
-from conecollapse import Cone, nnls
+from conecollapse import CCNMF, Cone, ConeNovelty, GraphCCNMF, HierarchicalNMF, nnls
 from conecollapse._linalg import LARGE_PRODUCT, dense_product, gram_of
 from conecollapse._threads import available_threads, current_threads, for_ranges, limit_threads
 from conecollapse.factorization import hals, initialize
@@ -126,3 +129,58 @@ def test_large_products_and_hals_are_the_same_for_any_number_of_threads():
             np.testing.assert_array_equal(one, same)
     for product, plain in zip(answers[0], (X @ H.T, X.T @ W, tall.T @ tall), strict=False):
         np.testing.assert_allclose(product, plain, rtol=1e-12)
+
+
+WORKERS = """
+import multiprocessing, pickle, sys
+
+def labels(model, X):
+    return model.predict(X).tolist()
+
+def main(method, file):
+    with open(file, "rb") as f:
+        models, X, expected = pickle.load(f)
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        for model, labels_of_fit in zip(models, expected):
+            found = pool.apply_async(labels, (model, X)).get(timeout=100)
+            assert found == labels_of_fit, type(model)
+    print("equal")
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_predict_with_a_model_that_was_loaded_before(method, tmp_path):
+    """Graph methods too: the parent has loaded them, and called none of their methods."""
+    rng = np.random.default_rng(0)
+    X = np.kron(np.eye(3), np.ones((40, 8))) + 0.3 * rng.random((120, 24))
+    new = X[::3] + 0.1 * rng.random((40, 24))
+    models = [
+        model.fit(X)
+        for model in (
+            HierarchicalNMF(3, random_state=0),
+            GraphCCNMF(3, random_state=0),
+            CCNMF(3, affinity="knn", random_state=0),
+        )
+    ]
+    file, script = tmp_path / "models.pickle", tmp_path / "workers.py"
+    file.write_bytes(pickle.dumps((models, new, [m.predict(new).tolist() for m in models])))
+    script.write_text(WORKERS)
+    done = subprocess.run(
+        [sys.executable, script, method, file], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "equal\n", done.stderr
+
+
+@pytest.mark.slow
+def test_methods_without_a_graph_work_in_a_worker_forked_after_they_were_used():
+    rng = np.random.default_rng(0)
+    X = np.kron(np.eye(3), np.ones((40, 8))) + 0.3 * rng.random((120, 24))
+    for model in (HierarchicalNMF(3, random_state=0), CCNMF(3, random_state=0), ConeNovelty()):
+        expected = model.fit(X).predict(X)
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            found = pool.apply_async(model.predict, (X,)).get(timeout=100)
+        np.testing.assert_array_equal(found, expected)

@@ -42,6 +42,7 @@ from conecollapse._errors import (
     NotOptimalWarning,
     RunFolderError,
     SlowWarning,
+    UnexpectedArgumentError,
 )
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ __all__ = [
     "SeparableNMF",
     "SlowWarning",
     "SparseNMF",
+    "UnexpectedArgumentError",
     "Verdict",
     "bootstrap",
     "collapse",

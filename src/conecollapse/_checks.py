@@ -84,6 +84,15 @@ def _frame_values(frame: Any, name: str) -> AnyArray:
     return frame.to_numpy(dtype=np.float64, na_value=np.nan) if nullable else frame.to_numpy()
 
 
+def check_array(P: Any, name: str) -> None:
+    """Refuse arrays that have not two dimensions, or that hold dates; what else is passed is for
+    others to look at."""
+    if hasattr(P, "ndim") and P.ndim != 2:
+        _check_shape(np.shape(P), name)
+    if getattr(getattr(P, "dtype", None), "kind", "f") in "mM":
+        _check_dtype(P.dtype, name)
+
+
 def row_labels(P: Any, rows: IntArray) -> AnyArray | None:
     """Labels of these rows of a pandas frame; None for anything else."""
     if not (hasattr(P, "iloc") and hasattr(P, "index")):
@@ -205,7 +214,8 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2:
-        hint = f" A single row is {name}.reshape(1, -1)." if len(shape) == 1 and shape[0] else ""
+        is_row = len(shape) == 1 and shape[0]
+        hint = f" Reshape your data: a single row is {name}.reshape(1, -1)." if is_row else ""
         raise InvalidInputError(
             f"{name} has shape {shape}; expected two dimensions, rows and columns.{hint}"
         )

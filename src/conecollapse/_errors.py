@@ -15,6 +15,10 @@ class InvalidInputError(ConeCollapseError, ValueError):
     remedy."""
 
 
+class UnexpectedArgumentError(ConeCollapseError, TypeError):
+    """An argument is not known, or of a type that cannot be used; the message says which can."""
+
+
 class CertificateError(ConeCollapseError, ValueError):
     """A claim of a certificate does not hold; the message names the point, the claim and the
     number."""

@@ -21,10 +21,12 @@ class TopFeature(NamedTuple):
     lead: float
 
 
-def cluster_sizes(labels: Any, n_clusters: int) -> IntArray:
-    """Samples in each cluster; those without one are not counted."""
+def cluster_sizes(labels: Any, n_clusters: int, sample_weight: AnyArray | None = None) -> AnyArray:
+    """Samples in each cluster, or the sum of their weights; those without one are not counted."""
     labels = np.asarray(labels)
-    return np.bincount(labels[labels != NO_CLUSTER], minlength=n_clusters)
+    kept = labels != NO_CLUSTER
+    weights = None if sample_weight is None else sample_weight[kept]
+    return np.bincount(labels[kept], weights, minlength=n_clusters)
 
 
 def largest_elsewhere(profiles: AnyArray, k: int) -> Any:
@@ -47,7 +49,10 @@ def top_features(profiles: AnyArray, names: Any, count: int) -> list[list[TopFea
     return lists
 
 
-def largest_first(labels: IntArray, masses: AnyArray) -> IntArray:
+def largest_first(
+    labels: IntArray, masses: AnyArray, sample_weight: AnyArray | None = None
+) -> IntArray:
     """The order of clusters by their number of samples, largest first; equal ones by mass, then as
     they stand."""
-    return np.lexsort((np.arange(len(masses)), -masses, -cluster_sizes(labels, len(masses))))
+    sizes = cluster_sizes(labels, len(masses), sample_weight)
+    return np.lexsort((np.arange(len(masses)), -masses, -sizes))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -18,7 +18,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
 from conecollapse._progress import teller
-from conecollapse._types import AnyArray, BoolArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
@@ -27,7 +27,6 @@ from conecollapse.estimators._input import (
     check_table,
     generator,
     in_dtype,
-    refuse_weights,
     safe_unit,
     taken,
     warn_of_empty,
@@ -80,7 +79,8 @@ class BaseNMF(
     tol : float
         Relative change of the objective in one iteration that ends the run.
     max_iter : int
-        Most iterations of a run.
+        Most iterations of a run. One that ends there warns, unless its objective is at most ``tol``
+        as a share of ``|X|^2``: where a table has exactly the rank r it falls for ever.
     random_state : int, Generator, RandomState or None
         Random seed. A `numpy.random.Generator` is used as it is, and goes on from where it was.
     verbose : bool, optional
@@ -135,6 +135,7 @@ class BaseNMF(
     # whether its graph of samples can be had from a table that is not in memory
     _reads_blocks = False
     _encodings_scale = False  # whether W scales with the data, rather than H
+    _sample_weight: ClassVar[FloatArray | None] = None  # in `fit` of an estimator that takes them
 
     @running
     def fit(
@@ -144,7 +145,6 @@ class BaseNMF(
         *,
         feature_names: Any = None,
         layer: str | None = None,
-        **weights: Any,
     ) -> Any:
         """Factorize ``X`` (n_samples, n_features).
 
@@ -152,7 +152,6 @@ class BaseNMF(
         an AnnData object to use instead of X. `HierarchicalNMF`, `AlternatingNMF`,
         `MultiplicativeNMF` and `SparseNMF` take weights of entries and samples; others refuse them.
         """
-        refuse_weights(self, weights)
         return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
 
     def _fit(self, X: Table) -> Any:
@@ -198,7 +197,9 @@ class BaseNMF(
         r = len(self.components_)
         members = np.zeros((table.shape[0], r))
         rows = np.flatnonzero(self.labels_ != NO_CLUSTER)
-        members[rows, self.labels_[rows]] = 1.0
+        members[rows, self.labels_[rows]] = (
+            1.0 if self._sample_weight is None else self._sample_weight[rows]
+        )
         return in_dtype(table.group_means(members) * self._unit, self._dtype)
 
     def top_features(self, n_features: int = 10, names: Any = None) -> list[list[TopFeature]]:
@@ -368,8 +369,11 @@ class BaseNMF(
         self._H = result.H
         result = self._encoded(result, table)
         weights = self._label_weights()
+        counted = result.W
+        if self._sample_weight is not None:
+            counted = counted * np.sqrt(self._sample_weight)[:, None]
         order = self._order(
-            self._labels(result.W, weights), row_lengths(result.W.T) * row_lengths(result.H)
+            self._labels(result.W, weights), row_lengths(counted.T) * row_lengths(result.H)
         )
         self._H = result.H[order]
         self.label_weights_ = weights[order]
@@ -386,7 +390,7 @@ class BaseNMF(
 
     def _order(self, labels: IntArray, masses: AnyArray) -> IntArray:
         """The components by the numbers of their samples, largest first."""
-        return largest_first(labels, masses)
+        return largest_first(labels, masses, self._sample_weight)
 
     def _renumber(self, order: IntArray) -> None:
         """Further factors of a method in this order of components."""
@@ -412,7 +416,9 @@ class BaseNMF(
         )
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
-        if not result.converged and self.tol > 0:
+        # where no more than tol of the data is left to explain, no further step changes the fit by
+        # more than that
+        if not result.converged and self.history_[-1] > self.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=4
             )
@@ -446,8 +452,10 @@ class BaseNMF(
         ):
             raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
         limit = n_filled if self._needs_every_sample or self._joins_neighbours else X.shape[0]
+        held = " that are not all zero" if limit < X.shape[0] else ""
+        if self._sample_weight is not None:
+            limit, held = int((self._sample_weight > 0).sum()), " whose weight is above zero"
         if r > limit:
-            held = " that are not all zero" if limit < X.shape[0] else ""
             raise InvalidInputError(
                 f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most"
                 " that many."
@@ -467,20 +475,12 @@ class BaseNMF(
         kept = self._on_graph
         if kept is None or isinstance(self.init, str):
             return self.init
-
-        def of_samples(part: Any, axis: int) -> Any:  # a start of another shape is refused later
-            fits = part.ndim > axis and part.shape[axis] == self._n_samples
-            return part if not fits else part[:, kept] if axis else part[kept]
-
         if is_pair(self.init):
-            return tuple(
-                of_samples(as_matrix(part, "init"), axis) for axis, part in enumerate(self.init)
-            )
-        return (
-            of_samples(as_matrix(self.init, "init"), 1)
-            if is_components(self.init)
-            else of_samples(np.asarray(self.init), 0)
-        )
+            W, H = (as_matrix(part, "init") for part in self.init)
+            return of_samples(W, kept, self._n_samples), of_samples(H.T, kept, self._n_samples).T
+        if is_components(self.init):
+            return of_samples(as_matrix(self.init, "init").T, kept, self._n_samples).T
+        return of_samples(np.asarray(self.init), kept, self._n_samples)
 
     @property
     def _n_features_out(self) -> int:
@@ -502,6 +502,11 @@ class BaseNMF(
             self.affinity, Precomputed
         )
         return tags
+
+
+def of_samples(part: Any, kept: IntArray, n_samples: int) -> Any:
+    """The rows of a start for these samples; one of another shape is refused later."""
+    return part[kept] if part.ndim and part.shape[0] == n_samples else part
 
 
 def one_cluster_codes(

@@ -65,6 +65,23 @@ class BootstrapResult:
     noise: str  # "residuals" or "poisson"
     n_runs: int
 
+    def __repr__(self) -> str:
+        (r, m), n, share = self.components.shape, len(self.encodings), f"{self.level:.3g}"
+        is_sure = self.label_shares.max(axis=1) >= self.level
+        return (
+            f"Bootstrap of {r} components from {self.n_runs} draws of {n} samples x {m} features\n"
+            f"  noise: {self.noise}; level of the intervals: {share}\n"
+            f"  components: {_spread(self.components, self.components_low, self.components_high)}\n"
+            f"  encodings: {_spread(self.encodings, self.encodings_low, self.encodings_high)}\n"
+            f"  labels: {is_sure.sum()} of {n} samples have theirs in at least {share} of the draws"
+        )
+
+
+def _spread(values: FloatArray, low: FloatArray, high: FloatArray) -> str:
+    """How wide intervals are, in words."""
+    width, size = float(np.median(high - low)), float(values.mean())
+    return f"mean {size:.4g}, median width of an interval {width:.4g}"
+
 
 class _Factors(NamedTuple):
     W: FloatArray

@@ -5,17 +5,25 @@ from __future__ import annotations
 
 import sys
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from conecollapse._checks import as_points, first_nan
-from conecollapse._errors import EmptyDataWarning, InvalidInputError
+from conecollapse._checks import as_points, check_array, first_nan
+from conecollapse._errors import (
+    ConeCollapseError,
+    EmptyDataWarning,
+    InvalidInputError,
+    UnexpectedArgumentError,
+)
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 from conecollapse.blocks import open_table
+from conecollapse.estimators._running import WITH_WEIGHTS
 from conecollapse.io import TableFile
 from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
 from conecollapse.io.names import as_names
@@ -23,6 +31,7 @@ from conecollapse.tables import Table, as_table, recognised
 
 SAFE = (1e-30, 1e30)  # largest entries with which sixth powers and their sums stay in range
 NAMED = 5  # how many empty rows or columns a warning names
+SHOWN = 300  # characters of a message of scikit-learn's, which may paste a table
 
 
 class Named(NamedTuple):
@@ -71,19 +80,73 @@ def _unwrapped(X: Any, layer: str | None) -> Named:
     )
 
 
-def values_of(estimator: Any, X: Any) -> Any:
+def values_of(estimator: Any, X: Any, *, reset: bool = False) -> Named:
     """What ``X`` holds, without its wrapping: of an AnnData object the layer that the estimator was
-    fitted to."""
-    return named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None).X
+    fitted to. Features are in the order of `fit`."""
+    found = named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None)
+    order = None if reset else feature_order(estimator, found.X, found.feature_names)
+    if order is None:
+        return found
+    names = None if found.feature_names is None else found.feature_names[order]
+    return Named(_columns(found.X, order), names, found.sample_names)
+
+
+def feature_order(estimator: Any, X: Any, names: AnyArray | None = None) -> IntArray | None:
+    """The columns of ``X`` in the order of the features of `fit`, by their names; None where that
+    is their order, or names are not known. Missing and additional features are named."""
+    names = getattr(X, "columns", None) if names is None else names
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is None or known is None or not all(isinstance(name, str) for name in names):
+        return None
+    have, want = list(map(str, names)), list(map(str, known))
+    place = {name: j for j, name in enumerate(have)}
+    if have == want or len(place) < len(have):  # copies are refused elsewhere
+        return None
+    lines = ""  # as scikit-learn has them
+    for what, some in (
+        ("unseen at fit time", sorted(place.keys() - set(want))),
+        ("seen at fit time, yet now missing", sorted(set(want) - place.keys())),
+    ):
+        if some:
+            rest = ["..."] if len(some) > NAMED else []
+            lines += "\n- ".join([f"Feature names {what}:", *some[:NAMED], *rest]) + "\n"
+    if lines:
+        raise InvalidInputError(
+            "The feature names should match those that were passed during fit.\n"
+            f"{lines}Add, drop or rename these features of X; their order does not matter."
+        )
+    return np.array([place[name] for name in want])
+
+
+def _columns(X: Any, order: IntArray) -> Any:
+    """The columns of a frame, an array or a table in this order."""
+    if hasattr(X, "columns"):
+        return X[[X.columns[j] for j in order]]
+    table = recognised(X)
+    if table is not None and not table.in_memory:
+        raise InvalidInputError(
+            f"the features of X have another order than in `fit`, and X is {table.kind}; write them"
+            " in the order of `fit`."
+        )
+    return X[:, order] if table is None else table.array[:, order]
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """What scikit-learn refuses, as an error of this package, in one line of ordinary length."""
+    try:
+        yield
+    except ConeCollapseError:
+        raise
+    except (ValueError, TypeError) as error:
+        kind = InvalidInputError if isinstance(error, ValueError) else UnexpectedArgumentError
+        raise kind(shorten(str(error), SHOWN, placeholder=" ...")) from error
 
 
 def taken(estimator: Any, X: Any, feature_names: Any, layer: str | None) -> Named:
     """`named`, for `fit`: the layer is that of later tables, too."""
     estimator._layer = layer
     return named(X, feature_names, layer)
-
-
-WITH_WEIGHTS = "HierarchicalNMF, AlternatingNMF, MultiplicativeNMF and SparseNMF"
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
@@ -106,14 +169,15 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
     """``X`` with its names noted or compared: a checked table if it is not in memory, else a dense
     array or a CSR array of float64 or float32, in which NaN may stand for missing entries.
     """
-    X, names, _ = named(X, layer=getattr(estimator, "_layer", None) if is_anndata(X) else None)
+    X, names, _ = values_of(estimator, X, reset=reset)
     table = recognised(X)
     if table is not None and not table.in_memory:
         return _checked(estimator, table.checked(), reset, names)
     X = X if table is None else table.array
     _check_unique_columns(X)
+    check_array(X, "X")
     X = unmasked(X)
-    with without_question_of_names(estimator, X, reset=reset):
+    with without_question_of_names(estimator, X, reset=reset), our_errors():
         X = validate_data(
             estimator,
             X,
@@ -149,25 +213,6 @@ def non_negative(estimator: Any, X: Points) -> Points:
         raise InvalidInputError(f"Negative values in data: {error}") from None
 
 
-def refuse_weights(estimator: Any, given: dict[str, Any]) -> None:
-    """Refuse keywords of `fit` that only some factorizations have."""
-    for name, value in given.items():
-        if name not in ("weights", "sample_weight"):
-            hint = (
-                "; OrthogonalNMF, CCNMF and GraphCCNMF take it"
-                if name in ("must_link", "cannot_link")
-                else ""
-            )
-            raise TypeError(
-                f"{type(estimator).__name__}.fit() got an unexpected keyword argument"
-                f" {name!r}{hint}"
-            )
-        if value is not None:
-            raise InvalidInputError(
-                f"{type(estimator).__name__} does not take {name}; {WITH_WEIGHTS} do."
-            )
-
-
 def without_question_of_names(estimator: Any, X: Any, *, reset: bool) -> Any:
     """scikit-learn asks for names in every table if `fit` had them; not here, if `fit` had an array
     whose names were passed beside it."""
@@ -186,25 +231,24 @@ def _check_names(estimator: Any, names: AnyArray | None, reset: bool) -> None:
     known = getattr(estimator, "feature_names_in_", None)
     if names is None or known is None or len(known) != len(names):
         return
-    for j in np.flatnonzero(known.astype(str) != names.astype(str))[:1]:
+    for j in np.flatnonzero(known.astype(str) != names.astype(str))[:1]:  # some are there twice
         raise InvalidInputError(
             f"feature {j} of X is called {str(names[j])!r}, but {str(known[j])!r} in `fit`; put the"
             " features into the same order."
         )
 
 
-def check_same_features(estimator: Any, frame: Any, name: str) -> None:
-    """Refuse a frame beside X whose columns have other names than the features of X; names that are
-    not strings do not count."""
+def by_name(estimator: Any, frame: Any, name: str) -> Any:
+    """A frame beside X with its columns in the order of the features of X; names that are not
+    strings do not count."""
     names, known = list(getattr(frame, "columns", ())), getattr(estimator, "feature_names_in_", ())
     if len(names) != len(known) or not all(isinstance(label, str) for label in names):
-        return
-    for j, (label, wanted) in enumerate(zip(names, known, strict=True)):
-        if label != str(wanted):
-            raise InvalidInputError(
-                f"column {j} of {name} is called {label!r}, but feature {j} of X {str(wanted)!r};"
-                " put the columns into the order of X."
-            )
+        return frame
+    for lacking in sorted(set(known) - set(names))[:1]:
+        raise InvalidInputError(
+            f"{name} has no column for the feature {lacking!r} of X; use the names of X."
+        )
+    return frame if names == list(known) else frame[list(known)]
 
 
 def _checked(estimator: Any, table: Table, reset: bool, names: AnyArray | None) -> Table:
@@ -320,4 +364,5 @@ def generator(random_state: Any) -> np.random.Generator:
     on from where it was."""
     if isinstance(random_state, np.random.Generator):
         return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    with our_errors():
+        return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

@@ -15,8 +15,10 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
+from conecollapse.estimators._input import outside
 from conecollapse.factorization.constraints import UNKNOWN, Constraints, constrained
 
+_has_warned = False  # in this process, of a y that labels every sample
 MARKS = ("", "-1")  # strings that mean unknown; arrays of strings turn -1 into the second
 
 
@@ -95,13 +97,21 @@ def _is_for_others(labels: IntArray, classes: AnyArray, r: int) -> bool:
     hands to all its steps."""
     if (labels == UNKNOWN).any() or len(classes) <= r:
         return False
-    warnings.warn(
-        f"y labels every sample, with {len(classes)} classes, more than n_components = {r}, so it"
-        " is ignored: it seems to be meant for another step of a pipeline. To use it, set"
-        f" n_components={len(classes)} or more.",
-        stacklevel=7,
-    )
+    _warn_once(len(classes), r)
     return True
+
+
+def _warn_once(n_classes: int, r: int) -> None:
+    """Warn in the first fit of a process: a search fits many models to the same y."""
+    global _has_warned
+    if not _has_warned:
+        warnings.warn(
+            f"y labels every sample, with {n_classes} classes, more than n_components = {r}, so it"
+            " is ignored, here and in later fits: it seems to be meant for another step of a"
+            f" pipeline. To use it, set n_components={n_classes} or more.",
+            stacklevel=outside(),
+        )
+        _has_warned = True
 
 
 def _check_classes(labels: IntArray, classes: AnyArray, filled: BoolArray, r: int) -> None:

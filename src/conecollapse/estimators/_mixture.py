@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import as_matrix, check_count
+from conecollapse._checks import as_matrix, check_count, check_finite
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 from conecollapse.certificates import Verdict
@@ -84,6 +84,7 @@ class MixtureNMF(
         brightness."""
         check_is_fitted(self)
         codes = as_matrix(X, "X")
+        check_finite(codes, "X")
         if codes.shape[1] != len(self.components_):
             raise InvalidInputError(
                 f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each"

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 from conecollapse._checks import check_callable
+from conecollapse._errors import InvalidInputError, UnexpectedArgumentError
 from conecollapse._progress import showing, teller
 from conecollapse._threads import limit_threads
 from conecollapse._types import Progress
@@ -18,16 +20,36 @@ EVERY = 10  # iterations for which verbose=True prints one line
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+WITH_WEIGHTS = "HierarchicalNMF, AlternatingNMF, MultiplicativeNMF and SparseNMF"
+
+
 def running(method: Method) -> Method:
-    """A method of an estimator that shows its progress, and uses at most ``n_jobs`` threads."""
+    """A method of an estimator that shows its progress, and uses at most ``n_jobs`` threads.
+    Arguments that only other estimators take are refused."""
+    known = signature(method).parameters
 
     @wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_callable(self.callback, "callback")
+        for name in kwargs.keys() - known:
+            _refuse(type(self).__name__, method.__name__, name, kwargs.pop(name))
         with showing(type(self).__name__, self._shows), limit_threads(self.n_jobs):
             return method(self, *args, **kwargs)
 
     return cast("Method", run)
+
+
+def _refuse(estimator: str, method: str, name: str, value: Any) -> None:
+    if name not in ("weights", "sample_weight"):
+        is_pairs = name in ("must_link", "cannot_link")
+        hint = "; OrthogonalNMF, CCNMF and GraphCCNMF take it" if is_pairs else ""
+        raise UnexpectedArgumentError(
+            f"{estimator}.{method}() got an unexpected keyword argument {name!r}{hint}"
+        )
+    if value is not None:
+        raise InvalidInputError(
+            f"{estimator} does not take {name} in {method}; {WITH_WEIGHTS} do in fit."
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -16,13 +16,13 @@ from conecollapse._checks import as_matrix, as_points, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.estimators._base import BaseNMF
+from conecollapse.estimators._base import BaseNMF, of_samples
 from conecollapse.estimators._input import (
+    by_name,
     check_input,
-    check_same_features,
+    feature_order,
     in_dtype,
     non_negative,
-    refuse_weights,
     safe_power,
     taken,
 )
@@ -69,6 +69,7 @@ class WeightedNMF(BaseNMF):
     _seed: int = field(default=0, init=False)  # of the entries that are held out
     # components that have not seen them, for each fold
     _unseen: tuple[AnyArray, ...] = field(default=(), init=False)
+    _sample_weight: FloatArray | None = field(default=None, init=False)  # type: ignore[misc]
     # what the weights of samples are divided by in `fit`
     _sample_unit: float = field(default=1.0, init=False)
     _counted: str = field(default="", init=False)  # what made entries count differently in `fit`
@@ -83,7 +84,6 @@ class WeightedNMF(BaseNMF):
         sample_weight: Any = None,
         feature_names: Any = None,
         layer: str | None = None,
-        **others: Any,
     ) -> Any:
         """Factorize ``X`` (n_samples, n_features).
 
@@ -97,22 +97,21 @@ class WeightedNMF(BaseNMF):
             Penalties do not change.
         sample_weight : (n_samples,) array, optional
             How much each sample counts, its loss and the penalties on its encoding: a sample of
-            weight two is like two equal samples. A sample of weight zero does not move the
-            components, and is still encoded.
+            weight two is like two equal samples, and one of weight zero like one that is not there,
+            but it is encoded. So random starts draw nothing for samples.
         feature_names : sequence of str, optional
             Names of the features of an array.
         layer : str, optional
             The layer of an AnnData object to use instead of X.
         """
-        refuse_weights(self, others)
         table = self._table(taken(self, X, feature_names, layer), weights, reset=True)
-        self._row_scale: FloatArray | None = None
         if sample_weight is not None:
-            s = check_sample_weight(sample_weight, table.shape[0])
-            self._sample_unit = safe_power(float(s.max()))
-            self._row_scale = (s / self._sample_unit) ** self._sample_power
-        if sample_weight is not None and self.affinity is not None:
-            raise InvalidInputError(NOT_ON_GRAPHS)
+            s = check_sample_weight(sample_weight, table)
+            if self.affinity is not None:
+                raise InvalidInputError(NOT_ON_GRAPHS)
+            # by which to divide equal weights of any size, so that they are ones
+            self._sample_unit = 1.0 if safe_power(peak := float(s.max())) == 1 else peak
+            self._sample_weight = s / self._sample_unit
         kinds = (
             (weights is not None, "weights"),
             (sample_weight is not None, "sample_weight"),
@@ -122,7 +121,7 @@ class WeightedNMF(BaseNMF):
         try:
             return self._fit(table)
         finally:
-            self._row_scale, self._sample_unit = None, 1.0
+            self._sample_weight, self._sample_unit = None, 1.0
 
     def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
         """Factorize ``X`` and return the encodings of its samples. ``how`` are arguments of
@@ -176,7 +175,13 @@ class WeightedNMF(BaseNMF):
             As in `fit`; entries that are there keep their values, whatever their weight.
         """
         check_is_fitted(self)
-        return filled_in(X, lambda: self._guesses(self._table(X, weights, reset=False)))
+        order = feature_order(self, X)
+        place = slice(None) if order is None else np.argsort(order)  # of each column of X
+
+        def guesses() -> AnyArray:
+            return self._guesses(self._table(X, weights, reset=False))[:, place]
+
+        return filled_in(X, guesses)
 
     def _guesses(self, table: Table) -> FloatArray:
         if not self._unseen or table.is_complete:
@@ -205,7 +210,7 @@ class WeightedNMF(BaseNMF):
         if self.missing not in ("nan", "unstored"):
             raise InvalidInputError(f'missing must be "nan" or "unstored"; got {self.missing!r}.')
         found = check_input(self, X, reset=reset)
-        check_same_features(self, weights, "weights")
+        weights = by_name(self, weights, "weights")
         if not isinstance(found, Table):
             unstored, checked = self.missing == "unstored", partial(non_negative, self)
             table = incomplete_table(
@@ -222,39 +227,42 @@ class WeightedNMF(BaseNMF):
         return found
 
     def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        scaled = table if self._row_scale is None else table.row_scaled(self._row_scale)
+        """The factors of the samples whose weight is above zero."""
+        s = self._sample_weight
+        if s is not None and not s.all():
+            table, s = table.rows(np.flatnonzero(s)), s[s > 0]
+        s = np.ones(table.shape[0]) if s is None else s
         run: Any = self._method(table)
         held = self._held()
         if held is not None:
             run = partial(run, held=held)
+        scale = s**self._sample_power
+        scaled = table if (s == 1).all() else table.row_scaled(scale)
         scaled = self._shrunk(scaled, run, held, rng)
         if self.robust is not None:
             # residuals are those of scaled samples
-            limit = self._limit(scaled) * (1.0 if self._row_scale is None else self._row_scale)
+            limit = self._limit(scaled) * (1.0 if self._sample_weight is None else scale)
             run = partial(
                 robust, run, limit=limit, penalty=self._penalty(table), **self._stopping()
             )
-        if held is None or not isinstance(self.init, str):
-            method = run if held is None else lambda X, W, H: run(X, W, held.put(H))
-            start = self._start(scaled)
-            n_trials = (
-                TRIALS
-                if not scaled.is_complete
-                and held is None
-                and isinstance(start, str)
-                and start == "random"
-                else 1
-            )
-            return best_of_starts(
-                method, scaled, self.n_components, start, self.n_init, rng, n_trials=n_trials
-            )
-        return self._around_known(run, scaled, held, rng)
-
-    def _counted_rows(self, table: Table) -> Table:
-        """The samples whose weight is above zero."""
-        if self._row_scale is None or self._row_scale.all():
-            return table
-        return table.rows(np.flatnonzero(self._row_scale))
+        if (s != 1).any():
+            run = _of_scaled_samples(run, scaled, scale)
+        table = scaled if (s == 1).all() else table
+        if held is not None and isinstance(self.init, str):
+            return self._around_known(run, table, held, rng, s)
+        method = run if held is None else lambda X, W, H: run(X, W, held.put(H))
+        start = self._start(table)
+        is_trial = isinstance(start, str) and start == "random" and not table.is_complete
+        return best_of_starts(
+            method,
+            table,
+            self.n_components,
+            start,
+            self.n_init,
+            rng,
+            n_trials=TRIALS if is_trial and held is None else 1,
+            sample_weight=s,
+        )
 
     def _shrunk(self, table: Table, run: Any, held: Held | None, rng: np.random.Generator) -> Table:
         """The table with the penalty on contributions to missing entries."""
@@ -268,7 +276,7 @@ class WeightedNMF(BaseNMF):
         masked = cast(MaskedTable, table)
         if self.shrinkage != "auto":
             self.shrinkage_ = float(self.shrinkage)
-        elif not table.has_uncertainties and self._row_scale is None:
+        elif not table.has_uncertainties and self._sample_weight is None:
             self._seed = int(rng.integers(2**31 - 1))
             method = run if held is None else lambda X, W, H, **how: run(X, W, held.put(H), **how)
             self.shrinkage_, unseen = choose_shrinkage(
@@ -280,7 +288,7 @@ class WeightedNMF(BaseNMF):
         return shrunk
 
     def _around_known(
-        self, run: Any, table: Table, held: Held, rng: np.random.Generator
+        self, run: Any, table: Table, held: Held, rng: np.random.Generator, s: FloatArray
     ) -> Factorization:
         """The best of ``n_init`` runs in which the components that are not known start from what
         the known ones leave."""
@@ -308,7 +316,7 @@ class WeightedNMF(BaseNMF):
             if self.init == "auto"
             else self.init
         )
-        return best_of_starts(run_all, rest, others, init, self.n_init, rng)
+        return best_of_starts(run_all, rest, others, init, self.n_init, rng, sample_weight=s)
 
     def _limit(self, table: Table) -> float:
         limit = check_positive(self.robust, "robust")
@@ -320,21 +328,21 @@ class WeightedNMF(BaseNMF):
         return limit / self._unit
 
     def _start(self, table: Table) -> Any:
-        if self.affinity is None:
-            check_same_features(self, self.init, "init")
-        if is_components(self.init) and not self._encodings_scale and self._unit != 1:
-            return (
-                np.asarray(as_dense(as_points(self.init, "init", needs="a factor must be >= 0")))
-                / self._unit
+        if is_components(self.init) and self.affinity is None:
+            given = as_points(
+                by_name(self, self.init, "init"), "init", needs="a factor must be >= 0"
             )
+            return np.asarray(as_dense(given)) / (1.0 if self._encodings_scale else self._unit)
         start = super()._start(table)
-        if self._row_scale is not None and is_pair(start):
-            W, H = start
-            return np.asarray(W) * self._row_scale[:, None], H
-        return start
+        kept = None if self._sample_weight is None else np.flatnonzero(self._sample_weight)
+        if kept is None or isinstance(start, str) or is_components(start):
+            return start
+        if is_pair(start):
+            return of_samples(as_matrix(start[0], "init"), kept, self._n_samples), start[1]
+        return of_samples(np.asarray(start), kept, self._n_samples)
 
     def _encoded(self, result: Factorization, table: Table) -> Factorization:
-        if self._row_scale is None and self.robust is None:
+        if self._sample_weight is None and self.robust is None:
             result = super()._encoded(result, table)
             return (
                 result
@@ -342,11 +350,11 @@ class WeightedNMF(BaseNMF):
                 else replace(result, error=squared_error(table, result.W, result.H))
             )
         W = self._encode(table)
-        if self._row_scale is None:
+        if self._sample_weight is None:
             return replace(
                 result, W=W, error=table.row_equations(result.H).error(table.squared_norm, W)
             )
-        scale = self._row_scale ** (0.5 / self._sample_power)
+        scale = np.sqrt(self._sample_weight)
         scaled = table.row_scaled(scale)
         norm2, unit = scaled.squared_norm, self._sample_unit
         return replace(
@@ -390,8 +398,8 @@ class WeightedNMF(BaseNMF):
         )
 
     def _known_components(self) -> FloatArray:
-        check_same_features(self, self.fixed_components, "fixed_components")
-        H = as_points(self.fixed_components, "fixed_components", needs="a component must be >= 0")
+        given = by_name(self, self.fixed_components, "fixed_components")
+        H = as_points(given, "fixed_components", needs="a component must be >= 0")
         if H.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"fixed_components have {H.shape[1]} features, but X has {self.n_features_in_}; use"
@@ -440,8 +448,8 @@ class WeightedNMF(BaseNMF):
         return Held(known, values)
 
     def _zeros(self, shape: tuple[int, int], values: FloatArray) -> AnyArray:
-        check_same_features(self, self.fixed_entries, "fixed_entries")
-        given = as_dense(as_matrix(self.fixed_entries, "fixed_entries"))
+        entries = by_name(self, self.fixed_entries, "fixed_entries")
+        given = as_dense(as_matrix(entries, "fixed_entries"))
         for row, column in np.argwhere((given != 0) & (given != 1))[:1]:
             raise InvalidInputError(
                 f"fixed_entries has {given[row, column]:.6g} at row {row}, column {column}; use"
@@ -477,6 +485,18 @@ class WeightedNMF(BaseNMF):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.affinity is None
         return tags
+
+
+def _of_scaled_samples(run: Any, scaled: Table, scale: FloatArray) -> Any:
+    """The method on samples times these numbers, from a start and to factors of the samples as they
+    are."""
+
+    def on_scaled(_: Table, W: AnyArray, H: AnyArray, **how: Any) -> Factorization:
+        in_scale = scale[:, None].astype(W.dtype)
+        result: Factorization = run(scaled, W * in_scale, H, **how)
+        return replace(result, W=result.W / in_scale)
+
+    return on_scaled
 
 
 def _is_share(value: Any) -> bool:

@@ -13,7 +13,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import as_matrix, check_count, check_effort
+from conecollapse._checks import as_matrix, check_count, check_effort, check_finite
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
@@ -21,6 +21,7 @@ from conecollapse.estimators._input import (
     Named,
     check_table,
     in_dtype,
+    our_errors,
     taken,
     values_of,
     warn_of_empty,
@@ -61,6 +62,8 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
     max_residual, max_rays, weighting : float, int or None, "unit" or "mass"
         Of the epsilon-cone, see `Cone.approximate`.
     points : {"features", "samples"}
+    random_state : optional
+        Taken so that a pipeline can seed all its steps; nothing is random here.
     verbose : bool, optional
         By default progress is shown after two seconds, on a terminal and in a notebook; True prints
         a line for each step, False nothing.
@@ -107,6 +110,7 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
     max_rays: int | None = None
     weighting: str = "unit"
     points: str = "features"
+    random_state: Any = None
 
     @running
     def fit(
@@ -257,8 +261,8 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
         if self.points == "samples":
             X = check_table(self, X, reset=False)
             return in_dtype(np.asarray(self.cone_.coefficients(X.array)), X.dtype)
-        table = values_of(self, X)
-        with without_question_of_names(self, table, reset=False):
+        table = values_of(self, X).X
+        with without_question_of_names(self, table, reset=False), our_errors():
             return super().transform(table)
 
     def inverse_transform(self, X: Any) -> AnyArray:
@@ -266,6 +270,7 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
         samples from coefficients."""
         check_is_fitted(self)
         X = as_matrix(X, "X")
+        check_finite(X, "X")
         if X.shape[1] != self.cone_.n_rays:
             raise InvalidInputError(
                 f"X has shape {X.shape}; expected {self.cone_.n_rays} columns, one for each ray."

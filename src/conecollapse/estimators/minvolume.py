@@ -73,6 +73,8 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         longer than their noise supports lose components again.
     max_iter : int
         Most iterations with all samples.
+    random_state : optional
+        Taken so that a pipeline can seed all its steps; nothing is random here.
     verbose : bool, optional
         By default progress is shown after two seconds, on a terminal and in a notebook. If True,
         the objective of every tenth iteration is printed instead; if False, nothing is.
@@ -141,6 +143,7 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     fixed_components: Any = None
     tol: Any = "auto"
     max_iter: int = 300
+    random_state: Any = None
 
     @running
     def fit(

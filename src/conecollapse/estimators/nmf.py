@@ -157,7 +157,8 @@ class HierarchicalNMF(CatalogueNMF):
     """
 
     def _method(self, table: Table) -> Method:  # noqa: ARG002
-        return partial(hals, **self._stopping())
+        s = self._sample_weight
+        return partial(hals, n_samples=None if s is None else float(s.sum()), **self._stopping())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -216,7 +217,7 @@ class SparseNMF(WeightedNMF):
         """``alpha`` and ``eta`` in the unit of the table."""
         alpha = 0.0 if self.alpha == 0 else check_positive(self.alpha, "alpha")
         if self.eta is None:
-            eta = self._counted_rows(table).peak ** 2 if alpha else 0.0
+            eta = table.peak**2 if alpha else 0.0
         else:
             eta = 0.0 if self.eta == 0 else check_positive(self.eta, "eta")
         if eta and not alpha:

@@ -14,7 +14,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import stack_rows, unit_rows
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
-from conecollapse.estimators._input import check_table, taken, warn_of_samples
+from conecollapse.estimators._input import check_table, generator, taken, warn_of_samples
 from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.estimators._tags import NonNegativeMixin
@@ -30,7 +30,6 @@ MEASURED = 200  # trusted samples that are measured to estimate the noise
 FITTING = 0.25
 COUNTED = 0.3  # share of that which is taken as noise; docs/novelty.md compares
 MOST_NOISE = 0.98  # that is believed; where no two samples share anything, all of it would be noise
-SEED = 0  # of the choice of samples, so that runs repeat
 
 
 @dataclass(eq=False, repr=False)
@@ -61,6 +60,9 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
     tol : float
         `partial_fit` does not keep samples whose distance from those kept is at most this, so that
         a stream needs little memory.
+    random_state : int, Generator, RandomState or None
+        Random seed; the default is fixed. It chooses the trusted samples that `noise_` and
+        `offset_` are computed from, where there are more than 200 and 1000 of them.
     verbose : bool, optional
         By default progress is shown after two seconds, on a terminal and in a notebook; True prints
         a line for each stage, False nothing.
@@ -117,6 +119,7 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
     locality: float = LOCALITY
     noise: Any = "auto"
     tol: float = NOTHING
+    random_state: Any = 0
 
     @running
     def fit(
@@ -184,10 +187,10 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         """-1 for novel samples, 1 for the others."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    def fit_predict(self, X: Any, y: Any = None, **_: Any) -> IntArray:
+    def fit_predict(self, X: Any, y: Any = None, **how: Any) -> IntArray:
         """Fit to ``X``, and judge each of its samples by the cone of the others: -1 for those that
-        stand out, 1 for the rest."""
-        self.fit(X, y)
+        stand out, 1 for the rest. ``how`` are arguments of `fit`."""
+        self.fit(X, y, **how)
         found = np.ones(len(self._filled), int)
         found[
             np.flatnonzero(self._filled)[
@@ -269,7 +272,7 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         return (
             np.arange(n)
             if n <= most
-            else np.random.default_rng(SEED).choice(n, most, replace=False)
+            else np.random.default_rng(self._seed).choice(n, most, replace=False)
         )
 
     def _leave_one_out(self, rows: IntArray, terms: Terms) -> FloatArray:
@@ -319,6 +322,9 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
                 raise InvalidInputError(
                     f"{name} must be a number of at least 0 and below 1; got {value!r}."
                 )
+        seed = generator(self.random_state).integers(2**31 - 1)
+        is_seed = isinstance(self.random_state, (int, np.integer))
+        self._seed = int(self.random_state if is_seed else seed)
 
     def _summary(self) -> dict[str, str]:
         return {

@@ -16,7 +16,7 @@ from conecollapse.affinity import Source
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF, Method, one_cluster_codes
-from conecollapse.estimators._input import check_table, refuse_weights, taken
+from conecollapse.estimators._input import check_table, taken
 from conecollapse.estimators._labels import Names, read_constraints
 from conecollapse.estimators._running import running
 from conecollapse.factorization.constraints import UNKNOWN, Constraints
@@ -99,7 +99,6 @@ class OrthogonalNMF(BaseNMF):
         cannot_link: Any = None,
         feature_names: Any = None,
         layer: str | None = None,
-        **weights: Any,
     ) -> Any:
         """Factorize ``X`` (n_samples, n_features); labels of some samples, or pairs of samples, are
         kept.
@@ -137,7 +136,6 @@ class OrthogonalNMF(BaseNMF):
         >>> model.labels_.tolist(), model.predict([[1.0, 0.5, 0.0]]).tolist()
         (['metal', 'metal', 'wood', 'wood'], ['metal'])
         """
-        refuse_weights(self, weights)
         self._hints = y, must_link, cannot_link
         try:
             return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))

@@ -67,14 +67,17 @@ def hals(
     sweeps: int | None = None,
     extrapolate: bool = True,
     held: Held | None = None,
+    n_samples: float | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by accelerated HALS; ``sweeps=1, extrapolate=False`` is
-    plain coordinate descent."""
+    plain coordinate descent. ``n_samples`` is the sum of the weights of samples, where they have
+    some."""
     X = as_table(X)
     norm2 = X.squared_norm
     rounding = rounding_of(X, norm2)
-    sweeps_W, sweeps_H = (sweeps, sweeps) if sweeps else _worthwhile_sweeps(X, W.shape[1])
+    n = X.shape[0] if n_samples is None else n_samples
+    sweeps_W, sweeps_H = (sweeps, sweeps) if sweeps else _worthwhile_sweeps(X, W.shape[1], n)
 
     def attempt(s: _State, Ht: AnyArray, beta: float) -> _State:
         _, W = _sweep(s.W, s.of_rows or X.row_equations(Ht.T), sweeps_W, s.W, beta)
@@ -211,14 +214,14 @@ def _sweep_alike(rows: _Rows, G: AnyArray, sweeps: int, beta: float) -> None:
         for_ranges(work, -(-n // size))
 
 
-def _worthwhile_sweeps(X: Table, r: int) -> tuple[int, int]:
+def _worthwhile_sweeps(X: Table, r: int, n: float) -> tuple[int, int]:
     """Rounds whose cost is a fair share of the product with X that each half step pays for
-    anyway."""
-    n, m = X.shape
+    anyway; of n samples like those of X, so that weights do not change the steps."""
+    m, n_entries = X.shape[1], X.n_entries * (n / X.shape[0])
     return tuple(
         int(
             np.clip(
-                1 + SWEEP_SHARE * (X.n_entries + (m + n - k) * r) / (k * r),
+                1 + SWEEP_SHARE * (n_entries + (m + n - k) * r) / (k * r),
                 LEAST_SWEEPS,
                 MOST_SWEEPS,
             )

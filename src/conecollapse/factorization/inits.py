@@ -17,7 +17,7 @@ from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._threads import serial_blas
-from conecollapse._types import AnyArray, IntArray
+from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.kmeans import lloyd
 from conecollapse.factorization.rows import solve
 from conecollapse.tables import DenseTable, Table, as_table
@@ -38,33 +38,38 @@ FILL = 0.01  # NNDSVDar fills zeros with random numbers up to this share of the 
 
 
 def initialize(
-    X: Table, n_components: int, init: Any, rng: np.random.Generator
+    X: Table,
+    n_components: int,
+    init: Any,
+    rng: np.random.Generator,
+    sample_weight: FloatArray | None = None,
 ) -> tuple[AnyArray, AnyArray]:
     """A start (W, H) in the precision of X.
 
     ``init`` is one of `INITS`, a pair of arrays (W, H), the array H alone, or an array of
     ``n_samples`` cluster labels.
+
+    ``sample_weight`` are numbers above zero: a sample of weight two is one that is there twice. A
+    row of W then depends on nothing but its sample, and random numbers are drawn for H alone, as
+    many of them for any number of samples.
     """
     X = as_table(X)
     n, m = X.shape
     if not isinstance(init, str):
-        return _custom(X, n_components, init)
+        return _custom(X, n_components, init, sample_weight)
     if init == "random":
-        W, H = _random(X, n_components, rng)
+        W, H = _random(X, n_components, rng, sample_weight)
     elif init == "spectral":
-        X = X.completed()
-        return from_labels(
-            X,
-            kmeans_labels(spectral_embedding(X, n_components, rng), n_components, rng),
-            n_components,
-        )
+        E = spectral_embedding(X.completed(sample_weight), n_components, rng)
+        labels = kmeans_labels(E, n_components, rng, sample_weight)
+        return from_labels(X, labels, n_components, sample_weight)
     elif init in INITS:
         if n_components > min(n, m):
             raise InvalidInputError(
                 f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(n, m)}; got"
                 f" {n_components}. Use init='random'."
             )
-        W, H = _nndsvd(X.completed(), n_components, init, rng)
+        W, H = _nndsvd(X, n_components, init, rng, sample_weight)
     else:
         raise InvalidInputError(
             f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone or an array of labels;"
@@ -73,18 +78,37 @@ def initialize(
     return W.astype(X.dtype, copy=False), H.astype(X.dtype, copy=False)
 
 
-def _random(X: Table, r: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
-    """Half-normal entries whose product has the mean of X."""
-    scale = np.sqrt(X.mean_entry / r)
-    return X.scaled_start(
-        scale * np.abs(rng.standard_normal((X.shape[0], r))),
-        scale * np.abs(rng.standard_normal((r, X.shape[1]))),
-    )
+def _mean_entry(X: Table, sample_weight: FloatArray | None) -> float:
+    if sample_weight is None or (sample_weight == 1).all():
+        return X.mean_entry
+    sums = X.row_equations(np.ones((1, X.shape[1]), X.dtype))
+    counts = sums.applied(np.ones((X.shape[0], 1), X.dtype))
+    return float((sample_weight @ sums.C / (sample_weight @ counts))[0])
 
 
-def _nndsvd(X: Table, r: int, variant: str, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+def _random(
+    X: Table, r: int, rng: np.random.Generator, sample_weight: FloatArray | None
+) -> tuple[AnyArray, AnyArray]:
+    """Half-normal entries whose product has the mean of X; with weights, W is the same number
+    everywhere, and all methods that take weights improve it first."""
+    scale = np.sqrt(_mean_entry(X, sample_weight) / r)
+    W = np.ones((X.shape[0], r))
+    if sample_weight is None:
+        W = np.abs(rng.standard_normal(W.shape))
+    H = np.abs(rng.standard_normal((r, X.shape[1])))
+    return X.scaled_start(scale * W, scale * H, sample_weight)
+
+
+def _nndsvd(
+    X: Table,
+    r: int,
+    variant: str,
+    rng: np.random.Generator,
+    sample_weight: FloatArray | None,
+) -> tuple[AnyArray, AnyArray]:
     """Non-negative double SVD (Boutsidis & Gallopoulos 2008): the larger of the two non-negative
     parts of each singular triplet."""
+    X = X.completed(sample_weight)
     U, s, Vt = singular_vectors(X, r, rng)
     W, H = np.zeros((X.shape[0], r)), np.zeros((r, X.shape[1]))
     for k in range(r):
@@ -95,14 +119,19 @@ def _nndsvd(X: Table, r: int, variant: str, rng: np.random.Generator) -> tuple[A
         if min(lengths) > 0:
             root = np.sqrt(s[k] * lengths[0] * lengths[1])
             W[:, k], H[k] = root * u / lengths[0], root * v / lengths[1]
+    if sample_weight is not None and (sample_weight != 1).any():
+        root = np.sqrt(sample_weight)
+        X, W = X.row_scaled(1 / root), W / root[:, None]
     # the mean of X in the unit of the factors, which is the root of that of X: for data in [0, 1]
     # it is the mean itself
-    mean = X.mean_entry / np.sqrt(X.peak)
+    mean = _mean_entry(X, sample_weight) / np.sqrt(X.peak)
     for F in (W, H):
         F[1e-12 * F.max(initial=0.0) > F] = 0.0
         zeros = F == 0
         if variant == "nndsvda":
             F[zeros] = mean
+        elif variant == "nndsvdar" and F is W and sample_weight is not None:
+            F[zeros] = np.broadcast_to(FILL * mean * rng.random(r), F.shape)[zeros]
         elif variant == "nndsvdar":
             F[zeros] = FILL * mean * rng.random(int(zeros.sum()))
     return W, H
@@ -205,12 +234,17 @@ def kmeans_labels(
         return np.asarray(lloyd(E, centres[None], weights)[0][0])
 
 
-def from_labels(X: Table, labels: IntArray, r: int) -> tuple[AnyArray, AnyArray]:
+def from_labels(
+    X: Table, labels: IntArray, r: int, sample_weight: FloatArray | None = None
+) -> tuple[AnyArray, AnyArray]:
     """A softened indicator of the clusters with unit columns, and ``H = W'X``."""
+    X = X.completed(sample_weight)
     W = np.full((X.shape[0], r), SOFT, X.dtype)
     W[np.arange(len(labels)), labels] += 1
-    W /= np.linalg.norm(W, axis=0)
-    return W, np.asarray((X.T @ W).T)
+    root = np.sqrt(np.ones(len(W)) if sample_weight is None else sample_weight)[:, None]
+    root = root.astype(X.dtype)
+    W /= np.linalg.norm(root * W, axis=0)
+    return W, np.asarray((X.T @ (root * W)).T)
 
 
 def is_pair(init: Any) -> bool:
@@ -234,7 +268,9 @@ def is_components(init: Any) -> bool:
         return False
 
 
-def _with_codes(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
+def _with_codes(
+    X: Table, r: int, init: Any, sample_weight: FloatArray | None
+) -> tuple[AnyArray, AnyArray]:
     """The start of components H alone: with the least-squares encodings over them, which are not
     let fall to zero."""
     H = as_points(init, "init", needs="a factor must be >= 0")
@@ -249,7 +285,7 @@ def _with_codes(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
         )
     H = np.array(np.ldexp(H, _shifts(H, X)[:, None]), X.dtype)
     W = solve(X.row_equations(H))
-    return np.maximum(W, FILL * W.mean(axis=0)), H
+    return np.maximum(W, FILL * np.average(W, axis=0, weights=sample_weight)), H
 
 
 def _exponents(H: AnyArray) -> IntArray:
@@ -264,9 +300,11 @@ def _shifts(H: AnyArray, X: Table) -> IntArray:
     return np.where(np.abs(away) > np.finfo(X.dtype).maxexp // FAR, -away, 0)
 
 
-def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
+def _custom(
+    X: Table, r: int, init: Any, sample_weight: FloatArray | None
+) -> tuple[AnyArray, AnyArray]:
     if is_components(init):
-        return _with_codes(X, r, init)
+        return _with_codes(X, r, init, sample_weight)
     if is_pair(init):
         W, H = (
             as_points(part, name, needs="a factor must be >= 0")
@@ -301,4 +339,4 @@ def _custom(X: Table, r: int, init: Any) -> tuple[AnyArray, AnyArray]:
             f"init must be one of {', '.join(INITS)}, a pair (W, H), H alone, or {X.shape[0]}"
             f" integer labels from 0 to {r - 1}; got a {type(init).__name__}."
         )
-    return from_labels(X.completed(), labels.astype(np.int64), r)
+    return from_labels(X, labels.astype(np.int64), r, sample_weight)

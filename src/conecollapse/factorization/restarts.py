@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from conecollapse._types import AnyArray, IntArray
+from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import (
     from_labels,
@@ -46,6 +46,7 @@ def best_of_starts(
     embedding: AnyArray | None = None,
     weights: AnyArray | None = None,
     n_trials: int = 1,
+    sample_weight: FloatArray | None = None,
 ) -> Factorization:
     """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the
     smallest objective.
@@ -60,10 +61,11 @@ def best_of_starts(
     With ``n_trials`` each start is the best of so many, after `TRIAL` iterations of each.
 
     ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are
-    those of the samples in its k-means.
+    those of the samples in its k-means. ``sample_weight`` is as in `initialize`.
     """
     X = as_table(X)
-    spread = starts(X, n_components, init, n_init * n_trials, rng, embedding, weights)
+    n_starts = n_init * n_trials
+    spread = starts(X, n_components, init, n_starts, rng, embedding, weights, sample_weight)
     if isinstance(run, FromLabels):
         if embedding is None and isinstance(init, str) and init == "spectral":
             return run.best_of(run.promising(n_components, n_init, rng), n_components)
@@ -72,7 +74,7 @@ def best_of_starts(
             n_components,
         )
     drawn = (
-        start if isinstance(start, tuple) else from_labels(X.completed(), start, n_components)
+        start if isinstance(start, tuple) else from_labels(X, start, n_components, sample_weight)
         for start in spread
     )
     pairs = _tried(run, X, drawn, n_trials) if n_trials > 1 else drawn
@@ -123,14 +125,16 @@ def starts(
     rng: np.random.Generator,
     embedding: AnyArray | None,
     weights: AnyArray | None,
+    sample_weight: FloatArray | None,
 ) -> Iterator[IntArray | tuple[AnyArray, AnyArray]]:
     """The starts one after the other, as labels or as a pair (W, H); the spectral embedding is
     computed once for all of them."""
     if isinstance(init, str) and init == "spectral":
-        E = spectral_embedding(X.completed(), r, rng) if embedding is None else embedding
+        if embedding is None:
+            embedding = spectral_embedding(X.completed(sample_weight), r, rng)
         for _ in range(n_init):
-            yield kmeans_labels(E, r, rng, weights)
+            yield kmeans_labels(embedding, r, rng, sample_weight if weights is None else weights)
         return
     is_repeatable = not isinstance(init, str) or init in REPEATABLE
     for _ in range(1 if is_repeatable else n_init):
-        yield initialize(X, r, init, rng)
+        yield initialize(X, r, init, rng, sample_weight)

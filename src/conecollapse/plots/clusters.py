@@ -100,7 +100,7 @@ def cluster_map(
         not used.
     """
     check_is_fitted(model)
-    X = values_of(model, X)
+    X = values_of(model, X).X
     shares = memberships(model, X) if shares is None else np.asarray(shares)
     if embedding is not None:
         return on_embedding(model.labels_, shares.shape[1], embedding, names, target, shares)

@@ -9,7 +9,7 @@ array.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,11 +23,13 @@ from conecollapse.tables.protocol import Table
 ROUNDS = 5  # of alternating least squares for one component: enough for a start
 
 
-def rank_one_guess(values: InMemoryTable, known: InMemoryTable) -> tuple[FloatArray, FloatArray]:
+def rank_one_guess(
+    values: InMemoryTable, known: InMemoryTable, start: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Numbers a for the rows and b for the columns whose products are near the known entries;
-    ``values`` is zero elsewhere."""
+    ``values`` is zero elsewhere. ``start`` is the first guess of a; ones by default."""
     n, m = values.shape
-    a, b = np.ones((n, 1)), np.zeros((m, 1))
+    a, b = np.ones((n, 1)) if start is None else start[:, None], np.zeros((m, 1))
     for _ in range(ROUNDS):
         b = _quotient(
             values.transposed_times(a.astype(values.dtype)), known.transposed_times(np.square(a))
@@ -80,6 +82,10 @@ class GuessedTable(Table):
     @property
     def peak(self) -> float:
         return max(self.values.peak, float(self.a.max() * self.b.max()))
+
+    def row_scaled(self, scale: FloatArray) -> GuessedTable:
+        scaled = cast(InMemoryTable, self.values.row_scaled(scale))
+        return GuessedTable(scaled, self.known, self.a.ravel() * scale, self.b.ravel())
 
     def excess(self, W: AnyArray, H: AnyArray) -> Table:
         return self.values.excess(W, H)

@@ -160,12 +160,13 @@ def _refuse_unknown(table: MaskedTable, which: tuple[str, ...]) -> None:
             )
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
-    """Weights of samples in float64: finite, >= 0, one for each, not all zero."""
+def check_sample_weight(sample_weight: Any, X: Table) -> FloatArray:
+    """Weights of samples in float64: finite, >= 0, one for each, above zero for one that is not
+    empty."""
     s = as_array(sample_weight, "sample_weight")
-    if s.shape != (n_samples,):
+    if s.shape != X.shape[:1]:
         raise InvalidInputError(
-            f"sample_weight has shape {s.shape}; expected ({n_samples},), one for each sample."
+            f"sample_weight has shape {s.shape}; expected ({X.shape[0]},), one for each sample."
         )
     s = s.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(s) & (s >= 0)))
@@ -176,6 +177,8 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
         )
     if not s.any():
         raise InvalidInputError("sample_weight is zero everywhere; at least one sample must count.")
+    if not X.filled[s > 0].any():
+        raise InvalidInputError("all samples whose sample_weight is above zero hold only zeros.")
     return s
 
 
@@ -186,14 +189,15 @@ def filled_in(X: Any, guesses: Callable[[], AnyArray]) -> Any:
             "impute makes a dense table of all entries; for sparse X call inverse_transform of the"
             " rows you need."
         )
+    model = guesses()  # which refuses what is no table
     if hasattr(X, "iloc"):
         values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-        filled = np.where(np.isnan(values), guesses(), values)
+        filled = np.where(np.isnan(values), model, values)
         return type(X)(filled, index=X.index, columns=X.columns)
     if type(X).__module__.partition(".")[0] == "polars":
         values = np.asarray(X.to_numpy(), np.float64)  # with NaN for nulls
-        return type(X)(np.where(np.isnan(values), guesses(), values), schema=X.columns)
+        return type(X)(np.where(np.isnan(values), model, values), schema=X.columns)
     values = np.ma.filled(
         np.ma.asarray(X, dtype=np.result_type(np.asarray(X).dtype, np.float32)), np.nan
     )
-    return np.where(np.isnan(values), guesses(), values).astype(values.dtype, copy=False)
+    return np.where(np.isnan(values), model, values).astype(values.dtype, copy=False)

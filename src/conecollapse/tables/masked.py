@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -228,27 +228,31 @@ class MaskedTable(Table):
     def known_entries(self) -> tuple[AnyArray, BoolArray]:
         return as_dense(self.values.array), as_dense(self.weights.array) > 0
 
-    def completed(self) -> Table:
+    def completed(self, sample_weight: FloatArray | None = None) -> Table:
         known = self._like((self.weights.entries > 0).astype(np.float64))
-        guess = rank_one_guess(self.values, known)
+        root = None if sample_weight is None else np.sqrt(sample_weight)
+        values = self.values if root is None else cast(InMemoryTable, self.values.row_scaled(root))
+        guess = rank_one_guess(values, known, root)
         if self.is_sparse:
-            return GuessedTable(self.values, known, *guess)
+            return GuessedTable(values, known, *guess)
         return DenseTable(
-            np.where(
-                known.array > 0, self.values.array, np.outer(*guess).astype(self.dtype, copy=False)
-            )
+            np.where(known.array > 0, values.array, np.outer(*guess).astype(self.dtype, copy=False))
         )
 
-    def scaled_start(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
+    def scaled_start(
+        self, W: AnyArray, H: AnyArray, sample_weight: FloatArray | None = None
+    ) -> tuple[AnyArray, AnyArray]:
         """Each feature at the mean of its known entries, and the product at the size that fits
         best: features may differ in unit."""
         known = self._like((self.weights.entries > 0).astype(self.dtype))
-        ones = np.ones((self.shape[0], 1), self.dtype)
-        means = self.values.transposed_times(ones) / np.maximum(known.transposed_times(ones), 1)
+        s = np.ones(len(W)) if sample_weight is None else sample_weight
+        s = s[:, None].astype(self.dtype)
+        counts = known.transposed_times(s)
+        means = self.values.transposed_times(s) / np.where(counts > 0, counts, 1)
         H = H * means.T
         equations = self.row_equations(H)
-        model = float(np.vdot(equations.applied(W), W))
-        return W, H * (float(np.vdot(equations.C, W)) / model if model > 0 else 1.0)
+        model = float(np.vdot(equations.applied(W), s * W))
+        return W, H * (float(np.vdot(equations.C, s * W)) / model if model > 0 else 1.0)
 
     def group_means(self, members: AnyArray) -> AnyArray:
         sums, counts = self.transposed_times(members).T, self.weights.transposed_times(members).T

@@ -182,21 +182,29 @@ class Table(ABC):
         known."""
         return as_dense(self.array), np.ones(self.shape, bool)
 
-    def completed(self) -> Table:
-        """The table with guesses in place of missing entries, and without weights: what starts are
-        made of."""
-        return self
+    def completed(self, sample_weight: FloatArray | None = None) -> Table:
+        """The table with guesses in place of missing entries, and without weights of entries: what
+        starts are made of. Samples are multiplied by the roots of their weights: sums of squares
+        are then those of a table in which samples are repeated."""
+        if sample_weight is None or (sample_weight == 1).all():
+            return self
+        return self.row_scaled(np.sqrt(sample_weight))
 
-    def scaled_start(self, W: AnyArray, H: AnyArray) -> tuple[AnyArray, AnyArray]:
+    def scaled_start(
+        self,
+        W: AnyArray,
+        H: AnyArray,
+        sample_weight: FloatArray | None = None,
+    ) -> tuple[AnyArray, AnyArray]:
         """A random start (W, H) in the scale of the table, where its mean entry is not enough for
         that."""
         return W, H
 
     def group_means(self, members: AnyArray) -> AnyArray:
-        """Mean sample of each group, where ``members`` (n_samples, groups) says who belongs to it;
-        zero for groups of no one."""
-        means = self.transposed_times(members).T / np.maximum(members.sum(axis=0), 1)[:, None]
-        return np.asarray(means)
+        """Mean sample of each group, where ``members`` (n_samples, groups) says who belongs to it,
+        and with what weight; zero for groups of no one."""
+        sums, counts = self.transposed_times(members).T, members.sum(axis=0)[:, None]
+        return np.asarray(sums / np.where(counts > 0, counts, 1))
 
     def downweighted(
         self, W: AnyArray, H: AnyArray, limit: float | FloatArray
