@@ -71,7 +71,13 @@ def test_as_many_cells_are_searched_as_the_recall_needs():
     assert shares[0] < 0.4 < shares[1]
 
 
+def mostly_zeros(X):
+    """The same samples among many features that none of them has."""
+    return np.hstack([X, np.zeros((len(X), 9 * X.shape[1]))])
+
+
 def test_beyond_so_many_samples_neighbours_are_approximate(monkeypatch):
+    """Unless they are mostly zeros, however they are stored."""
     monkeypatch.setattr(neighbors, "MANY", 100)
     calls = []
     monkeypatch.setattr(
@@ -80,16 +86,18 @@ def test_beyond_so_many_samples_neighbours_are_approximate(monkeypatch):
     for table, neighbor_search in (
         (X, "auto"),
         (sp.csr_array(X), "auto"),
+        (mostly_zeros(X), "auto"),
+        (sp.csr_array(mostly_zeros(X)), "auto"),
         (X, "exact"),
         (X[:100], "auto"),
     ):
         knn_graph(table, 3, neighbors=neighbor_search)
-    assert calls == [3]
+    assert calls == [3, 3]
 
 
 @pytest.mark.parametrize(
     ("make", "faster"),
-    [(np.asarray, "neighbors='approximate' is faster"), (sp.csr_array, "fit a random part")],
+    [(np.asarray, "neighbors='approximate' is faster"), (mostly_zeros, "fit a random part")],
 )
 def test_exact_neighbours_of_many_samples_are_announced(make, faster, monkeypatch):
     monkeypatch.setattr("conecollapse.affinity.neighbors.PER_PRODUCT", 1e9)
@@ -106,9 +114,9 @@ def test_searches_that_are_refused():
     ):
         GraphCCNMF(3, neighbors="fast").fit(X)
     with pytest.raises(
-        InvalidInputError, match="approximate neighbours need a dense table, and X is sparse"
+        InvalidInputError, match="approximate neighbours are not for tables that are mostly zeros"
     ):
-        KNN(5, neighbors="approximate").source(as_table(sp.csr_array(X)), 3)
+        KNN(5, neighbors="approximate").source(as_table(mostly_zeros(X)), 3)
 
 
 @pytest.mark.slow

@@ -499,11 +499,11 @@ def test_neighbours_by_products_are_the_exact_ones(monkeypatch, spread):
 
 
 def test_large_dense_tables_are_clustered_in_float32(monkeypatch, adata):
-    from conecollapse.affinity import views
+    from conecollapse.affinity import neighbors
 
     values = adata.X.toarray().astype(np.float64)
     wanted = GraphCCNMF(3, random_state=0).fit(values)
-    monkeypatch.setattr(views, "SINGLE", 100)
+    monkeypatch.setattr(neighbors, "SINGLE", 100)
     for table in (values, sp.csr_array(values)):
         found = GraphCCNMF(3, random_state=0).fit(table)
         np.testing.assert_array_equal(found.labels_, wanted.labels_)

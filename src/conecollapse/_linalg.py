@@ -16,6 +16,7 @@ _PROJECTION_SEED = 0x5EED
 _ROUNDING = 1e-14
 # sums of squares below this have lost digits to underflow
 FAINT = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
+SAME = 1e-9  # share by which numbers may differ that would be equal without rounding
 TINY = float(np.finfo(np.float32).eps)  # stands for a denominator that is zero
 BLOCK_ROWS = 8192  # of a sparse matrix that are multiplied at once
 CACHED = 2**16  # entries that stay in a core's cache: 512 KiB
@@ -289,6 +290,12 @@ def scaled_columns(X: Points, d: FloatArray) -> Points:
 def root(X: Points) -> Points:
     """The square root of every entry."""
     return X.sqrt() if sp.issparse(X) else np.sqrt(X)
+
+
+def largest(values: FloatArray) -> int:
+    """The place of the largest number; of those that are equal up to rounding the first."""
+    top = float(values.max())
+    return int(np.argmax(values >= top - SAME * abs(top)))
 
 
 def columns_as_points(X: Points) -> Points:

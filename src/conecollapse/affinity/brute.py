@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse.affinity.ties import take_nearest
 
 LEAST_WORK = 1e11  # multiplications from which it pays
 MOST_SAMPLES = 10_000  # whose products, in float32, take 400 MB
@@ -79,11 +80,7 @@ def _products(samples: AnyArray) -> AnyArray:
 def _nearest_of(
     samples: AnyArray, rows: IntArray, candidates: IntArray, k: int
 ) -> tuple[IntArray, FloatArray]:
-    """Of the candidates of each row the k nearest, by distances in float64; of equal ones those
-    with the smaller number."""
+    """Of the candidates of each row, in their order, the k nearest, by distances in float64."""
     differences = samples[candidates].astype(np.float64) - samples[rows, None]
-    distances = np.sqrt(np.einsum("ijk,ijk->ij", differences, differences))
-    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(
-        distances, order, axis=1
-    )
+    place, distance = take_nearest(np.einsum("ijk,ijk->ij", differences, differences), k)
+    return np.take_along_axis(candidates, place, axis=1), distance

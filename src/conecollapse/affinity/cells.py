@@ -26,6 +26,7 @@ import numpy as np
 from conecollapse._kernels import kernel
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.affinity.ties import take_nearest
 
 SMALLEST_CELL = 256  # samples of the mean cell; with fewer, products are too small to be fast
 # samples for each centre of the k-means that makes the cells, and its iterations
@@ -182,15 +183,12 @@ def _compared_again(samples: AnyArray, index: IntArray, k: int) -> tuple[IntArra
     def work(start: int, stop: int) -> None:
         for a in range(start, stop, ROWS):
             rows = np.arange(a, min(a + ROWS, stop))
-            candidates = index[rows]
+            candidates = np.sort(index[rows], axis=1)
             differences = samples[candidates] - samples[rows][:, None]
-            far = np.linalg.norm(differences, axis=2)
+            far = np.square(np.linalg.norm(differences, axis=2)).astype(np.float64)
             far[(candidates < 0) | (candidates == rows[:, None])] = np.inf
-            order = np.argsort(far, axis=1, kind="stable")[:, :k]
-            found[rows], distance[rows] = (
-                np.take_along_axis(candidates, order, axis=1),
-                np.take_along_axis(far, order, axis=1),
-            )
+            place, distance[rows] = take_nearest(far, k)
+            found[rows] = np.take_along_axis(candidates, place, axis=1)
 
     for_ranges(work, len(samples), smallest=ROWS)
     return found, distance

@@ -22,8 +22,8 @@ import scipy.sparse.csgraph as csgraph
 from conecollapse._checks import as_matrix, as_points, check_finite, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
-from conecollapse.affinity.neighbors import metric_of, nearest
-from conecollapse.tables import DenseTable, DiffusedTable, Table
+from conecollapse.affinity.neighbors import as_compared, metric_of, nearest
+from conecollapse.tables import DenseTable, DiffusedTable, Table, as_table
 
 __all__ = ["check_graph", "diffused_graph", "knn_graph", "n_parts", "neighbor_rows", "normalized"]
 
@@ -52,15 +52,15 @@ def knn_graph(
     n_neighbors : int
         Neighbours of each sample, itself not counted.
     metric : {"auto", "euclidean", "cosine"}
-        "auto" is cosine for sparse X (text) and Euclidean for dense X.
+        "auto" is cosine where at most a tenth of the entries are not zero (text), else Euclidean.
     weights : {"binary", "cosine", "local", "shared"}
         1; the cosine of the two samples; the self-tuning kernel
         :math:`\exp(-d_{ij}^2 / \sigma_i \sigma_j)` with :math:`\sigma_i` the distance to the k-th
         neighbour (Zelnik-Manor & Perona 2004); or the share of neighbours that the two have in
         common, :math:`|N_i \cap N_j| / (k + 1)`, each sample counted among its own neighbours.
     neighbors : {"auto", "exact", "approximate"}
-        "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 %
-        of them are found).
+        "auto" is exact for up to 20,000 samples and for tables that are mostly zeros, else
+        approximate (about 97 % of them are found).
 
     Returns
     -------
@@ -80,8 +80,15 @@ def knn_graph(
     """
     X = as_matrix(X, "X")
     check_finite(X, "X")
-    index, distance = nearest(X, X, n_neighbors, metric, exclude_self=True, search=neighbors)
-    directed = _weigh(index, distance, X.shape[0], weights, metric_of(X, metric))
+    return graph_of(as_compared(as_table(X)).array, n_neighbors, metric, weights, neighbors)
+
+
+def graph_of(samples: Points, n_neighbors: int, metric: str, weights: str, search: str) -> Sparse:
+    """`knn_graph` of samples as `as_compared` has them."""
+    index, distance = nearest(
+        samples, samples, n_neighbors, metric, exclude_self=True, search=search
+    )
+    directed = _weigh(index, distance, samples.shape[0], weights, metric_of(samples, metric))
     return sp.csr_array(directed.maximum(directed.T))
 
 

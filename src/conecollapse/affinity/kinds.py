@@ -22,10 +22,11 @@ from conecollapse.affinity.graphs import (
     SELF_LOOP,
     check_graph,
     diffused_graph,
-    knn_graph,
+    graph_of,
     n_parts,
     neighbor_rows,
 )
+from conecollapse.affinity.neighbors import as_compared
 from conecollapse.tables import CsrTable, ProductTable, Table
 
 SHORTHANDS = ("knn", "diffusion", "precomputed")
@@ -86,10 +87,10 @@ class KNN(Affinity):
     n_neighbors : int
         Neighbours of each sample, itself not counted.
     metric : {"auto", "euclidean", "cosine"}
-        "auto" is cosine for sparse X and Euclidean for dense X.
+        "auto" is cosine where at most a tenth of the entries are not zero (text), else Euclidean.
     neighbors : {"auto", "exact", "approximate"}
-        "auto" is exact for sparse X and up to 20,000 samples, and approximate for more (about 97 %
-        of them are found).
+        "auto" is exact for up to 20,000 samples and for tables that are mostly zeros, else
+        approximate (about 97 % of them are found).
 
     Examples
     --------
@@ -104,13 +105,14 @@ class KNN(Affinity):
         self.neighbors = neighbors
 
     def source(self, X: Table, n_components: int) -> Source:
-        G = self._graph(X, n_components)
-        return _Neighbours(CsrTable(G.astype(X.dtype)), True, self, X, known_samples(X))
+        samples, G = self._graph(X, n_components)
+        return _Neighbours(CsrTable(G.astype(X.dtype)), True, self, samples, known_samples(X))
 
-    def _graph(self, X: Table, n_components: int) -> Sparse:
-        G = knn_graph(X.array, self.n_neighbors, metric=self.metric, neighbors=self.neighbors)
+    def _graph(self, X: Table, n_components: int) -> tuple[Table, Sparse]:
+        samples = as_compared(X)
+        G = graph_of(samples.array, self.n_neighbors, self.metric, "binary", self.neighbors)
         _warn_of_parts(G, n_components)
-        return G
+        return samples, G
 
 
 class Diffusion(KNN):
@@ -136,10 +138,10 @@ class Diffusion(KNN):
         self.damping = damping
 
     def source(self, X: Table, n_components: int) -> Source:
-        G = self._graph(X, n_components)
+        samples, G = self._graph(X, n_components)
         degrees = np.asarray(G.sum(axis=1)).ravel() + SELF_LOOP
         table = diffused_graph(G, self.damping, dtype=X.dtype)
-        return _Diffused(table, True, self, X, known_samples(X), degrees)
+        return _Diffused(table, True, self, samples, known_samples(X), degrees)
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class _Neighbours(Source):
         new = np.flatnonzero(index < 0)
         if len(new):
             near = neighbor_rows(
-                X.rows(new).array,
+                as_compared(X.rows(new), self.samples.is_sparse).array,
                 self.samples.array,
                 self.affinity.n_neighbors,
                 metric=self.affinity.metric,

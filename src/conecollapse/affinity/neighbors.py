@@ -8,16 +8,24 @@ the true neighbours of 500 random samples. Those of sparse samples are always ex
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import unit_rows
+from conecollapse._linalg import columns_as_points, row_lengths, unit_rows
+from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.affinity import brute
 from conecollapse.affinity.cells import cell_neighbors, random_samples
+from conecollapse.affinity.ties import take_nearest
 from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
-from conecollapse.tables import as_table
+from conecollapse.tables import Table, as_table, stored
 
+# share of non-zero entries up to which samples are mostly zeros: those of text are, images are not
+SPARSE = 0.1
+# entries beyond which a dense table is compared in float32: distances do not show its rounding, and
+# memory does
+SINGLE = 10**8
 METRICS = ("auto", "euclidean", "cosine")
 SEARCHES = ("auto", "exact", "approximate")
 # exact neighbours take about as long as so many products of the samples with their transpose
@@ -29,6 +37,28 @@ _FASTER = {
 FEWER = 4  # times less time for products in float32
 # samples beyond which "auto" is approximate: up to there exact neighbours take a few seconds
 MANY = 20_000
+# distances that are compared at once, for at least so many samples
+AT_ONCE, LEAST_ROWS = 2**18, 64
+
+
+def are_mostly_zeros(n_entries: int, shape: tuple[int, int]) -> bool:
+    """Whether a table with so many non-zero entries counts as sparse, however it is stored."""
+    return n_entries <= SPARSE * shape[0] * shape[1]
+
+
+def are_large(shape: tuple[int, int]) -> bool:
+    """Whether a dense table of this shape is compared in float32, and one copy of it at a time."""
+    return shape[0] * shape[1] > SINGLE
+
+
+def as_compared(X: Table, is_sparse: bool | None = None) -> Table:
+    """The samples as they are compared, which depends on their values and not on how they are
+    stored: a CSR array if they are mostly zeros, else dense, in float32 if they are large."""
+    if is_sparse is None:
+        is_sparse = are_mostly_zeros(X.n_entries, X.shape)
+    if not is_sparse and are_large(X.shape):
+        X = as_table(X.array.astype(np.float32))
+    return stored(X, sparse=is_sparse)
 
 
 def nearest(
@@ -40,7 +70,8 @@ def nearest(
     exclude_self: bool,
     search: str = "exact",
 ) -> tuple[IntArray, FloatArray]:
-    """Indices of and distances to the nearest ``samples`` of each row of ``X``, nearest first.
+    """Indices of and distances to the nearest ``samples`` of each row of ``X``, nearest first; both
+    are as `as_compared` has them.
 
     ``search`` counts where ``X`` is ``samples`` itself, without each sample's own row
     (``exclude_self``); other rows are compared with all samples.
@@ -90,8 +121,8 @@ def is_approximate(search: str, samples: Points) -> bool:
     is_sparse = as_table(samples).is_sparse
     if search == "approximate" and is_sparse:
         raise InvalidInputError(
-            "approximate neighbours need a dense table, and X is sparse; use neighbors='auto' or"
-            " 'exact'."
+            "approximate neighbours are not for tables that are mostly zeros; use neighbors='auto'"
+            " or 'exact'."
         )
     return search == "approximate" or (
         search == "auto" and samples.shape[0] > MANY and not is_sparse
@@ -100,10 +131,38 @@ def is_approximate(search: str, samples: Points) -> bool:
 
 def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArray]:
     """The k nearest samples of each row of X; where X is None, of each sample among the others."""
-    from sklearn.neighbors import NearestNeighbors
+    rows = samples if X is None else X
+    own, squares = np.square(row_lengths(rows)), np.square(row_lengths(samples))
+    columns = columns_as_points(samples) if sp.issparse(samples) else samples.T
+    n, step = rows.shape[0], max(LEAST_ROWS, AT_ONCE // samples.shape[0])
+    index, distance = np.empty((n, k), np.int64), np.empty((n, k))
 
-    distance, index = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(samples).kneighbors(X)
+    def work(start: int, stop: int) -> None:
+        for a in range(start, stop, step):
+            part = np.arange(a, min(a + step, stop))
+            apart = _products(rows[part], columns)
+            apart += squares
+            if X is None:
+                apart[part - a, part] = np.inf
+            index[part], distance[part] = take_nearest(apart, k, own[part])
+
+    with serial_blas():
+        for_ranges(work, n, smallest=step)
     return index, distance
+
+
+def _products(rows: Points, columns: Points) -> FloatArray:
+    """``-2 rows columns`` in float64, dense."""
+    rows = -2.0 * rows.astype(np.float64, copy=False)
+    if sp.issparse(rows):
+        return np.asarray((rows @ columns).toarray())
+    if columns.dtype == np.float64:
+        return np.asarray(rows @ columns)
+    parts = (
+        columns[:, a : a + LEAST_ROWS].astype(np.float64)
+        for a in range(0, columns.shape[1], LEAST_ROWS)
+    )
+    return np.hstack([rows @ part for part in parts])
 
 
 def approximate(samples: AnyArray, k: int) -> tuple[IntArray, FloatArray]:

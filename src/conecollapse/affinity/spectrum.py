@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse.csgraph as csgraph
 
-from conecollapse._linalg import RowBlocks
+from conecollapse._linalg import RowBlocks, unit_rows
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, Sparse
 
@@ -19,6 +20,8 @@ ALL_UP_TO = 600  # vertices up to which all eigenvectors are computed
 MOST_OF_THEM = 3  # and when more than 1/3 of them are wanted
 DEGREE, ROUNDS = 10, 12  # of the polynomial; at most so many filters
 SETTLED = 1e-4  # a round that moves no eigenvalue by more ends the iteration
+ONE_VALUE = 1e-5  # eigenvalues that are closer count as one
+UNSEEN = 1e-6  # rows of the vectors that are so much shorter than the longest are rounding
 MARGIN = 0.98  # the filter damps up to this share of the smallest Ritz value of the block
 
 
@@ -44,6 +47,24 @@ def leading_eigenpairs(N: Sparse, k: int, rng: np.random.Generator) -> tuple[Flo
     # core
     with serial_blas():
         return _chebyshev_iteration(N.astype(np.float32), k, min(n, k + max(16, k // 8)), rng)
+
+
+def spectral_places(N: Sparse, values: FloatArray, vectors: AnyArray, r: int) -> AnyArray:
+    """The rows of the first r eigenvectors at unit length; zero for samples that these do not see.
+
+    Vectors of one eigenvalue are found in any rotation. Where these are more than fit into r, as in
+    a graph with more than r parts, they are turned so that large parts come first.
+    """
+    same = np.abs(values - values[min(r, len(values)) - 1]) < ONE_VALUE
+    if same[r:].any():
+        _, part = csgraph.connected_components(N, directed=False)
+        size = np.bincount(part)[part] - np.arange(len(part)) / len(part)
+        V = vectors[:, same]
+        vectors = vectors.copy()
+        vectors[:, same] = V @ scipy.linalg.eigh(V.T @ (size[:, None] * V))[1][:, ::-1]
+    places, lengths = unit_rows(vectors[:, :r])
+    places[lengths <= UNSEEN * lengths.max()] = 0.0
+    return np.asarray(places)
 
 
 def _chebyshev_iteration(

@@ -29,22 +29,20 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import root, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
-from conecollapse.affinity.graphs import knn_graph, normalized, tie_small_parts
+from conecollapse.affinity.graphs import graph_of, normalized, tie_small_parts
+from conecollapse.affinity.neighbors import are_large
 from conecollapse.affinity.sketch import coordinates, leading_directions
-from conecollapse.affinity.spectrum import leading_eigenpairs
-from conecollapse.tables import BlockedTable, Table, as_table, stored
+from conecollapse.affinity.spectrum import leading_eigenpairs, spectral_places
+from conecollapse.tables import BlockedTable
 
 VIEWS = ("root", "centred", "cosine", "root cosine")
-# share of non-zero entries up to which a table counts as sparse: text has less, images have more
-SPARSE = 0.1
 N_NEIGHBORS = 5
 LEAST = 3  # samples below which there is no graph to speak of
 # a part of the graph with less than 1/10 of the mean cluster is an artefact, and is tied to the
 # rest
 SMALL_PART = 10
-# entries beyond which a dense table is measured in float32: distances do not show its rounding, and
-# memory does
-SINGLE = 10**8
+# eigengap ratios that differ by less are the same: those of graphs that fall apart are rounding
+SAME = 1e-9
 AT_ONCE = 2**22  # entries of a dense table that are measured at once, in 32 MiB
 LEAST_COLUMNS = 64  # of a table that are taken together: fewer would be summed in another order
 # when fewer features than this carry the variance, units decide, and columns are scaled
@@ -120,7 +118,7 @@ class Choice:
     samples: Points  # as the view has them
     N: Sparse
     degrees: FloatArray
-    vectors: AnyArray  # leading eigenvectors of N, n_components of them
+    places: AnyArray  # of the samples in n_components leading eigenvectors of N, at unit length
     eigengap_ratios: dict[str, float]  # of each view
     n_tied: int
     is_sparse: bool
@@ -139,19 +137,10 @@ class Samples:
     table: BlockedTable | None = None  # that does not fit into memory
     representatives: IntArray | None = None  # its distinct samples
 
-    @classmethod
-    def of(cls, X: Table) -> Samples:
-        """Of a table in memory."""
-        size = X.shape[0] * X.shape[1]
-        is_sparse = bool(X.n_entries <= SPARSE * size)
-        if size > SINGLE and not is_sparse:
-            X = as_table(X.array.astype(np.float32))
-        return cls(stored(X, sparse=is_sparse).array, is_sparse)
-
     @property
     def are_large(self) -> bool:
         """Whether one view of them should be held at a time."""
-        return self.table is None and not self.is_sparse and self.entries.size > SINGLE
+        return self.table is None and not self.is_sparse and are_large(self.entries.shape)
 
     @property
     def count(self) -> int:
@@ -199,7 +188,7 @@ def choose_view(
             **(choices[0].eigengap_ratios if choices else {}),
             v.name: eigengap_ratio(values, n_components),
         }
-        if not choices or ratios[v.name] < ratios[choices[0].view.name]:
+        if not choices or ratios[v.name] < ratios[choices[0].view.name] - SAME:
             is_sparse, has_entries = samples.is_sparse, samples.table is None
             choices = [
                 Choice(
@@ -207,7 +196,7 @@ def choose_view(
                     seen,
                     N,
                     graph.degrees,
-                    vectors[:, :n_components],
+                    spectral_places(N, values, vectors, n_components),
                     ratios,
                     graph.n_tied,
                     is_sparse,
@@ -246,7 +235,7 @@ def eigengaps(
             normalized(_graph(seen, v.metric, most, n_neighbors, neighbors).G), most + 1, rng
         )
         found.append((v.name, values[ranks - 1] - values[ranks]))
-    return max(found, key=lambda view: view[1].max())
+    return max(found, key=lambda view: round(view[1].max() / SAME))
 
 
 def _views(X: Points, is_sparse: bool, wanted: str | int) -> list[View]:
@@ -304,7 +293,7 @@ def _graph(samples: Points, metric: str, r: int, n_neighbors: int, neighbors: st
     """The graph of shared neighbours, without small parts."""
     n = samples.shape[0]
     k = min(n_neighbors, n - 1)
-    G = knn_graph(samples, k, metric=metric, weights="shared", neighbors=neighbors)
+    G = graph_of(samples, k, metric, "shared", neighbors)
     return _Graph(*tie_small_parts(G, samples, n / (SMALL_PART * r), k, metric))
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from conecollapse._checks import as_matrix, check_count, check_finite
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
-from conecollapse._linalg import row_lengths
+from conecollapse._linalg import SAME, row_lengths
 from conecollapse._progress import teller
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.affinity import Precomputed, Source
@@ -434,7 +434,9 @@ class BaseNMF(
 
     @staticmethod
     def _labels(W: AnyArray, weights: AnyArray) -> IntArray:
-        labels: IntArray = (W * weights).argmax(axis=1).astype(np.int64)
+        shares = W * weights
+        nearly = (1 - SAME) * shares.max(axis=1, keepdims=True)
+        labels: IntArray = (shares >= nearly).argmax(axis=1).astype(np.int64)
         labels[~W.any(axis=1)] = NO_CLUSTER
         return labels
 

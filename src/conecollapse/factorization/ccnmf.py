@@ -226,7 +226,7 @@ def encoded(X: Table, cone: Cone, lengths: FloatArray) -> Sparse:
     H = scaled_rows(cone.point_coefficients, lengths)
     mixed = np.flatnonzero(np.diff(H.indptr) > 1)
     is_unique = cone.n_rays <= X.shape[0] or isinstance(cone.certificate, ApproximateCertificate)
-    if is_unique or not cone.holds_rays or X.is_sparse or not len(mixed):
+    if is_unique or not cone.holds_rays or not len(mixed):
         return sp.csr_array(H.T)
     rows = sp.vstack(list(X.map_columns(encoded_points, mixed, cone)))
     spread = sp.csr_array(
@@ -241,7 +241,8 @@ def encoded(X: Table, cone: Cone, lengths: FloatArray) -> Sparse:
 
 def encoded_points(points: AnyArray, cone: Cone) -> Sparse:
     """Coefficients over the rays of these points, as sparse rows."""
-    return cone.coefficients(points, sparse=True) if len(points) else sp.csr_array((0, cone.n_rays))
+    some = points.shape[0] > 0
+    return cone.coefficients(points, sparse=True) if some else sp.csr_array((0, cone.n_rays))
 
 
 def mass(V: Sparse) -> FloatArray:

@@ -32,8 +32,9 @@ from conecollapse._iterate import Stopping
 from conecollapse._linalg import unit_columns, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
+from conecollapse.affinity.neighbors import are_mostly_zeros, as_compared
 from conecollapse.affinity.sketch import digest, gathered, random_rows
-from conecollapse.affinity.views import N_NEIGHBORS, SPARSE, Choice, Samples, choose_view
+from conecollapse.affinity.views import N_NEIGHBORS, Choice, Samples, choose_view
 from conecollapse.factorization.ccnmf import data_cone, ray_weights, weighted_rays
 from conecollapse.factorization.constraints import Constraints
 from conecollapse.factorization.data import Factorization
@@ -169,11 +170,7 @@ def graph_ccnmf(
     of_features = choice.is_sparse and choice.has_entries
     diffuse = _diffused_features if of_features else _diffused_graph
     rays = diffuse(choice, row_weights, weighting, damping, cone)
-    embedding = (
-        spectral_embedding(rays.table, n_components, rng)
-        if of_features
-        else unit_rows(choice.vectors)[0]
-    )
+    embedding = spectral_embedding(rays.table, n_components, rng) if of_features else choice.places
     clamped = (
         None
         if constraints is None
@@ -351,12 +348,13 @@ def distinct_samples(
     blocked = as_blocked(X)
     if blocked is None:
         representatives, group = identical(X.row_keys(), n_components)
-        return Samples.of(X.rows(representatives)), representatives, group
+        is_sparse = are_mostly_zeros(X.n_entries, X.shape)
+        entries = as_compared(X.rows(representatives), is_sparse).array
+        return Samples(entries, is_sparse), representatives, group
     blocked = blocked.along(0)
     found = digest(blocked)
-    size = blocked.shape[0] * blocked.shape[1]
-    is_sparse = found.n_entries <= SPARSE * size
-    table = gathered(blocked, found.n_entries if is_sparse else size)
+    is_sparse = are_mostly_zeros(found.n_entries, blocked.shape)
+    table = gathered(blocked, found.n_entries if is_sparse else int(np.prod(blocked.shape)))
     if table is not None:
         return distinct_samples(table, n_components, rng)
     representatives, group = identical(found.keys, n_components)

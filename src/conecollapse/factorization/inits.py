@@ -26,6 +26,8 @@ INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
 # samples or features up to which singular vectors come from the eigenvectors of a Gram matrix
 SMALL_SIDE = 600
 MOST_OF_THEM = 3  # so they do when more than 1/3 of them are wanted
+# share of its length below which what leading singular vectors see of a sample is rounding
+UNSEEN = 1e-6
 # of a larger Gram matrix, at most 1/8 of the eigenvectors are found one by one (Lanczos)
 FEW_SAMPLES, FEW_OF_THEM = 200, 8
 # what a cluster start adds to every entry of A, so that multiplicative updates can still move it
@@ -195,7 +197,7 @@ def leading_coordinates(
     X: Table, r: int, rng: np.random.Generator, gram: AnyArray | None = None
 ) -> AnyArray:
     """Samples in the r leading left singular vectors, weighted by singular values; which sign these
-    have does not matter here.
+    have does not matter here. Of a sample that these do not see rounding is left, and it is zero.
 
     ``gram`` is ``X X'`` where it is at hand.
     """
@@ -217,7 +219,9 @@ def leading_coordinates(
             v0=np.random.default_rng(0).standard_normal(len(K)),
         )
         s = np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(U * s)
+    Z = np.asarray(U * s)
+    Z[np.linalg.norm(Z, axis=1) <= UNSEEN * X.row_lengths] = 0.0
+    return Z
 
 
 def kmeans_labels(

@@ -12,6 +12,9 @@ import scipy.sparse as sp
 from conecollapse._types import AnyArray, FloatArray, IntArray
 
 MAX_STEPS = 100
+# what a centre is further off than the one before it: rounding decides nothing for rows, of unit
+# length or zero, that are as near to several
+TIE = 1e-10
 # rows times clusters up to which a dense matrix of memberships takes less time than a sparse one
 FEW_PLACES = 2**17
 
@@ -54,7 +57,7 @@ def nearest(E: AnyArray, centres: AnyArray) -> IntArray:
     S, r, d = centres.shape
     far = (E @ centres.reshape(-1, d).T).reshape(len(E), S, r)
     far *= -2
-    far += np.square(centres).sum(axis=2)
+    far += np.square(centres).sum(axis=2) + TIE * np.arange(r)
     return np.ascontiguousarray(far.argmin(axis=2).T)
 
 

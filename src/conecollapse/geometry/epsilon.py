@@ -24,7 +24,7 @@ import numpy as np
 
 from conecollapse._checks import check_count, check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import combination_rows, dense_rows, row_norms, unit_rows
+from conecollapse._linalg import SAME, combination_rows, dense_rows, largest, row_norms, unit_rows
 from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.bpp import block_pivoting
 from conecollapse._types import FloatArray, IntArray, Points
@@ -112,7 +112,7 @@ def greedy_rays(points: Points, n_rays: int) -> IntArray:
     U, lengths = unit_rows(points)
     share = lengths / max(float(lengths.max()), np.finfo(np.float64).tiny)
     greedy = Greedy(U, share)
-    greedy.add(int(np.argmax(lengths)))
+    greedy.add(largest(lengths))
     while len(greedy.rays) < n_rays:
         worst, residual = greedy.furthest()
         if residual <= SMALLEST_RESIDUAL or worst in greedy.rays:  # all that is left is in the cone
@@ -147,7 +147,7 @@ def first_ray(U: Points, share: FloatArray) -> int:
     mean = np.asarray(U.T @ share).ravel()
     mean /= np.linalg.norm(mean)
     cosine = np.minimum(np.asarray(U @ mean).ravel(), 1.0)
-    return int(np.argmax(share * np.sqrt(1 - cosine**2 + np.finfo(np.float64).eps)))
+    return largest(share * np.sqrt(1 - cosine**2 + np.finfo(np.float64).eps))
 
 
 class Greedy:
@@ -186,8 +186,8 @@ class Greedy:
             stale = np.where(self.fresh, -1.0, bound)
             top = np.argpartition(-stale, min(BATCH, len(stale) - 1))[:BATCH]
             known = np.where(self.fresh, bound, -1.0)
-            leader = int(np.argmax(known))
-            if known[leader] >= stale[top].max():
+            leader = largest(known)
+            if (1 - SAME) * known.max() >= stale[top].max():
                 return leader, float(known[leader])
             self.measure(top[stale[top] >= 0])
 

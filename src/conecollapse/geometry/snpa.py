@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._checks import as_points, check_count
-from conecollapse._linalg import dense_rows, row_norms
+from conecollapse._linalg import dense_rows, largest, row_norms
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.geometry.scaling import scaled_points
 
@@ -38,7 +38,7 @@ def snpa(P: Any, n_rays: int, scaling: str = "raw") -> IntArray:
     codes = np.zeros((points.shape[0], 0))
     chosen: list[int] = []
     while len(chosen) < n_rays:
-        i = int(np.argmax(squares))
+        i = largest(squares)
         if squares[i] <= limit:  # every point is a mixture of the chosen ones
             break
         chosen.append(i)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._checks import as_points, check_count
+from conecollapse._linalg import largest
 from conecollapse._types import IntArray
 from conecollapse.geometry.scaling import scaled_points
 
@@ -36,7 +37,7 @@ def spa(P: Any, n_rays: int, scaling: str = "sum") -> IntArray:
     basis = np.zeros((0, points.shape[1]))
     chosen: list[int] = []
     for k in range(n_rays):
-        i = int(np.argmax(squares if k or scaling != "length" else _away_from_mean(Q, squares)))
+        i = largest(squares if k or scaling != "length" else _away_from_mean(Q, squares))
         if squares[i] <= limit:  # nothing is left outside the span
             break
         v = np.asarray(Q[[i]].toarray() if sp.issparse(Q) else Q[[i]], np.float64)[0]

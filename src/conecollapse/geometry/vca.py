@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._checks import as_points, check_count
+from conecollapse._linalg import largest
 from conecollapse._types import IntArray
 from conecollapse.geometry.scaling import scaled_points
 from conecollapse.geometry.subspace import best_subspace
@@ -44,7 +45,7 @@ def vca(P: Any, n_rays: int, rng: np.random.Generator, scaling: str = "raw") -> 
         direction -= np.linalg.pinv(found) @ (found @ direction)
         value = np.abs(Z @ direction)
         value[chosen] = -1.0
-        i = int(np.argmax(value))
+        i = largest(value)
         chosen.append(i)
         found = np.vstack([found, Z[i]])
     return np.array(chosen, np.int64)

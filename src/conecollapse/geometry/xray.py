@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._checks import as_points, check_count
-from conecollapse._linalg import dense_rows, row_norms, unit_rows
+from conecollapse._linalg import dense_rows, largest, row_norms, unit_rows
 from conecollapse._nnls.active_set import active_set
 from conecollapse._types import IntArray
 
@@ -34,10 +34,10 @@ def xray(P: Any, n_rays: int) -> IntArray:
     residual = dense_rows(U, np.arange(U.shape[0]))
     chosen: list[int] = []
     while len(chosen) < min(n_rays, U.shape[0]):
-        r = residual[np.argmax(row_norms(residual))]
+        r = residual[largest(row_norms(residual))]
         value = np.asarray(U @ r).ravel() / sums
         value[chosen] = -np.inf
-        i = int(np.argmax(value))
+        i = largest(value)
         if value[i] <= np.finfo(np.float64).eps:  # every point is in the cone
             break
         chosen.append(i)

@@ -75,7 +75,11 @@ class DenseTable(InMemoryTable):
         return DenseTable(self.array.T)
 
     def row_keys(self) -> list[bytes]:
-        return [hashed(row.tobytes()) for row in np.ascontiguousarray(self.array)]
+        return [
+            hashed(places.tobytes() + row[places].tobytes())
+            for row in np.ascontiguousarray(self.array)
+            for places in [np.flatnonzero(row)]
+        ]
 
     def shuffled(self, rng: np.random.Generator) -> DenseTable:
         return DenseTable(rng.permuted(self.array, axis=0))

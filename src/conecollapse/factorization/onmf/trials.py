@@ -37,9 +37,8 @@ def promising(
 ) -> list[IntArray]:
     """The labels of the few starts, out of ``n_starts``, from which EM-ONMF of X should run;
     ``gram`` is X X' where it is at hand."""
-    Z = leading_coordinates(X, r, rng, gram)
-    # enough to compare starts, and faster; its range is smaller
-    Z = np.ldexp(Z, -np.frexp(np.abs(Z).max())[1]).astype(np.float32)
+    # in float64: rounding in float32 would lead to other clusters on another processor
+    Z = np.asarray(leading_coordinates(X, r, rng, gram), np.float64)
     E = unit_vectors(Z)
     with serial_blas():  # products this small lose more than they gain by a second thread
         labels, within = lloyd(E, E[seeds(E, r, n_starts, rng)], max_iter=KMEANS_STEPS)
@@ -84,16 +83,16 @@ def try_em(Z: AnyArray, labels: IntArray, r: int) -> tuple[IntArray, FloatArray]
 
 
 def distinct(objective: FloatArray, count: int, gap: float) -> IntArray:
-    """The places of the ``count`` smallest objectives of which no two are within ``gap``, in their
-    own order.
+    """The places of the ``count`` smallest objectives, in their own order; of those that are within
+    ``gap`` of the smallest the first stands for all.
 
     Examples
     --------
     >>> distinct(np.array([3.0, 1.0, 1.1, 2.0]), 2, 0.5)
     array([1, 3])
     """
-    kept: list[int] = []
-    for place in np.argsort(objective, kind="stable"):
-        if not kept or objective[place] > objective[kept[-1]] + gap:
-            kept.append(int(place))
-    return np.sort(np.array(kept[:count]))
+    kept, left = np.zeros(0, np.int64), np.array(objective)
+    while len(kept) < count and left.min() < np.inf:
+        alike = np.flatnonzero(left <= left.min() + gap)
+        kept, left[alike] = np.append(kept, alike[0]), np.inf
+    return np.sort(kept)
