@@ -12,6 +12,10 @@ class InvalidInputError(ConeCollapseError, ValueError):
     remedy."""
 
 
+class MissingFileError(InvalidInputError, FileNotFoundError):
+    """There is no file of that name."""
+
+
 class CertificateError(ConeCollapseError, ValueError):
     """A claim of a certificate does not hold; the message names the point, the claim and the
     number."""
