@@ -176,7 +176,7 @@ class H5adSource:
 
     def __init__(self, path: str | PathLike[str], layer: str | None = None) -> None:
         self.file = WatchedFile(path)
-        self.group = "X" if layer is None else f"layers/{layer}"
+        self.layer, self.group = layer, "X" if layer is None else f"layers/{layer}"
         self.spill: Spill | None = None
         X = self._look()
         check_extent(*X.shape, self.file.path)
@@ -259,11 +259,12 @@ class H5adSource:
                 raise unreadable(path, error) from error
 
     def _no_table(self, layers: list[str]) -> InvalidInputError:
-        known = f"its layers are {', '.join(map(repr, layers))}" if layers else "it has no layers"
-        remedy = "; name one of them with layer=..." if layers and self.group == "X" else ""
-        return InvalidInputError(
-            f"{str(self.file.path)!r} has no table {self.group}; {known}{remedy}."
-        )
+        name = self.file.path.name
+        if self.layer is not None:
+            return no_layer(self.layer, layers, name)
+        known = f"; its layers are {', '.join(map(repr, layers))}" if layers else ""
+        remedy = ": name one of them with layer=..." if layers else ""
+        return InvalidInputError(f"{name} has no X{known}{remedy}.")
 
     def _pointers(self) -> Any:
         """Where the lines of a sparse X begin; none if they are not as many as the shape promises,
