@@ -35,13 +35,8 @@ def unmix(
             help="Height x width of the image whose pixels are the samples, such as 95x95."
         ),
     ] = None,
-    bands: Annotated[
-        str, typer.Option(help="Of a cube: whether its bands are the last or the first dimension.")
-    ] = "last",
-    variable: Annotated[
-        str | None,
-        typer.Option(help="Of a .mat or .npz file with several arrays: the one to use."),
-    ] = None,
+    bands: options.Bands = "last",
+    variable: options.Variable = None,
     mask: Annotated[
         Path | None,
         typer.Option(help="A number for each pixel, in a file; pixels where it is 0 are left out."),
@@ -67,9 +62,7 @@ def unmix(
             help="Share of the samples to leave out because they fit no mixture, or auto."
         ),
     ] = "auto",
-    clip: Annotated[
-        bool, typer.Option("--clip", help="Set negative values to zero, and say how many.")
-    ] = False,
+    clip: options.Clip = False,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,

@@ -81,7 +81,7 @@ def read_spectra(
     names: bool | None = None,
     layer: str | None = None,
     variable: str | None = None,
-    may_clip: bool = True,
+    single: bool = False,
 ) -> Spectra:
     """Read samples whose features are channels: a cube of pixels, or any table that `read_table`
     takes.
@@ -108,8 +108,8 @@ def read_spectra(
         As in `read_table`.
     variable : str, optional
         Of a ``.mat`` or ``.npz`` file with several arrays: the one to read.
-    may_clip : bool
-        Whether the caller can ask for ``clip``, for messages.
+    single : bool
+        Whether one sample is enough.
     """
     path = Path(fspath(source))
     if not path.is_dir():
@@ -141,9 +141,9 @@ def read_spectra(
     if left_out is not None:
         matrix = _without(matrix, left_out != 0, turned, size)
     matrix, count = clipped(matrix) if clip else (matrix, 0)
-    matrix = replace(matrix, may_clip=may_clip)
+    matrix = replace(matrix, may_clip=True)
     try:
-        table = as_table_file(matrix, path, sha256, axis, why, layer=layer)
+        table = as_table_file(matrix, path, sha256, axis, why, single=single, layer=layer)
     except InvalidInputError:  # the same again, with the pixel and the band
         if size is not None and matrix.row_names is None and not turned:
             pixels = np.array([f"pixel {i + 1}, {j + 1}" for i, j in np.ndindex(size)])

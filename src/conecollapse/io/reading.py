@@ -162,23 +162,11 @@ def _of_texts_or_folder(
 def read_more(
     source: Any, known: TableFile, *, header: bool | None = None, names: bool | None = None
 ) -> TableFile:
-    """Further samples in the orientation and layout of a table that is known already; one sample is
+    """Further samples in memory, in the orientation of a table that is known already; one sample is
     enough."""
-    taken = (
-        {}
-        if known.layout is None
-        else same_layout(source, {"header": known.layout.header, "names": known.layout.names})
+    return _table(
+        _convert(source, header, names, None), None, "", known.features_in, None, single=True
     )
-    taken |= {
-        name: value for name, value in (("header", header), ("names", names)) if value is not None
-    }
-    if not isinstance(source, (str, PathLike)):
-        matrix = _convert(source, taken.get("header"), taken.get("names"), None)
-        return _table(matrix, None, "", known.features_in, None, single=True)
-    path = Path(fspath(source))
-    check_file(path)
-    matrix, sha256 = read_source(path, taken.get("header"), taken.get("names"))
-    return _table(matrix, path, sha256, known.features_in, None, single=True)
 
 
 def _table(

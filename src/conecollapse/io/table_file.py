@@ -101,17 +101,13 @@ class TableFile(TableSizes):
             else ("feature", self.n_features)
         )
         word = f" {self.layout.word.strip()!r}" if self.layout.word.strip() else ""
-        kind = f"{across} names"
+        kind = f"{count} {across} names"
         names = f"names: first column{word}" if self.layout.names else "names: none"
         if self.layout.axes:
-            kind, names = f"an axis of {across}s", f"{names}, an axis too"
+            kind, names = f"an axis of {count} {across}s", f"{names}, an axis too"
         other = f"names={not self.layout.names}"
         if self.layout.header is not None:
-            names = (
-                "heading:"
-                f" {f'first line ({count} {kind})' if self.layout.header else 'none'};"
-                f" {names}"
-            )
+            names = f"heading: {f'first line ({kind})' if self.layout.header else 'none'}; {names}"
             other = f"header={not self.layout.header} or {other}"
         return f"{names}; if that is wrong, pass {other}"
 
