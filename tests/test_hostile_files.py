@@ -367,10 +367,10 @@ MISTAKES = [
     (".csv", "conecollapse.io.delimited._extend"),
     (".tsv", "conecollapse.io.opening.check_text"),
     (".mtx", "conecollapse.io.market._sizes"),
-    (".mtx", "conecollapse.io.market._coordinates"),
+    (".mtx", "conecollapse.io.market.MtxSource._entries"),
     (".parquet", "conecollapse.io.parquet.from_pandas"),
     (".parquet", "conecollapse.io.frames._stack"),
-    (".h5ad", "conecollapse.io.h5ad.from_anndata"),
+    (".h5ad", "conecollapse.io.h5ad.as_names"),
     (".h5ad", "conecollapse.io.h5ad.check_room"),
     *((kind, "conecollapse.io.reading.as_numbers") for kind in FORMATS),
 ]
@@ -406,10 +406,10 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_file(kind, ours, tmp_path, monke
 @pytest.mark.parametrize(
     ("kind", "ours"),
     [
-        (".npy", "conecollapse.tables.sources.arrays.check_promise"),
-        (".mtx", "conecollapse.tables.sources.mtx.check_extent"),
-        (".h5ad", "conecollapse.tables.sources.h5ad.check_extent"),
-        (".h5ad", "conecollapse.tables.sources.watch.WatchedFile.check"),
+        (".npy", "conecollapse.io.npy.check_promise"),
+        (".mtx", "conecollapse.io.market.check_extent"),
+        (".h5ad", "conecollapse.io.h5ad.check_extent"),
+        (".h5ad", "conecollapse.io.watch.WatchedFile.check"),
     ],
 )
 def test_a_mistake_of_ours_is_not_blamed_on_a_file_read_in_blocks(

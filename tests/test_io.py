@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import importlib.util
 import os
+import sys
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from conecollapse import InvalidInputError
+from conecollapse._errors import ConeCollapseError
 from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
 from conecollapse.io.delimited import read_delimited
@@ -486,7 +488,7 @@ class TestFiles:
 
     @pytest.mark.parametrize(
         ("kind", "package", "extra"),
-        [(".parquet", "pyarrow", "parquet"), (".h5ad", "anndata", "bio")],
+        [(".parquet", "pyarrow", "parquet"), (".h5ad", "h5py", "bio")],
     )
     def test_a_missing_package_is_named_with_its_extra(
         self, kind, package, extra, tmp_path, monkeypatch
@@ -495,8 +497,9 @@ class TestFiles:
         monkeypatch.setattr(
             importlib.util, "find_spec", lambda name: None if name == package else found(name)
         )
+        monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(
-            InvalidInputError, match=rf"needs the package {package}; .*conecollapse\[{extra}\]"
+            ConeCollapseError, match=rf"needs the package {package}; .*conecollapse\[{extra}\]"
         ):
             read_table(write(tmp_path / f"t{kind}", "x"))
 

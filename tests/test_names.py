@@ -113,9 +113,7 @@ def test_opened_files_carry_names(tmp_path, make):
         2 * X.sum(axis=1, keepdims=True),
     )
     assert select_rank(table, [2, 3, 5], n_runs=2, random_state=0).rank == 3
-    with pytest.raises(
-        InvalidInputError, match=r"has no table layers/counts; its layers are 'twice'"
-    ):
+    with pytest.raises(InvalidInputError, match=r"has no layer 'counts'; it has 'twice'"):
         open_table(tmp_path / "cells.h5ad", layer="counts")
     with pytest.raises(InvalidInputError, match=r"is for \.h5ad files"):
         open_table(X, layer="twice")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,13 +15,16 @@ import scipy.optimize
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.io import savemat
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import conecollapse.geometry.nearest as nearest_module
 from conecollapse import ConeNovelty, EmptyDataWarning, InvalidInputError, RunFolderError
 from conecollapse.cli import main
+from conecollapse.cli.commands import run as run_command
 from conecollapse.geometry.nearest import EXACT, Terms, distances, gram, nearest
+from conecollapse.io.envi import write_envi
 from conecollapse.report import page as page_of
 from conecollapse.runs.novelty import HEADING_LINE, judge
 from conecollapse.runs.places import check_place
@@ -328,3 +334,71 @@ def test_the_page_names_the_new_and_their_features(tmp_path, run):
     assert "is no earlier result" in run(*command)[2]
     assert "takes the name of the .csv file" in run(*command[:-1], tmp_path / "page.html")[2]
     assert "None of the 5 samples is new." in page_of(judge(trusted, trusted[:5]))
+
+
+@pytest.mark.parametrize("kind", ["npy", "hdr", "mat", "npz"])
+def test_the_command_takes_cubes(tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    cube = (rng.dirichlet([1, 1, 1], 40) @ (rng.random((3, 6)) + 0.1)).reshape(5, 8, 6)
+    other = cube[:2].copy()
+    other[1, 3] = [9, 0, 0, 0, 0, 0]
+    other[0, 0, 0] = np.nan
+    for name, scene in (("old", cube), ("new", other)):
+        if kind == "npy":
+            np.save(name, scene)
+        elif kind == "hdr":
+            write_envi(Path(f"{name}.hdr"), Path(f"{name}.img"), scene, list("abcdef"))
+        elif kind == "mat":
+            savemat(f"{name}.mat", {"cube": scene, "more": scene})
+        else:
+            flat = scene.transpose(2, 1, 0).reshape(6, -1)
+            np.savez(name, Y=flat, nRow=scene.shape[0], nCol=8, cube=flat)
+    asked = ["novelty", f"old.{kind}", f"new.{kind}", "--out", "out.csv"]
+    assert run_command([*asked, *(["--variable", "cube"] if kind in ("mat", "npz") else [])]) == 0
+    said = capsys.readouterr().out
+    assert "40 trusted samples, 6 features" in said
+    assert f"new.{kind}: 1 pixel without data left out." in said
+    rows = pd.read_csv("out.csv").set_index("sample")
+    assert len(rows) == 15
+    assert rows.novel["row 1, column 3"] == "yes"
+    if kind == "npy":
+        cube[0, 0, 0] = -0.1
+        np.save("low", cube)
+        assert run_command(["novelty", "low.npy", "new.npy", "--out", "out.csv"]) == 1
+        assert "pass --clip to set them to zero" in capsys.readouterr().err
+        assert run_command(["novelty", "low.npy", "new.npy", "--out", "out.csv", "--clip"]) == 0
+        assert "low.npy: 1 negative value set to zero." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("which", ["out.csv", "out.html"])
+def test_a_full_disk_names_the_file_and_leaves_nothing_half_written(
+    tmp_path, monkeypatch, capsys, which
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("old", np.random.default_rng(0).random((30, 5)))
+    kept = [path.name for path in tmp_path.iterdir()]
+    opened = open
+
+    def full(file, mode="r", *rest, **more):
+        """Open a file that takes a few characters before the disk is full."""
+        stream = opened(file, mode, *rest, **more)
+        if "w" in mode and which in Path(file).name:
+            write = stream.write
+
+            def until_full(text):
+                write(text[:5])
+                stream.flush()
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            stream.write = until_full
+        return stream
+
+    monkeypatch.setattr("builtins.open", full)
+    monkeypatch.setattr("io.open", full)
+    assert run_command(["novelty", "old.npy", "old.npy", "--out", "out.csv"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"cannot be written to '{which}': No space left on device; nothing was left" in said
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == sorted([*kept, *(["out.csv"] if which == "out.html" else [])])

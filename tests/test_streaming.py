@@ -156,8 +156,8 @@ def table_files(folder, X):
 @pytest.mark.filterwarnings("ignore::FutureWarning:anndata")
 @pytest.mark.parametrize("shape", [(30, 70), (90, 20)])
 def test_every_kind_of_file_gives_the_rays_and_clusters_of_the_array(shape, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse.tables.sources.spill.BUCKET_ENTRIES", 100)
-    monkeypatch.setattr("conecollapse.tables.sources.mtx.PIECE_BYTES", 1000)
+    monkeypatch.setattr("conecollapse.io.spill.BUCKET_ENTRIES", 100)
+    monkeypatch.setattr("conecollapse.io.market.PIECE_ENTRIES", 100)
     rng = np.random.default_rng(0)
     X = rng.random(shape) * (rng.random(shape) < 0.5) + 0.01 * (rng.random(shape) < 0.2)
     X[:, -3:] = X[:, :3] + X[:, 3:6]
@@ -232,39 +232,42 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has shape \(3,\); expected two dimensions"):
         open_table(tmp_path / "v.npy")
     for text, match in [
-        ("hello\n", "does not begin with a Matrix Market banner"),
-        ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n", "only coordinate matrices"),
+        ("hello\n", "does not begin with %%MatrixMarket"),
         (
             "%%MatrixMarket matrix coordinate real general\nnothing\n",
-            "has no line with its numbers",
+            "its sizes are missing",
         ),
         (
             "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0000000\n",
-            "has 1 entries, but promises 2",
+            "has 1 entries where it promises 2",
         ),
         (
-            "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n",
-            "has at most 1 entries, but promises 2",
+            "%%MatrixMarket matrix coordinate real general\n2 2 2000\n1 1 1\n",
+            "it promises 2000 entries, and has room for at most",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n2 2 1\n",
+            "has 2 or more entries where it promises 1",
         ),
         (
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1_000\n",
-            "has '1_000' after entry 0 where a number belongs",
+            "could not convert string '1_000' to float64",
         ),
         (
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1.5 1\n",
-            "at 1.5, which is no row or column",
+            "entry 1 is at row 1 and column 1.5, which are no places in 2 x 2",
         ),
         (
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 nan 1\n",
-            "at nan, which is no row or column",
+            "row 1 and column nan, which are no places",
         ),
         (
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 one 1\n",
-            "is not readable after entry 0",
+            "could not convert string 'one'",
         ),
         (
             "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n",
-            "at row 2, outside the table of shape",
+            "entry 1 is at row 3 and column 1",
         ),
     ]:
         (tmp_path / "x.mtx").write_text(text)
@@ -440,7 +443,7 @@ def test_damaged_sparse_tables_are_refused_before_they_reach_scipy(
         Cone.from_table(open_table(tmp_path / "h.h5ad"))
 
 
-@pytest.mark.parametrize("size", ["2000000000 2000000000 1", "-3 3 1"])
+@pytest.mark.parametrize("size", ["2000000000 2000000000 1", "0 3 1"])
 def test_sizes_that_no_machine_could_index_are_refused(tmp_path, size):
     (tmp_path / "b.mtx").write_text(
         f"%%MatrixMarket matrix coordinate real general\n{size}\n1 1 5\n"

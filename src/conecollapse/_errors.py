@@ -19,6 +19,10 @@ class UnexpectedArgumentError(ConeCollapseError, TypeError):
     """An argument is not known, or of a type that cannot be used; the message says which can."""
 
 
+class MissingFileError(InvalidInputError, FileNotFoundError):
+    """There is no file of that name."""
+
+
 class CertificateError(ConeCollapseError, ValueError):
     """A claim of a certificate does not hold; the message names the point, the claim and the
     number."""

@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, MissingFileError
 
 MOST_GROWTH = 100
 FREE_GROWTH = 2**30  # bytes
@@ -35,7 +35,7 @@ def check_file(path: Path) -> None:
     try:
         kind, size = stat.S_IFMT(path.stat().st_mode), path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
-        raise InvalidInputError(f"there is no file {str(path)!r}.") from None
+        raise MissingFileError(f"there is no file {str(path)!r}.") from None
     except (OSError, ValueError) as error:  # a loop of links, too long a name, a zero byte in it
         raise InvalidInputError(
             f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}."

@@ -15,11 +15,9 @@ from typing import Any
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray
-from conecollapse.io.market import names_beside
-from conecollapse.io.names import as_names
+from conecollapse.io.opening import suffix
+from conecollapse.io.sources import READERS, ArraySource, Source
 from conecollapse.tables.files import FileTable
-from conecollapse.tables.sources import READERS, ArraySource, H5adSource, MtxSource, Source
 
 __all__ = ["FileTable", "open_table"]
 
@@ -32,8 +30,8 @@ def open_table(
     Parameters
     ----------
     source : path, array, sparse array or backed AnnData
-        A ``.npy`` (either order), ``.mtx`` (coordinate; sorted into blocks in a temporary folder)
-        or ``.h5ad`` file; or an array at hand, such as a NumPy memory map.
+        A ``.npy`` (either order), ``.mtx`` (sorted into blocks in a temporary folder; also with
+        ``.gz``) or ``.h5ad`` file; or an array at hand, such as a NumPy memory map.
     block_size : int, optional
         Samples in a block; blocks of about 64 MiB by default.
     layer : str, optional
@@ -55,7 +53,8 @@ def open_table(
     array([0, 1])
     """
     opened = FileTable(_source(source, layer), 0, block_size)
-    opened.feature_names, opened.sample_names = (_names(opened, axis) for axis in (1, 0))
+    names = getattr(opened.source, "names", lambda _: None)
+    opened.feature_names, opened.sample_names = names(1), names(0)
     return opened
 
 
@@ -63,7 +62,8 @@ def _source(source: Any, layer: str | None) -> Source:
     if getattr(source, "isbacked", False):  # an AnnData object whose X is still on disk
         source = source.filename
     is_file = isinstance(source, (str, PathLike))
-    ending = Path(fspath(source)).suffix.lower() if is_file else ""
+    path = Path(fspath(source)) if is_file else Path()
+    ending = suffix(path)
     if layer is not None and ending != ".h5ad":
         raise InvalidInputError(
             f"layer={layer!r} is for .h5ad files and backed AnnData objects; leave it out for other"
@@ -75,18 +75,9 @@ def _source(source: Any, layer: str | None) -> Source:
         raise InvalidInputError(
             f"a table is opened from a path or an array; got {type(source).__name__}."
         )
-    if ending not in READERS:
+    if ending not in READERS or (path.suffix.lower() == ".gz" and ending != ".mtx"):
         raise InvalidInputError(
             f"{fspath(source)!r} cannot be read in blocks; expected one of {', '.join(READERS)}."
         )
-    reader: Source = READERS[ending](source) if layer is None else H5adSource(source, layer)
+    reader: Source = READERS[ending](path, *(() if layer is None else (layer,)))
     return reader
-
-
-def _names(table: FileTable, axis: int) -> AnyArray | None:
-    """The names that the source has along an axis."""
-    source = table.source
-    if isinstance(source, MtxSource):
-        return names_beside(source.file.path, axis, table.shape[axis])
-    found = source.names(axis) if isinstance(source, H5adSource) else None
-    return None if found is None else as_names(found, ("samples", "features")[axis])

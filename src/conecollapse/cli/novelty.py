@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.terminal import say, say_json, working
+from conecollapse.cli.terminal import as_options, say, say_json, working
 
 SHOWN = 10
 
@@ -18,7 +18,10 @@ def novelty(
     trusted: Annotated[
         Path,
         typer.Argument(
-            help="Trusted samples: .npy, .npz, .csv, .tsv, .mtx, .parquet or .h5ad.",
+            help=(
+                "Trusted samples: .npy, .npz, .csv, .tsv, .mtx, .parquet or .h5ad, or a cube (.npy,"
+                " .npz, .mat, ENVI)."
+            ),
             show_default=False,
         ),
     ],
@@ -32,6 +35,9 @@ def novelty(
         float, typer.Option(help="Price of mixing; 0 measures the distance from the cone itself.")
     ] = 0.02,
     log: Annotated[bool, typer.Option("--log", help="Judge log(1 + x) instead of x.")] = False,
+    clip: options.Clip = False,
+    bands: options.Bands = "last",
+    variable: options.Variable = None,
     reasons: Annotated[int, typer.Option(min=1, help="Features named for each novel sample.")] = 5,
     out: Annotated[
         Path | None,
@@ -54,7 +60,7 @@ def novelty(
     """
     from conecollapse._errors import InvalidInputError
     from conecollapse.runs.novelty import HEADING_LINE, judge, save_judgement
-    from conecollapse.runs.places import PAGE_MARK, check_place
+    from conecollapse.runs.places import PAGE_MARK, check_place, writing
     from conecollapse.runs.writing import wrote_page
 
     place = options.out_folder(out, new, "novelty.csv")
@@ -77,17 +83,25 @@ def novelty(
             features_in=features_in,
             header=header,
             names=names,
+            clip=clip,
+            bands=bands,
+            variable=variable,
         )
         save_judgement(found, place, force=force)
-        if page is not None and not wrote_page(page, found, options.report_writer(report)):
-            raise KeyboardInterrupt(
-                f"interrupted; the results are in {str(place)!r}, only the page is missing."
-            )
+        if page is not None:
+            with writing(page):
+                wrote = wrote_page(page, found, options.report_writer(report))
+            if not wrote:
+                raise KeyboardInterrupt(
+                    f"interrupted; the results are in {str(place)!r}, only the page is missing."
+                )
+        page = page if page is not None and page.exists() else None
     if as_json:
         say_json(
             {
                 "file": str(place),
                 "report": None if page is None else str(page),
+                "notes": [as_options(line) for line in found.notes],
                 **found.facts(),
                 "samples": found.rows(),
             }
@@ -103,6 +117,8 @@ def _say(found: Any, name: str) -> None:
         f"{facts['n_trusted']} trusted samples, {facts['n_features']} features; {name}:"
         f" {facts['n_samples']} samples.{found.note}"
     )
+    for line in found.notes:
+        say(as_options(line))
     say(
         f"{facts['n_novel']} novel: further than {facts['threshold']:.3g} from the cone of the"
         f" trusted samples. Of ordinary samples at most {facts['false_alarms']:.1%} are expected"

@@ -57,6 +57,16 @@ TextColumn = Annotated[
         help="Of a .csv or .tsv file: the column of texts; their words become the features."
     ),
 ]
+Clip = Annotated[
+    bool, typer.Option("--clip", help="Set negative values to zero, and say how many.")
+]
+Bands = Annotated[
+    str, typer.Option(help="Of a cube: whether its bands are the last or the first dimension.")
+]
+Variable = Annotated[
+    str | None,
+    typer.Option(help="Of a .mat or .npz file with several arrays: the one to use."),
+]
 TfIdf = Annotated[bool, typer.Option("--tfidf", help="Weight counts of words by TF-IDF.")]
 ImageShape = Annotated[
     str | None,

@@ -34,6 +34,7 @@ ARGUMENTS = (
         "force",
     ),
     *("contamination", "locality", "outliers", "bands", "layer", "text_column", "variable", "clip"),
+    *("mask", "label_column"),
 )
 # that set these arguments of the library
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}

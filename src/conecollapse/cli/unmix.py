@@ -19,7 +19,8 @@ def unmix(
         Path,
         typer.Argument(
             help=(
-                "A cube (.npy or .mat of three dimensions, ENVI), or a table of samples x channels."
+                "A cube (.npy, .npz or .mat, or ENVI), a table of samples x channels, or a folder"
+                " of spectra."
             ),
             show_default=False,
         ),
@@ -34,12 +35,11 @@ def unmix(
             help="Height x width of the image whose pixels are the samples, such as 95x95."
         ),
     ] = None,
-    bands: Annotated[
-        str, typer.Option(help="Of a cube: whether its bands are the last or the first dimension.")
-    ] = "last",
-    variable: Annotated[
-        str | None,
-        typer.Option(help="Of a .mat file with several cubes: the name of the one to use."),
+    bands: options.Bands = "last",
+    variable: options.Variable = None,
+    mask: Annotated[
+        Path | None,
+        typer.Option(help="A number for each pixel, in a file; pixels where it is 0 are left out."),
     ] = None,
     wavelengths: Annotated[
         Path | None, typer.Option(help="A number for each channel: text or .npy.")
@@ -62,9 +62,7 @@ def unmix(
             help="Share of the samples to leave out because they fit no mixture, or auto."
         ),
     ] = "auto",
-    clip: Annotated[
-        bool, typer.Option("--clip", help="Set negative values to zero, and say how many.")
-    ] = False,
+    clip: options.Clip = False,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
@@ -102,10 +100,9 @@ def unmix(
             "layer": layer,
             "variable": variable,
         }
-        spectra = read_spectra(file, shape=size, bands=bands, clip=clip, **reading)
-        lengths = (
-            None if wavelengths is None else read_wavelengths(wavelengths, spectra.table.n_features)
-        )
+        spectra = read_spectra(file, shape=size, bands=bands, clip=clip, mask=mask, **reading)
+        count, good = spectra.table.n_features, spectra.good_bands
+        lengths = None if wavelengths is None else read_wavelengths(wavelengths, count, good)
         check_components(k, spectra.table)
         # after the file is read: an error in it does not wait for them
         from conecollapse.runs.unmixing import save_unmixing, unmix_results
@@ -125,12 +122,13 @@ def unmix(
         save_unmixing(run, folder, options.report_writer(report), force=force)
     found = unmix_results(run)
     if as_json:
-        say_json({"folder": str(folder), **found, "timings": dict(run.timings)})
+        said = {"folder": str(folder), "read_as": as_options(run.table.read_as)}
+        say_json({**said, **found, "timings": dict(run.timings)})
         return
-    _say(run, found, file.name, folder)
+    _say(run, found, file.name, folder, spectra.notes)
 
 
-def _say(run: Any, found: dict[str, Any], name: str, folder: Path) -> None:
+def _say(run: Any, found: dict[str, Any], name: str, folder: Path, notes: list[str]) -> None:
     image = (
         f", an image of {found['shape'][0]} x {found['shape'][1]} pixels" if found["shape"] else ""
     )
@@ -138,12 +136,9 @@ def _say(run: Any, found: dict[str, Any], name: str, folder: Path) -> None:
         f"{name}: {found['n_samples']} samples, {found['n_features']} channels{image};"
         f" {as_options(run.table.why)}."
     )
-    if found["n_clipped"]:
-        total = found["n_samples"] * found["n_features"]
-        say(
-            f"{found['n_clipped']} negative values were set to zero"
-            f" ({found['n_clipped'] / total:.2g} of all)."
-        )
+    for line in (as_options(run.table.read_as), *notes):
+        if line:
+            say(f"{line}.")
     abundances = ", ".join(f"{value:.3g}" for value in found["mean_abundances"])
     count = found["n_outliers"]
     left = (

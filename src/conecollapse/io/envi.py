@@ -4,13 +4,15 @@ of bands, rows and columns."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._room import LONGEST_NUMBER, check_file, check_room, unreadable
-from conecollapse._types import AnyArray
+from conecollapse._types import AnyArray, BoolArray
 
 HEADER = ".hdr"
 # endings of the file of numbers
@@ -20,6 +22,7 @@ TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i
 ORDERS = {"bsq": (1, 2, 0), "bil": (0, 2, 1), "bip": (0, 1, 2)}
 BANDS = ("last", "first")  # where the bands of a cube may be
 LONGEST_HEADER = 2**24  # bytes
+PLACE = ("map info", "coordinate system string", "projection info")
 
 
 def files_of_envi(path: Path) -> tuple[Path, Path] | None:
@@ -55,9 +58,17 @@ def files_of_envi(path: Path) -> tuple[Path, Path] | None:
     return header, path
 
 
-def read_envi(header: Path, data: Path) -> tuple[AnyArray, AnyArray | None]:
-    """The cube, height x width x bands, and the wavelengths of its bands if the header has them.
-    Values of no data become zero."""
+class Envi(NamedTuple):
+    """What an image holds."""
+
+    cube: AnyArray  # height x width x bands, the bad ones too
+    wavelengths: AnyArray | None  # of the good bands
+    missing: float | None  # the value that stands for no data
+    good_bands: BoolArray | None  # None if the header lists no bad ones
+
+
+def read_envi(header: Path, data: Path) -> Envi:
+    """The cube and what the header says about it."""
     for path in (header, data):
         check_file(path)
     said = _fields(header)
@@ -90,14 +101,31 @@ def read_envi(header: Path, data: Path) -> tuple[AnyArray, AnyArray | None]:
         )
     values = np.fromfile(data, dtype, count, offset=offset).reshape(sides).transpose(ORDERS[order])
     cube = np.ascontiguousarray(values.astype(dtype.newbyteorder("=")))
-    if "data ignore value" in said:
-        cube[cube == _number(said["data ignore value"], header)] = 0
-    return cube, _wavelengths(said, n_bands, header)
+    missing = _number(said["data ignore value"], header) if "data ignore value" in said else None
+    lengths, good = (_for_each(said, name, n_bands, header) for name in ("wavelength", "bbl"))
+    is_good = None if good is None or (good != 0).all() else good != 0
+    if is_good is not None and not is_good.any():
+        raise InvalidInputError(f"{header.name} lists all {n_bands} bands as bad (bbl).")
+    if lengths is not None and is_good is not None:
+        lengths = lengths[is_good]
+    return Envi(cube, lengths, missing, is_good)
 
 
-def write_envi(header: Path, data: Path, maps: AnyArray, names: list[str]) -> None:
-    """Maps, height x width x number of maps, as an image of 32-bit numbers, a map after the
-    other."""
+def place_on_earth(header: Path) -> dict[str, str]:
+    """The lines of a header that say where the image lies."""
+    said = _fields(header)
+    return {name: said[name] for name in PLACE if name in said}
+
+
+def write_envi(
+    header: Path,
+    data: Path,
+    maps: AnyArray,
+    names: list[str],
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Maps, height x width x number of maps, as an image of 32-bit numbers, a map after the other;
+    ``more`` are further lines of the header."""
     height, width, count = maps.shape
     np.ascontiguousarray(maps.transpose(2, 0, 1), "<f4").tofile(data)
     called = ", ".join(re.sub(r"[{},\s]+", " ", name) for name in names)
@@ -110,6 +138,7 @@ def write_envi(header: Path, data: Path, maps: AnyArray, names: list[str]) -> No
         "file type = ENVI Standard",
     ]
     lines += ["data type = 4", "interleave = bsq", "byte order = 0", f"band names = {{{called}}}"]
+    lines += [f"{name} = {value}" for name, value in (more or {}).items()]
     header.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -147,9 +176,9 @@ def _number(text: str, header: Path) -> float:
         raise unreadable(header, error) from error
 
 
-def _wavelengths(said: dict[str, str], n_bands: int, header: Path) -> AnyArray | None:
-    """One for each band; a list of another length is left out."""
-    words = said.get("wavelength", "").strip("{} \n").replace(",", " ").split()
+def _for_each(said: dict[str, str], name: str, n_bands: int, header: Path) -> AnyArray | None:
+    """A number for each band; a list of another length is left out."""
+    words = said.get(name, "").strip("{} \n").replace(",", " ").split()
     if len(words) != n_bands:
         return None
     found = np.array([_number(word, header) for word in words])

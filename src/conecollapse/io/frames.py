@@ -6,13 +6,14 @@ column must hold numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
-from conecollapse.io.layout import ROWS_JUDGED, Layout, are_names
+from conecollapse.io.layout import ROWS_JUDGED, Layout, are_axes, are_names
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names, place
 
@@ -25,13 +26,19 @@ def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = Non
     labels = list(frame.columns)
     columns = [frame.iloc[:, j] for j in range(len(labels))]  # by place: labels may occur twice
     names, word, has_index = None, "", not isinstance(frame.index, pd.RangeIndex)
-    if has_index and wanted is None:
+    by_index = has_index and wanted is None
+    if by_index:
         names, word = as_names(frame.index, "rows"), str(frame.index.name or "")
-    elif len(labels) > 1 and (
-        _names_rows(columns[0], str(labels[0])) if wanted is None else wanted
+    axes = wanted is not False and (
+        _are_axes([word, *labels], names) if by_index else _are_axes(labels, *columns[:1])
+    )
+    if (
+        not by_index
+        and len(labels) > 1
+        and (axes or _names_rows(columns[0], str(labels[0])) if wanted is None else wanted)
     ):
         names, word = as_names(columns.pop(0), "rows"), str(labels.pop(0))
-    layout = None if has_index and wanted is None else Layout(None, names is not None, word)
+    layout = Layout(None, names is not None, word, axes) if axes or not by_index else None
     heads = as_names(labels, "columns")
     if names is None or len(columns) == frame.shape[1]:
         sparse = (
@@ -59,7 +66,8 @@ def from_polars(frame: Any, source: str = "the frame", wanted: bool | None = Non
     detect it."""
     labels, columns = list(frame.columns), list(frame.get_columns())
     names, word = None, ""
-    if len(labels) > 1 and (_polars_names(columns[0]) if wanted is None else wanted):
+    axes = wanted is not False and _are_axes(labels, *columns[:1])
+    if len(labels) > 1 and (axes or _polars_names(columns[0]) if wanted is None else wanted):
         names, word = as_names(columns.pop(0).to_list(), "rows"), labels.pop(0)
     heads = as_names(labels, "columns")
     for j, column in enumerate(columns):
@@ -72,8 +80,13 @@ def from_polars(frame: Any, source: str = "the frame", wanted: bool | None = Non
         names,
         heads,
         word,
-        layout=Layout(None, names is not None, word),
+        layout=Layout(None, names is not None, word, axes),
     )
+
+
+def _are_axes(labels: Sequence[Any], column: Any = ()) -> bool:
+    """Whether the labels after the first, and the first column of a frame, are axes."""
+    return are_axes([str(label) for label in labels], [str(cell) for cell in column[:ROWS_JUDGED]])
 
 
 def _names_rows(column: Any, head: str) -> bool:

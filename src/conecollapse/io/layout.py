@@ -21,6 +21,10 @@ The first column holds **names** if
   eight or more, or have at least three digits each;
 - or there is no heading, and it alone counts eight or more rows from 0 or 1.
 
+The first line and the first column are **axes**, as of a chromatogram, if the first cell is empty
+or a text that is no word for rows such as "id", and the numbers after it, and the numbers below it,
+three or more of each, rise or fall from the first to the last. The first column then holds names.
+
 Otherwise numbers are data. Text decides by majority, so that a single text among numbers is an
 error and not a name.
 """
@@ -42,6 +46,7 @@ YEARS = (1500, 2200)
 ROWS_JUDGED = 100  # rows by which heading and names are judged
 # numbers in equal steps, or in rising order: of the 40320 orders of eight numbers, one rises
 MIN_STEPS, MIN_RISING = 5, 8
+MIN_AXIS = 3  # numbers of an axis; of text before numbers, fewer could be anything
 # rows whose numbers are ids because they are all different, or because they count the rows
 MIN_ID_ROWS = 8
 MIN_ID_DIGITS = 3  # digits of every number of a shorter column of ids: smaller numbers are counts
@@ -94,6 +99,7 @@ SAMPLE_WORDS = (
     ),
     *("image", "file", "filename", "observation", "ob", "specimen", "user"),
 )
+AXES = ("wavelength", "band", "pixel")  # words for rows under which numbers may be an axis
 ID_WORDS = ("id", "idx", "index", "key", "code", "accession", "unnamed", "rowname", "rowid")
 ROW_WORDS = (
     *ID_WORDS,
@@ -120,6 +126,7 @@ class Layout:
     header: bool | None  # None where the columns have names of their own, as in a frame
     names: bool
     word: str = ""  # over the names
+    axes: bool = False  # whether both are numbers along which was measured
 
 
 def layout_of(
@@ -131,9 +138,9 @@ def layout_of(
     Examples
     --------
     >>> layout_of([["gene", "2001", "2002"], ["a", "1", "5"], ["b", "0", "2"]])
-    Layout(header=True, names=True, word='gene')
+    Layout(header=True, names=True, word='gene', axes=False)
     >>> layout_of([["3", "1"], ["0", "2"]])
-    Layout(header=False, names=False, word='')
+    Layout(header=False, names=False, word='', axes=False)
     """
     top, below = rows[0], rows[1:]
     width = len(below[0]) if below else len(top)
@@ -141,12 +148,45 @@ def layout_of(
     if header is None:
         header = is_short or _is_heading(top, below)
     body = below if header else rows
+    axes = header and names is not False
+    axes = axes and are_axes(["", *top] if is_short else top, [row[0] for row in body])
     if names is None:
         names = width > 1 and (
-            (header and is_short)
+            axes
+            or (header and is_short)
             or _are_names([row[0] for row in body], body, top[0] if header else None)
         )
-    return Layout(header, names, top[0] if header and names and not is_short else "")
+    return Layout(header, names, top[0] if header and names and not is_short else "", axes)
+
+
+def are_axes(heading: Sequence[str], column: Sequence[str]) -> bool:
+    """Whether the numbers of a heading after its first cell, and those of the column below that
+    cell, are axes along which was measured.
+
+    Examples
+    --------
+    >>> are_axes(["Time (min)", "200", "210", "220"], ["0.1", "0.2", "0.3"])
+    True
+    >>> are_axes(["id", "200", "210", "220"], ["1", "2", "3"])
+    False
+    """
+    word = heading[0].strip() if heading else "1"
+    if word and (not is_text(word) or (_last_word(word, ROW_WORDS) and bare(word) not in AXES)):
+        return False
+    return all(
+        len(cells) >= MIN_AXIS and (_rise(_values(cells)) or _rise(_values(cells)[::-1]))
+        for cells in (heading[1:], column)
+    )
+
+
+def as_axis(names: Sequence[str], across: Sequence[str]) -> list[float]:
+    """The numbers of an axis; none where they only count, or are years beside whole numbers."""
+    if _counts(names):
+        return []
+    cells = [*names, *across]
+    if all(map(_is_year, names)) and all(WHOLE_NUMBER.fullmatch(cell.strip()) for cell in cells):
+        return []
+    return _values(names)
 
 
 def are_names(column: Sequence[str], head: str) -> bool:

@@ -1,14 +1,17 @@
 """Matrix Market, with names from files beside it: ``NAME.rows.txt`` and ``NAME.cols.txt``, or
 ``features.tsv`` and ``barcodes.tsv``.
 
-The file is parsed here, by `numpy.loadtxt`, because `scipy.io.mmread` (SciPy 1.17) ends the process
-when a file is truncated.
+The entries come in any order. They are parsed in pieces, which `read_mtx` puts together and
+`MtxSource` sorts into blocks on disk. `numpy.loadtxt` parses them, because `scipy.io.mmread`
+(SciPy 1.17) ends the process when a file is truncated.
 """
 
 from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._room import LONGEST_NUMBER, check_extent, check_room, unreadable
-from conecollapse._types import AnyArray
+from conecollapse._room import (
+    FREE_GROWTH,
+    LONGEST_NUMBER,
+    MOST_GROWTH,
+    check_extent,
+    check_room,
+    unreadable,
+)
+from conecollapse._types import AnyArray, Sparse
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
 from conecollapse.io.opening import GZIP_RAISES, NUMBER_BYTES, count, lines_of, opened, pieces, stem
+from conecollapse.io.spill import Entries, Spill
+from conecollapse.io.watch import WatchedFile
 
 FEATURE_FILES, SAMPLE_FILES = ("features.tsv", "genes.tsv"), ("barcodes.tsv",)
 LAYOUTS, FIELDS, SYMMETRIES = (
@@ -28,14 +40,14 @@ LAYOUTS, FIELDS, SYMMETRIES = (
     ("real", "double", "integer", "unsigned-integer", "pattern"),
     ("general", "symmetric"),
 )
-LONGEST_BANNER = 1000  # characters of the first line
+LONGEST_LINE = 2**16  # characters; a line holds three numbers, or a comment
+PIECE_ENTRIES = 2**18  # parsed at once
 
 
 def read_mtx(path: Path) -> Matrix:
     """Read the matrix, sparse or dense, and the names beside it, if there are any."""
     _check_size(path)
-    with io.TextIOWrapper(opened(path), encoding="latin-1") as file:  # type: ignore[arg-type]  # comments may hold any bytes
-        values = _parse(file, path)
+    values = MtxSource(path).whole()
     rows, columns = (names_beside(path, axis, size) for axis, size in enumerate(values.shape))
     if rows is not None or columns is not None:
         return Matrix(values, rows, columns)
@@ -64,8 +76,122 @@ def _check_size(path: Path) -> None:
         check_room(max(seen, NUMBER_BYTES * numbers), path, at_least=True)
 
 
-def _parse(file: Any, path: Path) -> Any:
-    words = file.readline(LONGEST_BANNER).lower().split()
+class MtxSource:
+    """The matrix (n_samples, n_features) of a ``.mtx`` file, also gzipped."""
+
+    is_sparse = True
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.file = WatchedFile(path)
+        self.path = self.file.path
+        with self._text() as text:
+            self.layout, self.field, self.symmetry = _banner(text, self.path)
+            sizes = _sizes(text, 3 if self.layout == "coordinate" else 2, self.path)
+        self.shape = (sizes[0], sizes[1])
+        self.entries = sizes[2] if self.layout == "coordinate" else sizes[0] * sizes[1]
+        self.width = 1 if self.layout == "array" else 2 if self.field == "pattern" else 3
+        if self.symmetry == "symmetric" and (self.layout == "array" or sizes[0] != sizes[1]):
+            raise unreadable(self.path, "only square matrices of coordinates can be symmetric here")
+        check_extent(*self.shape, self.path)
+        is_gzipped = self.path.suffix.lower() == ".gz"
+        size = max(FREE_GROWTH, MOST_GROWTH * self.file.size) if is_gzipped else self.file.size
+        # a number and what separates it from the next take two bytes
+        most = (size + 1) // (2 * self.width)
+        if self.entries > most:
+            raise unreadable(
+                self.path, f"it promises {self.entries} entries, and has room for at most {most}"
+            )
+        self.spills: dict[int, Spill] = {}
+
+    def read(self, axis: int, start: int, stop: int) -> Sparse:
+        if axis not in self.spills:
+            self.spills[axis] = Spill(self._parse(), self.shape, axis, self.entries)
+        self.file.check(f"at {('row', 'column')[axis]} {start}")
+        return self.spills[axis].read(start, stop)
+
+    def whole(self) -> Any:
+        """All of it: a CSR array, or a dense one if the file is."""
+        parts = list(self._parse())
+        rows, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if self.layout == "array":
+            return values.reshape(self.shape, order="F")
+        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=self.shape))
+
+    def names(self, axis: int) -> AnyArray | None:
+        """The names in the files beside this one."""
+        return names_beside(self.path, axis, self.shape[axis])
+
+    def _text(self) -> io.TextIOWrapper:
+        # comments may hold any bytes
+        return io.TextIOWrapper(opened(self.path), encoding="latin-1")  # type: ignore[arg-type]
+
+    def _parse(self) -> Iterator[Entries]:
+        """All entries, in pieces; the last piece is empty."""
+        seen = 0
+        with self._text() as text:
+            _banner(text, self.path)
+            _sizes(text, 3 if self.layout == "coordinate" else 2, self.path)
+            lines = iter(lambda: text.readline(LONGEST_LINE), "")
+            while True:
+                numbers = self._numbers(lines)
+                self.file.check(f"after {seen} of {self.entries} entries")
+                yield self._entries(numbers, seen)
+                seen += len(numbers)
+                if not len(numbers) or seen > self.entries:
+                    break
+        if seen != self.entries:
+            more = "or more " if seen > self.entries else ""
+            raise unreadable(
+                self.path, f"it has {seen} {more}entries where it promises {self.entries}"
+            )
+
+    def _numbers(self, lines: Iterator[str]) -> AnyArray:
+        """The next lines of numbers; none at the end."""
+        try:
+            with warnings.catch_warnings():
+                # about lines without numbers, and that there are no more
+                warnings.simplefilter("ignore", UserWarning)
+                found = np.loadtxt(
+                    lines, dtype=np.float64, comments="%", ndmin=2, max_rows=PIECE_ENTRIES
+                )
+        except (ValueError, *GZIP_RAISES) as error:
+            raise unreadable(self.path, error) from error
+        if found.size and found.shape[1] != self.width:
+            raise unreadable(
+                self.path,
+                f"its lines have {found.shape[1]} numbers where {self.width} are needed",
+            )
+        return found.reshape(-1, self.width)
+
+    def _entries(self, numbers: AnyArray, seen: int) -> Entries:
+        if self.layout == "array":
+            columns, rows = np.divmod(np.arange(seen, seen + len(numbers)), self.shape[0])
+            return rows, columns, numbers[:, 0]
+        wanted = numbers[:, :2]
+        fits = (wanted >= 1) & (wanted <= np.array(self.shape)) & (wanted % 1 == 0)
+        for at in np.flatnonzero(~fits.all(axis=1))[:1]:
+            row, column = wanted[at]
+            raise unreadable(
+                self.path,
+                f"entry {seen + at + 1} is at row {row:g} and column {column:g}, which are no"
+                f" places in {self.shape[0]} x {self.shape[1]}",
+            )
+        rows, columns = (wanted.T - 1).astype(np.int64)
+        values = numbers[:, 2] if self.field != "pattern" else np.ones(len(numbers))
+        if self.symmetry == "symmetric":
+            off = rows != columns
+            rows, columns, values = (
+                np.append(rows, columns[off]),
+                np.append(columns, rows[off]),
+                np.append(values, values[off]),
+            )
+        return rows, columns, values
+
+
+def _banner(text: io.TextIOWrapper, path: Path) -> tuple[str, str, str]:
+    """Layout, field and symmetry, from the first line."""
+    words = _line(text, path).lower().split()
     if words[:1] != ["%%matrixmarket"]:
         raise InvalidInputError(
             f"{path.name} is not a Matrix Market file: its first line does not begin with"
@@ -83,24 +209,15 @@ def _parse(file: Any, path: Path) -> Any:
             f" {' or '.join(LAYOUTS)}, {', '.join(FIELDS)} (not complex),"
             f" {' or '.join(SYMMETRIES)}."
         )
-    _, _, layout, field, symmetry = words
-    sizes = _sizes(file, 3 if layout == "coordinate" else 2, path)
-    shape = (sizes[0], sizes[1])
-    if symmetry == "symmetric" and (layout == "array" or shape[0] != shape[1]):
-        raise unreadable(path, "only square matrices of coordinates can be symmetric here")
-    if layout == "array":
-        return _body(file, 1, shape[0] * shape[1], path).reshape(shape, order="F")
-    check_extent(*shape, path)
-    return _coordinates(
-        _body(file, 2 if field == "pattern" else 3, sizes[2], path), shape, symmetry, path
-    )
+    return words[2], words[3], words[4]
 
 
-def _sizes(file: Any, count: int, path: Path) -> list[int]:
+def _sizes(text: io.TextIOWrapper, count: int, path: Path) -> list[int]:
     """Rows, columns and, of coordinates, entries."""
-    words: list[str] = next(
-        (line.split() for line in file if line.strip() and not line.startswith("%")), []
-    )
+    line = _line(text, path)
+    while line and (line.startswith("%") or not line.strip()):
+        line = _line(text, path)
+    words = line.split()
     if len(words) != count or not all(
         word.isascii() and word.isdigit() and len(word) <= LONGEST_NUMBER for word in words
     ):
@@ -108,39 +225,11 @@ def _sizes(file: Any, count: int, path: Path) -> list[int]:
     return [int(word) for word in words]
 
 
-def _body(file: Any, width: int, count: int, path: Path) -> AnyArray:
-    """The numbers, ``count`` lines of ``width``."""
+def _line(text: io.TextIOWrapper, path: Path) -> str:
     try:
-        with warnings.catch_warnings():
-            # that there are none: the count says so too
-            warnings.simplefilter("ignore", UserWarning)
-            found = np.loadtxt(file, dtype=np.float64, comments="%", ndmin=2)
-    except (ValueError, *GZIP_RAISES) as error:
+        return text.readline(LONGEST_LINE)
+    except GZIP_RAISES as error:
         raise unreadable(path, error) from error
-    if found.size and found.shape[1] != width:
-        raise unreadable(path, f"its lines have {found.shape[1]} numbers where {width} are needed")
-    if found.shape[0] * found.shape[1] != count * width:
-        raise unreadable(
-            path, f"it has {len(found) if found.size else 0} entries where it promises {count}"
-        )
-    return found.reshape(count, width)
-
-
-def _coordinates(entries: AnyArray, shape: tuple[int, int], symmetry: str, path: Path) -> Any:
-    wanted = entries[:, :2]
-    if not ((wanted >= 1) & (wanted <= np.array(shape)) & (wanted == np.floor(wanted))).all():
-        raise unreadable(path, f"an entry lies outside {shape[0]} x {shape[1]}")
-    places = wanted.astype(np.int64) - 1
-    data = entries[:, 2] if entries.shape[1] == 3 else np.ones(len(entries))
-    row, column = places[:, 0], places[:, 1]
-    if symmetry == "symmetric":
-        off = row != column
-        row, column, data = (
-            np.append(row, column[off]),
-            np.append(column, row[off]),
-            np.append(data, data[off]),
-        )
-    return sp.csr_array(sp.coo_array((data, (row, column)), shape=shape))
 
 
 def _beside(path: Path, names: tuple[str, ...], size: int) -> AnyArray | None:

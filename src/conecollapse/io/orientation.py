@@ -10,9 +10,11 @@ decides:
 3. the size of an image, when exactly one axis has as many entries as it has pixels;
 4. the word that heads the column of row names: "gene", "word" or "pixel" name features, "sample",
    "cell" or "document" samples;
-5. named rows in a table at least five times longer than wide: gene-expression and word
+5. a first line and a first column that are axes (see `conecollapse.io.layout`): each row is a
+   sample;
+6. named rows in a table at least five times longer than wide: gene-expression and word
    tables usually look like this, with more features than samples;
-6. otherwise samples are rows, as in scikit-learn. An array without names is never transposed
+7. otherwise samples are rows, as in scikit-learn. An array without names is never transposed
    because of its shape: 1797 images of 64 pixels and 1797 genes of 64 patients have the same shape.
 """
 
@@ -62,6 +64,8 @@ def orientation(
 
 
 def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str, str]:
+    if len(matrix.values.shape) != 2:  # which is refused later
+        return "columns", "it is no table"
     n_rows, n_columns = matrix.values.shape
     if matrix.features_in:
         return matrix.features_in, matrix.because
@@ -74,6 +78,8 @@ def _evidence(matrix: Matrix, image_shape: tuple[int, int] | None) -> tuple[str,
         return "rows", f"the rows are called {matrix.row_word.strip()!r}"
     if word in SAMPLE_WORDS:
         return "columns", f"the rows are called {matrix.row_word.strip()!r}"
+    if matrix.layout is not None and matrix.layout.axes:
+        return "columns", "the first line and the first column are axes"
     if _are_names(matrix.row_names) and n_rows >= TALL_RATIO * n_columns:
         return (
             "rows",

@@ -19,11 +19,12 @@ from conecollapse.io.delimited import read_delimited
 from conecollapse.io.folders import digest, files_of, is_10x
 from conecollapse.io.frames import from_pandas, from_polars
 from conecollapse.io.h5ad import from_anndata, is_anndata, read_h5ad
+from conecollapse.io.layout import as_axis
 from conecollapse.io.market import read_mtx
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.npy import read_npy
 from conecollapse.io.npz import read_npz
-from conecollapse.io.numbers import as_numbers, clipped
+from conecollapse.io.numbers import as_numbers
 from conecollapse.io.opening import suffix
 from conecollapse.io.orientation import orientation
 from conecollapse.io.parquet import read_parquet
@@ -110,15 +111,8 @@ def read_table(
                 f"text_column={text_column!r} is for files; count the words of texts in memory"
                 " first."
             )
-        return _table(
-            _convert(source, header, names, layer),
-            "the data",
-            "the data",
-            "",
-            features_in,
-            image_shape,
-            layer=layer,
-        )
+        matrix = _convert(source, header, names, layer)
+        return _table(matrix, None, "", features_in, image_shape, layer=layer)
     path = Path(fspath(source))
     if isdir(path) or text_column is not None:
         return _of_texts_or_folder(
@@ -126,10 +120,8 @@ def read_table(
         )
     check_file(path)
     try:
-        matrix = _read(path, header, names, layer)
-        return _table(
-            matrix, path.name, str(path), sha256_of(path), features_in, image_shape, layer=layer
-        )
+        matrix, sha256 = read_source(path, header, names, layer)
+        return _table(matrix, path, sha256, features_in, image_shape, layer=layer)
     except MemoryError as error:
         raise too_large(path) from error
 
@@ -149,9 +141,8 @@ def _of_texts_or_folder(
     else:
         files = files_of(path)
         if is_10x(files):
-            return _table(
-                read_mtx(files[0]), files[0].name, str(path), digest(files), features_in, None
-            )
+            table = _table(read_mtx(files[0]), files[0], digest(files), features_in, None)
+            return replace(table, source=str(path))
         found, where, sha256 = read_folder(path), str(path), digest(files)
     counts, words = counted(found, where)
     why = f"each of the {len(found.texts)} texts is a sample"
@@ -168,77 +159,62 @@ def _of_texts_or_folder(
     )
 
 
-def read_matrix(
-    path: Path,
-    *,
-    clip: bool,
-    features_in: str,
-    header: bool | None,
-    names: bool | None,
-    layer: str | None,
-) -> tuple[TableFile, int]:
-    """`read_table` of a file, with negative numbers set to zero if ``clip``, and how many there
-    were."""
-    matrix = replace(_read(path, header, names, layer), may_clip=True)
-    matrix, count = clipped(matrix) if clip else (matrix, 0)
-    return (
-        _table(matrix, path.name, str(path), sha256_of(path), features_in, None, layer=layer),
-        count,
-    )
-
-
 def read_more(
     source: Any, known: TableFile, *, header: bool | None = None, names: bool | None = None
 ) -> TableFile:
-    """Further samples in the orientation and layout of a table that is known already; one sample is
+    """Further samples in memory, in the orientation of a table that is known already; one sample is
     enough."""
-    taken = (
-        {}
-        if known.layout is None
-        else same_layout(source, {"header": known.layout.header, "names": known.layout.names})
-    )
-    taken |= {
-        name: value for name, value in (("header", header), ("names", names)) if value is not None
-    }
-    if not isinstance(source, (str, PathLike)):
-        matrix = _convert(source, taken.get("header"), taken.get("names"), None)
-        return _table(matrix, "the data", "the data", "", known.features_in, None, single=True)
-    path = Path(fspath(source))
-    check_file(path)
-    matrix = _read(path, taken.get("header"), taken.get("names"), None)
     return _table(
-        matrix, path.name, str(path), sha256_of(path), known.features_in, None, single=True
+        _convert(source, header, names, None), None, "", known.features_in, None, single=True
     )
 
 
 def _table(
     matrix: Matrix,
-    name: str,
-    where: str,
-    digest: str,
+    path: Path | None,
+    sha256: str,
     features_in: str,
     image_shape: tuple[int, int] | None,
     *,
     single: bool = False,
     layer: str | None = None,
 ) -> TableFile:
-    values = as_numbers(matrix, name, single=single)
     chosen, why = orientation(matrix, features_in, image_shape)
+    table = as_table_file(matrix, path, sha256, chosen, why, single=single, layer=layer)
+    return replace(table, image_shape=image_shape)
+
+
+def as_table_file(
+    matrix: Matrix,
+    path: Path | None,
+    sha256: str,
+    features_in: str,
+    why: str,
+    *,
+    single: bool = False,
+    layer: str | None = None,
+) -> TableFile:
+    """The numbers of a source checked, and turned so that samples are rows; ``features_in`` and
+    ``why`` are of `orientation`, and ``path`` is None for data in memory."""
+    values = as_numbers(matrix, "the data" if path is None else path.name, single=single)
     rows, columns = matrix.row_names, matrix.column_names
-    if chosen == "rows":
+    if features_in == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
+    axis: list[float] = []
+    if matrix.layout is not None and matrix.layout.axes and columns is not None:
+        axis = as_axis(columns.tolist(), [] if rows is None else rows.tolist())
     return TableFile(
         values,
         rows,
         columns,
-        where,
-        digest,
-        chosen,
+        "the data" if path is None else str(path),
+        sha256,
+        features_in,
         why,
-        image_shape,
         layout=matrix.layout,
         layer=layer,
+        wavelengths=np.array(axis) if axis else None,
     )
 
 
@@ -271,6 +247,13 @@ def same_layout(source: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
     kind = suffix(Path(fspath(source)))
     kinds = (("header", MAY_HAVE_HEADER), ("names", MAY_HAVE_NAMES), ("layer", (".h5ad",)))
     return {name: taken.get(name) for name, of in kinds if kind in of}
+
+
+def read_source(
+    path: Path, header: bool | None, names: bool | None, layer: str | None = None
+) -> tuple[Matrix, str]:
+    """What a file holds, as it lies there, and the checksum of its bytes."""
+    return _read(path, header, names, layer), sha256_of(path)
 
 
 def _read(path: Path, header: bool | None, names: bool | None, layer: str | None) -> Matrix:

@@ -45,6 +45,8 @@ class TableFile(TableSizes):
         The layer of an ``.h5ad`` file, or the column of texts, that was read.
     texts : tuple of str, or None
         The documents, where the features are their words.
+    wavelengths : (n_features,) array, or None
+        The numbers along the features, where the source has an axis of numbers.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class TableFile(TableSizes):
     layer: str | None = None
     text_column: str | None = None
     texts: tuple[str, ...] | None = None
+    wavelengths: AnyArray | None = None
 
     @property
     def samples(self) -> AnyArray:
@@ -98,14 +101,13 @@ class TableFile(TableSizes):
             else ("feature", self.n_features)
         )
         word = f" {self.layout.word.strip()!r}" if self.layout.word.strip() else ""
+        kind = f"{count} {across} names"
         names = f"names: first column{word}" if self.layout.names else "names: none"
+        if self.layout.axes:
+            kind, names = f"an axis of {count} {across}s", f"{names}, an axis too"
         other = f"names={not self.layout.names}"
         if self.layout.header is not None:
-            names = (
-                "heading:"
-                f" {f'first line ({count} {across} names)' if self.layout.header else 'none'};"
-                f" {names}"
-            )
+            names = f"heading: {f'first line ({kind})' if self.layout.header else 'none'}; {names}"
             other = f"header={not self.layout.header} or {other}"
         return f"{names}; if that is wrong, pass {other}"
 

@@ -20,14 +20,14 @@ MOST_SIDE = 480  # pixels of an image at most; larger ones are averaged
 
 def image(values: Any, peak: float | None = None, scale: str = SCALE) -> str:
     """A matrix as an image, from 0 to ``peak`` (its largest value by default), in a scale of
-    colours that plotly knows.
+    colours that plotly knows; NaN is drawn as 0.
 
     Examples
     --------
     >>> image([[0.0, 1.0]])[:22]
     'data:image/png;base64,'
     """
-    values = shrunk(np.asarray(values, np.float64))
+    values = np.nan_to_num(shrunk(np.asarray(values, np.float64)))
     peak = float(values.max(initial=0.0)) if peak is None else peak
     shares = np.clip(values / peak, 0.0, 1.0) if peak > 0 else np.zeros_like(values)
     picture = _png(np.round((LEVELS - 1) * shares).astype(np.uint8), _colours(scale))
@@ -42,7 +42,9 @@ def shrunk(values: FloatArray) -> FloatArray:
     height, width = (-(-side // step) for side in values.shape)
     padded = np.full((height * step, width * step), np.nan)
     padded[: values.shape[0], : values.shape[1]] = values
-    return np.asarray(np.nanmean(padded.reshape(height, step, width, step), axis=(1, 3)))
+    blocks = padded.reshape(height, step, width, step)
+    counts = np.isfinite(blocks).sum(axis=(1, 3))
+    return np.asarray(np.nansum(blocks, axis=(1, 3)) / np.maximum(counts, 1))
 
 
 def gradient(scale: str = SCALE) -> str:

@@ -94,7 +94,7 @@ def _sentences(facts: dict[str, Any], names: list[str]) -> list[str]:
 
 def images(cube: FloatArray, names: list[str]) -> Pictures:
     """Maps side by side on one scale of colours."""
-    peak = float(cube.max(initial=0.0))
+    peak = float(np.nanmax(cube, initial=0.0))
     return Pictures(
         [Picture(name, image(cube[:, :, k], peak)) for k, name in enumerate(names)],
         "0",
@@ -105,6 +105,8 @@ def images(cube: FloatArray, names: list[str]) -> Pictures:
 
 def _fit(run: Any, facts: dict[str, Any], names: list[str]) -> list[Part]:
     said = {
+        "n_missing": "pixels have no data and were left out; they are NaN in the maps.",
+        "n_masked": "pixels were left out by the mask; they are NaN in the maps.",
         "n_clipped": "negative values were set to zero.",
         "n_outliers": (
             "samples were left out of the search because they are empty or fit no mixture."

@@ -4,19 +4,22 @@ results."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conecollapse import estimators
-from conecollapse._errors import InvalidInputError, RunFolderError
+from conecollapse._errors import InvalidInputError
 from conecollapse._files import whole_file
 from conecollapse._types import FloatArray, Points
 from conecollapse.io import TableFile, read_table
-from conecollapse.io.reading import read_more
-from conecollapse.runs.places import check_place
+from conecollapse.io.cube import Spectra, pixel_names, read_spectra
+from conecollapse.io.names import as_names
+from conecollapse.io.reading import read_more, same_layout
+from conecollapse.runs.places import check_place, writing
 from conecollapse.runs.preparing import NORMALIZATIONS
 from conecollapse.runs.writing import write_csv
 
@@ -39,6 +42,7 @@ class Judgement:
     note: str = ""  # what was done to match the features of the two files
     trusted: str = ""  # where the trusted samples are from
     log: bool = False  # whether log(1 + x) was judged
+    notes: tuple[str, ...] = ()  # what was taken as heading and names, and what was left out
     kind: str = "novelty"
 
     def facts(self) -> dict[str, Any]:
@@ -82,15 +86,21 @@ def judge(
     features_in: str = "auto",
     header: bool | None = None,
     names: bool | None = None,
+    clip: bool = False,
+    bands: str = "last",
+    variable: str | None = None,
 ) -> Judgement:
     """Judge the samples of ``new`` by the cone of the samples of ``trusted``; both are anything
-    that `read_table` takes.
+    that `read_table` or, as a file, `read_spectra` takes.
 
     Features are matched by their names where both have them, in any order. ``new`` is read in the
     orientation of ``trusted``. With ``locality=None`` it is the default of `ConeNovelty`.
     """
-    known = read_table(trusted, features_in=features_in, header=header, names=names)
-    arrived = read_more(new, known, header=header, names=names)
+    reading = {"header": header, "names": names, "clip": clip, "bands": bands}
+    reading |= {"variable": variable, "features_in": features_in}
+    first = _samples(trusted, None, reading)
+    second = _samples(new, first.table, reading)
+    known, arrived = first.table, second.table
     X, note = _matched(arrived, known)
     given: dict[str, Any] = {} if locality is None else {"locality": locality}
     # imported here: an error in the files does not wait for it
@@ -108,7 +118,36 @@ def judge(
             which, model.explain(X[which], n_features, names=known.features), strict=True
         ):
             reasons[i] = found
-    return Judgement(model, arrived, distance, reasons, note, known.source, log)
+    said = tuple(
+        f"{Path(spectra.table.source).name}: {line}."
+        for spectra in (first, second)
+        for line in (spectra.table.read_as, *spectra.notes)
+        if line
+    )
+    return Judgement(model, arrived, distance, reasons, note, known.source, log, said)
+
+
+def _samples(source: Any, known: TableFile | None, reading: dict[str, Any]) -> Spectra:
+    """What ``source`` holds, with a name for each pixel and the wavelengths as names of channels
+    without names; read as the ``known`` table was."""
+    layout = {name: reading[name] for name in ("header", "names")}
+    if known is not None and known.layout is not None and isinstance(source, (str, PathLike)):
+        same = same_layout(source, {"header": known.layout.header, "names": known.layout.names})
+        layout = {
+            name: same.get(name) if asked is None else asked for name, asked in layout.items()
+        }
+    if not isinstance(source, (str, PathLike)):
+        if known is not None:
+            return Spectra(read_more(source, known, **layout), None, 0)
+        return Spectra(read_table(source, features_in=reading["features_in"], **layout), None, 0)
+    asked = reading if known is None else reading | {"features_in": known.features_in}
+    found = read_spectra(source, single=known is not None, **(asked | layout))
+    table = found.table
+    if found.shape is not None and table.sample_names is None:
+        table = replace(table, sample_names=pixel_names(found.shape))
+    if found.wavelengths is not None and table.feature_names is None:
+        table = replace(table, feature_names=as_names(found.wavelengths.tolist(), "bands"))
+    return replace(found, table=table)
 
 
 def _matched(arrived: TableFile, known: TableFile) -> tuple[Points, str]:
@@ -154,12 +193,6 @@ def save_judgement(found: Judgement, path: str | os.PathLike[str], *, force: boo
         ]
         for row in found.rows()
     )
-    try:
-        with whole_file(place) as part:
-            write_csv(part, HEADING, rows)
-    except OSError as error:
-        raise RunFolderError(
-            f"the results cannot be written to {str(path)!r}: {error.strerror or error}; nothing"
-            " was left there."
-        ) from error
+    with writing(place), whole_file(place) as part:
+        write_csv(part, HEADING, rows)
     return place

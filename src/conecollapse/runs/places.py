@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from conecollapse._errors import RunFolderError
@@ -42,6 +44,18 @@ def check_place(path: str | os.PathLike[str], mark: str, *, force: bool = False)
             " to replace it."
         )
     return place
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """An error of the system, such as a full disk, names the file that is written as a whole."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFolderError(
+            f"the results cannot be written to {str(place)!r}: {error.strerror or error}; nothing"
+            " was left there."
+        ) from error
 
 
 def _is_result(place: Path, mark: str) -> bool:

@@ -19,8 +19,8 @@ from conecollapse._errors import CertificateError, InvalidInputError, RunFolderE
 from conecollapse._types import AnyArray, FloatArray, Points, Progress
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
-from conecollapse.io.cube import Spectra
-from conecollapse.io.envi import files_of_envi, write_envi
+from conecollapse.io.cube import MASKED, MISSING, Spectra, laid_out
+from conecollapse.io.envi import files_of_envi, place_on_earth, write_envi
 from conecollapse.io.plain import plain
 from conecollapse.runs.asked import check_components
 from conecollapse.runs.facts import head
@@ -63,7 +63,9 @@ class UnmixRun:
     bands : str
         Where the bands of a cube were.
     variable : str or None
-        The array of a ``.mat`` file that was asked for.
+        The array of a ``.mat`` or ``.npz`` file that was asked for.
+    left_out : array or None
+        For each pixel of the image 0, or why it is no sample (see `Spectra`).
     parameters, timings : mapping
     kind : "unmix"
     """
@@ -78,6 +80,7 @@ class UnmixRun:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
     kind: str = "unmix"
+    left_out: AnyArray | None = None
 
     @property
     def maps(self) -> FloatArray | None:
@@ -86,7 +89,7 @@ class UnmixRun:
         if self.shape is None:
             return None
         values = np.column_stack([self.model.embedding_, self.model.residuals_])
-        return values.reshape(*self.shape, -1)
+        return laid_out(values, self.shape, self.left_out)
 
     @property
     def unit_of_distance(self) -> str:
@@ -159,6 +162,7 @@ def unmix(
         spectra.variable,
         asked,
         timings,
+        left_out=spectra.left_out,
     )
 
 
@@ -176,6 +180,8 @@ def unmix_results(run: UnmixRun) -> dict[str, Any]:
         "mean_abundances": model.embedding_.mean(axis=0),
         "n_outliers": int(np.sum(model.outliers_)),
         "n_clipped": run.n_clipped,
+        "n_missing": int(np.count_nonzero(run.left_out == MISSING)),
+        "n_masked": int(np.count_nonzero(run.left_out == MASKED)),
         "n_empty_samples": int((~table.filled).sum()),
         "n_empty_features": int((~table.filled_columns).sum()),
         "shape": run.shape,
@@ -249,8 +255,9 @@ def _write_maps(folder: Path, run: UnmixRun) -> None:
         from scipy.io import savemat
 
         savemat(folder / MAPS_MAT, {"maps": run.maps, "names": np.array(names, dtype=object)})
-    elif kind not in (".npy", ".h5ad") and files_of_envi(Path(run.table.source)) is not None:
-        write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, run.maps, names)
+    elif not Path(run.table.source).is_dir() and (envi := files_of_envi(Path(run.table.source))):
+        place = place_on_earth(envi[0])
+        write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, run.maps, names, place)
 
 
 def _write_abundances(path: Path, run: UnmixRun) -> None:
@@ -276,6 +283,7 @@ def _factors(run: UnmixRun) -> dict[str, Any]:
         "residuals": run.model.residuals_,
         "outliers": np.asarray(run.model.outliers_),
         **({} if run.wavelengths is None else {"wavelengths": run.wavelengths}),
+        **({} if run.left_out is None else {"left_out": run.left_out}),
     }
 
 

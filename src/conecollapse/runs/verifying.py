@@ -16,7 +16,7 @@ from conecollapse.certificates import Certificate, Verdict
 from conecollapse.clusters import cluster_sizes
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile, read_table
-from conecollapse.io.cube import read_spectra
+from conecollapse.io.cube import MASKED, read_spectra
 from conecollapse.io.reading import same_layout
 from conecollapse.runs.folder import CERTIFICATE, ENDMEMBERS, FACTORS, FACTS, LABELS, RAYS
 from conecollapse.runs.hashes import feature_hashes
@@ -166,6 +166,8 @@ def _verify_unmixing(
         shape=shape,
         bands=settings["bands"],
         clip=settings["clip"],
+        # pixels without data are found again
+        mask=arrays["left_out"] != MASKED if "left_out" in arrays else None,
         variable=settings["variable"],
         **layout,
     ).table

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray, Points
+from conecollapse.io.sources import Source
 from conecollapse.tables.blocked import BlockedTable, Looked, Work
 from conecollapse.tables.in_place import InPlace
-from conecollapse.tables.sources import Source
 from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
 BLOCK_BYTES = 2**26  # of one block, in float64 and without the zeros of sparse data

@@ -14,8 +14,6 @@ class WatchedFile:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        if not self.path.exists():
-            raise FileNotFoundError(f"there is no file {str(path)!r} to read a table from.")
         check_file(self.path)
         self.size = self.path.stat().st_size
 

@@ -1,0 +1,77 @@
+"""Which array of an archive (``.mat``, ``.npz``) holds the spectra, and where its pixels are.
+
+Archives hold a cube of three dimensions, or, as the public scenes do, ``Y`` (bands x pixels) beside
+``nRow`` and ``nCol``, with the pixels of a column of the image one after the other, or a plain
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray
+
+Shapes = Mapping[str, tuple[int, ...]]
+SIZES = ("nRow", "nCol")
+USUAL = "Y"  # the name of the spectra among several arrays with the same pixels
+
+
+def read_scene(
+    path: Path, shapes: Shapes, read: Callable[[str], AnyArray], variable: str | None
+) -> AnyArray:
+    """The cube (height x width x bands) or the table in an archive: the array called ``variable``,
+    or the one that can be meant."""
+    size = _size(path, shapes, read)
+    cubes = {name: shape for name, shape in shapes.items() if len(shape) == 3}
+    tables = {name: shape for name, shape in shapes.items() if len(shape) == 2 and min(shape) > 1}
+    scenes = {
+        name: shape
+        for name, shape in tables.items()
+        if size is not None and size[0] * size[1] in shape
+    }
+    name = _chosen(path, (cubes, scenes, tables), variable)
+    found = read(name)
+    if found is None or found.shape != tuple(shapes[name]):
+        raise InvalidInputError(f"{path.name} does not hold the array {name!r} that it lists.")
+    if name not in scenes or size is None:
+        return found
+    pixels = found.T if found.shape[1] == size[0] * size[1] else found
+    return np.ascontiguousarray(pixels.reshape(size[1], size[0], -1).transpose(1, 0, 2))
+
+
+def _size(path: Path, shapes: Shapes, read: Callable[[str], AnyArray]) -> tuple[int, int] | None:
+    """Height and width of the image, if the archive has both."""
+    if not set(SIZES) <= set(shapes):
+        return None
+    found = [np.asarray(read(name)).ravel() for name in SIZES]
+    if any(side.size != 1 or not 1 <= float(side[0]) < 2**31 for side in found):
+        raise InvalidInputError(f"{path.name} has no whole numbers in {' and '.join(SIZES)}.")
+    return int(found[0][0]), int(found[1][0])
+
+
+def _chosen(path: Path, groups: tuple[Shapes, ...], variable: str | None) -> str:
+    known = {name: shape for group in groups for name, shape in group.items()}
+    listed = (
+        ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in known.items())
+        or "none"
+    )
+    if variable is not None:
+        if variable not in known:
+            raise InvalidInputError(
+                f"{path.name} has no array of two or three dimensions called {variable!r}; it has"
+                f" {listed}."
+            )
+        return variable
+    candidates = next((group for group in groups if group), {})
+    if USUAL in candidates and candidates is groups[1]:
+        return USUAL
+    if len(candidates) != 1:
+        choice = "; choose one by variable=..." if known else ""
+        raise InvalidInputError(
+            f"{path.name} should hold one array of spectra; it has {listed}{choice}."
+        )
+    return next(iter(candidates))
