@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+LONGEST_QUOTE = 80  # characters of a value from a file that a message repeats
+
+
+def quoted(value: Any) -> str:
+    """``value`` as a message shows it: what a file holds may be as long as the file.
+
+    Examples
+    --------
+    >>> quoted("a" * 9), len(quoted("a" * 999))
+    ("'aaaaaaaaa'", 80)
+    """
+    text = repr(value)
+    half = (LONGEST_QUOTE - 3) // 2
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: half + 1]}...{text[-half:]}"
+
 
 class ConeCollapseError(Exception):
     """Base of every error that this package raises on purpose."""

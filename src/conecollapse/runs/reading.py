@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._arrays import load_npz
-from conecollapse._errors import InvalidInputError, RunFolderError
+from conecollapse._errors import InvalidInputError, RunFolderError, quoted
 from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.envi import BANDS
@@ -34,8 +34,8 @@ def run_facts(path: Path) -> dict[str, Any]:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         found = facts.get("format") if isinstance(facts, dict) else None
         raise RunFolderError(
-            f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); use that"
-            " version."
+            f"{str(path)!r} holds a run of another version ({quoted(found)}, not {FORMAT!r}); use"
+            " that version."
         )
     try:
         wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(
@@ -51,6 +51,9 @@ def run_facts(path: Path) -> dict[str, Any]:
         )
         wanted = wanted and all(
             isinstance(facts["data"][size], int) for size in ("n_samples", "n_features")
+        )
+        wanted = wanted and all(
+            isinstance(facts[name], dict) for name in ("parameters", "results", "timings")
         )
     except (KeyError, TypeError):
         wanted = False
@@ -97,7 +100,7 @@ def run_arrays(path: Path) -> dict[str, AnyArray]:
 
 
 def csv_rows(path: Path, heading: list[str]) -> list[list[str]]:
-    """The rows of a .csv file of the folder below a heading that begins so."""
+    """The rows of a .csv file of the folder below this heading."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, strict=True))
@@ -111,18 +114,18 @@ def csv_rows(path: Path, heading: list[str]) -> list[list[str]]:
         ) from error
     if (
         not rows
-        or rows[0][: len(heading)] != heading
+        or [original(cell) for cell in rows[0]] != heading
         or any(len(row) != len(rows[0]) for row in rows)
     ):
         raise RunFolderError(
-            f"{path.name} in {str(path.parent)!r} is not a table of {', '.join(heading)}; it is"
-            " truncated or damaged."
+            f"{path.name} in {str(path.parent)!r} is not a table of {quoted(', '.join(heading))};"
+            " it is truncated or damaged."
         )
     return [[original(cell) for cell in row] for row in rows[1:]]
 
 
 def labels_of(arrays: dict[str, AnyArray]) -> AnyArray:
-    """The cluster of each sample, from the factors: the largest weighted entry of its row of A, or
-    none for a row of zeros."""
+    """The cluster of each sample, from the factors: the largest entry of its row of A, or none for
+    a row of zeros."""
     A = arrays["A"]
-    return np.where(A.any(axis=1), (A * arrays["label_weights"]).argmax(axis=1), NO_CLUSTER)
+    return np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER)

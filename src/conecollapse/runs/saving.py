@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,15 +12,15 @@ import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
+from conecollapse.clusters import cluster_means
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.ccnmf import mass
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
-from conecollapse.runs.facts import facts
+from conecollapse.runs.facts import facts, summed_by_cluster, write_facts
 from conecollapse.runs.folder import (
     CERTIFICATE,
     FACTORS,
-    FACTS,
     LABELS,
     RAYS,
     REPORT,
@@ -30,11 +29,10 @@ from conecollapse.runs.folder import (
 )
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted, RaysRun, Run
-from conecollapse.runs.writing import write_csv, wrote_page
+from conecollapse.runs.writing import CsvTable, write_csv, wrote_page
 from conecollapse.tables import as_table
 
-# of rays.csv, which `verify` checks; mass follows
-RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open"]
+RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open", "mass"]
 
 
 def save(
@@ -71,14 +69,12 @@ def save(
     path = check_folder(folder, force=force)
     with staged(folder, force=force) as staging:
         if isinstance(run, Run):
-            _write_labels(staging / LABELS, run)
-        _write_rays(staging / RAYS, run)
+            write_csv(staging / LABELS, *label_table(run))
+        write_csv(staging / RAYS, *ray_table(run))
         np.savez(staging / FACTORS, **factors(run))
         run.cone.save(staging / CERTIFICATE)
-        (staging / FACTS).write_text(
-            json.dumps(facts(run, path), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
         interrupted = not wrote_page(staging / REPORT, run, write_report)
+        write_facts(staging, facts(run, path))
     if interrupted:
         raise Interrupted(
             f"interrupted; the results are in {str(folder)!r}, only the report is missing."
@@ -87,26 +83,19 @@ def save(
 
 
 def factors(run: Run | RaysRun) -> dict[str, Any]:
-    """The arrays of factors.npz: names, hashes of the features as read and as prepared, rays; of a
-    clustering its factors."""
+    """The arrays of factors.npz: names, hashes of the features as they were read, rays; of a
+    clustering its factors and the known labels."""
     table = run.table
-    prepared = feature_hashes(table.X)
     arrays: dict[str, Any] = {
         "sample_names": table.samples,
         "feature_names": table.features,
-        "feature_hashes": prepared,
-        "data_hashes": prepared if table.raw is None else feature_hashes(table.raw.X),
+        "data_hashes": feature_hashes((table.raw or table).X),
         "ray_indices": run.cone.ray_indices,
     }
     if isinstance(run, Run):
-        model = run.model
-        arrays |= {
-            "A": model.embedding_,
-            "label_weights": np.asarray(model.label_weights_, dtype=np.float64),
-            "components": model.components_,
-            "loadings": np.asarray(model.loadings_),
-            "loading_indices": np.asarray(model.ray_indices_),
-        }
+        A = np.asarray(run.model.embedding_)
+        arrays |= {"A": A, "components": summed_by_cluster(A, table.X)}
+        arrays |= {} if run.target is None else {"target": run.target}
     return arrays
 
 
@@ -118,18 +107,23 @@ def ray_masses(table: TableFile, run: Run | RaysRun) -> FloatArray:
     return unit * mass(sp.csr_array(run.cone.point_coefficients.T @ sp.diags_array(lengths)))
 
 
-def _write_labels(path: Path, run: Run) -> None:
+def label_table(run: Run, shares: FloatArray | None = None) -> CsvTable:
+    """Heading and rows of labels.csv; ``shares`` are those of topics, where they are known."""
     columns: list[Sequence[Any]] = [run.table.samples.tolist(), run.labels.tolist()]
     heading = ["sample", "cluster"]
     if run.target is not None:
         heading, columns = [*heading, "target"], [*columns, run.target.tolist()]
     if run.table.texts is not None:
-        heading = [*heading, *(f"share_{k}" for k in range(len(run.model.profiles_)))]
-        columns += [
-            [repr(float(share)) for share in column]
-            for column in topic_shares(run.model.profiles_, run.table.X).T
-        ]
-    write_csv(path, heading, zip(*columns, strict=True))
+        means = topic_means(run)
+        shares = topic_shares(means, run.table.X) if shares is None else shares
+        heading = [*heading, *(f"share_{k}" for k in range(len(means)))]
+        columns += shares.T.tolist()
+    return heading, zip(*columns, strict=True)
+
+
+def topic_means(run: Run) -> FloatArray:
+    """The mean sample of each cluster, (r, n_features)."""
+    return cluster_means(run.table.X, run.labels, np.shape(run.model.embedding_)[1])
 
 
 def topic_shares(profiles: AnyArray, X: Any) -> FloatArray:
@@ -165,10 +159,8 @@ def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _write_rays(path: Path, run: Run | RaysRun) -> None:
-    masses = ray_masses(run.table, run)
-    rows = (
-        (*row, repr(float(mass)))
-        for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True)
-    )
-    write_csv(path, [*RAY_COLUMNS, "mass"], rows)
+def ray_table(run: Run | RaysRun) -> CsvTable:
+    """Heading and rows of rays.csv."""
+    masses = ray_masses(run.table, run).tolist()
+    rows = ray_rows(run.cone, run.table.features)
+    return RAY_COLUMNS, ((*row, mass) for row, mass in zip(rows, masses, strict=True))

@@ -10,6 +10,8 @@ from typing import Any
 
 from conecollapse.io.formulas import harmless
 
+CsvTable = tuple[list[str], Iterable[Sequence[Any]]]  # heading and rows
+
 
 def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
     """Text that a spreadsheet would run is written as text; a row with a carriage return in it
@@ -21,7 +23,7 @@ def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> 
         )
         plain.writerow(heading)
         for row in rows:
-            cells = [harmless(cell) if isinstance(cell, str) else cell for cell in row]
+            cells = [harmless(cell) if isinstance(cell, str) else repr(cell) for cell in row]
             (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)
 
 
