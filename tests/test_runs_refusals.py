@@ -66,7 +66,7 @@ def test_the_reason_is_the_systems_without_its_number(error, reason, tmp_path, m
     assert list(tmp_path.iterdir()) == []
 
 
-OF_ANOTHER_KIND = r"has no 'A' of shape \(8, 2\); it is damaged or of another run"
+OF_ANOTHER_KIND = r"has no 'A' of shape \(8, 2\) and finite values; it is damaged"
 
 
 @pytest.mark.parametrize(

@@ -48,18 +48,6 @@ def read_cube(path: Path, variable: str | None = None) -> AnyArray:
     return _by_h5py(path, variable) if is_hdf5 else _by_scipy(path, variable)
 
 
-def read_words(path: Path, variable: str) -> AnyArray:
-    """The texts of a cell array in a ``.mat`` file of version 7.2 or before."""
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        cells = loadmat(path, variable_names=[variable])[variable].ravel()
-        return np.array([str(np.squeeze(cell)) for cell in cells])
-    except (*RAISES, MatReadError) as error:
-        raise unreadable(path, error) from error
-
-
 def _chosen(path: Path, cubes: dict[str, tuple[int, ...]], variable: str | None) -> str:
     listed = (
         ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in cubes.items())

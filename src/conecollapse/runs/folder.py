@@ -52,6 +52,7 @@ RUN_FILES = frozenset(
         MAPS_MAT,
     }
 )
+COPIES = RUN_FILES - {FACTORS, CERTIFICATE, FACTS, REPORT}  # of arrays in these
 # in a temporary folder: the run is whole, and its files are being copied into their folder
 READY = "ready"
 

@@ -3,10 +3,10 @@ error says which is damaged."""
 
 from __future__ import annotations
 
-import csv
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,20 @@ from conecollapse._errors import InvalidInputError, RunFolderError, quoted
 from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.envi import BANDS
-from conecollapse.io.formulas import original
 from conecollapse.runs.folder import FACTORS, FACTS, FORMAT
+
+if TYPE_CHECKING:
+    from conecollapse.geometry.cone import Cone
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A folder of results as it was read; nothing of it is checked but its form."""
+
+    path: Path
+    facts: dict[str, Any]
+    arrays: dict[str, AnyArray]
+    cone: Cone
 
 
 def run_facts(path: Path) -> dict[str, Any]:
@@ -97,31 +109,6 @@ def run_arrays(path: Path) -> dict[str, AnyArray]:
         raise RunFolderError(
             f"{FACTORS} in {str(path)!r} cannot be read; it is truncated or damaged."
         ) from error
-
-
-def csv_rows(path: Path, heading: list[str]) -> list[list[str]]:
-    """The rows of a .csv file of the folder below this heading."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file, strict=True))
-    except FileNotFoundError:
-        raise RunFolderError(
-            f"{str(path.parent)!r} has no {path.name}; it is incomplete."
-        ) from None
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise RunFolderError(
-            f"{path.name} cannot be read ({error}); it is truncated or damaged."
-        ) from error
-    if (
-        not rows
-        or [original(cell) for cell in rows[0]] != heading
-        or any(len(row) != len(rows[0]) for row in rows)
-    ):
-        raise RunFolderError(
-            f"{path.name} in {str(path.parent)!r} is not a table of {quoted(', '.join(heading))};"
-            " it is truncated or damaged."
-        )
-    return [[original(cell) for cell in row] for row in rows[1:]]
 
 
 def labels_of(arrays: dict[str, AnyArray]) -> AnyArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from conecollapse.runs.folder import (
 )
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted, RaysRun, Run
-from conecollapse.runs.writing import CsvTable, write_csv, wrote_page
+from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
 
 RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open", "mass"]
@@ -68,10 +68,9 @@ def save(
     """
     path = check_folder(folder, force=force)
     with staged(folder, force=force) as staging:
-        if isinstance(run, Run):
-            write_csv(staging / LABELS, *label_table(run))
-        write_csv(staging / RAYS, *ray_table(run))
-        np.savez(staging / FACTORS, **factors(run))
+        arrays = factors(run)
+        np.savez(staging / FACTORS, **arrays)
+        write_copies(staging, run, arrays)
         run.cone.save(staging / CERTIFICATE)
         interrupted = not wrote_page(staging / REPORT, run, write_report)
         write_facts(staging, facts(run, path))
@@ -83,19 +82,22 @@ def save(
 
 
 def factors(run: Run | RaysRun) -> dict[str, Any]:
-    """The arrays of factors.npz: names, hashes of the features as they were read, rays; of a
-    clustering its factors and the known labels."""
+    """The arrays of factors.npz: names, hashes of the features as they were read, rays and
+    their masses; of a clustering its factors, the known labels, and the shares of topics."""
     table = run.table
     arrays: dict[str, Any] = {
         "sample_names": table.samples,
         "feature_names": table.features,
         "data_hashes": feature_hashes((table.raw or table).X),
         "ray_indices": run.cone.ray_indices,
+        "masses": ray_masses(table, run),
     }
     if isinstance(run, Run):
         A = np.asarray(run.model.embedding_)
         arrays |= {"A": A, "components": summed_by_cluster(A, table.X)}
         arrays |= {} if run.target is None else {"target": run.target}
+        if table.texts is not None:
+            arrays["shares"] = topic_shares(topic_means(run), table.X)
     return arrays
 
 
@@ -105,20 +107,6 @@ def ray_masses(table: TableFile, run: Run | RaysRun) -> FloatArray:
     unit = float(table.X.max())  # squares of entries of 1e200 are no numbers
     lengths = as_table(table.X.astype(np.float64) / unit).column_lengths
     return unit * mass(sp.csr_array(run.cone.point_coefficients.T @ sp.diags_array(lengths)))
-
-
-def label_table(run: Run, shares: FloatArray | None = None) -> CsvTable:
-    """Heading and rows of labels.csv; ``shares`` are those of topics, where they are known."""
-    columns: list[Sequence[Any]] = [run.table.samples.tolist(), run.labels.tolist()]
-    heading = ["sample", "cluster"]
-    if run.target is not None:
-        heading, columns = [*heading, "target"], [*columns, run.target.tolist()]
-    if run.table.texts is not None:
-        means = topic_means(run)
-        shares = topic_shares(means, run.table.X) if shares is None else shares
-        heading = [*heading, *(f"share_{k}" for k in range(len(means)))]
-        columns += shares.T.tolist()
-    return heading, zip(*columns, strict=True)
 
 
 def topic_means(run: Run) -> FloatArray:
@@ -159,8 +147,16 @@ def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def ray_table(run: Run | RaysRun) -> CsvTable:
-    """Heading and rows of rays.csv."""
-    masses = ray_masses(run.table, run).tolist()
-    rows = ray_rows(run.cone, run.table.features)
-    return RAY_COLUMNS, ((*row, mass) for row, mass in zip(rows, masses, strict=True))
+def write_copies(folder: Path, run: Run | RaysRun, arrays: Mapping[str, AnyArray]) -> None:
+    """Write labels.csv and rays.csv, from the run and the ``arrays`` of factors.npz."""
+    rays = zip(ray_rows(run.cone, run.table.features), arrays["masses"].tolist(), strict=True)
+    write_csv(folder / RAYS, RAY_COLUMNS, ((*row, mass) for row, mass in rays))
+    if isinstance(run, RaysRun):
+        return
+    columns = {"sample": run.table.samples, "cluster": run.labels}
+    columns |= {} if run.target is None else {"target": run.target}
+    columns |= {
+        f"share_{k}": share for k, share in enumerate(arrays.get("shares", run.labels[:0]).T)
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    write_csv(folder / LABELS, list(columns), rows)

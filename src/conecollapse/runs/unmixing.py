@@ -38,7 +38,7 @@ from conecollapse.runs.folder import (
 )
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import Interrupted
-from conecollapse.runs.writing import CsvTable, write_csv, wrote_page
+from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
 
 METHODS = ("min-volume", "samples")
@@ -119,14 +119,13 @@ class UnmixRun:
         return weights_of_shares(scaled_columns(self.samples, 1 / noise), self.model._H / noise, W)
 
     @property
-    def values(self) -> FloatArray:
-        """Abundances, then distances, (n_samples, r + 1)."""
-        return np.column_stack([self.model.embedding_, self.distances])
-
-    @property
     def maps(self) -> FloatArray | None:
-        """The same as images (height, width, r + 1); None where the samples are no image."""
-        return None if self.shape is None else self.values.reshape(*self.shape, -1)
+        """Abundances, then distances, as images (height, width, r + 1); None where the samples are
+        no image."""
+        if self.shape is None:
+            return None
+        values = np.column_stack([self.model.embedding_, self.distances])
+        return values.reshape(*self.shape, -1)
 
     @property
     def unit_of_distance(self) -> str:
@@ -233,8 +232,9 @@ def save_unmixing(
     """Write ``run`` to ``folder``, all of it or nothing: see `conecollapse.runs.folder`."""
     path = check_folder(folder, force=force)
     with staged(folder, force=force) as staging:
-        write_tables(staging, run)
-        np.savez(staging / FACTORS, **factors(run))
+        arrays = factors(run)
+        np.savez(staging / FACTORS, **arrays)
+        write_copies(staging, run, arrays)
         run.model.cone_.save(staging / CERTIFICATE)
         interrupted = not wrote_page(staging / REPORT, run, write_report)
         write_facts(staging, unmix_facts(run, path))
@@ -274,44 +274,32 @@ def component_names(run: UnmixRun) -> list[str]:
     return [f"component {k}: {run.table.samples[i]}" for k, i in enumerate(chosen)]
 
 
-def map_names(run: UnmixRun) -> list[str]:
-    """What each map shows."""
-    return [*component_names(run), "distance"]
+def write_copies(folder: Path, run: UnmixRun, arrays: Mapping[str, AnyArray]) -> None:
+    """Write the components, and the abundances as maps or as a table, from the ``arrays`` of
+    factors.npz."""
+    lengths = {"wavelength": arrays["wavelengths"].tolist()} if "wavelengths" in arrays else {}
+    columns = [run.table.features.tolist(), *lengths.values(), *arrays["components"].tolist()]
+    heading = ["feature", *lengths, *component_names(run)]
+    write_csv(folder / ENDMEMBERS, heading, zip(*columns, strict=True))
+    values = np.column_stack([arrays["abundances"], arrays["residuals"]])
+    names = [*component_names(run), "distance"]
+    if run.shape is not None:
+        _write_maps(folder, run.table.source, values.reshape(*run.shape, -1), names)
+        return
+    rows = zip(run.table.samples.tolist(), values.tolist(), strict=True)
+    write_csv(folder / ABUNDANCES, ["sample", *names], ([name, *row] for name, row in rows))
 
 
-def write_tables(folder: Path, run: UnmixRun) -> None:
-    """Write the components, and the abundances as maps or as a table."""
-    write_csv(folder / ENDMEMBERS, *endmember_table(run))
-    if run.maps is None:
-        write_csv(folder / ABUNDANCES, *abundance_table(run))
-    else:
-        _write_maps(folder, run)
-
-
-def endmember_table(run: UnmixRun) -> CsvTable:
-    """Heading and rows of endmembers.csv."""
-    lengths = {} if run.wavelengths is None else {"wavelength": run.wavelengths.tolist()}
-    columns = [run.table.features.tolist(), *lengths.values(), *run.model.components_.tolist()]
-    return ["feature", *lengths, *component_names(run)], zip(*columns, strict=True)
-
-
-def abundance_table(run: UnmixRun) -> CsvTable:
-    """Heading and rows of abundances.csv."""
-    rows = zip(run.table.samples.tolist(), run.values.tolist(), strict=True)
-    return ["sample", *map_names(run)], ([name, *values] for name, values in rows)
-
-
-def _write_maps(folder: Path, run: UnmixRun) -> None:
+def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -> None:
     """The maps as NumPy has them, and as the program that wrote the cube does."""
-    assert run.maps is not None
-    np.save(folder / MAPS, run.maps)
-    kind, names = Path(run.table.source).suffix.lower(), map_names(run)
+    np.save(folder / MAPS, maps)
+    kind = Path(source).suffix.lower()
     if kind == ".mat":
         from scipy.io import savemat
 
-        savemat(folder / MAPS_MAT, {"maps": run.maps, "names": np.array(names, dtype=object)})
-    elif kind not in (".npy", ".h5ad") and files_of_envi(Path(run.table.source)) is not None:
-        write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, run.maps, names)
+        savemat(folder / MAPS_MAT, {"maps": maps, "names": np.array(names, dtype=object)})
+    elif kind not in (".npy", ".h5ad") and files_of_envi(Path(source)) is not None:
+        write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, maps, names)
 
 
 def factors(run: UnmixRun) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,19 +23,58 @@ from conecollapse._types import AnyArray
 from conecollapse.certificates import Verdict
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
-from conecollapse.runs.agreement import UNCHECKED, Stored, check_arrays
-from conecollapse.runs.facts import checksum, report_checksum
-from conecollapse.runs.folder import CERTIFICATE, FACTS, REPORT
+from conecollapse.runs import saving, unmixing
+from conecollapse.runs.agreement import agree, agree_files, check_arrays
+from conecollapse.runs.facts import checksum, facts, report_checksum
+from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, REPORT
 from conecollapse.runs.hashes import feature_hashes
-from conecollapse.runs.reading import run_arrays, run_facts
-from conecollapse.runs.verifying_clusters import read_data, verify_clusters, verify_rays
-from conecollapse.runs.verifying_mixtures import read_mixtures, verify_mixtures
+from conecollapse.runs.reading import Stored, run_arrays, run_facts
+from conecollapse.runs.verifying_clusters import prove_clusters, read_data, rebuild_clusters
+from conecollapse.runs.verifying_mixtures import prove_mixtures, read_mixtures, rebuild_mixtures
 
-# for each kind of run: how its data is read, and how the run is checked against it
-KINDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "cluster": (read_data, verify_clusters),
-    "rays": (read_data, verify_rays),
-    "unmix": (read_mixtures, verify_mixtures),
+# what no data and no other file of a run proves
+UNCHECKED = {
+    "times": ("created", "timings"),
+    "versions": ("versions",),
+    # other bytes with the same values are noted
+    "where the data was": (
+        "data.path",
+        "data.absolute",
+        "data.source",
+        "data.why",
+        "data.sha256",
+    ),
+}
+# these are facts of a file; data in memory has none of them
+OF_FILES = ("data.header", "data.names", "data.layer", "data.text_column")
+
+
+class Kind(NamedTuple):
+    """How one kind of run is checked: by functions of the folder, and by those that wrote it."""
+
+    read: Callable[..., Any]  # the data
+    # the run, put together again, and further places of run.json that stay unchecked
+    rebuild: Callable[..., tuple[Any, dict[str, tuple[str, ...]]]]
+    prove: Callable[..., Verdict]  # what is not computed again
+    factors: Callable[..., dict[str, Any]]
+    write_copies: Callable[..., None]
+    facts: Callable[..., dict[str, Any]]
+
+
+OF_TABLES = Kind(
+    read_data, rebuild_clusters, prove_clusters, saving.factors, saving.write_copies, facts
+)
+KINDS = {
+    "cluster": OF_TABLES,
+    "rays": OF_TABLES,
+    "unmix": Kind(
+        read_mixtures,
+        rebuild_mixtures,
+        prove_mixtures,
+        unmixing.factors,
+        unmixing.write_copies,
+        unmixing.unmix_facts,
+    ),
 }
 
 
@@ -103,17 +143,22 @@ def verify(
         The folder is damaged, of another version, or its data is missing.
     """
     path = Path(folder)
-    facts = run_facts(path)
-    source = _source(path, facts, data)
-    stored = Stored(path, facts, run_arrays(path), _cone_of(path), isinstance(source, (str, Path)))
-    read, check = KINDS[facts["kind"]]
-    found = read(stored, source)
-    table: TableFile = getattr(found, "table", found)
-    _check_shape(table, facts)
+    said = run_facts(path)
+    source, kind = _source(path, said, data), KINDS[said["kind"]]
+    stored = Stored(path, said, run_arrays(path), _cone_of(path))
+    read = kind.read(stored, source)
+    table: TableFile = getattr(read, "table", read)
+    _check_shape(table, said)
     _check_values(path, table, stored.arrays)
-    verdict, left = check(stored, found, tol)
+    run, left = kind.rebuild(stored, read)
+    verdict = kind.prove(stored, run, tol)
+    agree(FACTORS, stored.arrays, kind.factors(run))
+    agree_files(path, lambda copies: kind.write_copies(copies, run, stored.arrays))
+    unchecked = UNCHECKED | left
+    places = chain(*unchecked.values(), () if isinstance(source, (str, Path)) else OF_FILES)
+    agree(FACTS, said, kind.facts(run, path), {*places, "report", "checksum"})
     _check_checksums(stored)
-    same_bytes = table.sha256 == facts["data"]["sha256"]
+    same_bytes = table.sha256 == said["data"]["sha256"]
     notes = ("the bytes of the data file changed, but no value did",)
     return Verification(
         str(folder),
@@ -123,8 +168,8 @@ def verify(
         verdict,
         same_bytes,
         () if same_bytes or not table.sha256 else notes,
-        facts["kind"],
-        (*UNCHECKED, *left),
+        said["kind"],
+        tuple(unchecked),
     )
 
 

@@ -1,66 +1,27 @@
-"""`verify` of a run of `unmix`: outliers, noise and distances are computed again from the data, the
-components and the certificate; the abundances are checked by the conditions of optimality."""
+"""A run of `unmix`, put together again from the data, its components and abundances, and the
+cone."""
 
 from __future__ import annotations
 
 import math
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conecollapse._arrays import load_npy
-from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError, quoted
+from conecollapse._errors import CertificateError, RunFolderError, quoted
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns
-from conecollapse._types import AnyArray, FloatArray
-from conecollapse.certificates import (
-    ApproximateCertificate,
-    allowance,
-    departures,
-)
-from conecollapse.certificates.witnesses import EPS
+from conecollapse._types import FloatArray
+from conecollapse.certificates import ApproximateCertificate, Verdict, allowance, departures
 from conecollapse.io.cube import Spectra, read_spectra
-from conecollapse.io.envi import write_envi
-from conecollapse.io.matlab import read_cube, read_words
 from conecollapse.io.reading import same_layout
-from conecollapse.runs.agreement import (
-    Checked,
-    Stored,
-    agree_arrays,
-    agree_facts,
-    agree_table,
-    check_arrays,
-    verify_cone,
-)
-from conecollapse.runs.folder import (
-    ABUNDANCES,
-    CERTIFICATE,
-    ENDMEMBERS,
-    FACTORS,
-    FACTS,
-    MAPS,
-    MAPS_DATA,
-    MAPS_HEADER,
-    MAPS_MAT,
-)
-from conecollapse.runs.unmixing import (
-    METHODS,
-    UnmixRun,
-    abundance_table,
-    component_names,
-    endmember_table,
-    estimator_of,
-    factors,
-    map_names,
-    unmix_facts,
-)
+from conecollapse.runs.agreement import check_arrays, verify_cone
+from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS
+from conecollapse.runs.reading import Stored
+from conecollapse.runs.unmixing import METHODS, UnmixRun, component_names, estimator_of
 
 # of the noise of a feature: that of the smallest noise that is divided by, about 1e-4 of the data,
 # after a few subspaces
 NOISE_PRECISION = 1e-6
-# of a distance that is a share of a length, for each term of the sums
-ROUNDOFFS = 8
 
 
 def read_mixtures(stored: Stored, source: Any) -> Spectra:
@@ -72,33 +33,9 @@ def read_mixtures(stored: Stored, source: Any) -> Spectra:
     return read_spectra(source, shape=None if shape is None else tuple(shape), **settings, **layout)
 
 
-def verify_mixtures(stored: Stored, read: Spectra, tol: float | None) -> Checked:
-    """Check a run of `unmix`; what was measured, and what was not checked."""
-    run = _run(stored, read)
-    samples = run.table.samples
-    names = [*(component_names(run) if stored.cone.n_points > len(samples) else []), *samples]
-    _check_search(run)
-    verdict = verify_cone(stored.cone, run.points, names, "sample", tol)
-    agree_table(stored.path / ENDMEMBERS, endmember_table(run))
-    H, noise, W = run.model._H, run.model.feature_noise_, run.weights
-    _check_nearest(departures(run.points, H, run.nearest), allowance(H), names, CERTIFICATE)
-    off = departures(scaled_columns(run.samples, 1 / noise), H / noise, W)
-    _check_nearest(off, allowance(H, run.model.embedding_.dtype), samples, FACTORS)
-    if run.parameters["sum_to_one"]:
-        _check_sums(run)
-    agree_arrays(FACTORS, stored.arrays, factors(run), rounding=ROUNDOFFS * sum(H.shape) * EPS)
-    # copies of them are compared with what factors.npz has, digit by digit
-    run.__dict__["distances"] = stored.arrays["residuals"]
-    if run.maps is None:
-        agree_table(stored.path / ABUNDANCES, abundance_table(run))
-    else:
-        _check_maps(stored.path, run)
-    agree_facts(stored.said, unmix_facts(run, stored.path), stored.unchecked())
-    return verdict, {}
-
-
-def _run(stored: Stored, read: Spectra) -> UnmixRun:
-    """The run put together from the data, the components, the abundances and the cone."""
+def rebuild_mixtures(stored: Stored, read: Spectra) -> tuple[UnmixRun, dict[str, Any]]:
+    """The run put together from the data, the components, the abundances and the cone; nothing of
+    its run.json is taken as it stands."""
     arrays, cone, asked = stored.arrays, stored.cone, stored.facts["parameters"]
     n, m, r = read.table.n_samples, read.table.n_features, cone.n_rays
     sizes = {"components": (r, m), "rays": (r, m), "unit": (), "abundances": (n, r)}
@@ -127,7 +64,7 @@ def _run(stored: Stored, read: Spectra) -> UnmixRun:
     model.cone_ = cone
     if is_chosen:
         model.ray_indices_ = cone.ray_indices
-    return UnmixRun(
+    run = UnmixRun(
         read.table,
         model,
         read.shape,
@@ -136,8 +73,27 @@ def _run(stored: Stored, read: Spectra) -> UnmixRun:
         read.bands,
         read.variable,
         asked,
-        stored.timings,
+        stored.facts["timings"],
     )
+    return run, {}
+
+
+def prove_mixtures(stored: Stored, run: UnmixRun, tol: float | None) -> Verdict:
+    """Components, outliers and noise are those of the data and the cone, and the abundances those
+    of the nearest mixtures."""
+    _check_search(run)
+    samples, model = run.table.samples, run.model
+    names = [*(component_names(run) if stored.cone.n_points > len(samples) else []), *samples]
+    verdict = verify_cone(stored.cone, run.points, names, "sample", tol)
+    H, noise = model._H, model.feature_noise_
+    _check_nearest(departures(run.points, H, run.nearest), allowance(H), names, CERTIFICATE)
+    off = departures(scaled_columns(run.samples, 1 / noise), H / noise, run.weights)
+    most = allowance(H, model.embedding_.dtype)
+    if run.parameters["sum_to_one"]:
+        sums, filled = np.sum(model.embedding_, axis=1), row_lengths(run.samples) > 0
+        off = np.maximum(off, np.abs(sums - (filled & run.nearest[-len(samples) :].any(axis=1))))
+    _check_nearest(off, most, samples, FACTORS)
+    return verdict
 
 
 def _check_search(run: UnmixRun) -> None:
@@ -176,40 +132,6 @@ def _check_nearest(off: FloatArray, most: float, names: Any, where: str) -> None
             f" mixture of the components: a condition of optimality is off by {off[i]:.3g} of the"
             f" sample's length, where rounding explains {most:.2g}."
         )
-
-
-def _check_sums(run: UnmixRun) -> None:
-    """Shares sum to one, or to zero for a sample of zeros."""
-    shares = np.asarray(run.model.embedding_)
-    filled: AnyArray = np.asarray(run.nearest[-len(shares) :].any(axis=1))
-    off = np.abs(np.sum(shares, axis=1, dtype=np.float64) - filled)
-    for i in np.flatnonzero(~(off <= allowance(shares[:1], shares.dtype)))[:1]:
-        raise CertificateError(
-            f"the shares of the sample {_name(run, i)} in {FACTORS} do not sum to"
-            f" {int(filled[i])}, but to {shares[i].sum():.9g}."
-        )
-
-
-def _check_maps(path: Path, run: UnmixRun) -> None:
-    """The maps, in each form that the folder has them, are the abundances and the distances."""
-    assert run.maps is not None
-    names, place = map_names(run), path / MAPS
-    try:
-        maps = {"maps": load_npy(place)}
-    except (InvalidInputError, OSError) as error:
-        raise RunFolderError(f"{MAPS} in {str(path)!r} cannot be read ({error}).") from error
-    agree_arrays(MAPS, maps, {"maps": run.maps})
-    if (path / MAPS_MAT).exists():
-        found = {"maps": read_cube(path / MAPS_MAT, "maps")}
-        found["names"] = read_words(path / MAPS_MAT, "names")
-        agree_arrays(MAPS_MAT, found, {"maps": run.maps, "names": np.array(names)})
-    there = [name for name in (MAPS_HEADER, MAPS_DATA) if (path / name).exists()]
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder)
-        write_envi(written / MAPS_HEADER, written / MAPS_DATA, run.maps, names)
-        for name in there:
-            if (path / name).read_bytes() != (written / name).read_bytes():
-                raise CertificateError(f"{name} does not hold the maps of {MAPS}.")
 
 
 def _name(run: UnmixRun, i: int) -> str:

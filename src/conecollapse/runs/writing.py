@@ -10,8 +10,6 @@ from typing import Any
 
 from conecollapse.io.formulas import harmless
 
-CsvTable = tuple[list[str], Iterable[Sequence[Any]]]  # heading and rows
-
 
 def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:
     """Text that a spreadsheet would run is written as text; a row with a carriage return in it
