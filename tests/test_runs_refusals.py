@@ -66,7 +66,7 @@ def test_the_reason_is_the_systems_without_its_number(error, reason, tmp_path, m
     assert list(tmp_path.iterdir()) == []
 
 
-OF_ANOTHER_KIND = r"has no 'A' of shape \(8, 2\); it is damaged or of another run"
+OF_ANOTHER_KIND = r"has no 'A' of shape \(8, 2\) and finite values; it is damaged"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ OF_ANOTHER_KIND = r"has no 'A' of shape \(8, 2\); it is damaged or of another ru
         (lambda A: A.astype(str), OF_ANOTHER_KIND),
         (lambda A: A.astype(np.int64), OF_ANOTHER_KIND),
         (lambda A: A.astype(complex), OF_ANOTHER_KIND),
-        (lambda A: A[:, :0], r"A in factors.npz holds no numbers; it is damaged"),
+        (lambda A: A[:, :0], r"A in factors.npz holds no numbers, or negative ones; it is damaged"),
     ],
 )
 def test_a_factor_that_holds_no_numbers_is_refused_as_damaged(change, message, tmp_path):
@@ -86,7 +86,7 @@ def test_a_factor_that_holds_no_numbers_is_refused_as_damaged(change, message, t
     A = change(arrays["A"])
     np.savez(
         tmp_path / "out" / "factors.npz",
-        **(arrays | {"A": A, "label_weights": arrays["label_weights"][: A.shape[1]]}),
+        **(arrays | {"A": A, "components": arrays["components"][: A.shape[1]]}),
     )
     with pytest.raises(RunFolderError, match=message):
         verify(tmp_path / "out", X)

@@ -221,7 +221,7 @@ def test_a_changed_folder_or_changed_data_is_refused(run, tmp_path):
     (tmp_path / "out" / "endmembers.csv").write_text(
         listed.replace("x0,", "x0,1"), encoding="utf-8"
     )
-    with pytest.raises(CertificateError, match=r"endmembers.csv does not list the components"):
+    with pytest.raises(CertificateError, match=r"endmembers.csv, line 2, cell 2, is '1"):
         verify("out")
     (tmp_path / "out" / "endmembers.csv").write_text(listed, encoding="utf-8")
     facts = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))

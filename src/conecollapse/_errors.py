@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+LONGEST_QUOTE = 80  # characters of a value from a file that a message repeats
+
+
+def quoted(value: Any) -> str:
+    """``value`` as a message shows it: what a file holds may be as long as the file.
+
+    Examples
+    --------
+    >>> quoted("a" * 9), len(quoted("a" * 999))
+    ("'aaaaaaaaa'", 80)
+    """
+    text = repr(value)
+    half = (LONGEST_QUOTE - 3) // 2
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: half + 1]}...{text[-half:]}"
 
 
 class ConeCollapseError(Exception):

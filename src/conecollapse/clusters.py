@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from conecollapse._types import AnyArray, IntArray
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 
 NO_CLUSTER = -1  # label of a sample that has nothing of any component
 
@@ -27,6 +28,17 @@ def cluster_sizes(labels: Any, n_clusters: int, sample_weight: AnyArray | None =
     kept = labels != NO_CLUSTER
     weights = None if sample_weight is None else sample_weight[kept]
     return np.bincount(labels[kept], weights, minlength=n_clusters)
+
+
+def cluster_means(X: Points, labels: Any, n_clusters: int) -> FloatArray:
+    """The mean sample of each cluster in float64, (n_clusters, n_features); zeros for a cluster
+    without samples."""
+    labels = np.asarray(labels)
+    rows = np.flatnonzero(labels != NO_CLUSTER)
+    weights = 1.0 / cluster_sizes(labels, n_clusters)[labels[rows]]
+    members = sp.csr_array((weights, (labels[rows], rows)), shape=(n_clusters, len(labels)))
+    means = members @ X.astype(np.float64)
+    return np.asarray(means.toarray() if sp.issparse(means) else means)
 
 
 def largest_elsewhere(profiles: AnyArray, k: int) -> Any:

@@ -1,5 +1,5 @@
 """What a cone claims (`claims`), the vectors that prove it (`witnesses`), and the proof (`checker`,
-`blocked`)."""
+`blocked`); whether points of a cone are the nearest ones (`optimality`)."""
 
 from conecollapse.certificates.blocked import check_blocks
 from conecollapse.certificates.checker import check, check_cover
@@ -10,6 +10,12 @@ from conecollapse.certificates.claims import (
     Verdict,
     plain,
     vectors,
+)
+from conecollapse.certificates.optimality import (
+    allowance,
+    departures,
+    relative_error,
+    weights_of_shares,
 )
 from conecollapse.certificates.witnesses import (
     KINDS,
@@ -33,9 +39,13 @@ __all__ = [
     "Vectors",
     "Verdict",
     "Witnesses",
+    "allowance",
     "check",
     "check_blocks",
     "check_cover",
+    "departures",
     "plain",
+    "relative_error",
     "vectors",
+    "weights_of_shares",
 ]

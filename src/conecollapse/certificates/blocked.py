@@ -18,6 +18,7 @@ from conecollapse._errors import CertificateError
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import form
 from conecollapse.certificates.checker import (
+    check_finite,
     check_structure,
     coverage,
     far_off,
@@ -80,6 +81,7 @@ def _column_lengths(blocks: Blocks, c: Certificate) -> tuple[FloatArray, FloatAr
                 " columns."
             )
         high = np.maximum(np.abs(block).max(axis=0, initial=0.0).astype(np.float64), peak)
+        check_finite(high)
         scale = np.where(high > 0, high, 1.0)
         squares = squares * (peak / scale) ** 2 + np.square(
             np.asarray(block, np.float64) / scale

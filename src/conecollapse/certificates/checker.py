@@ -110,6 +110,7 @@ def _unit_rows(P: Points) -> tuple[Points, FloatArray]:
         return _unit_sparse_rows(P)
     U = np.array(P, dtype=np.float64)
     peak = np.abs(U).max(axis=1)
+    check_finite(peak)
     U /= np.where(peak > 0, peak, 1.0)[:, None]
     lengths = row_lengths(U)
     U /= np.where(lengths > 0, lengths, 1.0)[:, None]
@@ -135,11 +136,22 @@ def _unit_sparse_rows(P: Any) -> tuple[Sparse, FloatArray]:
             first, counts = U.indptr[filled[0]], sizes[filled]
             values, starts = U.data[first : U.indptr[filled[-1] + 1]], U.indptr[filled] - first
             peak = np.maximum.reduceat(np.abs(values), starts)
+            check_finite(peak, filled)
             values /= np.repeat(peak, counts)
             length = np.sqrt(np.add.reduceat(values * values, starts))
             values /= np.repeat(length, counts)
             lengths[filled] = length * peak
     return U, lengths
+
+
+def check_finite(peak: FloatArray, points: IntArray | None = None) -> None:
+    """Refuse the first of the ``points`` (all by default) whose largest entry is infinite or no
+    number."""
+    for at in np.flatnonzero(~np.isfinite(peak))[:1]:
+        raise CertificateError(
+            f"point {at if points is None else points[at]}: it has a value that is not finite"
+            f" ({peak[at]}); nothing can be proven about it."
+        )
 
 
 def _is_canonical(U: Sparse) -> bool:

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import CertificateError
+from conecollapse._errors import CertificateError, quoted
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.witnesses import KINDS, Witnesses
@@ -157,7 +157,7 @@ def plain(c: Any) -> AnyCertificate:
         if len(np.unique(rays)) != len(rays):
             form.refuse("rays", "a point is named twice")
         if not (type(c.weighting) is str and c.weighting in ("unit", "mass")):
-            form.refuse("weighting", f'it must be "unit" or "mass", not {c.weighting!r}')
+            form.refuse("weighting", f'it must be "unit" or "mass", not {quoted(c.weighting)}')
         longest = form.number("longest", c.longest, 0.0, float(np.finfo(np.float64).max))
         return ApproximateCertificate(tol, n_points, dim, rays, c.weighting, longest, coefficients)
     is_open = form.flags("open", c.open, len(rays))

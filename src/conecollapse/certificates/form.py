@@ -14,21 +14,21 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import CertificateError
+from conecollapse._errors import CertificateError, quoted
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
 
 
 def count(name: str, value: Any) -> int:
     """A positive integer."""
     if type(value) not in (int, np.int64, np.int32) or value < 1:
-        refuse(name, f"it must be a positive integer, not {value!r}")
+        refuse(name, f"it must be a positive integer, not {quoted(value)}")
     return int(value)
 
 
 def number(name: str, value: Any, low: float, high: float) -> float:
     """A float in [low, high]."""
     if type(value) not in (float, np.float64) or not low <= float(value) <= high:
-        refuse(name, f"it must be a number from {low:g} to {high:g}, not {value!r}")
+        refuse(name, f"it must be a number from {low:g} to {high:g}, not {quoted(value)}")
     return float(value)
 
 

@@ -42,6 +42,11 @@ def stability(
             )
     scores = agreement.mean(axis=1)
     spread = agreement.std(axis=1, ddof=1) / np.sqrt(n_runs) if n_runs > 1 else np.zeros(len(ranks))
+    return most_stable(ranks, scores, spread)
+
+
+def most_stable(ranks: IntArray, scores: FloatArray, spread: FloatArray) -> RankSelection:
+    """The choice among ``ranks`` with these mean adjusted Rand indices and standard errors."""
     best = int(scores.argmax())
     ties = tuple(int(r) for r in ranks[scores[best] - scores <= spread[best]])
     reason = (

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._arrays import load_npz
-from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError
+from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError, quoted
 from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points
 from conecollapse.certificates import (
@@ -84,8 +84,8 @@ def read_cone(path: str | PathLike[str]) -> tuple[Points | None, AnyCertificate,
     found = str(arrays["format"]) if "format" in arrays and arrays["format"].shape == () else ""
     if found != FORMAT and found.startswith(FAMILY):
         raise ConeFileError(
-            f"{str(path)!r} is a cone file of another version ({found!r}, not {FORMAT!r}); make and"
-            " save the cone again."
+            f"{str(path)!r} is a cone file of another version ({quoted(found)}, not {FORMAT!r});"
+            " make and save the cone again."
         )
     if found != FORMAT:
         raise ConeFileError(

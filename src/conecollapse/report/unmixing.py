@@ -156,7 +156,7 @@ def spectra(run: Any, names: list[str]) -> go.Figure:
 
 def _sample_table(run: Any, names: list[str]) -> Table:
     """The samples that fit worst first, as many as the page can hold."""
-    far = np.asarray(run.model.residuals_)
+    far = run.distances
     rows = np.argsort(-far, kind="stable")[:MAX_ROWS]
     called = run.table.samples
     if run.shape is not None and run.table.sample_names is None:

@@ -92,7 +92,7 @@ def cluster(
         "random_state": random_state,
         "prove": prove,
     }
-    model = _estimator(method).set_params(random_state=random_state)
+    model = estimator_of(method).set_params(random_state=random_state)
     classes = _check_target(target, table.n_samples)
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
     timings: dict[str, float] = {}
@@ -190,7 +190,8 @@ def _proof_seconds(cone: Cone, P: Points) -> float:
     return product_seconds(P) + rest_seconds(np.isin(np.arange(cone.n_points), cone.open_points), P)
 
 
-def _estimator(method: Any) -> Any:
+def estimator_of(method: Any) -> Any:
+    """The estimator of a method by name, or a copy of the one that is given; not fitted."""
     if isinstance(method, str) and method in METHODS:
         name, parameters = METHODS[method]
         return getattr(estimators, name)(**parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,7 @@ def _check_arrays(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
     whole |= (
         {"components": ("f", None)} if facts["kind"] == "unmix" else {"ray_indices": ("i", None)}
     )
-    whole |= {"A": ("f", n), "label_weights": ("f", None)} if facts["kind"] == "cluster" else {}
+    whole |= {"A": ("f", n), "components": ("f", None)} if facts["kind"] == "cluster" else {}
     for name, (kind, length) in whole.items():
         if (
             name not in arrays
@@ -161,17 +162,13 @@ def _check_arrays(path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray]
                 f"{FACTORS} in {str(path)!r} has no {name!r} of this run; it is damaged or of"
                 " another run."
             )
-    sound = {
-        "cluster": lambda: (
-            arrays["A"].ndim == 2
-            and arrays["A"].shape[1:] == arrays["label_weights"].shape
-            and arrays["A"].shape[1] > 0
-        ),
+    sound: dict[str, Callable[[], bool]] = {
+        "cluster": lambda: arrays["A"].shape == (n, len(arrays["components"])) != (n, 0),
         "unmix": lambda: arrays["components"].ndim == 2 and arrays["components"].shape[1] == m,
     }
     rays = arrays.get("ray_indices", np.zeros(0, np.int64))
     if (
-        not sound.get(facts["kind"], lambda: True)()
+        (facts["kind"] in sound and not sound[facts["kind"]]())
         or rays.ndim != 1
         or ((rays < 0) | (rays >= m)).any()
     ):

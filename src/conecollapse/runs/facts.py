@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import os
 import platform
 from collections.abc import Mapping
@@ -10,14 +12,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy.sparse as sp
 
-from conecollapse.certificates import Certificate
+from conecollapse._files import sha256_of
+from conecollapse._types import AnyArray, FloatArray, Points
+from conecollapse.certificates import Certificate, relative_error
 from conecollapse.clusters import cluster_sizes
 from conecollapse.io import TableFile
 from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score
-from conecollapse.runs.folder import FORMAT
+from conecollapse.runs.folder import FACTS, FORMAT, REPORT
 from conecollapse.runs.run import RaysRun, Run
 
 if TYPE_CHECKING:
@@ -72,13 +77,13 @@ def results(run: Run | RaysRun) -> dict[str, Any]:
 
 
 def _clusters(run: Run) -> dict[str, Any]:
-    model = run.model
-    r = len(model.components_)
+    model, A = run.model, np.asarray(run.model.embedding_, np.float64)
+    r = A.shape[1]
     found: dict[str, Any] = {
         "n_clusters": r,
         "cluster_sizes": cluster_sizes(run.labels, r),
-        "relative_error": model.relative_err_,
-        "orthogonality": model.orthogonality_,
+        "relative_error": relative_error(run.table.X, A, summed_by_cluster(A, run.table.X)),
+        "orthogonality": float(np.abs(A.T @ A - np.eye(r)).max()),
         "converged": model.converged_,
         "status": model.status_,
         "rank_reason": None if run.rank is None else run.rank.reason,
@@ -92,6 +97,12 @@ def _clusters(run: Run) -> dict[str, Any]:
     return found
 
 
+def summed_by_cluster(A: AnyArray, X: Points) -> FloatArray:
+    """``A'X``: the components that fit X best for orthonormal columns of A."""
+    summed: FloatArray = np.asarray((X.T.astype(np.float64) @ np.asarray(A, np.float64)).T)
+    return np.ascontiguousarray(summed)
+
+
 def _curve(found: RankSelection) -> dict[str, Any]:
     """The score of each number of clusters that was tried, its standard error, and those that
     cannot be told from the best."""
@@ -102,6 +113,26 @@ def _curve(found: RankSelection) -> dict[str, Any]:
         "standard_errors": found.spread.tolist(),
         "ties": list(found.ties),
     }
+
+
+def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Write run.json, as the last file of a run: it has the checksum of the report and its own."""
+    said = {**facts, "report": report_checksum(folder)}
+    said["checksum"] = checksum(said)
+    (folder / FACTS).write_text(
+        json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+
+
+def report_checksum(folder: Path) -> str | None:
+    """The SHA-256 of the report; None where there is none."""
+    return sha256_of(folder / REPORT) if (folder / REPORT).is_file() else None
+
+
+def checksum(facts: Mapping[str, Any]) -> str:
+    """The SHA-256 of what run.json says, however it is laid out."""
+    said = {name: value for name, value in facts.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _data(table: TableFile, folder: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from conecollapse._errors import RunFolderError
 from conecollapse._files import exchange, leftovers, temporary_beside, try_writing
 
-FORMAT = "conecollapse-run-2"
+FORMAT = "conecollapse-run-3"
 LABELS, RAYS, FACTORS, CERTIFICATE, FACTS, REPORT = (
     "labels.csv",
     "rays.csv",
@@ -52,6 +52,7 @@ RUN_FILES = frozenset(
         MAPS_MAT,
     }
 )
+COPIES = RUN_FILES - {FACTORS, CERTIFICATE, FACTS, REPORT}  # of arrays in these
 # in a temporary folder: the run is whole, and its files are being copied into their folder
 READY = "ready"
 

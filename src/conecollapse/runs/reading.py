@@ -3,20 +3,32 @@ error says which is damaged."""
 
 from __future__ import annotations
 
-import csv
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conecollapse._arrays import load_npz
-from conecollapse._errors import InvalidInputError, RunFolderError
+from conecollapse._errors import InvalidInputError, RunFolderError, quoted
 from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.envi import BANDS
-from conecollapse.io.formulas import original
 from conecollapse.runs.folder import FACTORS, FACTS, FORMAT
+
+if TYPE_CHECKING:
+    from conecollapse.geometry.cone import Cone
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A folder of results as it was read; nothing of it is checked but its form."""
+
+    path: Path
+    facts: dict[str, Any]
+    arrays: dict[str, AnyArray]
+    cone: Cone
 
 
 def run_facts(path: Path) -> dict[str, Any]:
@@ -34,8 +46,8 @@ def run_facts(path: Path) -> dict[str, Any]:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         found = facts.get("format") if isinstance(facts, dict) else None
         raise RunFolderError(
-            f"{str(path)!r} holds a run of another version ({found!r}, not {FORMAT!r}); use that"
-            " version."
+            f"{str(path)!r} holds a run of another version ({quoted(found)}, not {FORMAT!r}); use"
+            " that version."
         )
     try:
         wanted = facts["data"]["features_in"] in ("rows", "columns") and isinstance(
@@ -51,6 +63,9 @@ def run_facts(path: Path) -> dict[str, Any]:
         )
         wanted = wanted and all(
             isinstance(facts["data"][size], int) for size in ("n_samples", "n_features")
+        )
+        wanted = wanted and all(
+            isinstance(facts[name], dict) for name in ("parameters", "results", "timings")
         )
     except (KeyError, TypeError):
         wanted = False
@@ -96,33 +111,8 @@ def run_arrays(path: Path) -> dict[str, AnyArray]:
         ) from error
 
 
-def csv_rows(path: Path, heading: list[str]) -> list[list[str]]:
-    """The rows of a .csv file of the folder below a heading that begins so."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file, strict=True))
-    except FileNotFoundError:
-        raise RunFolderError(
-            f"{str(path.parent)!r} has no {path.name}; it is incomplete."
-        ) from None
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise RunFolderError(
-            f"{path.name} cannot be read ({error}); it is truncated or damaged."
-        ) from error
-    if (
-        not rows
-        or rows[0][: len(heading)] != heading
-        or any(len(row) != len(rows[0]) for row in rows)
-    ):
-        raise RunFolderError(
-            f"{path.name} in {str(path.parent)!r} is not a table of {', '.join(heading)}; it is"
-            " truncated or damaged."
-        )
-    return [[original(cell) for cell in row] for row in rows[1:]]
-
-
 def labels_of(arrays: dict[str, AnyArray]) -> AnyArray:
-    """The cluster of each sample, from the factors: the largest weighted entry of its row of A, or
-    none for a row of zeros."""
+    """The cluster of each sample, from the factors: the largest entry of its row of A, or none for
+    a row of zeros."""
     A = arrays["A"]
-    return np.where(A.any(axis=1), (A * arrays["label_weights"]).argmax(axis=1), NO_CLUSTER)
+    return np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,15 @@ import scipy.sparse as sp
 
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
+from conecollapse.clusters import cluster_means
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.ccnmf import mass
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
-from conecollapse.runs.facts import facts
+from conecollapse.runs.facts import facts, summed_by_cluster, write_facts
 from conecollapse.runs.folder import (
     CERTIFICATE,
     FACTORS,
-    FACTS,
     LABELS,
     RAYS,
     REPORT,
@@ -33,8 +32,7 @@ from conecollapse.runs.run import Interrupted, RaysRun, Run
 from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
 
-# of rays.csv, which `verify` checks; mass follows
-RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open"]
+RAY_COLUMNS = ["ray", "feature", "name", "group_size", "colinear_features", "open", "mass"]
 
 
 def save(
@@ -70,15 +68,12 @@ def save(
     """
     path = check_folder(folder, force=force)
     with staged(folder, force=force) as staging:
-        if isinstance(run, Run):
-            _write_labels(staging / LABELS, run)
-        _write_rays(staging / RAYS, run)
-        np.savez(staging / FACTORS, **factors(run))
+        arrays = factors(run)
+        np.savez(staging / FACTORS, **arrays)
+        write_copies(staging, run, arrays)
         run.cone.save(staging / CERTIFICATE)
-        (staging / FACTS).write_text(
-            json.dumps(facts(run, path), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
         interrupted = not wrote_page(staging / REPORT, run, write_report)
+        write_facts(staging, facts(run, path))
     if interrupted:
         raise Interrupted(
             f"interrupted; the results are in {str(folder)!r}, only the report is missing."
@@ -87,26 +82,22 @@ def save(
 
 
 def factors(run: Run | RaysRun) -> dict[str, Any]:
-    """The arrays of factors.npz: names, hashes of the features as read and as prepared, rays; of a
-    clustering its factors."""
+    """The arrays of factors.npz: names, hashes of the features as they were read, rays and
+    their masses; of a clustering its factors, the known labels, and the shares of topics."""
     table = run.table
-    prepared = feature_hashes(table.X)
     arrays: dict[str, Any] = {
         "sample_names": table.samples,
         "feature_names": table.features,
-        "feature_hashes": prepared,
-        "data_hashes": prepared if table.raw is None else feature_hashes(table.raw.X),
+        "data_hashes": feature_hashes((table.raw or table).X),
         "ray_indices": run.cone.ray_indices,
+        "masses": ray_masses(table, run),
     }
     if isinstance(run, Run):
-        model = run.model
-        arrays |= {
-            "A": model.embedding_,
-            "label_weights": np.asarray(model.label_weights_, dtype=np.float64),
-            "components": model.components_,
-            "loadings": np.asarray(model.loadings_),
-            "loading_indices": np.asarray(model.ray_indices_),
-        }
+        A = np.asarray(run.model.embedding_)
+        arrays |= {"A": A, "components": summed_by_cluster(A, table.X)}
+        arrays |= {} if run.target is None else {"target": run.target}
+        if table.texts is not None:
+            arrays["shares"] = topic_shares(topic_means(run), table.X)
     return arrays
 
 
@@ -118,18 +109,9 @@ def ray_masses(table: TableFile, run: Run | RaysRun) -> FloatArray:
     return unit * mass(sp.csr_array(run.cone.point_coefficients.T @ sp.diags_array(lengths)))
 
 
-def _write_labels(path: Path, run: Run) -> None:
-    columns: list[Sequence[Any]] = [run.table.samples.tolist(), run.labels.tolist()]
-    heading = ["sample", "cluster"]
-    if run.target is not None:
-        heading, columns = [*heading, "target"], [*columns, run.target.tolist()]
-    if run.table.texts is not None:
-        heading = [*heading, *(f"share_{k}" for k in range(len(run.model.profiles_)))]
-        columns += [
-            [repr(float(share)) for share in column]
-            for column in topic_shares(run.model.profiles_, run.table.X).T
-        ]
-    write_csv(path, heading, zip(*columns, strict=True))
+def topic_means(run: Run) -> FloatArray:
+    """The mean sample of each cluster, (r, n_features)."""
+    return cluster_means(run.table.X, run.labels, np.shape(run.model.embedding_)[1])
 
 
 def topic_shares(profiles: AnyArray, X: Any) -> FloatArray:
@@ -165,10 +147,16 @@ def ray_rows(cone: Cone, names: AnyArray) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _write_rays(path: Path, run: Run | RaysRun) -> None:
-    masses = ray_masses(run.table, run)
-    rows = (
-        (*row, repr(float(mass)))
-        for row, mass in zip(ray_rows(run.cone, run.table.features), masses, strict=True)
-    )
-    write_csv(path, [*RAY_COLUMNS, "mass"], rows)
+def write_copies(folder: Path, run: Run | RaysRun, arrays: Mapping[str, AnyArray]) -> None:
+    """Write labels.csv and rays.csv, from the run and the ``arrays`` of factors.npz."""
+    rays = zip(ray_rows(run.cone, run.table.features), arrays["masses"].tolist(), strict=True)
+    write_csv(folder / RAYS, RAY_COLUMNS, ((*row, mass) for row, mass in rays))
+    if isinstance(run, RaysRun):
+        return
+    columns = {"sample": run.table.samples, "cluster": run.labels}
+    columns |= {} if run.target is None else {"target": run.target}
+    columns |= {
+        f"share_{k}": share for k, share in enumerate(arrays.get("shares", run.labels[:0]).T)
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    write_csv(folder / LABELS, list(columns), rows)

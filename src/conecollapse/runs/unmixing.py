@@ -1,35 +1,33 @@
-"""`unmix`: from spectra to pure components and abundances, the folder of results, and its
-verification."""
+"""`unmix`: from spectra to pure components and abundances, and the folder of results."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse import estimators
-from conecollapse._errors import CertificateError, InvalidInputError, RunFolderError
+from conecollapse._errors import InvalidInputError
+from conecollapse._linalg import as_dense, row_lengths, scaled_columns, stack_rows
 from conecollapse._types import AnyArray, FloatArray, Points, Progress
-from conecollapse.geometry.cone import Cone
+from conecollapse.certificates import relative_error, weights_of_shares
 from conecollapse.io import TableFile
 from conecollapse.io.cube import MASKED, MISSING, Spectra, laid_out
 from conecollapse.io.envi import files_of_envi, place_on_earth, write_envi
 from conecollapse.io.plain import plain
 from conecollapse.runs.asked import check_components
-from conecollapse.runs.facts import head
+from conecollapse.runs.facts import head, write_facts
 from conecollapse.runs.folder import (
     ABUNDANCES,
     CERTIFICATE,
     ENDMEMBERS,
     FACTORS,
-    FACTS,
     MAPS,
     MAPS_DATA,
     MAPS_HEADER,
@@ -44,6 +42,7 @@ from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
 
 METHODS = ("min-volume", "samples")
+CHUNK = 4096  # samples that are made dense at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,13 +81,53 @@ class UnmixRun:
     kind: str = "unmix"
     left_out: AnyArray | None = None
 
+    @cached_property
+    def samples(self) -> Points:
+        """The samples in the unit of the model, in float64."""
+        return self.table.X.astype(np.float64) / self.model._unit
+
+    @cached_property
+    def points(self) -> Points:
+        """The points of the certificate: the samples, after the components where these are no
+        samples."""
+        if hasattr(self.model, "ray_indices_"):
+            return self.samples
+        return stack_rows(self.model._H, self.samples, like=self.samples)
+
+    @cached_property
+    def nearest(self) -> FloatArray:
+        """The weights of the nearest mixture of each of the points, (n_points, r), as the
+        certificate has them."""
+        weights = self.model.cone_.certificate.coefficients.toarray()
+        return np.asarray(weights * row_lengths(self.points)[:, None] / row_lengths(self.model._H))
+
+    @cached_property
+    def distances(self) -> FloatArray:
+        """The distance of each sample from that mixture, as a share of the sample's length."""
+        lengths, nearest = row_lengths(self.samples), self.nearest[-self.table.n_samples :]
+        parts = (slice(a, a + CHUNK) for a in range(0, len(lengths), CHUNK))
+        off = [
+            row_lengths(as_dense(self.samples[rows]) - nearest[rows] @ self.model._H)
+            for rows in parts
+        ]
+        return np.concatenate(off) / np.where(lengths > 0, lengths, 1.0)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The abundances as weights of the components, also where they are given as shares."""
+        W = np.asarray(self.model.embedding_, np.float64)
+        noise = self.model.feature_noise_
+        if not self.parameters["sum_to_one"]:
+            return W
+        return weights_of_shares(scaled_columns(self.samples, 1 / noise), self.model._H / noise, W)
+
     @property
     def maps(self) -> FloatArray | None:
         """Abundances, then distances, as images (height, width, r + 1); None where the samples are
         no image."""
         if self.shape is None:
             return None
-        values = np.column_stack([self.model.embedding_, self.model.residuals_])
+        values = np.column_stack([self.model.embedding_, self.distances])
         return laid_out(values, self.shape, self.left_out)
 
     @property
@@ -137,15 +176,13 @@ def unmix(
     if method not in METHODS:
         raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
     check_components(n_components, table)
-    # imported here: errors do not wait for them
-    kind = estimators.MinVolumeNMF if method == "min-volume" else estimators.SeparableNMF
-    model = kind(n_components, sum_to_one=sum_to_one, outliers=outliers)
     asked = {
         "n_components": n_components,
         "method": method,
         "sum_to_one": sum_to_one,
         "outliers": outliers,
     }
+    model = estimator_of(asked)
     if progress is not None:
         progress("unmixing", 0, 1)
     start = time.perf_counter()
@@ -166,18 +203,25 @@ def unmix(
     )
 
 
+def estimator_of(asked: Mapping[str, Any]) -> Any:
+    """The estimator, not fitted, of a run's ``parameters``."""
+    # imported here: errors do not wait for them
+    kind = estimators.MinVolumeNMF if asked["method"] == "min-volume" else estimators.SeparableNMF
+    return kind(asked["n_components"], sum_to_one=asked["sum_to_one"], outliers=asked["outliers"])
+
+
 def unmix_results(run: UnmixRun) -> dict[str, Any]:
     """What was found, in numbers."""
-    model, table = run.model, as_table(run.table.X)
+    model, table, far = run.model, as_table(run.table.X), run.distances
     return {
         "n_samples": run.table.n_samples,
         "n_features": run.table.n_features,
         "n_components": len(model.components_),
-        "relative_error": model.relative_err_,
-        "largest_residual": float(model.residuals_.max()),
-        "median_residual": float(np.median(model.residuals_)),
+        "relative_error": relative_error(run.samples, run.weights, model._H),
+        "largest_residual": float(far.max()),
+        "median_residual": float(np.median(far)),
         "cone_residual": model.cone_.tol,
-        "mean_abundances": model.embedding_.mean(axis=0),
+        "mean_abundances": model.embedding_.mean(axis=0, dtype=np.float64),
         "n_outliers": int(np.sum(model.outliers_)),
         "n_clipped": run.n_clipped,
         "n_missing": int(np.count_nonzero(run.left_out == MISSING)),
@@ -194,14 +238,25 @@ def save_unmixing(
     """Write ``run`` to ``folder``, all of it or nothing: see `conecollapse.runs.folder`."""
     path = check_folder(folder, force=force)
     with staged(folder, force=force) as staging:
-        _write_endmembers(staging / ENDMEMBERS, run)
-        if run.maps is None:
-            _write_abundances(staging / ABUNDANCES, run)
-        else:
-            _write_maps(staging, run)
-        np.savez(staging / FACTORS, **_factors(run))
+        arrays = factors(run)
+        np.savez(staging / FACTORS, **arrays)
+        write_copies(staging, run, arrays)
         run.model.cone_.save(staging / CERTIFICATE)
-        facts = head(run.kind, run.table, path) | {
+        interrupted = not wrote_page(staging / REPORT, run, write_report)
+        write_facts(staging, unmix_facts(run, path))
+    if interrupted:
+        raise Interrupted(
+            f"interrupted; the results are in {str(folder)!r}, only the report is missing."
+        )
+    return path
+
+
+def unmix_facts(run: UnmixRun, folder: Path) -> dict[str, Any]:
+    """The content of run.json for a run that is saved to ``folder``."""
+    model = run.model.get_params()
+    facts: dict[str, Any] = plain(
+        {
+            **head(run.kind, run.table, folder),
             "preparation": {
                 "clip": run.n_clipped > 0,
                 "shape": run.shape,
@@ -209,21 +264,12 @@ def save_unmixing(
                 "variable": run.variable,
             },
             "parameters": dict(run.parameters),
-            "model": {
-                name: value for name, value in run.model.get_params().items() if not callable(value)
-            },
+            "model": {name: value for name, value in model.items() if not callable(value)},
             "timings": dict(run.timings),
             "results": unmix_results(run),
         }
-        (staging / FACTS).write_text(
-            json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        interrupted = not wrote_page(staging / REPORT, run, write_report)
-    if interrupted:
-        raise Interrupted(
-            f"interrupted; the results are in {str(folder)!r}, only the report is missing."
-        )
-    return path
+    )
+    return facts
 
 
 def component_names(run: UnmixRun) -> list[str]:
@@ -234,43 +280,37 @@ def component_names(run: UnmixRun) -> list[str]:
     return [f"component {k}: {run.table.samples[i]}" for k, i in enumerate(chosen)]
 
 
-def _write_endmembers(path: Path, run: UnmixRun) -> None:
-    heading = [
-        "feature",
-        *([] if run.wavelengths is None else ["wavelength"]),
-        *component_names(run),
-    ]
-    columns: list[Any] = [run.table.features.tolist()]
-    columns += [] if run.wavelengths is None else [[repr(float(w)) for w in run.wavelengths]]
-    columns += [[repr(float(v)) for v in row] for row in run.model.components_]
-    write_csv(path, heading, zip(*columns, strict=True))
+def write_copies(folder: Path, run: UnmixRun, arrays: Mapping[str, AnyArray]) -> None:
+    """Write the components, and the abundances as maps or as a table, from the ``arrays`` of
+    factors.npz."""
+    lengths = {"wavelength": arrays["wavelengths"].tolist()} if "wavelengths" in arrays else {}
+    columns = [run.table.features.tolist(), *lengths.values(), *arrays["components"].tolist()]
+    heading = ["feature", *lengths, *component_names(run)]
+    write_csv(folder / ENDMEMBERS, heading, zip(*columns, strict=True))
+    values = np.column_stack([arrays["abundances"], arrays["residuals"]])
+    names = [*component_names(run), "distance"]
+    if run.shape is not None:
+        _write_maps(folder, run.table.source, laid_out(values, run.shape, run.left_out), names)
+        return
+    rows = zip(run.table.samples.tolist(), values.tolist(), strict=True)
+    write_csv(folder / ABUNDANCES, ["sample", *names], ([name, *row] for name, row in rows))
 
 
-def _write_maps(folder: Path, run: UnmixRun) -> None:
+def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -> None:
     """The maps as NumPy has them, and as the program that wrote the cube does."""
-    assert run.maps is not None
-    np.save(folder / MAPS, run.maps)
-    kind, names = Path(run.table.source).suffix.lower(), [*component_names(run), "distance"]
+    np.save(folder / MAPS, maps)
+    kind = Path(source).suffix.lower()
     if kind == ".mat":
         from scipy.io import savemat
 
-        savemat(folder / MAPS_MAT, {"maps": run.maps, "names": np.array(names, dtype=object)})
-    elif not Path(run.table.source).is_dir() and (envi := files_of_envi(Path(run.table.source))):
+        savemat(folder / MAPS_MAT, {"maps": maps, "names": np.array(names, dtype=object)})
+    elif not Path(source).is_dir() and (envi := files_of_envi(Path(source))) is not None:
         place = place_on_earth(envi[0])
-        write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, run.maps, names, place)
+        write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, maps, names, place)
 
 
-def _write_abundances(path: Path, run: UnmixRun) -> None:
-    heading = ["sample", *component_names(run), "distance"]
-    values = np.column_stack([run.model.embedding_, run.model.residuals_])
-    rows = (
-        [str(name), *(repr(float(v)) for v in row)]
-        for name, row in zip(run.table.samples, values, strict=True)
-    )
-    write_csv(path, heading, rows)
-
-
-def _factors(run: UnmixRun) -> dict[str, Any]:
+def factors(run: UnmixRun) -> dict[str, Any]:
+    """The arrays of factors.npz."""
     return {
         "sample_names": run.table.samples,
         "feature_names": run.table.features,
@@ -280,58 +320,9 @@ def _factors(run: UnmixRun) -> dict[str, Any]:
         "rays": run.model._H,
         "unit": np.float64(run.model._unit),
         "abundances": run.model.embedding_,
-        "residuals": run.model.residuals_,
+        "residuals": run.distances,
         "outliers": np.asarray(run.model.outliers_),
+        "feature_noise": run.model.feature_noise_,
         **({} if run.wavelengths is None else {"wavelengths": run.wavelengths}),
         **({} if run.left_out is None else {"left_out": run.left_out}),
     }
-
-
-def check_unmixing(
-    path: Path, facts: dict[str, Any], arrays: dict[str, AnyArray], cone: Cone
-) -> None:
-    """The arrays have the shapes that the run and its certificate say, and the certificate claims
-    what the run does."""
-    n, m, r = facts["data"]["n_samples"], facts["data"]["n_features"], cone.n_rays
-    needed = {
-        "components": (r, m),
-        "rays": (r, m),
-        "data_hashes": (m,),
-        "feature_names": (m,),
-        "sample_names": (n,),
-        "unit": (),
-    }
-    for name, shape in needed.items():
-        if name not in arrays or arrays[name].shape != shape:
-            raise RunFolderError(
-                f"{FACTORS} in {str(path)!r} has no {name!r} of shape {shape}; it is damaged or of"
-                " another run."
-            )
-    claimed = facts["results"] if isinstance(facts.get("results"), dict) else {}
-    if claimed.get("cone_residual") != cone.tol or claimed.get("n_components") != r:
-        raise CertificateError(
-            f"{FACTS} claims {claimed.get('n_components')} components and a distance of"
-            f" {claimed.get('cone_residual')}, but {CERTIFICATE} has {r} and {cone.tol}."
-        )
-    unit = float(arrays["unit"])
-    if not (
-        unit > 0 and np.allclose(arrays["components"], arrays["rays"] * unit, rtol=1e-6, atol=0)
-    ):
-        raise CertificateError(
-            f"the components in {FACTORS} are not those that {CERTIFICATE} is about."
-        )
-
-
-def unmixed_points(X: Points, arrays: dict[str, AnyArray], facts: dict[str, Any]) -> Points:
-    """The points of the certificate: the samples, after the components where these are no
-    samples."""
-    unit = float(arrays["unit"])
-    samples = X.astype(np.float64) / unit
-    if facts["parameters"].get("method") == "samples":
-        return samples
-    rays = arrays["rays"].astype(np.float64)
-    return (
-        sp.csr_array(sp.vstack([sp.csr_array(rays), samples]))
-        if sp.issparse(samples)
-        else np.vstack([rays, samples])
-    )

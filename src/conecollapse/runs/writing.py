@@ -21,7 +21,7 @@ def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> 
         )
         plain.writerow(heading)
         for row in rows:
-            cells = [harmless(cell) if isinstance(cell, str) else cell for cell in row]
+            cells = [harmless(cell) if isinstance(cell, str) else repr(cell) for cell in row]
             (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)
 
 

@@ -1,0 +1,127 @@
+"""A clustering, or a run of rays, put together again from the data, the factor A and the cone."""
+
+from __future__ import annotations
+
+from math import prod
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from conecollapse._errors import CertificateError, RunFolderError, quoted
+from conecollapse.certificates import Verdict, allowance, departures, weights_of_shares
+from conecollapse.estimators._rank_clusters import most_stable
+from conecollapse.io import TableFile
+from conecollapse.io.reading import read_table, same_layout
+from conecollapse.runs.agreement import check_arrays, verify_cone
+from conecollapse.runs.clustering import METHODS, estimator_of
+from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS
+from conecollapse.runs.preparing import points, prepare
+from conecollapse.runs.reading import Stored, labels_of
+from conecollapse.runs.run import RaysRun, Run
+from conecollapse.runs.saving import topic_means
+
+UNCHECKED: dict[str, tuple[str, ...]] = {
+    "the random starts": (
+        "parameters.random_state",
+        "results.converged",
+        "results.status",
+        "results.rank_curve.scores",
+        "results.rank_curve.standard_errors",
+    )
+}
+
+
+def read_data(stored: Stored, source: Any) -> TableFile:
+    """The table that the run was made from, read as it was then."""
+    said = stored.facts["data"]
+    return read_table(source, features_in=said["features_in"], **same_layout(source, said))
+
+
+def rebuild_clusters(stored: Stored, read: TableFile) -> tuple[Run | RaysRun, dict[str, Any]]:
+    """The run, and what of run.json was taken as it stands."""
+    facts, arrays, cone = stored.facts, stored.arrays, stored.cone
+    table, shape = prepare(read, **facts["preparation"]), facts.get("image_shape")
+    sides = [side for side in shape if type(side) is int] if isinstance(shape, list) else [0, 0]
+    if shape is not None and (len(sides) != 2 or prod(sides) != table.n_features):
+        raise RunFolderError(
+            f"{FACTS} gives images of {table.n_features} features the shape {quoted(shape)}; it is"
+            " damaged."
+        )
+    if facts["kind"] == "rays":
+        asked = {"what was asked for": ("parameters",)}
+        return RaysRun(table, cone, shape, facts["parameters"], facts["timings"]), asked
+    r = arrays["A"].shape[-1] if "A" in arrays and arrays["A"].ndim else 0
+    check_arrays(stored.path, arrays, {"A": ("f", (table.n_samples, r))})
+    if not arrays["A"].size or (arrays["A"] < 0).any():
+        raise RunFolderError(f"A in {FACTORS} holds no numbers, or negative ones; it is damaged.")
+    rank, asked = _rank(facts["results"].get("rank_curve"), r), facts["parameters"]
+    method, unchecked = asked.get("method"), UNCHECKED
+    if isinstance(method, str) and method in METHODS:
+        own = estimator_of(method).set_params(
+            random_state=asked.get("random_state"), n_components=r
+        )
+    else:  # an estimator of the user's own, of which the parameters are not known
+        own = SimpleNamespace(get_params=lambda: facts["model"])
+        unchecked = UNCHECKED | {"the parameters of your own estimator": ("model",)}
+    model = SimpleNamespace(
+        embedding_=arrays["A"],
+        converged_=facts["results"].get("converged"),
+        status_=facts["results"].get("status"),
+        get_params=own.get_params,
+    )
+    asked = asked | {"n_components": r if rank is None else "auto"}
+    known, labels = arrays.get("target"), labels_of(arrays)
+    run = Run(table, model, labels, cone, known, shape, asked, facts["timings"], rank)
+    return run, unchecked
+
+
+def _rank(curve: Any, r: int) -> Any:
+    """The choice of the number of clusters that follows from the scores of the candidates."""
+    if curve is None:
+        return None
+    try:
+        ranks = np.array(curve["candidates"], np.int64)
+        found = most_stable(
+            ranks, *(np.array(curve[name], np.float64) for name in ("scores", "standard_errors"))
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise RunFolderError(f"rank_curve in {FACTS} is damaged ({error}).") from error
+    if found.rank != r:
+        raise CertificateError(
+            f"{FACTS} says that {found.rank} clusters are best, but A in {FACTORS} has {r}."
+        )
+    return found
+
+
+def prove_clusters(stored: Stored, run: Run | RaysRun, tol: float | None) -> Verdict:
+    """The cone is that of the features, and shares of topics are those of the nearest mixtures."""
+    cone, table = stored.cone, run.table
+    if cone.n_points != table.n_features:
+        raise CertificateError(
+            f"{CERTIFICATE} is about {cone.n_points} features, but the run has {table.n_features}."
+        )
+    verdict = verify_cone(cone, points(table.X), table.features, "feature", tol)
+    names = table.features[cone.ray_indices]
+    if cone.ray_names is None or not cone.holds_rays or (cone.ray_names != names).any():
+        raise CertificateError(
+            f"{CERTIFICATE} does not give the rays the names that {FACTORS} gives the features."
+        )
+    if isinstance(run, Run) and table.texts is not None:
+        _prove_shares(stored, run)
+    return verdict
+
+
+def _prove_shares(stored: Stored, run: Run) -> None:
+    """Every sample has the shares of the nearest mixture of the mean samples."""
+    X, means = run.table.X, topic_means(run)
+    check_arrays(stored.path, stored.arrays, {"shares": ("f", (len(run.labels), len(means)))})
+    shares, most = stored.arrays["shares"], allowance(means)
+    off = departures(X, means, weights_of_shares(X, means, shares))
+    meets = np.asarray(X @ means.sum(axis=0)).ravel() > 0  # any of them
+    is_true = (off <= most) & (np.abs(shares.sum(axis=1) - meets) <= most)
+    for i in np.flatnonzero(~is_true)[:1]:
+        raise CertificateError(
+            f"the shares of the sample {quoted(str(run.table.samples[i]))} in {FACTORS} are not"
+            " those of the nearest mixture of the mean samples of the clusters."
+        )
