@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
@@ -17,6 +18,7 @@ from conecollapse.io.names import as_names
 
 # what h5py raises for a damaged file, and anndata for a file of another layout
 H5PY_RAISES = (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError)
+HIGHLY_VARIABLE = "highly_variable"  # scanpy's column of `var`
 LISTED = 8  # columns that a message names
 ANNDATA_RAISES = (*H5PY_RAISES, IndexError, NotImplementedError, AssertionError)
 
@@ -97,7 +99,15 @@ def from_anndata(data: Any, source: str = "the AnnData object", layer: str | Non
         columns,
         features_in="columns",
         because="AnnData holds samples (obs) in rows",
+        marked=highly_variable(data),
     )
+
+
+def highly_variable(data: Any) -> AnyArray | None:
+    """Which features ``var["highly_variable"]`` marks; None where there is no such column."""
+    if HIGHLY_VARIABLE not in data.var:
+        return None
+    return np.asarray(data.var[HIGHLY_VARIABLE].isin([True]), bool)  # a missing mark is none
 
 
 def is_anndata(data: Any) -> bool:

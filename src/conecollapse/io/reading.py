@@ -239,6 +239,7 @@ def _table(
         image_shape,
         layout=matrix.layout,
         layer=layer,
+        marked=matrix.marked if chosen == "columns" else None,
     )
 
 

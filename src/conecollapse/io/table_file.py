@@ -45,6 +45,8 @@ class TableFile(TableSizes):
         The layer of an ``.h5ad`` file, or the column of texts, that was read.
     texts : tuple of str, or None
         The documents, where the features are their words.
+    marked : (n_features,) array of bool, or None
+        Which features the source marks as highly variable.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class TableFile(TableSizes):
     layer: str | None = None
     text_column: str | None = None
     texts: tuple[str, ...] | None = None
+    marked: AnyArray | None = None
 
     @property
     def samples(self) -> AnyArray:

@@ -16,6 +16,7 @@ from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.envi import BANDS
 from conecollapse.io.formulas import original
+from conecollapse.io.h5ad import HIGHLY_VARIABLE
 from conecollapse.runs.folder import FACTORS, FACTS, FORMAT
 
 
@@ -65,7 +66,8 @@ def _is_preparation(said: dict[str, Any]) -> bool:
     steps = said.get("normalize")
     steps = steps if isinstance(steps, list) else [steps or ""]
     return (
-        set(said) == {"normalize", "tfidf"}
+        {"normalize", "tfidf"} <= set(said) <= {"normalize", "tfidf", "features"}
+        and said.get("features") in (None, HIGHLY_VARIABLE)
         and isinstance(said["tfidf"], bool)
         and all(isinstance(step, str) for step in steps)
     )

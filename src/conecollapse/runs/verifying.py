@@ -95,6 +95,8 @@ def verify(
     read = read_table(
         source, features_in=facts["data"]["features_in"], **same_layout(source, facts["data"])
     )
+    table = prepare(read, **facts["preparation"])
+    read = table.raw or table
     _check_shape(read, facts)
     _check_values(read, arrays)
     same_bytes = read.sha256 == facts["data"]["sha256"]
@@ -103,7 +105,6 @@ def verify(
         if same_bytes or not read.sha256
         else ["the bytes of the data file changed, but no value did"]
     )
-    table = prepare(read, **facts["preparation"])
     if (feature_hashes(table.X) != arrays["feature_hashes"]).any():
         notes.append(
             "the preparation that run.json names gives other numbers here than it gave in the run;"
