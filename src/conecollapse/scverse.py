@@ -11,10 +11,11 @@ Nothing here imports anndata: an object that is passed has done so.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from conecollapse import estimators
 from conecollapse._errors import InvalidInputError
@@ -22,20 +23,22 @@ from conecollapse._types import AnyArray
 from conecollapse.blocks import open_table
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
+from conecollapse.io.h5ad import highly_variable, in_memory, is_anndata, stored_at
+from conecollapse.runs.clustering import chosen_rank
+from conecollapse.runs.preparing import chosen_features
 
 __all__ = ["cluster", "draw", "programs"]
 
-HIGHLY_VARIABLE = "highly_variable"  # scanpy's column of `var`
 TOP = 50  # genes listed for each program
 COUNTED = "kullback-leibler"  # the loss for counts
 
 
 def cluster(
     adata: Any,
-    n_clusters: int,
+    n_clusters: int | Literal["auto"],
     *,
     layer: str | None = None,
+    use_raw: bool = False,
     use_highly_variable: bool | None = None,
     key_added: str = "conecollapse",
     estimator: Any = None,
@@ -52,16 +55,19 @@ def cluster(
     ----------
     adata : AnnData
         In memory or backed.
-    n_clusters : int
+    n_clusters : int or "auto"
+        "auto" chooses among 2 to 10 by `select_rank`.
     layer : str, optional
         The layer to use instead of ``X``.
+    use_raw : bool
+        Use the values that ``adata.raw`` has for the genes of ``adata``, instead of ``X``.
     use_highly_variable : bool, optional
         Use only the genes with ``adata.var["highly_variable"]``; by default if there is such a
         column.
     key_added : str
         The name of what is written.
     estimator : estimator, optional
-        `GraphCCNMF` by default; any factorization of the package.
+        `GraphCCNMF` by default; any factorization of the package, of which a copy is fitted.
     random_state : int, Generator, RandomState or None
         Random seed.
     verbose, n_jobs
@@ -91,7 +97,10 @@ def cluster(
     """
     _check(adata)
     columns = _columns(adata, use_highly_variable)
-    model = estimators.GraphCCNMF() if estimator is None else estimator
+    table, names = _table(adata, layer, columns, use_raw=use_raw)
+    if isinstance(n_clusters, str) and n_clusters == "auto":
+        n_clusters = chosen_rank(table, random_state).rank
+    model = estimators.GraphCCNMF() if estimator is None else clone(estimator)
     known = {
         "n_components": n_clusters,
         "random_state": random_state,
@@ -99,11 +108,11 @@ def cluster(
         "n_jobs": n_jobs,
     }
     model.set_params(**{name: value for name, value in known.items() if name in model.get_params()})
-    table, names = _table(adata, layer, columns)
     model.fit(table, feature_names=names)
     asked = {
         "n_clusters": n_clusters,
         "layer": layer,
+        "use_raw": use_raw or None,
         "use_highly_variable": columns is not None,
         "random_state": _seed(random_state),
     }
@@ -301,37 +310,52 @@ def _listed(names: Any) -> str:
 
 def _columns(adata: Any, use_highly_variable: bool | None) -> AnyArray | None:
     """The genes to use; None for all of them."""
-    there = HIGHLY_VARIABLE in adata.var
-    if use_highly_variable is False or (use_highly_variable is None and not there):
-        return None
-    if not there:
-        raise InvalidInputError(
-            "use_highly_variable=True, but var has no column 'highly_variable'; compute it first,"
-            " or leave it out."
-        )
-    chosen = np.flatnonzero(adata.var[HIGHLY_VARIABLE].to_numpy(dtype=bool))
-    if not len(chosen):
-        raise InvalidInputError(
-            "no gene is highly variable: var['highly_variable'] is False everywhere; pass"
-            " use_highly_variable=False."
-        )
-    return chosen
+    return chosen_features(highly_variable(adata), use_highly_variable)
 
 
 def _table(
-    adata: Any, layer: str | None, columns: AnyArray | None, *, whole: bool = False
+    adata: Any,
+    layer: str | None,
+    columns: AnyArray | None,
+    *,
+    whole: bool = False,
+    use_raw: bool = False,
 ) -> tuple[Any, list[str]]:
     """The table and its names: chosen genes, or a ``whole`` table, in memory; else a file stays
     where it is."""
     names = _names(adata, columns)
-    if stored_at(adata) is None:
-        values = in_memory(adata, layer)
-        return (values if columns is None else values[:, columns]), names
+    if use_raw or stored_at(adata) is None:
+        values = _raw(adata, layer) if use_raw else in_memory(adata, layer)
+        values = values if columns is None else values[:, columns]
+        if not use_raw and values.shape[0] and values.min() < 0:
+            raise InvalidInputError(
+                f"{'X' if layer is None else f'the layer {layer!r}'} has negative values, as"
+                " scanpy's scale leaves them; pass use_raw=True for the values in adata.raw, or the"
+                " layer with those before it was scaled."
+            )
+        return values, names
     table = open_table(adata, layer=layer)
     if columns is None and not whole:
         return table, names
     parts = [part if columns is None else part[:, columns] for part in table.samples()]
     return (sp.csr_array(sp.vstack(parts)) if table.is_sparse else np.vstack(parts)), names
+
+
+def _raw(adata: Any, layer: str | None) -> Any:
+    """The values that ``adata.raw`` has for the genes of ``adata``."""
+    if layer is not None:
+        raise InvalidInputError(f"use_raw=True and layer={layer!r} exclude each other; give one.")
+    if adata.raw is None:
+        raise InvalidInputError(
+            "use_raw=True, but there is no adata.raw; keep one by adata.raw = adata before scaling."
+        )
+    places = {str(name): place for place, name in enumerate(adata.raw.var_names)}
+    missing = [name for name in _names(adata, None) if name not in places]
+    if missing:
+        raise InvalidInputError(
+            f"adata.raw has no gene {missing[0]!r}; make it from the genes of adata, or more."
+        )
+    return adata.raw.X[:, [places[name] for name in _names(adata, None)]]
 
 
 def _names(adata: Any, columns: AnyArray | None) -> list[str]:

@@ -37,6 +37,7 @@ def cluster(
     layer: options.Layer = None,
     text_column: options.TextColumn = None,
     normalize: options.Normalize = None,
+    all_features: options.AllFeatures = False,
     tfidf: options.TfIdf = False,
     method: Annotated[
         str,
@@ -64,6 +65,7 @@ def cluster(
     from conecollapse._errors import InvalidInputError
     from conecollapse.cli.sources import check_h5ad, known_classes, write_results
     from conecollapse.io import read_table
+    from conecollapse.io.h5ad import HIGHLY_VARIABLE
     from conecollapse.runs import check_folder, prepare
     from conecollapse.runs.asked import check_clusters, check_image_shape
 
@@ -83,7 +85,8 @@ def cluster(
             "text_column": text_column,
         }
         read = read_table(file, features_in=features_in, image_shape=shape, **reading)
-        table = prepare(read, normalize, tfidf or read.texts is not None)
+        features = None if all_features or read.marked is None else HIGHLY_VARIABLE
+        table = prepare(read, normalize, tfidf or read.texts is not None, features)
         target = known_classes(file, table, labels, column)
         check_clusters(n_components, table)
         check_image_shape(shape, table.n_features)
@@ -122,6 +125,7 @@ def cluster(
                 "folder": str(folder),
                 "orientation": as_options(table.why),
                 "read_as": as_options(table.read_as),
+                "features": features or "all",
                 **({} if write_h5ad is None else {"h5ad": str(write_h5ad)}),
                 **found,
                 "timings": dict(run.timings),
@@ -129,6 +133,11 @@ def cluster(
         )
         return
     say_table_read(file.name, table)
+    if features is not None:
+        say(
+            f"These are the highly variable features that the file marks, of {read.n_features};"
+            " --all-features uses all."
+        )
     _say_clusters(found)
     if table.texts is not None:
         say_topics(run)

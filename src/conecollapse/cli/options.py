@@ -50,6 +50,13 @@ Normalize = Annotated[
         )
     ),
 ]
+AllFeatures = Annotated[
+    bool,
+    typer.Option(
+        "--all-features",
+        help="Use all features of an .h5ad file, also where it marks highly variable ones.",
+    ),
+]
 Layer = Annotated[str | None, typer.Option(help="Of an .h5ad file: the layer to use instead of X.")]
 TextColumn = Annotated[
     str | None,

@@ -46,7 +46,8 @@ def write_results(run: Any, file: Path, path: Path) -> None:
     """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as
     `conecollapse.scverse.cluster` writes them."""
     from conecollapse._files import whole_file
-    from conecollapse.io.h5ad import new_anndata, whole_h5ad
+    from conecollapse.io.h5ad import highly_variable, new_anndata, whole_h5ad
+    from conecollapse.runs.preparing import chosen_features
     from conecollapse.scverse import write_clusters
 
     raw = run.table.raw or run.table
@@ -56,6 +57,7 @@ def write_results(run: Any, file: Path, path: Path) -> None:
         adata,
         run.model,
         "conecollapse",
+        chosen_features(highly_variable(adata), bool(run.table.preparation.get("features"))),
         parameters=dict(run.parameters) | {"layer": run.table.layer},
     )
     if run.target is not None and not is_h5ad:

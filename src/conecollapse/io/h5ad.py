@@ -28,6 +28,7 @@ from conecollapse.io.watch import WatchedFile
 
 ENCODINGS = {"csr_matrix": 0, "csc_matrix": 1}  # the axis along which lines are stored whole
 REASON = "AnnData holds samples (obs) in rows"
+HIGHLY_VARIABLE = "highly_variable"  # scanpy's column of `var`
 LISTED = 8  # columns that a message names
 # what anndata raises for a file of another layout
 ANNDATA_RAISES = (*H5PY_RAISES, AssertionError)
@@ -37,7 +38,9 @@ def read_h5ad(path: Path, layer: str | None = None) -> Matrix:
     """Read ``X`` or a layer, and the names of cells and genes."""
     source = H5adSource(path, layer)
     rows, columns = source.names(0), source.names(1)
-    return Matrix(source.whole(), rows, columns, features_in="columns", because=REASON)
+    return Matrix(
+        source.whole(), rows, columns, features_in="columns", because=REASON, marked=source.marks()
+    )
 
 
 def whole_h5ad(path: Path) -> Any:
@@ -111,7 +114,15 @@ def from_anndata(data: Any, source: str = "the AnnData object", layer: str | Non
         columns,
         features_in="columns",
         because=REASON,
+        marked=highly_variable(data),
     )
+
+
+def highly_variable(data: Any) -> AnyArray | None:
+    """Which features ``var["highly_variable"]`` marks; None where there is no such column."""
+    if HIGHLY_VARIABLE not in data.var:
+        return None
+    return np.asarray(data.var[HIGHLY_VARIABLE].isin([True]), bool)  # a missing mark is none
 
 
 def is_anndata(data: Any) -> bool:
@@ -233,6 +244,21 @@ class H5adSource:
             except H5PY_RAISES:  # another layout of names does no harm to the table
                 return None
         return as_names(names, ("samples (obs)", "features (var)")[axis])
+
+    def marks(self) -> AnyArray | None:
+        """Which genes ``var["highly_variable"]`` marks; None where there is no such column."""
+        with self._open("at its beginning") as file:
+            try:
+                column = file[f"var/{HIGHLY_VARIABLE}"]
+                # where marks may be missing, the column is a group of two
+                may_miss = "values" in column if hasattr(column, "keys") else False
+                marked = np.asarray(column["values"][:] if may_miss else column[:])
+                if may_miss:
+                    marked = marked & ~np.asarray(column["mask"][:], bool)
+            except H5PY_RAISES:  # no column, or one of another layout
+                return None
+        fits = marked.shape == (self.shape[1],) and marked.dtype.kind == "b"
+        return marked if fits else None
 
     def _look(self) -> _Promise:
         """What the file says of X."""

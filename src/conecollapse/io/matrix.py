@@ -21,4 +21,5 @@ class Matrix:
     features_in: str = ""  # "rows" or "columns" when the format itself says so
     because: str = ""  # how it says so
     layout: Layout | None = None  # of text and frames: what was taken as heading and names
+    marked: AnyArray | None = None  # which features the source marks as highly variable
     may_clip: bool = False  # whether the caller can ask for negative values to be set to zero

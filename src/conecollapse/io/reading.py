@@ -215,6 +215,7 @@ def as_table_file(
         layout=matrix.layout,
         layer=layer,
         wavelengths=np.array(axis) if axis else None,
+        marked=matrix.marked if features_in == "columns" else None,
     )
 
 

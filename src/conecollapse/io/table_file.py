@@ -47,6 +47,8 @@ class TableFile(TableSizes):
         The documents, where the features are their words.
     wavelengths : (n_features,) array, or None
         The numbers along the features, where the source has an axis of numbers.
+    marked : (n_features,) array of bool, or None
+        Which features the source marks as highly variable.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class TableFile(TableSizes):
     text_column: str | None = None
     texts: tuple[str, ...] | None = None
     wavelengths: AnyArray | None = None
+    marked: AnyArray | None = None
 
     @property
     def samples(self) -> AnyArray:

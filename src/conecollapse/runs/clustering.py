@@ -99,15 +99,13 @@ def cluster(
     rank = None
     if n_components == "auto":
         with _timed(timings, "rank", progress):
-            rank = estimators.select_rank(
-                table.X, candidates(table.n_samples), random_state=random_state
-            )
+            rank = chosen_rank(table.X, random_state)
     model.set_params(n_components=n_components if rank is None else rank.rank)
     check_clusters(model.n_components, table)
     found = cone_of_features(table, prove, timings, progress)
     try:
         with _timed(timings, "clusters", progress):
-            model.fit(table.X)
+            model.fit(table.X, feature_names=table.feature_names)
     except KeyboardInterrupt:
         rays_only = RaysRun(
             table,
@@ -120,6 +118,11 @@ def cluster(
             "interrupted while clustering; the cone was finished.", rays_only
         ) from None
     return Run(table, model, model.labels_, found, classes, shape, asked, timings, rank)
+
+
+def chosen_rank(X: Any, random_state: Any) -> Any:
+    """What "auto" clusters means: `select_rank` among 2 to 10."""
+    return estimators.select_rank(X, candidates(X.shape[0]), random_state=random_state)
 
 
 def rays(

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_norms
-from conecollapse._types import AnyArray, Points
+from conecollapse._types import AnyArray, BoolArray, IntArray, Points
 from conecollapse.datasets import tfidf as weighted
 from conecollapse.io import TableFile
+from conecollapse.io.h5ad import HIGHLY_VARIABLE
 
 
 def _unit_samples(X: Points) -> Points:
@@ -52,10 +53,13 @@ NORMALIZATIONS: dict[str, Callable[[Points], Points]] = {
 
 
 def prepare(
-    table: TableFile, normalize: str | Sequence[str] | None = None, tfidf: bool = False
+    table: TableFile,
+    normalize: str | Sequence[str] | None = None,
+    tfidf: bool = False,
+    features: str | None = None,
 ) -> TableFile:
-    """``table`` weighted by TF-IDF and normalized, in this order; unchanged if neither is asked
-    for.
+    """``table`` weighted by TF-IDF, normalized and restricted to some features, in this order;
+    unchanged if nothing is asked for.
 
     Parameters
     ----------
@@ -66,11 +70,13 @@ def prepare(
         applied in this order.
     tfidf : bool
         Weight counts of words as `conecollapse.datasets.tfidf` does.
+    features : None or "highly_variable"
+        All features, or those that the source marks; normalized are all of them.
 
     Returns
     -------
     TableFile
-        With ``preparation`` recorded, and ``raw`` the table that was passed.
+        With ``preparation`` recorded, and ``raw`` the table that was passed, with these features.
 
     Examples
     --------
@@ -85,13 +91,39 @@ def prepare(
             raise InvalidInputError(
                 f"normalize must be one of {', '.join(NORMALIZATIONS)}; got {step!r}."
             )
-    if not steps and not tfidf:
+    if features not in (None, HIGHLY_VARIABLE):
+        raise InvalidInputError(f"features must be None or {HIGHLY_VARIABLE!r}; got {features!r}.")
+    columns = chosen_features(table.marked, features is not None)
+    if not steps and not tfidf and columns is None:
         return table
     X = weighted(table.X) if tfidf else table.X
     for step in steps:
         X = NORMALIZATIONS[step](X)
     said = steps[0] if len(steps) == 1 else steps or None
-    return replace(table, X=X, preparation={"normalize": said, "tfidf": tfidf}, raw=table)
+    done = {"normalize": said, "tfidf": tfidf}
+    if columns is None:
+        return replace(table, X=X, preparation=done, raw=table)
+    names = table.features[columns]
+    raw = replace(table, X=table.X[:, columns], feature_names=names, marked=None)
+    return replace(raw, X=X[:, columns], preparation=done | {"features": features}, raw=raw)
+
+
+def chosen_features(marked: BoolArray | None, wanted: bool | None) -> IntArray | None:
+    """The features to use, of which the source has ``marked`` some as highly variable; None for all
+    of them. By default (None) the marked ones are used if there are marks."""
+    if wanted is False or (wanted is None and marked is None):
+        return None
+    if marked is None:
+        raise InvalidInputError(
+            f"no feature is marked: var has no column {HIGHLY_VARIABLE!r}; compute it first, or use"
+            " all features."
+        )
+    if not marked.any():
+        raise InvalidInputError(
+            f"no feature is highly variable: var[{HIGHLY_VARIABLE!r}] is False everywhere; compute"
+            " it again, or use all features."
+        )
+    return np.flatnonzero(marked)
 
 
 def _rows_divided(X: Points, by: AnyArray) -> Points:

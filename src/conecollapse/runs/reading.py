@@ -15,6 +15,7 @@ from conecollapse._errors import InvalidInputError, RunFolderError, quoted
 from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.envi import BANDS
+from conecollapse.io.h5ad import HIGHLY_VARIABLE
 from conecollapse.runs.folder import FACTORS, FACTS, FORMAT
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def _is_preparation(said: dict[str, Any]) -> bool:
     steps = said.get("normalize")
     steps = steps if isinstance(steps, list) else [steps or ""]
     return (
-        set(said) == {"normalize", "tfidf"}
+        {"normalize", "tfidf"} <= set(said) <= {"normalize", "tfidf", "features"}
+        and said.get("features") in (None, HIGHLY_VARIABLE)
         and isinstance(said["tfidf"], bool)
         and all(isinstance(step, str) for step in steps)
     )

@@ -148,6 +148,7 @@ def verify(
     stored = Stored(path, said, run_arrays(path), _cone_of(path))
     read = kind.read(stored, source)
     table: TableFile = getattr(read, "table", read)
+    table = table.raw or table
     _check_shape(table, said)
     _check_values(path, table, stored.arrays)
     run, left = kind.rebuild(stored, read)

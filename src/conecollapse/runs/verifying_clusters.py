@@ -33,15 +33,16 @@ UNCHECKED: dict[str, tuple[str, ...]] = {
 
 
 def read_data(stored: Stored, source: Any) -> TableFile:
-    """The table that the run was made from, read as it was then."""
+    """The table that the run was made from, read and prepared as it was then."""
     said = stored.facts["data"]
-    return read_table(source, features_in=said["features_in"], **same_layout(source, said))
+    read = read_table(source, features_in=said["features_in"], **same_layout(source, said))
+    return prepare(read, **stored.facts["preparation"])
 
 
-def rebuild_clusters(stored: Stored, read: TableFile) -> tuple[Run | RaysRun, dict[str, Any]]:
+def rebuild_clusters(stored: Stored, table: TableFile) -> tuple[Run | RaysRun, dict[str, Any]]:
     """The run, and what of run.json was taken as it stands."""
     facts, arrays, cone = stored.facts, stored.arrays, stored.cone
-    table, shape = prepare(read, **facts["preparation"]), facts.get("image_shape")
+    shape = facts.get("image_shape")
     sides = [side for side in shape if type(side) is int] if isinstance(shape, list) else [0, 0]
     if shape is not None and (len(sides) != 2 or prod(sides) != table.n_features):
         raise RunFolderError(
