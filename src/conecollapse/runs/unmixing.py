@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,6 +66,8 @@ class UnmixRun:
         The array of a ``.mat`` file that was asked for.
     parameters, timings : mapping
     kind : "unmix"
+    rank_reason : str or None
+        Why there are so many components, where their number was not given.
     """
 
     table: TableFile
@@ -78,6 +80,7 @@ class UnmixRun:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
     kind: str = "unmix"
+    rank_reason: str | None = None
 
     @property
     def maps(self) -> FloatArray | None:
@@ -105,7 +108,7 @@ class UnmixRun:
 
 def unmix(
     spectra: Spectra,
-    n_components: int,
+    n_components: int | Literal["auto"],
     *,
     method: str = "min-volume",
     sum_to_one: bool = False,
@@ -119,7 +122,8 @@ def unmix(
     ----------
     spectra : Spectra
         From `conecollapse.io.cube.read_spectra`.
-    n_components : int
+    n_components : int or "auto"
+        "auto" chooses among 2 to 10 by `select_rank` with the method "mixture".
     method : {"min-volume", "samples"}
         `MinVolumeNMF`, which needs no pure samples, or `SeparableNMF`, which chooses the purest
         samples as components.
@@ -133,10 +137,9 @@ def unmix(
     table = spectra.table
     if method not in METHODS:
         raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
-    check_components(n_components, table)
+    ranks = check_components(n_components, table)
     # imported here: errors do not wait for them
     kind = estimators.MinVolumeNMF if method == "min-volume" else estimators.SeparableNMF
-    model = kind(n_components, sum_to_one=sum_to_one, outliers=outliers)
     asked = {
         "n_components": n_components,
         "method": method,
@@ -146,7 +149,9 @@ def unmix(
     if progress is not None:
         progress("unmixing", 0, 1)
     start = time.perf_counter()
-    model.fit(table.X)
+    rank = estimators.select_rank(table.X, ranks, "mixture") if n_components == "auto" else None
+    model = kind(ranks[0] if rank is None else rank.rank, sum_to_one=sum_to_one, outliers=outliers)
+    model.fit(table)
     timings = {"unmixing": time.perf_counter() - start}
     lengths = spectra.wavelengths if wavelengths is None else wavelengths
     return UnmixRun(
@@ -159,6 +164,7 @@ def unmix(
         spectra.variable,
         asked,
         timings,
+        rank_reason=None if rank is None else rank.reason,
     )
 
 
@@ -169,6 +175,7 @@ def unmix_results(run: UnmixRun) -> dict[str, Any]:
         "n_samples": run.table.n_samples,
         "n_features": run.table.n_features,
         "n_components": len(model.components_),
+        "rank_reason": run.rank_reason,
         "relative_error": model.relative_err_,
         "largest_residual": float(model.residuals_.max()),
         "median_residual": float(np.median(model.residuals_)),
