@@ -128,8 +128,8 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
     known.
 
     Unknown are None, NaN, -1 and ``unlabeled``, among strings also "" and "-1". Truth values are
-    the classes 0 and 1. Numbers that are not whole are no labels but the target of a regression, which
-    a pipeline passes on to all its steps.
+    the classes 0 and 1. Numbers that are not whole are no labels but the target of a regression,
+    which a pipeline passes on to all its steps.
 
     Examples
     --------
