@@ -173,7 +173,7 @@ class TestCluster:
         frame.to_csv("genes.csv")
         code, out, err = run("cluster", "genes.csv", "-k", "3", "--no-report")
         assert code == 0
-        assert "conecollapse: note: feature 3 of X holds only zeros" in err
+        assert "conecollapse: note: feature 'gene3' of X holds only zeros" in err
         assert "23 of 24 features are extreme rays, 1 hold only zeros" in out
 
     @pytest.mark.parametrize(

@@ -608,3 +608,25 @@ def test_sharpening_gives_the_same_mean_confidence():
 @pytest.mark.parametrize("model", [CCNMF, GraphCCNMF, OrthogonalNMF])
 def test_what_is_learned_from_labels_is_no_parameter(model):
     assert [name for name in model().get_params() if name.startswith("_")] == []
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series, pd.Categorical])
+@pytest.mark.parametrize("model", [GraphCCNMF, CCNMF, OrthogonalNMF])
+def test_a_word_for_unknown_is_no_class(model, kind):
+    X, y = overlapping()
+    words = np.array([f"type {k}" for k in y], object)
+    known = some(y, 4) != -1
+    wanted = model(3, random_state=0).fit(X, np.where(known, words, None))
+    fitted = model(3, unlabeled="unknown", random_state=0)
+    fitted.fit(X, kind(np.where(known, words, "unknown").tolist()))
+    assert fitted.classes_.tolist() == ["type 0", "type 1", "type 2"]
+    np.testing.assert_array_equal(fitted.labels_, wanted.labels_)
+    assert clone(fitted).unlabeled == "unknown"
+
+
+def test_a_number_for_unknown_is_no_class():
+    labels, classes = read_labels([9, 1, -1, 2, 9], 5, unlabeled=9)
+    assert labels.tolist() == [-1, 0, -1, 1, -1]
+    assert classes.tolist() == [1, 2]
+    with pytest.raises(InvalidInputError, match=r"unlabeled must be a word or a number; got \["):
+        OrthogonalNMF(2, unlabeled=["unknown"]).fit(np.eye(3), [0, 1, -1])

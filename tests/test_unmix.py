@@ -4,6 +4,7 @@ that can be wrong."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -256,3 +257,23 @@ def test_large_maps_are_averaged():
     assert small.shape == (MOST_SIDE, 2)
     assert small[0, 0] == image[:2, :2].mean()
     assert small[0, 1] == image[:2, 2].mean()
+
+
+def test_the_number_of_components_is_chosen_and_the_reason_is_said(cube, run):
+    noise = 0.01 * np.random.default_rng(0).random(cube.shape)
+    np.save("cube.npy", cube + noise)
+    code, out, err = run("unmix", "cube.npy", "-k", "auto", "--no-report")
+    assert code == 0, err
+    assert "2 components (chosen: the rank that the clearance suggests" in out
+    facts = json.loads(Path("cube-unmixed/run.json").read_text())
+    assert facts["results"]["n_components"] == 2
+    assert "the clearance" in facts["results"]["rank_reason"]
+    assert facts["parameters"]["n_components"] == "auto"
+    assert verify("cube-unmixed").n_samples == HEIGHT * WIDTH
+    assert "-k takes a number of components, or auto; got '0'" in refused(
+        run, "unmix", "cube.npy", "-k", "0"
+    )
+    np.save("narrow.npy", cube[:, :, :2])
+    assert "needs at least 3 features, but there are 2" in refused(
+        run, "unmix", "narrow.npy", "-k", "auto"
+    )

@@ -69,7 +69,7 @@ def cluster(
     from conecollapse.runs import check_folder, prepare
     from conecollapse.runs.asked import check_clusters, check_image_shape
 
-    n_components, shape = options.clusters(k), options.image_shape(image_shape)
+    n_components, shape = options.number(k, "clusters"), options.image_shape(image_shape)
     if method not in METHODS:
         raise InvalidInputError(f"--method must be one of {', '.join(METHODS)}; got {method!r}.")
     folder = options.out_folder(out, file, "clusters")

@@ -114,12 +114,12 @@ def image_shape(text: str | None, option: str = "--image-shape") -> tuple[int, i
     return int(found[1]), int(found[2])
 
 
-def clusters(text: str) -> int | Literal["auto"]:
-    """A number of clusters, or "auto"."""
+def number(text: str, of: str) -> int | Literal["auto"]:
+    """A number of clusters or components, or "auto"."""
     if text == "auto":
         return "auto"
     if not (text.isascii() and text.isdecimal()) or not int(text):
-        raise InvalidInputError(f"-k takes a number of clusters, or auto; got {text!r}.")
+        raise InvalidInputError(f"-k takes a number of {of}, or auto; got {text!r}.")
     return int(text)
 
 

@@ -26,8 +26,10 @@ def unmix(
         ),
     ],
     k: Annotated[
-        int,
-        typer.Option("-k", "--components", min=1, help="Number of components.", show_default=False),
+        str,
+        typer.Option(
+            "-k", "--components", help="Number of components, or auto.", show_default=False
+        ),
     ],
     shape: Annotated[
         str | None,
@@ -79,6 +81,7 @@ def unmix(
     """
     from conecollapse._errors import InvalidInputError
 
+    n_components = options.number(k, "components")
     size, share = (
         options.image_shape(shape, "--shape"),
         options.share(outliers, "--outliers", "a share of at least 0 and below 1"),
@@ -103,14 +106,14 @@ def unmix(
         spectra = read_spectra(file, shape=size, bands=bands, clip=clip, mask=mask, **reading)
         count, good = spectra.table.n_features, spectra.good_bands
         lengths = None if wavelengths is None else read_wavelengths(wavelengths, count, good)
-        check_components(k, spectra.table)
+        check_components(n_components, spectra.table)
         # after the file is read: an error in it does not wait for them
         from conecollapse.runs.unmixing import save_unmixing, unmix_results
         from conecollapse.runs.unmixing import unmix as run_unmix
 
         run = run_unmix(
             spectra,
-            k,
+            n_components,
             method=method,
             sum_to_one=sum_to_one,
             outliers=share,
@@ -146,7 +149,8 @@ def _say(run: Any, found: dict[str, Any], name: str, folder: Path, notes: list[s
         if count
         else ""
     )
-    say(f"{found['n_components']} components with mean abundances {abundances}{left}.")
+    chosen = f" (chosen: {found['rank_reason']})" if found["rank_reason"] else ""
+    say(f"{found['n_components']} components{chosen} with mean abundances {abundances}{left}.")
     say(
         f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of"
         f" the components than {found['cone_residual']:.3g} {run.unit_of_distance}, proven."

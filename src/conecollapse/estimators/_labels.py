@@ -67,7 +67,7 @@ class Names:
 
 
 def read_constraints(
-    y: Any, must_link: Any, cannot_link: Any, filled: BoolArray, r: int
+    y: Any, must_link: Any, cannot_link: Any, filled: BoolArray, r: int, unlabeled: Any = UNKNOWN
 ) -> tuple[Constraints | None, Names | None]:
     """What labels and pairs say; None where nothing is known. ``filled`` says which samples are not
     all zero.
@@ -76,7 +76,7 @@ def read_constraints(
     the right length.
     """
     n = len(filled)
-    known = read_labels(y, n)
+    known = read_labels(y, n, unlabeled)
     if known is not None and (r == 1 or _is_for_others(*known, r)):
         known = None
     pairs = [
@@ -133,23 +133,27 @@ def _check_classes(labels: IntArray, classes: AnyArray, filled: BoolArray, r: in
         )
 
 
-def read_labels(y: Any, n: int) -> tuple[IntArray, AnyArray] | None:
+def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, AnyArray] | None:
     """Numbers of classes, `UNKNOWN` where there is none, and the classes; None if no label is
     known.
 
-    Unknown are None, NaN and -1, among strings also "" and "-1". Truth values are the classes 0 and
-    1. Numbers that are not whole are no labels but the target of a regression, which a pipeline
-    passes on to all its steps.
+    Unknown are None, NaN, -1 and ``unlabeled``, among strings also "" and "-1". Truth values are
+    the classes 0 and 1. Numbers that are not whole are no labels but the target of a regression,
+    which a pipeline passes on to all its steps.
 
     Examples
     --------
     >>> read_labels(["b", None, "a", ""], 4)
     (array([ 1, -1,  0, -1]), array(['a', 'b'], dtype=object))
+    >>> read_labels(["b", "none", "a"], 3, "none")[0]
+    array([ 1, -1,  0])
     >>> read_labels([7, None, 5], 3)
     (array([ 1, -1,  0]), array([5, 7]))
     >>> read_labels([-1, -1], 2) is None
     True
     """
+    if not (unlabeled is None or isinstance(unlabeled, (str, Real))):
+        raise InvalidInputError(f"unlabeled must be a word or a number; got {unlabeled!r}.")
     if y is None:
         return None
     # of pandas, which turns whole numbers into floats
@@ -171,9 +175,12 @@ def read_labels(y: Any, n: int) -> tuple[IntArray, AnyArray] | None:
             " unknown."
         )
     if values.dtype.kind in "buif":
-        known = np.flatnonzero((values != UNKNOWN) & ~np.isnan(values))
+        word = unlabeled if isinstance(unlabeled, Real) else UNKNOWN
+        known = np.flatnonzero((values != UNKNOWN) & (values != word) & ~np.isnan(values))
     else:
-        known = np.flatnonzero([_is_known(value) for value in values.tolist()])
+        known = np.flatnonzero(
+            [_is_known(value) and value != unlabeled for value in values.tolist()]
+        )
     if not len(known):
         return None
     found = values[known]

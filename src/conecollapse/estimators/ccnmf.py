@@ -51,7 +51,7 @@ class CCNMF(OrthogonalNMF):
         Use an epsilon-cone: no feature further than this from it (weighted like the rays).
     max_rays : int, optional
         Use an epsilon-cone of at most so many rays.
-    solver, init, n_init
+    solver, init, n_init, unlabeled
         Of stage 2, see `OrthogonalNMF`. Starts are made for the rays.
     n_components, affinity, tol, max_iter, random_state
         As in every factorization, see `BaseNMF`, which also lists further attributes.

@@ -46,7 +46,7 @@ class GraphCCNMF(OrthogonalNMF):
         The share, in (0, 1), that each further step over the graph keeps.
     weighting : {"mass", "unit"}
         How much each ray counts, as in `CCNMF`.
-    solver, init, n_init
+    solver, init, n_init, unlabeled
         Of stage 2, see `OrthogonalNMF`. ``init`` may be an array of labels, but no factors.
     n_components, tol, max_iter, random_state
         As in every factorization, see `BaseNMF`, which also lists further attributes.

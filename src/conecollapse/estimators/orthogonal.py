@@ -50,6 +50,9 @@ class OrthogonalNMF(BaseNMF):
         Ding et al. 2006, Choi 2008, and Yoo & Choi 2008.
     init, n_init
         By default ten starts from k-means on the spectral embedding.
+    unlabeled : str or number
+        What stands in y for a sample without a label, such as "unknown"; None, NaN and -1 always
+        do.
     n_components, affinity, ...
         As in `BaseNMF`, which also lists further attributes.
 
@@ -81,6 +84,7 @@ class OrthogonalNMF(BaseNMF):
     init: Any = "spectral"
     n_init: int = 10
     solver: str = "em"
+    unlabeled: Any = UNKNOWN
 
     _is_orthogonal = True
     _needs_every_sample = True
@@ -108,9 +112,9 @@ class OrthogonalNMF(BaseNMF):
         X : table
             As in every factorization, see `BaseNMF`.
         y : (n_samples,) array, optional
-            A label for each sample, -1, None or NaN where it is unknown, among strings also "" and
-            "-1". Truth values are the classes 0 and 1. A y without any known label, or of numbers
-            that are not whole (a regression's target), is ignored.
+            A label for each sample; ``unlabeled``, -1, None or NaN where it is unknown, among
+            strings also "" and "-1". Truth values are the classes 0 and 1. A y without any known
+            label, or of numbers that are not whole (a regression's target), is ignored.
         must_link, cannot_link : (., 2) arrays, optional
             Pairs of samples, by number, that have the same cluster, or that do not. Samples of
             zeros cannot be in pairs.
@@ -145,7 +149,7 @@ class OrthogonalNMF(BaseNMF):
     def _check_parameters(self, X: Table, n_filled: int) -> None:
         super()._check_parameters(X, n_filled)
         self._constraints, self._names = read_constraints(
-            *self._hints, filled=X.filled, r=self.n_components
+            *self._hints, filled=X.filled, r=self.n_components, unlabeled=self.unlabeled
         )
         self._judgement = self._linear = None
         self._labelled: tuple[dict[bytes, int], IntArray] = ({}, np.zeros(0, np.int64))

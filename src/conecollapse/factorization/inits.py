@@ -15,7 +15,7 @@ import scipy.sparse.linalg as spla
 
 from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense
+from conecollapse._linalg import SAME, as_dense
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.kmeans import lloyd
@@ -181,6 +181,26 @@ def _leading(K: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
     return U[:, ::-1], np.sqrt(np.maximum(values[::-1], 0.0))
 
 
+def _one_by_one(K: AnyArray, r: int) -> tuple[AnyArray, AnyArray]:
+    """`_leading` of a large matrix. Lanczos finds one copy of a repeated eigenvalue (a graph in
+    parts has such), and others by rounding alone: so what is left is searched, until it is less.
+    """
+    rng = np.random.default_rng(0)
+    values, U = spla.eigsh(K, k=r, which="LA", v0=rng.standard_normal(len(K)))
+    while True:
+
+        def left(x: AnyArray) -> AnyArray:
+            return np.asarray(K @ x - U @ (values * (U.T @ x)))  # noqa: B023
+
+        rest = spla.LinearOperator(K.shape, matvec=left, dtype=np.float64)
+        next_value, u = spla.eigsh(rest, k=1, which="LA", v0=rng.standard_normal(len(K)), tol=SAME)
+        if next_value[0] <= (1 + SAME) * values[0]:
+            return U[:, ::-1], np.sqrt(np.maximum(values[::-1], 0.0))
+        order = np.argsort(np.append(values[1:], next_value), kind="stable")
+        values = np.append(values[1:], next_value)[order]
+        U = np.column_stack([U[:, 1:], u])[:, order]
+
+
 def spectral_embedding(X: Table, r: int, rng: np.random.Generator) -> AnyArray:
     """Samples in the r leading left singular vectors, weighted by singular values, scaled to unit
     length."""
@@ -212,13 +232,7 @@ def leading_coordinates(
     elif len(K) < FEW_SAMPLES or r * FEW_OF_THEM > len(K):
         U, s = _leading(K, r)
     else:
-        values, U = spla.eigsh(
-            np.asarray(K, np.float64),
-            k=r,
-            which="LA",
-            v0=np.random.default_rng(0).standard_normal(len(K)),
-        )
-        s = np.sqrt(np.maximum(values, 0.0))
+        U, s = _one_by_one(np.asarray(K, np.float64), r)
     Z = np.asarray(U * s)
     Z[np.linalg.norm(Z, axis=1) <= UNSEEN * X.row_lengths] = 0.0
     return Z

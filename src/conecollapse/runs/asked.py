@@ -3,7 +3,7 @@ takes long."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,13 +14,13 @@ LARGEST_RANK = 10  # that "auto" tries
 STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
 
 
-def candidates(n_samples: int) -> range:
-    """The numbers of clusters that "auto" tries."""
-    most = min(LARGEST_RANK, int(STABLE_SHARE * n_samples))
+def candidates(count: int, what: str = "samples") -> range:
+    """The numbers of clusters, or of components, that "auto" tries for so many samples (features,
+    if these are fewer)."""
+    most = min(LARGEST_RANK, int(STABLE_SHARE * count))
     if most < 2:
         raise InvalidInputError(
-            f'n_components="auto" needs at least 3 samples, but there are {n_samples}; pass a'
-            " number."
+            f'n_components="auto" needs at least 3 {what}, but there are {count}; pass a number.'
         )
     return range(2, most + 1)
 
@@ -45,15 +45,18 @@ def check_clusters(r: Any, table: TableFile) -> None:
         )
 
 
-def check_components(r: int, table: TableFile) -> None:
-    """Refuse a number of pure components that the table cannot have."""
+def check_components(r: int | Literal["auto"], table: TableFile) -> range:
+    """The numbers of components to try; a number that the table cannot have is refused."""
     most = min(table.n_samples, table.n_features)
+    what = "samples" if table.n_samples <= table.n_features else "features"
+    if r == "auto":
+        return candidates(most, what)
     if r > most:
-        what = "samples" if table.n_samples <= table.n_features else "features"
         raise InvalidInputError(
             f"{r} components were asked for, but there are only {most} {what}; ask for at most that"
             " many."
         )
+    return range(r, r + 1)
 
 
 def check_image_shape(shape: tuple[int, int] | None, n_features: int) -> tuple[int, int] | None:

@@ -105,7 +105,7 @@ def cluster(
     found = cone_of_features(table, prove, timings, progress)
     try:
         with _timed(timings, "clusters", progress):
-            model.fit(table.X, feature_names=table.feature_names)
+            model.fit(table)
     except KeyboardInterrupt:
         rays_only = RaysRun(
             table,

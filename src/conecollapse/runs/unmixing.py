@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class UnmixRun:
         For each pixel of the image 0, or why it is no sample (see `Spectra`).
     parameters, timings : mapping
     kind : "unmix"
+    rank_reason : str or None
+        Why there are so many components, where their number was not given.
     """
 
     table: TableFile
@@ -80,6 +82,7 @@ class UnmixRun:
     timings: Mapping[str, float] = field(default_factory=dict)
     kind: str = "unmix"
     left_out: AnyArray | None = None
+    rank_reason: str | None = None
 
     @cached_property
     def samples(self) -> Points:
@@ -147,7 +150,7 @@ class UnmixRun:
 
 def unmix(
     spectra: Spectra,
-    n_components: int,
+    n_components: int | Literal["auto"],
     *,
     method: str = "min-volume",
     sum_to_one: bool = False,
@@ -161,7 +164,8 @@ def unmix(
     ----------
     spectra : Spectra
         From `conecollapse.io.cube.read_spectra`.
-    n_components : int
+    n_components : int or "auto"
+        "auto" chooses among 2 to 10 by `select_rank` with the method "mixture".
     method : {"min-volume", "samples"}
         `MinVolumeNMF`, which needs no pure samples, or `SeparableNMF`, which chooses the purest
         samples as components.
@@ -175,18 +179,19 @@ def unmix(
     table = spectra.table
     if method not in METHODS:
         raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
-    check_components(n_components, table)
+    ranks = check_components(n_components, table)
     asked = {
         "n_components": n_components,
         "method": method,
         "sum_to_one": sum_to_one,
         "outliers": outliers,
     }
-    model = estimator_of(asked)
     if progress is not None:
         progress("unmixing", 0, 1)
     start = time.perf_counter()
-    model.fit(table.X)
+    rank = estimators.select_rank(table.X, ranks, "mixture") if n_components == "auto" else None
+    model = estimator_of(asked | {"n_components": ranks[0] if rank is None else rank.rank})
+    model.fit(table)
     timings = {"unmixing": time.perf_counter() - start}
     lengths = spectra.wavelengths if wavelengths is None else wavelengths
     return UnmixRun(
@@ -200,6 +205,7 @@ def unmix(
         asked,
         timings,
         left_out=spectra.left_out,
+        rank_reason=None if rank is None else rank.reason,
     )
 
 
@@ -217,6 +223,7 @@ def unmix_results(run: UnmixRun) -> dict[str, Any]:
         "n_samples": run.table.n_samples,
         "n_features": run.table.n_features,
         "n_components": len(model.components_),
+        "rank_reason": run.rank_reason,
         "relative_error": relative_error(run.samples, run.weights, model._H),
         "largest_residual": float(far.max()),
         "median_residual": float(np.median(far)),

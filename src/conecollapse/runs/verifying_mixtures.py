@@ -47,7 +47,11 @@ def rebuild_mixtures(stored: Stored, read: Spectra) -> tuple[UnmixRun, dict[str,
     needed = {name: ("f", shape) for name, shape in sizes.items()}
     check_arrays(stored.path, arrays, needed | {"outliers": ("b", (n,))})
     known = {"n_components", "method", "sum_to_one", "outliers"}
-    if set(asked) != known or asked["method"] not in METHODS or asked["n_components"] != r:
+    if (
+        set(asked) != known
+        or asked["method"] not in METHODS
+        or asked["n_components"] not in (r, "auto")
+    ):
         raise CertificateError(
             f"{FACTS} claims the parameters {quoted(asked)}, but {CERTIFICATE} has {r} components."
         )
@@ -59,7 +63,8 @@ def rebuild_mixtures(stored: Stored, read: Spectra) -> tuple[UnmixRun, dict[str,
         raise CertificateError(
             f"{CERTIFICATE} is not about the {n} samples and {r} components of the run."
         )
-    model = estimator_of(asked)
+    was_auto = asked["n_components"] == "auto"
+    model = estimator_of(asked | {"n_components": r})
     model._H, model._unit = arrays["rays"].astype(np.float64), float(arrays["unit"])
     if not model._unit > 0 or math.frexp(model._unit)[0] != 0.5:
         raise RunFolderError(f"the unit in {FACTORS} is no power of two; it is damaged.")
@@ -79,8 +84,10 @@ def rebuild_mixtures(stored: Stored, read: Spectra) -> tuple[UnmixRun, dict[str,
         asked,
         stored.facts["timings"],
         left_out=read.left_out,
+        rank_reason=stored.facts["results"].get("rank_reason") if was_auto else None,
     )
-    return run, {}
+    unchecked = {"the choice of the number of components": ("results.rank_reason",)}
+    return run, unchecked if was_auto else {}
 
 
 def prove_mixtures(stored: Stored, run: UnmixRun, tol: float | None) -> Verdict:
