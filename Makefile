@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ONCE := --no-print-directory SAID=yes
 
 .PHONY: help demo test test-all quick test-oldest lint types layers kernels static unit unit-all
-.PHONY: fuzz mutants announce browser screenshots bench asv asv-compare docs docs-figures dist clean
+.PHONY: fuzz mutants announce browser screenshots bench reproduce asv asv-compare docs docs-figures dist clean
 .DEFAULT_GOAL := demo
 
 help: ## print this list
@@ -79,6 +79,10 @@ mutants: $(STAMP) ## change the source in random places and report which changes
 
 bench: $(STAMP) ## the benchmarks behind the documented numbers, each beside a named peer
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+STUDY ?= scoreboard
+reproduce: $(STAMP) ## measure the paper's Table 2 on the sets of CONECOLLAPSE_DATA, in docs/results (STUDY=ablation, constants; SEEDS=10)
+	$(BIN)/python -m benchmarks.paper --study $(STUDY) --out docs/results $(if $(SEEDS),--seeds $(SEEDS))
 
 # asv describes the machine in a file in the home folder; here that is .asv, so that nothing outside the checkout is written.
 ASV := HOME=$(CURDIR)/.asv $(BIN)/asv

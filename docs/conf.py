@@ -75,7 +75,7 @@ RECORDS = {"scoreboard": "The scoreboard", "ablation": "The ablation", "constant
 
 
 def as_page(app, docname, source):  # noqa: ARG001 - as Sphinx calls it
-    """Tables that ``conecollapse reproduce`` draws have no heading, which a page needs; each note
+    """Tables that ``make reproduce`` draws have no heading, which a page needs; each note
     below them gets its own line."""
     folder, _, name = docname.rpartition("/")
     if folder == "results":

@@ -72,8 +72,6 @@ def small_digits(monkeypatch):
         return small if name.upper() == "DIGITS" else load(name, **options)
 
     monkeypatch.setattr(conecollapse.datasets, "load", small_load)
-    monkeypatch.setattr("conecollapse.experiments.runs.load", small_load)
-    monkeypatch.setattr("conecollapse.experiments.runs._loaded", {})
     return small
 
 
@@ -419,7 +417,6 @@ class TestOthers:
             "rays",
             "verify",
             "datasets",
-            "reproduce",
             "bench",
             "doctor",
         ):

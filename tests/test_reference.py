@@ -17,7 +17,6 @@ PUBLIC = (
     ".affinity",
     ".blocks",
     ".datasets",
-    ".experiments",
     ".io",
     ".metrics",
     ".plots",

@@ -203,7 +203,7 @@ def test_the_cone_of_such_a_table_survives_a_file(tmp_path):
 
 ABOVE = [
     path
-    for folder in ("estimators", "factorization", "affinity", "experiments", "runs")
+    for folder in ("estimators", "factorization", "affinity", "runs")
     for path in (SRC / folder).rglob("*.py")
 ]
 KIND_NAMES = {

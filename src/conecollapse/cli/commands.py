@@ -22,7 +22,6 @@ from conecollapse.cli.demo import demo
 from conecollapse.cli.doctor import doctor
 from conecollapse.cli.novelty import novelty
 from conecollapse.cli.rays import rays
-from conecollapse.cli.reproduce import reproduce
 from conecollapse.cli.terminal import note, say, show_note
 from conecollapse.cli.unmix import unmix
 from conecollapse.cli.verify import verify
@@ -62,7 +61,6 @@ for command in (
     novelty,
     verify,
     compare,
-    reproduce,
     bench,
     warm,
     doctor,

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 
+from benchmarks.paper.methods import METHODS, PROTOCOLS, Method
+from benchmarks.paper.records import Record, append, read
 from conecollapse.datasets import Dataset, load
-from conecollapse.experiments.methods import METHODS, PROTOCOLS, Method
-from conecollapse.experiments.records import Record, append, read
 from conecollapse.metrics import (
     adjusted_rand_score,
     clustering_accuracy,

@@ -1,5 +1,5 @@
-"""The scoreboard: the scores of recorded runs by dataset and method, in Markdown and HTML, beside
-the numbers of the paper's Table 2.
+"""The scoreboard: the scores of recorded runs by dataset and method, in Markdown, beside the
+numbers of the paper's Table 2.
 
 Each cell is a mean over seeds with its standard deviation; each row has a rank-sum test of our
 method against the best other method.
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 from scipy.stats import ranksums
 
+from benchmarks.paper.methods import PROTOCOLS
+from benchmarks.paper.records import Record
 from conecollapse.datasets import info, list_datasets
-from conecollapse.experiments.methods import PROTOCOLS
-from conecollapse.experiments.records import Record
 
 Column = tuple[str, str]  # protocol and method
 OURS: Column = ("ours", "GraphCCNMF")
@@ -190,44 +189,3 @@ def _text(scoreboard: Scoreboard, row: str, column: Column) -> str:
     if column[0] == "paper":
         return f"{cell.mean:.2f}"
     return f"**{cell}**" if cell.mean >= scoreboard.best(row) - 1e-12 else str(cell)
-
-
-def html(scoreboard: Scoreboard) -> str:
-    """The scoreboard as an HTML page; every name is escaped."""
-    head = "".join(
-        f"<th>{escape(title(protocol))}<br>{escape(method)}</th>"
-        for protocol, method in scoreboard.columns
-    )
-    body = ""
-    for row in scoreboard.rows:
-        cells = "".join(
-            f"<td>{_html_cell(scoreboard, row, column)}</td>" for column in scoreboard.columns
-        )
-        name = escape(row) + ("*" if scoreboard.notes[row] else "")
-        p_value = escape(scoreboard.p_value(row))
-        body += f"<tr><th>{name}</th>{cells}<td>{p_value}</td></tr>\n"
-    means = scoreboard.means()
-    foot = "".join(
-        f"<td>{means[c]:.3f}</td>" if c in means else "<td></td>" for c in scoreboard.columns
-    )
-    notes = "".join(
-        f"<li>{escape(row)}: {escape(note)}</li>" for row, note in scoreboard.notes.items() if note
-    )
-    style = (
-        "body{font:15px system-ui;margin:2em}table{border-collapse:collapse}td,th{padding:.3em"
-        " .6em;border-bottom:1px solid #8884}"
-    )
-    return (
-        f'<!doctype html><meta charset="utf-8"><meta name="viewport"'
-        f' content="width=device-width"><title>Scoreboard</title>'
-        f"<style>{style}</style>"
-        "<h1>Scoreboard: the paper's Table 2,"
-        f" measured</h1><table><thead><tr><th>set</th>{head}<th>{AGAINST}</th></tr></thead>"
-        f"<tbody>\n{body}<tr><th>mean</th>{foot}<td></td></tr></tbody></table><p>* our data differ"
-        f" from the paper's:</p><ul>{notes}</ul>\n"
-    )
-
-
-def _html_cell(scoreboard: Scoreboard, row: str, column: Column) -> str:
-    text = _text(scoreboard, row, column)
-    return f"<b>{escape(text.strip('*'))}</b>" if text.startswith("**") else escape(text)

@@ -1,5 +1,5 @@
 """Would the paper's CC-NMF as printed do better with more steps than the 100 of the scoreboard?
-``python benchmarks/printed_longer.py``
+``python -m benchmarks.paper.printed_longer``
 
 Prints the mean purity after 100 and after 2000 steps, on sets where no run of the scoreboard had
 converged. Needs data: docs/datasets.md.
@@ -12,9 +12,9 @@ import warnings
 
 import numpy as np
 
+from benchmarks.paper.methods import TOL
 from conecollapse import CCNMF
 from conecollapse.datasets import load
-from conecollapse.experiments.methods import TOL
 from conecollapse.metrics import purity_score
 
 

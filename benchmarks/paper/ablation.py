@@ -11,11 +11,11 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.paper.methods import Method
+from benchmarks.paper.records import Record
 from conecollapse._linalg import unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.estimators import OrthogonalNMF
-from conecollapse.experiments.methods import Method
-from conecollapse.experiments.records import Record
 from conecollapse.factorization.ccnmf import data_cone
 from conecollapse.factorization.graph_ccnmf import graph_ccnmf
 from conecollapse.factorization.inits import kmeans_labels

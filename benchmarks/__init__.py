@@ -1,0 +1,1 @@
+"""Benchmarks: scripts that measure the documented numbers, and the studies of the paper."""
