@@ -19,6 +19,7 @@ release = version = conecollapse.__version__
 
 extensions = [
     "figures",
+    "lectures",
     "mathml",
     "myst_parser",
     "numpydoc",

@@ -1,9 +1,9 @@
 """The certified cone of dense points, stage by stage.
 
-1. `frame`: round coordinates. 2. `products`: one symmetric product proves the points that lead in
-   their own direction.
-3. `search`: an active set for each of the others. 4. `settle`: float64, original coordinates, all
-   points.
+1. `frame`: round coordinates.
+2. `products`: one symmetric product proves the points that lead in their own direction.
+3. `search`: an active set for each of the others.
+4. `settle`: float64, original coordinates, all points.
 """
 
 from __future__ import annotations
