@@ -37,7 +37,9 @@ def make(folder, *arguments, python=sys.executable):
         if path and not (programs / name).exists():
             (programs / name).symlink_to(path)
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("MAKE")
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MAKE") and name != "SAID"
     } | {"PATH": str(programs)}
     command = [shutil.which("make"), "--no-print-directory", f"PYTHON={python}", *arguments]
     return subprocess.run(

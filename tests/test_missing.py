@@ -575,9 +575,7 @@ def test_other_estimators_name_those_that_take_missing_entries_and_weights():
     for model in (CCNMF(2), GraphCCNMF(2), OrthogonalNMF(2)):
         with pytest.raises(
             InvalidInputError,
-            match=(
-                r"does not take weights; HierarchicalNMF, AlternatingNMF, Mult\w+ and SparseNMF do"
-            ),
+            match=(r"does not take weights in fit; HierarchicalNMF, AlternatingNMF, Mult\w+ and"),
         ):
             model.fit(X, weights=np.ones_like(X))
         with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):

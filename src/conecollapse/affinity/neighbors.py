@@ -8,11 +8,10 @@ the true neighbours of 500 random samples. Those of sparse samples are always ex
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import columns_as_points, row_lengths, unit_rows
+from conecollapse._linalg import as_dense, columns_as_points, row_lengths, unit_rows
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.affinity import brute
@@ -133,7 +132,7 @@ def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArr
     """The k nearest samples of each row of X; where X is None, of each sample among the others."""
     rows = samples if X is None else X
     own, squares = np.square(row_lengths(rows)), np.square(row_lengths(samples))
-    columns = columns_as_points(samples) if sp.issparse(samples) else samples.T
+    columns = columns_as_points(samples) if as_table(samples).is_sparse else samples.T
     n, step = rows.shape[0], max(LEAST_ROWS, AT_ONCE // samples.shape[0])
     index, distance = np.empty((n, k), np.int64), np.empty((n, k))
 
@@ -154,10 +153,8 @@ def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArr
 def _products(rows: Points, columns: Points) -> FloatArray:
     """``-2 rows columns`` in float64, dense."""
     rows = -2.0 * rows.astype(np.float64, copy=False)
-    if sp.issparse(rows):
-        return np.asarray((rows @ columns).toarray())
-    if columns.dtype == np.float64:
-        return np.asarray(rows @ columns)
+    if as_table(rows).is_sparse or columns.dtype == np.float64:
+        return np.asarray(as_dense(rows @ columns))
     parts = (
         columns[:, a : a + LEAST_ROWS].astype(np.float64)
         for a in range(0, columns.shape[1], LEAST_ROWS)

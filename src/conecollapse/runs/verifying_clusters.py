@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from conecollapse._errors import CertificateError, RunFolderError, quoted
-from conecollapse.certificates import Verdict, allowance, departures, weights_of_shares
+from conecollapse.certificates import Certificate, Verdict, allowance, departures, weights_of_shares
 from conecollapse.estimators._rank_clusters import most_stable
+from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.io.reading import read_table, same_layout
 from conecollapse.runs.agreement import check_arrays, verify_cone
+from conecollapse.runs.asked import candidates
 from conecollapse.runs.clustering import METHODS, estimator_of
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS
 from conecollapse.runs.preparing import points, prepare
@@ -21,6 +23,8 @@ from conecollapse.runs.reading import Stored, labels_of
 from conecollapse.runs.run import RaysRun, Run
 from conecollapse.runs.saving import topic_means
 
+# how an estimator of the user's own choice of parameters is written
+OWN = ("CCNMF(", "GraphCCNMF(")
 UNCHECKED: dict[str, tuple[str, ...]] = {
     "the random starts": (
         "parameters.random_state",
@@ -50,19 +54,22 @@ def rebuild_clusters(stored: Stored, table: TableFile) -> tuple[Run | RaysRun, d
             " damaged."
         )
     if facts["kind"] == "rays":
-        asked = {"what was asked for": ("parameters",)}
-        return RaysRun(table, cone, shape, facts["parameters"], facts["timings"]), asked
+        asked, unchecked = _asked_of_rays(cone, facts["parameters"])
+        return RaysRun(table, cone, shape, asked, facts["timings"]), unchecked
     r = arrays["A"].shape[-1] if "A" in arrays and arrays["A"].ndim else 0
     check_arrays(stored.path, arrays, {"A": ("f", (table.n_samples, r))})
     if not arrays["A"].size or (arrays["A"] < 0).any():
         raise RunFolderError(f"A in {FACTORS} holds no numbers, or negative ones; it is damaged.")
-    rank, asked = _rank(facts["results"].get("rank_curve"), r), facts["parameters"]
-    method, unchecked = asked.get("method"), UNCHECKED
-    if isinstance(method, str) and method in METHODS:
+    rank = _rank(facts["results"].get("rank_curve"), r, table.n_samples)
+    asked, unchecked = facts["parameters"], UNCHECKED
+    method = str(asked.get("method"))
+    if method in METHODS:
         own = estimator_of(method).set_params(
             random_state=asked.get("random_state"), n_components=r
         )
-    else:  # an estimator of the user's own, of which the parameters are not known
+    elif not method.startswith(OWN):
+        raise RunFolderError(f"{FACTS} names the method {quoted(method)}, which is not known.")
+    else:
         own = SimpleNamespace(get_params=lambda: facts["model"])
         unchecked = UNCHECKED | {"the parameters of your own estimator": ("model",)}
     model = SimpleNamespace(
@@ -77,7 +84,21 @@ def rebuild_clusters(stored: Stored, table: TableFile) -> tuple[Run | RaysRun, d
     return run, unchecked
 
 
-def _rank(curve: Any, r: int) -> Any:
+def _asked_of_rays(
+    cone: Cone, said: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+    """The parameters that fit the certificate, and those that are taken as they stand."""
+    asked = dict.fromkeys(("max_residual", "max_rays")) | {"weighting": "unit", "prove": False}
+    if isinstance(cone.certificate, Certificate):
+        return asked, {"what was asked for": ("parameters.prove",)}
+    most = said.get("max_rays")
+    if type(most) is int and most >= cone.n_rays:
+        asked["max_rays"] = most
+    asked["weighting"] = cone.certificate.weighting
+    return asked, {"what was asked for": ("parameters.max_residual",)}
+
+
+def _rank(curve: Any, r: int, n_samples: int) -> Any:
     """The choice of the number of clusters that follows from the scores of the candidates."""
     if curve is None:
         return None
@@ -88,6 +109,8 @@ def _rank(curve: Any, r: int) -> Any:
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise RunFolderError(f"rank_curve in {FACTS} is damaged ({error}).") from error
+    if ranks.tolist() != list(candidates(n_samples)):
+        raise CertificateError(f"{FACTS} does not name the numbers of clusters that are tried.")
     if found.rank != r:
         raise CertificateError(
             f"{FACTS} says that {found.rank} clusters are best, but A in {FACTORS} has {r}."
