@@ -192,8 +192,8 @@ class TestCommand:
             "counts",
             "--normalize",
             "cells",
-            "--labels-from",
-            "obs:cell_type",
+            "--label-column",
+            "cell_type",
             "--no-report",
         ]
         code, out, err = command(
@@ -304,16 +304,20 @@ class TestCommand:
                 "cells.h5ad has no layer 'spliced'; it has 'counts'.",
             ),
             (
-                ["cells.h5ad", "--labels-from", "obs:louvain"],
+                ["cells.h5ad", "--label-column", "louvain"],
                 "cells.h5ad has no column 'louvain' in obs; it has 'cell_type'.",
             ),
             (
-                ["cells.h5ad", "--labels-from", "louvain"],
-                "--labels-from takes obs:COLUMN, such as obs:cell_type; got 'louvain'.",
+                ["cells.h5ad", "--label-column", "x", "--labels", "x.txt"],
+                "--labels and --label-column both name the known classes; give one of them.",
             ),
             (
-                ["counts.npy", "--labels-from", "obs:x"],
-                "--labels-from is for .h5ad files, and counts.npy is none",
+                ["counts.npy", "--label-column", "x"],
+                "--label-column x is for .h5ad files and beside --text-column; name a file",
+            ),
+            (
+                ["reviews.csv", "--text-column", "body", "--label-column", "stars"],
+                "reviews.csv has no column 'stars'; its heading is 'id', 'body'.",
             ),
             (
                 ["counts.npy", "--layer", "counts"],
@@ -399,6 +403,25 @@ class TestTexts:
         assert "Most typical texts:" in page
         assert ", and more." in page
         assert command("verify", "reviews-clusters")[0] == 0
+
+    def test_a_column_beside_the_texts_holds_the_known_classes(self, here, command):
+        kinds = ["first"] * 12 + ["second"] * 12
+        frame = pd.DataFrame({"id": range(24), "text": texts(), "label": kinds})
+        frame.to_csv("known.csv", index=False)
+        columns = ("--text-column", "text", "--label-column", "label")
+        code, out, _ = command("cluster", "known.csv", "-k", 2, *columns, "--no-report")
+        assert code == 0
+        assert "purity 1.000" in out
+        rows = pd.read_csv(here / "known-clusters" / "labels.csv")
+        assert rows["target"].tolist() == kinds
+
+    @pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series])
+    def test_words_of_texts_in_memory_are_counted(self, make, here):
+        pd.DataFrame({"text": texts()}).to_csv(here / "texts.csv", index=False)
+        table, file = read_table(make(texts())), read_table("texts.csv", text_column="text")
+        assert (table.X != file.X).nnz == 0
+        assert table.features.tolist() == file.features.tolist()
+        assert table.texts == tuple(texts())
 
     def test_a_folder_of_texts(self, here, command):
         (here / "letters").mkdir()

@@ -102,6 +102,20 @@ def refuses(call, name, X):
         pytest.fail(f"{name} is taken")
 
 
+def test_text_is_named_by_its_column_and_no_document_is_repeated():
+    document = "the sea and the ships on it " * 200
+    frame = pd.DataFrame(GOOD, columns=list("abcde")).assign(city="Oslo")
+    model = conecollapse.HierarchicalNMF(2)
+    with pytest.raises(
+        ConeCollapseError, match=r"column 'city' of X holds text \('Oslo', in row 0"
+    ):
+        model.fit(frame)
+    for texts in ([document] * 3, np.array([[1.0, document]] * 3, dtype=object)):
+        with pytest.raises(ConeCollapseError, match="holds text") as refusal:
+            model.fit(texts)
+        assert len(str(refusal.value)) < 250
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_every_estimator_refuses_what_is_no_table_with_an_error_of_this_package(kind):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, quoted
 from conecollapse._types import AnyArray, Effort, IntArray, Points, Sparse
 
 # a proof may lose 1 % of tol to rounding, and some n^1.5 roundoffs are lost in n dimensions
@@ -91,6 +91,39 @@ def check_array(P: Any, name: str) -> None:
         _check_shape(np.shape(P), name)
     if getattr(getattr(P, "dtype", None), "kind", "f") in "mM":
         _check_dtype(P.dtype, name)
+
+
+def check_no_text(X: Any) -> None:
+    """Refuse a table with text in it, naming the first; of a document only the beginning is
+    shown."""
+    try:
+        cells = np.asarray([] if sp.issparse(X) else X, dtype=object)
+    except ValueError:  # rows of different lengths
+        return
+    for *row, cell in zip(
+        *np.indices(cells.shape).reshape(cells.ndim, -1), cells.ravel(), strict=True
+    ):
+        if not isinstance(cell, str) or _is_number(cell):
+            continue
+        if cells.ndim != 2:
+            raise InvalidInputError(
+                f"X holds texts ({quoted(cell)}), not numbers; read_table counts the words of a"
+                " list of texts."
+            )
+        names = getattr(X, "columns", None)
+        column = row[1] if names is None else repr(str(names[row[1]]))
+        raise InvalidInputError(
+            f"column {column} of X holds text ({quoted(cell)}, in row {row[0]}), not numbers; drop"
+            " or convert it."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def row_labels(P: Any, rows: IntArray) -> AnyArray | None:

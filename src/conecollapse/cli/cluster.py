@@ -27,8 +27,13 @@ def cluster(
         Path | None,
         typer.Option(help="Known classes, one for each sample: .txt, .csv, .npy, or y of an .npz."),
     ] = None,
-    labels_from: Annotated[
-        str | None, typer.Option(help="Known classes in an .h5ad file, such as obs:cell_type.")
+    label_column: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "Known classes: a column of FILE beside --text-column, or of obs in an .h5ad file."
+            )
+        ),
     ] = None,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
@@ -74,7 +79,7 @@ def cluster(
         raise InvalidInputError(f"--method must be one of {', '.join(METHODS)}; got {method!r}.")
     folder = options.out_folder(out, file, "clusters")
     check_folder(folder, force=force)
-    column = options.labels_from(labels_from, labels)
+    options.check_labels(labels, label_column)
     if write_h5ad is not None:
         check_h5ad(write_h5ad, file)
     with working(f"reading {file.name}") as progress:
@@ -87,7 +92,7 @@ def cluster(
         read = read_table(file, features_in=features_in, image_shape=shape, **reading)
         features = None if all_features or read.marked is None else HIGHLY_VARIABLE
         table = prepare(read, normalize, tfidf or read.texts is not None, features)
-        target = known_classes(file, table, labels, column)
+        target = known_classes(file, table, labels, label_column)
         check_clusters(n_components, table)
         check_image_shape(shape, table.n_features)
         # after the file is read: an error in it does not wait for them

@@ -155,23 +155,9 @@ def report_writer(wanted: bool) -> Callable[[Path, Any], None] | None:
     return write_report
 
 
-def labels_from(text: str | None, labels: Path | None) -> str | None:
-    """The column of "obs:COLUMN".
-
-    Examples
-    --------
-    >>> labels_from("obs:cell_type", None)
-    'cell_type'
-    """
-    if text is None:
-        return None
-    if labels is not None:
+def check_labels(labels: Path | None, column: str | None) -> None:
+    """Refuse two sources of known classes."""
+    if labels is not None and column is not None:
         raise InvalidInputError(
-            "--labels and --labels-from both name the known classes; give one of them."
+            "--labels and --label-column both name the known classes; give one of them."
         )
-    kind, _, column = text.partition(":")
-    if kind != "obs" or not column:
-        raise InvalidInputError(
-            f"--labels-from takes obs:COLUMN, such as obs:cell_type; got {text!r}."
-        )
-    return column

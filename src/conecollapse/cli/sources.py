@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from conecollapse._errors import InvalidInputError, RunFolderError
 from conecollapse._types import AnyArray
 
@@ -13,17 +15,22 @@ from conecollapse._types import AnyArray
 def known_classes(
     file: Path, table: Any, labels: Path | None, column: str | None
 ) -> AnyArray | None:
-    """The known class of each sample: from a file, from a column of ``obs``, or none."""
+    """The known class of each sample: from a file, from a column beside the texts or of ``obs``, or
+    none."""
     from conecollapse.io import read_labels
     from conecollapse.io.h5ad import obs_column, whole_h5ad
+    from conecollapse.io.texts import read_column
 
     if labels is not None:
         return read_labels(labels, table.sample_names, table.n_samples)
     if column is None:
         return None
+    if table.text_column is not None:
+        return np.array(read_column(file, column).texts, dtype=np.str_)
     if file.suffix.lower() != ".h5ad":
         raise InvalidInputError(
-            f"--labels-from is for .h5ad files, and {file.name} is none; name a file with --labels."
+            f"label_column={column!r} is for .h5ad files and beside text_column=...; name a file"
+            " with --labels."
         )
     return obs_column(whole_h5ad(file), column, file.name)
 

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from conecollapse._checks import as_points, check_array, first_nan
+from conecollapse._checks import as_points, check_array, check_no_text, first_nan
 from conecollapse._errors import (
     ConeCollapseError,
     EmptyDataWarning,
@@ -132,13 +132,15 @@ def _columns(X: Any, order: IntArray) -> Any:
 
 
 @contextmanager
-def our_errors() -> Iterator[None]:
-    """What scikit-learn refuses, as an error of this package, in one line of ordinary length."""
+def our_errors(X: Any = None) -> Iterator[None]:
+    """What scikit-learn refuses, as an error of this package, in one line of ordinary length; text
+    in ``X`` is named by its place."""
     try:
         yield
     except ConeCollapseError:
         raise
     except (ValueError, TypeError) as error:
+        check_no_text(X)
         kind = InvalidInputError if isinstance(error, ValueError) else UnexpectedArgumentError
         raise kind(shorten(str(error), SHOWN, placeholder=" ...")) from error
 
@@ -177,7 +179,7 @@ def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
     _check_unique_columns(X)
     check_array(X, "X")
     X = unmasked(X)
-    with without_question_of_names(estimator, X, reset=reset), our_errors():
+    with without_question_of_names(estimator, X, reset=reset), our_errors(X):
         X = validate_data(
             estimator,
             X,

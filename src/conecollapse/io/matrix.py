@@ -22,4 +22,5 @@ class Matrix:
     because: str = ""  # how it says so
     layout: Layout | None = None  # of text and frames: what was taken as heading and names
     marked: AnyArray | None = None  # which features the source marks as highly variable
+    axis: AnyArray | None = None  # where along the columns was measured, such as wavelengths
     may_clip: bool = False  # whether the caller can ask for negative values to be set to zero

@@ -28,8 +28,9 @@ from conecollapse.io.numbers import as_numbers
 from conecollapse.io.opening import suffix
 from conecollapse.io.orientation import orientation
 from conecollapse.io.parquet import read_parquet
+from conecollapse.io.spectra import read_spectrum_files, spectrum_files
 from conecollapse.io.table_file import TableFile
-from conecollapse.io.texts import counted, read_column, read_folder
+from conecollapse.io.texts import Texts, counted, read_column, read_folder, texts_of
 
 FORMATS: dict[str, Callable[..., Matrix]] = {
     ".npy": read_npy,
@@ -65,7 +66,8 @@ def read_table(
         A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three
         also with ``.gz``), ``.parquet`` (needs the extra "parquet") or ``.h5ad`` (needs the extra
         "bio"). A folder holds the three files of 10x Genomics (``matrix.mtx``, ``features.tsv``,
-        ``barcodes.tsv``, also with ``.gz``), or texts as ``.txt`` files.
+        ``barcodes.tsv``, also with ``.gz``), spectra as `conecollapse.io.spectra` describes, or
+        texts as ``.txt`` files. Of a list of texts, or a series of them, the words are counted.
     features_in : {"auto", "rows", "columns"}
         Where the features are in the source; "auto" decides as `conecollapse.io.orientation`
         describes, and `TableFile.why` says how.
@@ -108,9 +110,11 @@ def read_table(
     if not isinstance(source, (str, PathLike)):
         if text_column is not None:
             raise InvalidInputError(
-                f"text_column={text_column!r} is for files; count the words of texts in memory"
-                " first."
+                f"text_column={text_column!r} is for files; pass the texts themselves."
             )
+        texts = texts_of(source)
+        if texts is not None:
+            return _counted(texts, "the data", "", None)
         matrix = _convert(source, header, names, layer)
         return _table(matrix, None, "", features_in, image_shape, layer=layer)
     path = Path(fspath(source))
@@ -138,19 +142,26 @@ def _of_texts_or_folder(
     if text_column is not None:
         check_file(path)
         found, where, sha256 = read_column(path, text_column), path.name, sha256_of(path)
+    elif spectra := spectrum_files(path):
+        matrix = read_spectrum_files(spectra)
+        return _table(matrix, path, digest(spectra), features_in, None)
     else:
         files = files_of(path)
         if is_10x(files):
             table = _table(read_mtx(files[0]), files[0], digest(files), features_in, None)
             return replace(table, source=str(path))
         found, where, sha256 = read_folder(path), str(path), digest(files)
+    return replace(_counted(found, where, sha256, text_column), source=str(path))
+
+
+def _counted(found: Texts, where: str, sha256: str, text_column: str | None) -> TableFile:
     counts, words = counted(found, where)
     why = f"each of the {len(found.texts)} texts is a sample"
     return TableFile(
         counts,
         found.names,
         words,
-        str(path),
+        where,
         sha256,
         "columns",
         why,
@@ -201,7 +212,7 @@ def as_table_file(
     if features_in == "rows":
         values = sp.csr_array(values.T) if sp.issparse(values) else np.ascontiguousarray(values.T)
         rows, columns = columns, rows
-    axis: list[float] = []
+    axis: list[float] = [] if matrix.axis is None else matrix.axis.tolist()
     if matrix.layout is not None and matrix.layout.axes and columns is not None:
         axis = as_axis(columns.tolist(), [] if rows is None else rows.tolist())
     return TableFile(
@@ -254,6 +265,14 @@ def read_source(
     path: Path, header: bool | None, names: bool | None, layer: str | None = None
 ) -> tuple[Matrix, str]:
     """What a file holds, as it lies there, and the checksum of its bytes."""
+    if path.is_dir():
+        files = spectrum_files(path)
+        if not files:
+            raise InvalidInputError(
+                f"{str(path)!r} is a folder without spectra: files (.csv, .tsv or .txt) with two"
+                " columns of numbers, wavelengths and values; name a file."
+            )
+        return read_spectrum_files(files), digest(files)
     return _read(path, header, names, layer), sha256_of(path)
 
 

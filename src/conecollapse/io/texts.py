@@ -74,6 +74,18 @@ def read_column(path: Path, column: str) -> Texts:
     return Texts(as_names((name[:NAME] for name in names), "documents"), texts)
 
 
+def texts_of(source: Any) -> Texts | None:
+    """The texts that a list, a tuple, an array of one dimension or a series holds; None for
+    anything else."""
+    if isinstance(source, (list, tuple)) or (
+        getattr(source, "ndim", 0) == 1 and getattr(source, "dtype", None) is not None
+    ):
+        texts = list(source)
+        if texts and all(isinstance(text, str) for text in texts):
+            return Texts(as_names(range(len(texts)), "documents"), [str(text) for text in texts])
+    return None
+
+
 def text_files(folder: Path) -> list[Path]:
     """The ``.txt`` files of a folder, by name."""
     return sorted(
