@@ -100,9 +100,8 @@ def check_no_text(X: Any) -> None:
         cells = np.asarray([] if sp.issparse(X) else X, dtype=object)
     except ValueError:  # rows of different lengths
         return
-    for *row, cell in zip(
-        *np.indices(cells.shape).reshape(cells.ndim, -1), cells.ravel(), strict=True
-    ):
+    for at in np.ndindex(cells.shape):
+        cell = cells[at]
         if not isinstance(cell, str) or _is_number(cell):
             continue
         if cells.ndim != 2:
@@ -111,9 +110,9 @@ def check_no_text(X: Any) -> None:
                 " list of texts."
             )
         names = getattr(X, "columns", None)
-        column = row[1] if names is None else repr(str(names[row[1]]))
+        column = at[1] if names is None else repr(str(names[at[1]]))
         raise InvalidInputError(
-            f"column {column} of X holds text ({quoted(cell)}, in row {row[0]}), not numbers; drop"
+            f"column {column} of X holds text ({quoted(cell)}, in row {at[0]}), not numbers; drop"
             " or convert it."
         )
 
