@@ -54,7 +54,7 @@ def check(archive: Path, folder: Path) -> None:
     if not Path(place).is_relative_to(folder):
         sys.exit(f"{archive.name} was installed, but {place} is imported.")
     print(f"{archive.name}: {run(python, '-m', 'conecollapse', '--version', cwd=folder).strip()}")
-    print(run(python, "-m", "conecollapse", "doctor", cwd=folder))
+    print(run(python, "-m", "conecollapse", "--version", "--verbose", cwd=folder))
     said = run(python.with_name("conecollapse"), "demo", cwd=folder)
     if not (folder / "conecollapse-demo" / "run" / "report.html").is_file():
         sys.exit("the demonstration wrote no report.")

@@ -22,7 +22,6 @@ import scipy.sparse as sp
 import conecollapse.datasets
 from conecollapse import Cone, GraphCCNMF, RankSelection
 from conecollapse.cli import main
-from conecollapse.cli.doctor import diagnosis
 from conecollapse.datasets import load
 
 ROOT = Path(__file__).parents[1]
@@ -388,23 +387,6 @@ class TestOthers:
     def test_the_demo_says_where_it_cannot_write(self, run):
         assert "cannot" in fails(run, "demo", "--out", "/proc/nowhere")
 
-    @pytest.mark.slow
-    @pytest.mark.usefixtures("small_digits")
-    def test_bench(self, run):
-        code, out, _ = run("bench")
-        assert code == 0
-        for name in (
-            "conecollapse nnls",
-            "SciPy nnls",
-            "scikit-learn NMF",
-            "conecollapse GraphCCNMF",
-            "k-means",
-        ):
-            assert name in out
-        rows = json.loads(run("bench", "digits", "--json")[1])["rows"]
-        residuals = [row["value"] for row in rows if row["quality"] == "relative residual"]
-        assert residuals[0] == pytest.approx(residuals[1])
-
     def test_help_version_and_completion(self, run):
         code, out, _ = run("--help")
         assert code == 0
@@ -417,29 +399,25 @@ class TestOthers:
             "rays",
             "verify",
             "datasets",
-            "bench",
-            "doctor",
         ):
             assert run(command, "--help")[0] == 0
         assert "No such command 'cluter'" in fails(run, "cluter")
 
-    def test_the_doctor_says_what_is_there_and_what_is_missing(self, run, monkeypatch):
-        code, out, err = run("doctor")
+    def test_the_verbose_version_says_what_is_installed_and_where(self, run, monkeypatch, here):
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(here / "kernels"))
+        (here / "kernels" / "of").mkdir(parents=True)
+        (here / "kernels" / "of" / "one.nbc").touch()
+        code, out, err = run("--version", "--verbose")
         assert (code, err) == (0, "")
-        assert "nothing that is needed is missing." in out
         assert f"numpy {np.__version__}" in out
-        found = json.loads(run("doctor", "--json")[1])
-        assert found["threads"]["available"] >= 1
-        assert found["problems"] == []
+        assert "extra cli: rich " in out
+        assert f"kernels: {here / 'kernels'} (1 compiled)" in out
         monkeypatch.setattr(
-            "conecollapse.cli.doctor.requires", lambda _: ["numpy>=99", "nothing-of-the-kind>=1"]
+            "conecollapse.cli.version.requires", lambda _: ["numpy>=99", "nothing-of-the-kind>=1"]
         )
-        code, _, err = run("doctor")
-        assert code == 1
-        assert (
-            f"2 found: numpy {np.__version__} is older than 99, the oldest that is tested;"
-            " nothing-of-the-kind is missing." in err
-        )
+        out = run("--version", "--verbose")[1]
+        assert f"numpy {np.__version__} (older than 99, the oldest tested)" in out
+        assert "nothing-of-the-kind missing" in out
 
     def test_mass_is_for_few_rays(self, run, tmp_path):
         file = tmp_path / "t.csv"
@@ -450,13 +428,6 @@ class TestOthers:
         )
         for few in (("--max-rays", "2"), ("--max-residual", "0.3")):
             assert run("rays", file, "--mass", *few, "--out", tmp_path / few[0])[0] == 0
-
-    def test_the_doctor_counts_the_kernels_of_all_folders(self, tmp_path, monkeypatch):
-        (tmp_path / "tables" / "__pycache__").mkdir(parents=True)
-        (tmp_path / "tables" / "__pycache__" / "one.nbc").touch()
-        monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-        monkeypatch.setattr("conecollapse.cli.doctor.__file__", str(tmp_path / "cli" / "doctor.py"))
-        assert diagnosis()["kernels"]["compiled"] == 1
 
     def test_progress_shows_on_a_terminal_that_waits(self, monkeypatch, capsys):
         from conecollapse.cli import terminal

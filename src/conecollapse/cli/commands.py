@@ -11,20 +11,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from conecollapse import __version__
 from conecollapse._errors import ConeCollapseError
 from conecollapse.cli import DONE, FAILED, INTERRUPTED, STOPPED
-from conecollapse.cli.bench import bench
 from conecollapse.cli.cluster import cluster
-from conecollapse.cli.compare import compare
 from conecollapse.cli.datasets import app as datasets
 from conecollapse.cli.demo import demo
-from conecollapse.cli.doctor import doctor
 from conecollapse.cli.novelty import novelty
 from conecollapse.cli.rays import rays
 from conecollapse.cli.terminal import note, say, show_note
 from conecollapse.cli.unmix import unmix
 from conecollapse.cli.verify import verify
+from conecollapse.cli.version import say_version
 from conecollapse.cli.warm import warm
 
 
@@ -60,30 +57,27 @@ for command in (
     unmix,
     novelty,
     verify,
-    compare,
-    bench,
     warm,
-    doctor,
 ):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        say(f"conecollapse {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option(help="Show where an error came from.")] = False,
-    version: Annotated[  # noqa: ARG001
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="With --version: also what is installed, and where.")
     ] = False,
 ) -> None:
     context.obj["debug"] = debug
+    if version:
+        say_version(verbose)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise typer.BadParameter("name a command, such as cluster; --help lists them.")
 
 
 def run(arguments: Sequence[str] | None) -> int:

@@ -372,11 +372,8 @@ def images(rows: Any, shape: tuple[int, int], *, titles: Any = None, columns: in
     )
 
 
-def confusion(
-    target: Any, labels: Any, *, titles: tuple[str, str] = ("known label", "cluster")
-) -> go.Figure:
-    """Two labellings of the same samples, counted: the first in rows, the second in columns, under
-    these ``titles``.
+def confusion(target: Any, labels: Any) -> go.Figure:
+    """Known labels (rows) and clusters (columns) of the same samples, counted.
 
     Columns are ordered so that as many samples as possible lie on the diagonal.
     """
@@ -403,11 +400,11 @@ def confusion(
                 colorscale="Blues",
                 showscale=False,
                 texttemplate="%{z}" if counts.size <= MAX_COUNTED else None,
-                hovertemplate=f"{titles[0]} %{{y}}, {titles[1]} %{{x}}: %{{z}}<extra></extra>",
+                hovertemplate="known label %{y}, cluster %{x}: %{z}<extra></extra>",
             )
         ],
-        yaxis=down | {"title": {"text": titles[0]}},
-        xaxis=across | {"title": {"text": titles[1]}},
+        yaxis=down | {"title": {"text": "known label"}},
+        xaxis=across | {"title": {"text": "cluster"}},
         height=140 + 26 * min(len(known), MAX_LINES),
     )
 

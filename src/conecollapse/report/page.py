@@ -16,7 +16,7 @@ from typing import Any
 
 from conecollapse._errors import InvalidInputError, optional
 from conecollapse._files import whole_file
-from conecollapse.report import clustering, comparison, novelty, unmixing
+from conecollapse.report import clustering, novelty, unmixing
 from conecollapse.report.parts import Chart, Page, Table
 from conecollapse.report.pictures import gradient
 
@@ -28,13 +28,12 @@ CONTENTS: dict[str, Callable[[Any], Page]] = {
     "cluster": clustering.contents,
     "unmix": unmixing.contents,
     "novelty": novelty.contents,
-    "comparison": comparison.contents,
 }
 
 
 def write_report(path: Path, run: Any) -> None:
-    """Write the page of ``run`` to ``path``, whole or not at all: of a clustering, an unmixing, a
-    judgement or a comparison."""
+    """Write the page of ``run`` to ``path``, whole or not at all: of a clustering, an unmixing or
+    a judgement."""
     content = page(run)
     with whole_file(path) as part:
         part.write_text(content, encoding="utf-8")

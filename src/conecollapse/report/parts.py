@@ -46,10 +46,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Names and values, all shown; a third column where rows have one, with ``head`` above it."""
+    """Names and values, all shown."""
 
-    rows: Sequence[tuple[str, ...]]
-    head: tuple[str, ...] = ()
+    rows: Sequence[Pair]
     kind: ClassVar[str] = "pairs"
 
 
