@@ -53,7 +53,7 @@ def peak_gib() -> float:
 
 def work(path: Path, rank: int, n_init: int, verify: bool) -> None:
     from conecollapse import CCNMF, Cone
-    from conecollapse.blocks import open_table
+    from conecollapse.io import open_table
     from conecollapse.metrics import purity_score
 
     table = open_table(path)

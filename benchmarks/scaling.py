@@ -95,10 +95,10 @@ def prepare(series: str, size: int) -> Callable[[], object]:
 
 def in_blocks(X, n_blocks: int):
     """An opened table in blocks of features."""
-    from conecollapse.blocks import open_table
+    from conecollapse.io import open_table
     from conecollapse.tables.files import FileTable
 
-    return FileTable(open_table(X).source, 1, -(-X.shape[1] // n_blocks))
+    return FileTable(open_table(X), 1, -(-X.shape[1] // n_blocks))
 
 
 def measure(series: str, size: int, queue) -> None:

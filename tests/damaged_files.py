@@ -124,9 +124,8 @@ KINDS = {
 def read(door, path):
     """Read a file by one of the doors, all of it."""
     from conecollapse import Cone
-    from conecollapse.blocks import open_table
     from conecollapse.cli.sources import known_classes
-    from conecollapse.io import read_labels, read_spectra, read_table
+    from conecollapse.io import open_table, read_labels, read_spectra, read_table
 
     if door == "read_table":
         read_table(path)

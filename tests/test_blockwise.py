@@ -11,7 +11,6 @@ from cones import planted, unit
 from conftest import seeds
 
 from conecollapse import Cone
-from conecollapse.blocks import open_table
 from conecollapse.geometry import blockwise, streaming
 from conecollapse.geometry import undecided as undecided_module
 from conecollapse.geometry.blockwise import (
@@ -26,6 +25,7 @@ from conecollapse.geometry.blockwise import (
 )
 from conecollapse.geometry.blockwise.decided import Combinations, Decided, over_rays
 from conecollapse.geometry.undecided import undecided
+from conecollapse.io import open_table
 from conecollapse.tables import as_table, blocked, survey
 from conecollapse.tables.files import FileTable
 
@@ -66,7 +66,7 @@ def in_blocks(P, size, kind):
     X = P.T
     if kind == "file":
         return FileTable(
-            open_table(sp.csr_array(X) if sp.issparse(P) else np.ascontiguousarray(X)).source,
+            open_table(sp.csr_array(X) if sp.issparse(P) else np.ascontiguousarray(X)),
             1,
             size,
         )
@@ -220,7 +220,7 @@ def test_every_worker_holds_all_points_where_these_are_no_more_than_three_blocks
     class Held(FileTable):
         together = 4
 
-    table = Held(open_table(np.random.default_rng(0).random((30, 40))).source, 1, 10)
+    table = Held(open_table(np.random.default_rng(0).random((30, 40))), 1, 10)
     assert pieces.is_worth_copies(table, 1200, is_sparse=False)
     # nobody holds the blocks of a file
     assert not pieces.is_worth_copies(FileTable(table.source, 1, 10), 1200, is_sparse=False)
@@ -444,9 +444,7 @@ def test_where_nothing_is_decided_blocks_have_the_rays_of_memory(kind, monkeypat
             for module in (undecided_module, streaming):
                 monkeypatch.setattr(module, "HELD_RAYS", 0)
         axis = 0 if kind == "tall" else 1
-        source = open_table(
-            sp.csr_array(P.T) if kind == "sparse" else np.ascontiguousarray(P.T)
-        ).source
+        source = open_table(sp.csr_array(P.T) if kind == "sparse" else np.ascontiguousarray(P.T))
         found = undecided(FileTable(source, axis, 7), 1e-8)
         assert found.holds_rays == rows_are_held
         np.testing.assert_array_equal(found.ray_indices, direct.ray_indices)

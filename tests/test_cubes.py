@@ -11,8 +11,8 @@ from scipy.io import loadmat, savemat
 
 from conecollapse import InvalidInputError
 from conecollapse.cli.commands import run as run_command
-from conecollapse.io.cube import read_spectra
 from conecollapse.io.envi import ORDERS, TYPES, read_envi, write_envi
+from conecollapse.io.spectra import read_spectra
 
 RNG = np.random.default_rng(0)
 SHARES = RNG.dirichlet([0.5, 0.5, 0.5], 30)

@@ -27,7 +27,6 @@ from conecollapse import (
     affinity,
 )
 from conecollapse.affinity.graphs import knn_graph, normalized
-from conecollapse.blocks import open_table
 from conecollapse.estimators._labels import Names, read_labels, read_pairs
 from conecollapse.factorization.constraints import constrained
 from conecollapse.factorization.evidence import (
@@ -41,6 +40,7 @@ from conecollapse.factorization.evidence import (
     sharpness,
 )
 from conecollapse.factorization.onmf.clamped import NAMED, ClampedClusters
+from conecollapse.io import open_table
 from conecollapse.tables import as_table
 
 MODELS = [GraphCCNMF(3, random_state=0), CCNMF(3, random_state=0), OrthogonalNMF(3, random_state=0)]

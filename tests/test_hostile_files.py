@@ -22,8 +22,7 @@ from test_io import WRITERS
 
 from conecollapse import InvalidInputError
 from conecollapse._errors import ConeCollapseError
-from conecollapse.blocks import open_table
-from conecollapse.io import FORMATS, read_labels, read_table
+from conecollapse.io import FORMATS, open_table, read_labels, read_table
 from conecollapse.io.formulas import SIGNS, harmless, original
 from conecollapse.runs import cluster, save, verify
 
@@ -77,7 +76,6 @@ def test_sizes_that_are_no_numbers(door, sizes, tmp_path):
 GZIP_BOMBS = {
     "t.csv.gz": b"1,2,3,4,5,6,7,8\n",
     "t.tsv.gz": b"0\t",
-    "t.mtx.gz": BANNER.encode() + b"1 1 1\n",
     "t.txt.gz": b"label\n",
 }
 
@@ -91,7 +89,7 @@ def write_bomb(path, text, size):
 
 @pytest.mark.parametrize("name", GZIP_BOMBS)
 def test_gzipped_bombs(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse._room.FREE_GROWTH", 2**26)
+    monkeypatch.setattr("conecollapse.io.limits.FREE_GROWTH", 2**26)
     path = write_bomb(tmp_path / name, GZIP_BOMBS[name], 2**28)
     door = labels_of if name == "t.txt.gz" else read_table
     sentence, peak = refusal(door, path)
@@ -100,6 +98,22 @@ def test_gzipped_bombs(name, tmp_path, monkeypatch):
         r" is [0-9.]+ MB",
         sentence,
     )
+    assert peak < 30 * MB
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        ("1 1 1", "it has 262144 or more entries where it promises 1"),
+        ("9000 9000 80000000", "takes 1.9 GB of memory; the limit for a file of its size is 67"),
+    ],
+)
+def test_a_gzipped_matrix_that_unpacks_to_more_than_it_may(sizes, reason, tmp_path, monkeypatch):
+    monkeypatch.setattr("conecollapse.io.limits.FREE_GROWTH", 2**26)
+    path = write_bomb(tmp_path / "t.mtx.gz", b"1 1 1\n", 2**28)
+    path.write_bytes(gzip.compress(f"{BANNER}{sizes}\n".encode()) + path.read_bytes())
+    sentence, peak = refusal(read_table, path)
+    assert reason in sentence
     assert peak < 30 * MB
 
 
@@ -112,7 +126,7 @@ def test_a_gzipped_bomb_of_six_gigabytes(tmp_path):
 
 
 def test_a_bomb_beside_a_matrix(tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse._room.FREE_GROWTH", 2**26)
+    monkeypatch.setattr("conecollapse.io.limits.FREE_GROWTH", 2**26)
     (tmp_path / "matrix.mtx").write_text(f"{BANNER}2 2 1\n1 1 1\n")
     write_bomb(tmp_path / "barcodes.tsv.gz", b"x\n", 2**28)
     assert refusal(read_table, tmp_path / "matrix.mtx")[1] < 30 * MB
@@ -156,7 +170,7 @@ class TestNpzBombs:
         assert peak < MB
 
     def test_really_there(self, door, tmp_path, monkeypatch):
-        monkeypatch.setattr("conecollapse._room.FREE_GROWTH", 2**24)
+        monkeypatch.setattr("conecollapse.io.limits.FREE_GROWTH", 2**24)
         path = tmp_path / "t.npz"
         np.savez_compressed(path, X=np.zeros((10**4, 10**3)), y=np.zeros(10))
         sentence, peak = refusal(door, path)
@@ -217,8 +231,8 @@ def test_a_sparse_hdf5_file_that_claims_a_huge_table(tmp_path):
 
 
 def test_a_parquet_file_of_one_value_a_billion_times(tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse._room.FREE_GROWTH", 2**22)
-    monkeypatch.setattr("conecollapse._room.MOST_GROWTH", 2)
+    monkeypatch.setattr("conecollapse.io.limits.FREE_GROWTH", 2**22)
+    monkeypatch.setattr("conecollapse.io.limits.MOST_GROWTH", 2)
     path = tmp_path / "t.parquet"
     pd.DataFrame(np.zeros((10**5, 10))).rename(columns=str).to_parquet(path)
     sentence, peak = refusal(read_table, path)
@@ -360,16 +374,16 @@ def test_missing_parts_of_an_h5ad_file(tmp_path):
 
 
 MISTAKES = [
-    (".npy", "conecollapse._arrays.check_promise"),
-    (".npz", "conecollapse.io.npz._by_labels"),
+    (".npy", "conecollapse.io.npy.check_promise"),
+    (".npz", "conecollapse.io.npz._axis_of_labels"),
     (".npz", "conecollapse.io.npz._names"),
-    (".csv", "conecollapse.io.delimited.layout_of"),
-    (".csv", "conecollapse.io.delimited._extend"),
-    (".tsv", "conecollapse.io.opening.check_text"),
+    (".csv", "conecollapse.io.delimited.detect_layout"),
+    (".csv", "conecollapse.io.delimited._append_numbers"),
+    (".tsv", "conecollapse.io.text.check_text"),
     (".mtx", "conecollapse.io.market._sizes"),
     (".mtx", "conecollapse.io.market.MtxSource._entries"),
-    (".parquet", "conecollapse.io.parquet.from_pandas"),
-    (".parquet", "conecollapse.io.frames._stack"),
+    (".parquet", "conecollapse.io.parquet.from_frame"),
+    (".parquet", "conecollapse.io.frames._kind"),
     (".h5ad", "conecollapse.io.h5ad.as_names"),
     (".h5ad", "conecollapse.io.h5ad.check_room"),
     *((kind, "conecollapse.io.reading.as_numbers") for kind in FORMATS),
@@ -390,7 +404,7 @@ OURS = (
 def test_a_mistake_of_ours_is_not_blamed_on_the_file(kind, ours, tmp_path, monkeypatch):
     path = tmp_path / f"table{kind}"
     WRITERS[kind](path)
-    if ours.endswith("_by_labels"):
+    if ours.endswith("_axis_of_labels"):
         np.savez(path, X=np.eye(3), y=np.zeros(3))
     for mistake in OURS:
 
@@ -409,7 +423,7 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_file(kind, ours, tmp_path, monke
         (".npy", "conecollapse.io.npy.check_promise"),
         (".mtx", "conecollapse.io.market.check_extent"),
         (".h5ad", "conecollapse.io.h5ad.check_extent"),
-        (".h5ad", "conecollapse.io.watch.WatchedFile.check"),
+        (".h5ad", "conecollapse.io.limits.WatchedFile.check"),
     ],
 )
 def test_a_mistake_of_ours_is_not_blamed_on_a_file_read_in_blocks(
@@ -456,7 +470,7 @@ def test_too_little_memory_is_said_with_the_size(kind, tmp_path, monkeypatch):
 
 
 def test_a_table_larger_than_the_free_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse._room.free_memory", lambda: 100)
+    monkeypatch.setattr("conecollapse.io.limits.free_memory", lambda: 100)
     for kind in (".npy", ".npz", ".csv", ".parquet", ".h5ad"):
         path = tmp_path / f"t{kind}"
         if kind == ".csv":
@@ -542,8 +556,8 @@ def test_sparse_matrices_with_wrong_parts_are_refused(tmp_path):
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n3," + "4" * 200, "a,b\n1," + "2" * 200 + "\n3,4\n"])
 def test_a_line_that_is_too_long_for_a_table_is_refused(text, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse.io.opening.PIECE", 64)
-    monkeypatch.setattr("conecollapse.io.opening.LONGEST_LINE", 100)
+    monkeypatch.setattr("conecollapse.io.text.PIECE", 64)
+    monkeypatch.setattr("conecollapse.io.text.LONGEST_LINE", 100)
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     with pytest.raises(
         InvalidInputError,

@@ -20,9 +20,9 @@ from conecollapse import InvalidInputError
 from conecollapse._errors import ConeCollapseError
 from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
-from conecollapse.io.delimited import read_delimited
-from conecollapse.io.frames import from_pandas
-from conecollapse.io.opening import rows_of
+from conecollapse.io.delimited import read as read_delimited
+from conecollapse.io.frames import from_frame
+from conecollapse.io.text import rows_of
 
 X = np.array([[1.0, 0.0, 2.5], [0.25, 3.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1e-3, 7.0]])
 ROWS = ["plain", 'a "quoted", name', "<script>alert(1)</script>", "=1+1"]
@@ -203,7 +203,7 @@ class TestFrames:
             match=r"'u' where a number belongs, in row 1 \('a'\), column 3 \('t'\)",
         ):
             read_table(frame.with_columns(t=polars.Series(["u", "v"])))
-        with pytest.raises(InvalidInputError, match=r"missing value in row 2 \('b'\)"):
+        with pytest.raises(InvalidInputError, match=r"missing value \(NaN\) in row 2 \('b'\)"):
             read_table(frame.with_columns(t=polars.Series([1, None])))
 
     def test_anndata(self):
@@ -563,6 +563,6 @@ def test_numbers_of_pandas_own_types_are_floats_and_what_is_missing_is_nan():
     frame = pd.DataFrame(
         {"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([1.5, None], dtype="Float64")}
     )
-    values = from_pandas(frame, wanted=False).values
+    values = from_frame(frame, wanted=False).values
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values, [[1, 1.5], [2, np.nan]])

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from conecollapse import InvalidInputError
 from conecollapse.cli import main
 from conecollapse.io import read_labels, read_table
-from conecollapse.io.delimited import read_delimited
-from conecollapse.io.layout import Layout, layout_of
+from conecollapse.io.delimited import read as read_delimited
+from conecollapse.io.headings import Layout, detect_layout
 from conecollapse.runs import rays, save, verify
 
 
@@ -103,13 +103,13 @@ def test_headings_and_names_are_detected(text, rows, columns, tmp_path):
 
 
 def test_a_single_line_of_numbers_is_data():
-    assert layout_of([["3", "1", "4"]]) == Layout(header=False, names=False)
+    assert detect_layout([["3", "1", "4"]]) == Layout(header=False, names=False)
 
 
 def test_a_line_of_which_half_is_text_after_the_first_cell_is_a_heading():
     below = [["1", "2", "3", "4", "5"], ["5", "0", "2", "7", "1"]]
-    assert layout_of([["7", "a", "b", "3", "4"], *below]).header
-    assert not layout_of([["7", "a", "2", "3", "4"], *below]).header
+    assert detect_layout([["7", "a", "b", "3", "4"], *below]).header
+    assert not detect_layout([["7", "a", "2", "3", "4"], *below]).header
 
 
 def test_a_heading_of_numbers_is_no_sample_and_an_id_no_feature(tmp_path):

@@ -27,7 +27,6 @@ from conecollapse import (
     SparseNMF,
     affinity,
 )
-from conecollapse.blocks import open_table
 from conecollapse.factorization import (
     SOLVERS,
     Factorization,
@@ -39,9 +38,10 @@ from conecollapse.factorization import (
     pnmf,
 )
 from conecollapse.geometry.tall import triangular_of
-from conecollapse.io import read_table
+from conecollapse.io import open_table, read_table
 from conecollapse.report.clustering import contents
 from conecollapse.runs import cluster
+from conecollapse.tables import as_table
 
 MODELS = [
     MultiplicativeNMF(),
@@ -244,7 +244,7 @@ def test_the_triangle_of_a_table_keeps_the_angles_of_columns_that_grow_from_bloc
 def test_a_table_in_blocks_measures_columns_of_any_scale(axis):
     X = np.random.default_rng(0).random((9, 5)) * np.array([1.0, 1e-162, 1e-250, 1e100, 0.0])
     for store in (np.asarray, sp.csr_array):
-        survey = open_table(store(X), block_size=3).along(axis).survey
+        survey = as_table(open_table(store(X), block_size=3)).along(axis).survey
         np.testing.assert_allclose(
             survey.lengths,
             [np.linalg.norm(c / c.max()) * c.max() if c.any() else 0.0 for c in X.T],

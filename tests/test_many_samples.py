@@ -15,7 +15,7 @@ from conecollapse.affinity.cells import cell_neighbors, random_samples
 from conecollapse.affinity.graphs import normalized
 from conecollapse.affinity.neighbors import exact, nearest
 from conecollapse.affinity.spectrum import leading_eigenpairs
-from conecollapse.blocks import open_table
+from conecollapse.io import open_table
 from conecollapse.metrics import adjusted_rand_score, purity_score
 from conecollapse.tables import DiffusedTable, as_table
 

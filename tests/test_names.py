@@ -22,8 +22,8 @@ from conecollapse import (
     SeparableNMF,
     select_rank,
 )
-from conecollapse.blocks import open_table
-from conecollapse.io import read_table
+from conecollapse.io import open_table, read_table
+from conecollapse.tables import as_table
 
 X = np.kron(np.eye(3), np.ones((6, 4))) + 0.1 * np.random.default_rng(0).random((18, 12))
 GENES = [f"gene{j}" for j in range(12)]
@@ -108,13 +108,13 @@ def test_opened_files_carry_names(tmp_path, make):
         X, feature_names=GENES
     ).top_features(1)
     np.testing.assert_allclose(
-        open_table(tmp_path / "cells.h5ad", layer="twice") @ np.ones((12, 1)),
+        as_table(open_table(tmp_path / "cells.h5ad", layer="twice")) @ np.ones((12, 1)),
         2 * X.sum(axis=1, keepdims=True),
     )
     assert select_rank(table, [2, 3, 5], n_runs=2, random_state=0).rank == 3
     with pytest.raises(InvalidInputError, match=r"has no layer 'counts'; it has 'twice'"):
         open_table(tmp_path / "cells.h5ad", layer="counts")
-    with pytest.raises(InvalidInputError, match=r"is for \.h5ad files"):
+    with pytest.raises(InvalidInputError, match=r"is only for \.h5ad files"):
         open_table(X, layer="twice")
 
 

@@ -15,7 +15,6 @@ from conftest import seeds
 
 from conecollapse import CCNMF, CertificateError, Cone, ConeCollapse, SlowWarning
 from conecollapse._linalg import unit_rows
-from conecollapse.blocks import open_table
 from conecollapse.certificates import Metric, Verdict
 from conecollapse.factorization import data_cone
 from conecollapse.geometry import certified
@@ -28,7 +27,7 @@ from conecollapse.geometry.certified.estimate import (
 )
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import private_coordinates
-from conecollapse.io import read_table
+from conecollapse.io import open_table, read_table
 from conecollapse.runs import rays, save, verify
 
 MAKERS = {"dense": dense_points, "sparse": sparse_points, "twins": with_twins}

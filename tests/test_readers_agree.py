@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from conecollapse._errors import ConeCollapseError
-from conecollapse.blocks import open_table
-from conecollapse.io import read_table
+from conecollapse.io import open_table, read_table
+from conecollapse.tables import as_table
 
 X = np.array([[1.0, 0.0, 2.5], [0.0, 3.0, 0.0], [4.0, 0.5, 0.25], [7.0, 0.0, 1.0]])
 CELLS, GENES = ["c1", "c2", "c3", "c4"], ["TP53", "=a", "ü"]
@@ -153,7 +153,7 @@ def test_both_read_the_same_table(name, tmp_path):
 def test_both_refuse_in_one_sentence(name, tmp_path):
     path = tmp_path / name
     REFUSED[name](path)
-    for door in (read_table, lambda path: open_table(path).checked()):
+    for door in (read_table, lambda path: as_table(open_table(path)).checked()):
         with pytest.raises(ConeCollapseError, match=r"^[^\n]+$"):
             door(path)
 
@@ -165,3 +165,29 @@ def test_names_beside_a_matrix_are_read_by_both(tmp_path):
     for table in (read_table(tmp_path / "t.mtx"), open_table(tmp_path / "t.mtx")):
         assert table.sample_names.tolist() == CELLS
         assert table.feature_names.tolist() == GENES
+
+
+def write_10x(folder):
+    """The three files of 10x Genomics, genes in rows."""
+    READ["real.mtx"](folder / "matrix.mtx")
+    names = "\n".join(f"ENSG{i}\t{name}\tGene" for i, name in enumerate(CELLS))
+    (folder / "features.tsv").write_text(names, encoding="utf-8")
+    (folder / "barcodes.tsv").write_text("\n".join(GENES), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["matrix.mtx", ""])
+@pytest.mark.parametrize("features_in", ["auto", "rows", "columns"])
+def test_both_decide_in_the_same_way_where_the_features_are(name, features_in, tmp_path):
+    write_10x(tmp_path)
+    read, opened = (
+        door(tmp_path / name, features_in=features_in) for door in (read_table, open_table)
+    )
+    assert read.features_in == ("columns" if features_in == "columns" else "rows")
+    assert opened.shape == read.X.shape
+    for table in (read, opened):
+        names = (table.sample_names.tolist(), table.feature_names.tolist())
+        assert names == ((CELLS, GENES) if features_in == "columns" else (GENES, CELLS))
+    samples = [block.toarray() for block in opened.samples(2)]
+    np.testing.assert_array_equal(np.vstack(samples), read.X.toarray())
+    features = [block.toarray() for block in opened.features(2)]
+    np.testing.assert_array_equal(np.vstack(features).T, read.X.toarray())

@@ -17,7 +17,7 @@ from page_audit import faults
 from conecollapse import InvalidInputError
 from conecollapse.datasets import load, make_topics
 from conecollapse.io import read_table
-from conecollapse.io.cube import read_spectra
+from conecollapse.io.spectra import read_spectra
 from conecollapse.report import page, write_report
 from conecollapse.report.parts import Chart
 from conecollapse.runs import cluster, rays

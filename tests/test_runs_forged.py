@@ -13,8 +13,8 @@ import scipy.io
 
 from conecollapse import ConeCollapseError
 from conecollapse.io import read_table
-from conecollapse.io.cube import read_spectra
 from conecollapse.io.envi import write_envi
+from conecollapse.io.spectra import read_spectra
 from conecollapse.runs import cluster, prepare, rays, save, verify
 from conecollapse.runs.facts import checksum
 from conecollapse.runs.unmixing import save_unmixing, unmix

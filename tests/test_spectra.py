@@ -7,7 +7,7 @@ import pytest
 
 from conecollapse import InvalidInputError
 from conecollapse.io import read_table
-from conecollapse.io.cube import read_spectra
+from conecollapse.io.spectra import read_spectra
 
 AXIS = np.arange(400.0, 500.0, 12.5)
 PURE = np.random.default_rng(0).random((2, len(AXIS)))

@@ -23,11 +23,11 @@ from conecollapse import (
     MultiplicativeNMF,
 )
 from conecollapse._linalg import unit_rows
-from conecollapse.blocks import open_table
 from conecollapse.geometry import streaming
 from conecollapse.geometry.parts import merge
 from conecollapse.geometry.tall import _combined
-from conecollapse.tables import BlockedTable
+from conecollapse.io import open_table
+from conecollapse.tables import BlockedTable, as_table
 
 
 def cuts(rng, n, pieces):
@@ -387,7 +387,7 @@ def test_beyond_that_a_larger_tol_is_certified_and_a_warning_says_so():
 
 
 def test_tables_say_what_they_are():
-    table = open_table(np.ones((4, 3), np.float32))
+    table = as_table(open_table(np.ones((4, 3), np.float32)))
     assert (table.shape, table.dtype, table.n_blocks) == ((4, 3), np.float32, 1)
     assert isinstance(table, BlockedTable)
 

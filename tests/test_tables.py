@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from conecollapse import Cone, HierarchicalNMF, InvalidInputError
 from conecollapse.affinity.graphs import diffused, normalized
-from conecollapse.blocks import open_table
+from conecollapse.io import open_table
 from conecollapse.tables import (
     CsrTable,
     DenseTable,
@@ -44,7 +44,7 @@ def dask_table(chunks):
 
 def npy_table(folder):
     np.save(folder / "x.npy", X)
-    return open_table(folder / "x.npy", block_size=7)
+    return as_table(open_table(folder / "x.npy", block_size=7))
 
 
 # each makes a table in a folder, and has the array with its entries
@@ -53,7 +53,7 @@ KINDS = {
     "sparse": (lambda _: CsrTable(sp.csr_array(X)), X),
     "file in blocks of samples": (lambda folder: npy_table(folder).along(0), X),
     "file in blocks of features": (lambda folder: npy_table(folder).along(1), X),
-    "sparse array in blocks": (lambda _: open_table(sp.csr_array(X), block_size=9), X),
+    "sparse array in blocks": (lambda _: as_table(open_table(sp.csr_array(X), block_size=9)), X),
     "Dask array in blocks of samples": (lambda _: dask_table((13, -1)), X),
     "Dask array in blocks of features": (lambda _: dask_table((-1, 6)), X),
     "columns of a file": (

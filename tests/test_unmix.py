@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from conecollapse import CertificateError, InvalidInputError, RunFolderError
 from conecollapse.cli import main
-from conecollapse.io.cube import read_spectra, read_wavelengths
+from conecollapse.io.spectra import read_spectra, read_wavelengths
 from conecollapse.report.pictures import MOST_SIDE, shrunk
 from conecollapse.runs import verify
 

@@ -5,8 +5,8 @@
   `Cone.verify` checks.
 - `Hull.from_points`: the vertices of points of any sign, in any dimension, with a certificate.
 - `Cone.approximate`: few rays with a guaranteed largest residual.
-- `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.blocks`: the same for
-  data larger than memory, and on Dask.
+- `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.io.open_table`: the same
+  for data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
 - `GraphCCNMF`: clusters of samples over a graph chosen from the data.
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`,

@@ -27,7 +27,7 @@ def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0
         return array
     check_finite(array, name)
     check_size(array, name)
-    row, column, value = _first(array, data < 0)
+    row, column, value = first_entry(array, data < 0)
     count = int((data < 0).sum())
     raise InvalidInputError(
         f"{name} has {count} negative {'entry' if count == 1 else 'entries'}, the first at row"
@@ -147,7 +147,7 @@ def check_finite(array: Points, name: str) -> None:
         # one pass; large entries may overflow the sum, so look again
         spoiled = not np.isfinite(data.sum(dtype=np.float64))
     if spoiled and not np.isfinite(data).all():
-        row, column, value = _first(array, ~np.isfinite(data))
+        row, column, value = first_entry(array, ~np.isfinite(data))
         raise InvalidInputError(
             f"{name} has {'NaN' if np.isnan(value) else 'an infinite entry'} at row {row}, column"
             f" {column}; remove or impute such entries first."
@@ -159,7 +159,7 @@ def first_nan(array: Points) -> tuple[int, int] | None:
     data = array.data if sp.issparse(array) else array
     if not data.size or not np.isnan(data.min()):  # NaN spreads through the minimum
         return None
-    row, column, _ = _first(array, np.isnan(data))
+    row, column, _ = first_entry(array, np.isnan(data))
     return row, column
 
 
@@ -168,7 +168,7 @@ def first_no_count(array: Points) -> tuple[int, int, float] | None:
     from the next; None if all are counts."""
     data = array.data if sp.issparse(array) else array
     bad = (data != np.floor(data)) | (data > LARGEST_COUNT)
-    return _first(array, bad) if bad.any() else None
+    return first_entry(array, bad) if bad.any() else None
 
 
 def check_size(array: Points, name: str) -> None:
@@ -179,7 +179,7 @@ def check_size(array: Points, name: str) -> None:
         and data.size
         and max(float(data.max()), -float(data.min())) > LARGEST_ENTRY
     ):
-        row, column, value = _first(array, np.abs(data) > LARGEST_ENTRY)
+        row, column, value = first_entry(array, np.abs(data) > LARGEST_ENTRY)
         raise InvalidInputError(
             f"{name} has {value:.6g} at row {row}, column {column}; rescale entries to at most"
             f" {LARGEST_ENTRY:g}."
@@ -278,7 +278,7 @@ def _float64(array: Points) -> Points:
         return array.astype(np.float64)
 
 
-def _first(array: Points, bad: AnyArray) -> tuple[int, int, float]:
+def first_entry(array: Points, bad: AnyArray) -> tuple[int, int, float]:
     """Row, column and value of the first bad entry."""
     at = int(np.argmax(bad))  # of the flattened mask
     if sp.issparse(array):

@@ -20,10 +20,10 @@ from sklearn.base import clone
 from conecollapse import estimators
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
-from conecollapse.blocks import open_table
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.io.h5ad import highly_variable, in_memory, is_anndata, stored_at
+from conecollapse.io import open_table
+from conecollapse.io.annotated import highly_variable, in_memory, is_anndata, stored_at
 from conecollapse.runs.clustering import chosen_rank
 from conecollapse.runs.preparing import chosen_features
 

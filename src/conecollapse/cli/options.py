@@ -11,7 +11,7 @@ import typer
 
 from conecollapse._errors import InvalidInputError, MissingDependencyError
 from conecollapse.cli.terminal import note
-from conecollapse.io.opening import stem
+from conecollapse.io.text import stem
 
 File = Annotated[
     Path,

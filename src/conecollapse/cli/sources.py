@@ -18,7 +18,7 @@ def known_classes(
     """The known class of each sample: from a file, from a column beside the texts or of ``obs``, or
     none."""
     from conecollapse.io import read_labels
-    from conecollapse.io.h5ad import obs_column, whole_h5ad
+    from conecollapse.io.annotated import obs_column, whole_h5ad
     from conecollapse.io.texts import read_column
 
     if labels is not None:
@@ -53,7 +53,7 @@ def write_results(run: Any, file: Path, path: Path) -> None:
     """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as
     `conecollapse.scverse.cluster` writes them."""
     from conecollapse._files import whole_file
-    from conecollapse.io.h5ad import highly_variable, new_anndata, whole_h5ad
+    from conecollapse.io.annotated import highly_variable, new_anndata, whole_h5ad
     from conecollapse.runs.preparing import chosen_features
     from conecollapse.scverse import write_clusters
 

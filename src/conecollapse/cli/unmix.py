@@ -92,7 +92,7 @@ def unmix(
     from conecollapse.runs.folder import check_folder
 
     check_folder(folder, force=force)
-    from conecollapse.io.cube import read_spectra, read_wavelengths
+    from conecollapse.io.spectra import read_spectra, read_wavelengths
     from conecollapse.runs.asked import check_components
 
     with working(f"reading {file.name}") as progress:

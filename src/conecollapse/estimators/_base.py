@@ -60,7 +60,7 @@ class BaseNMF(
     each sample.
 
     `fit` takes dense and sparse arrays, data frames, AnnData objects, what
-    `conecollapse.io.read_table` and `conecollapse.blocks.open_table` return, and Dask arrays. Names
+    `conecollapse.io.read_table` and `conecollapse.io.open_table` return, and Dask arrays. Names
     of features come with the table, or beside it by ``feature_names``.
 
     Parameters

@@ -22,10 +22,9 @@ from conecollapse._errors import (
     UnexpectedArgumentError,
 )
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
-from conecollapse.blocks import open_table
 from conecollapse.estimators._running import WITH_WEIGHTS
-from conecollapse.io import TableFile
-from conecollapse.io.h5ad import in_memory, is_anndata, stored_at
+from conecollapse.io import TableFile, TableSource, open_table
+from conecollapse.io.annotated import in_memory, is_anndata, stored_at
 from conecollapse.io.names import as_names
 from conecollapse.tables import Table, as_table, recognised
 
@@ -75,7 +74,7 @@ def _unwrapped(X: Any, layer: str | None) -> Named:
         return Named(X.X, X.feature_names, X.sample_names)
     return (
         Named(X, getattr(X, "feature_names", None), getattr(X, "sample_names", None))
-        if isinstance(X, Table)
+        if isinstance(X, (Table, TableSource))
         else Named(X)
     )
 

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from conecollapse._arrays import load_npz
 from conecollapse._errors import CheckpointError, InvalidInputError
 from conecollapse._files import whole_file
 from conecollapse._progress import teller
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse.io.npz import load_npz
 from conecollapse.tables import Table
 
 FORMAT = 1

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._arrays import load_npz
 from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError, quoted
 from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points
@@ -29,6 +28,7 @@ from conecollapse.certificates import (
     form,
     plain,
 )
+from conecollapse.io.npz import load_npz
 
 FORMAT = "conecollapse-cone-3"
 BESIDE = "beside."  # begins the names of arrays that are no part of the cone

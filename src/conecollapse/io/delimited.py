@@ -1,7 +1,7 @@
 """``.csv`` and ``.tsv``: numbers with or without a heading and a column of names, separated by
 commas, semicolons or tabs.
 
-`conecollapse.io.layout` decides what is a heading and what is a name. The file is read line by
+`conecollapse.io.headings` decides what is a heading and what is a name. The file is read line by
 line; only its numbers and names are kept.
 """
 
@@ -16,90 +16,79 @@ from pathlib import Path
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
-from conecollapse.io.layout import ROWS_JUDGED, Layout, is_number, is_text, layout_of
+from conecollapse.io.headings import ROWS_JUDGED, detect_layout, is_number, is_text
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.opening import Line, rows_of, suffix
+from conecollapse.io.text import Line, rows_of, suffix
 
-TEXT = 4  # words that no number has
+MIN_TEXT = 4  # words of a cell that is more than a name
 MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than this
 
 
-def read_delimited(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
+def read(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
     """Read such a table. An error names the line, the column and the value."""
     lines = rows_of(path, suffix(path))
-    first = _first(lines)
+    first = _first_lines(lines)
     if not first:
         raise InvalidInputError(f"{path.name} has no rows.")
-    layout = layout_of([cells for _, cells in first], header, names)
-    heading = first[0][1] if layout.header else None
-    body = first[1:] if layout.header else first
-    if not body:
+    layout = detect_layout([cells for _, cells in first], header, names)
+    heading = first.pop(0)[1] if layout.header else None
+    if not first:
         raise InvalidInputError(f"{path.name} has a heading and no rows of numbers.")
-    width = len(body[0][1])
-    columns = None if heading is None else _columns(heading, width, layout, path)
-    called: list[str] = []
+    width, skip = len(first[0][1]), int(layout.names)
+    if heading is not None and len(heading) not in (width, width - skip):
+        raise InvalidInputError(
+            f"the heading of {path.name} has {len(heading)} cells, but the line below has {width};"
+            " give it as many."
+        )
+    columns = None if heading is None else heading[len(heading) - width + skip :]
+    row_names: list[str] = []
     numbers = array("d")
-    for number, cells in chain(body, lines):
+    for line in chain(first, lines):
+        cells = line[1]
         if len(cells) != width:
             raise InvalidInputError(
-                f"line {number} of {path.name} has {len(cells)} cells where the lines before have"
+                f"line {line[0]} of {path.name} has {len(cells)} cells where the lines before have"
                 f" {width}; is a separator missing, or a name with a separator not in quotes?"
             )
-        if layout.names:
-            called.append(cells[0])
-        _extend(numbers, cells, number, columns, layout, path)
-    values = np.frombuffer(numbers) if len(numbers) else np.empty(0)
+        row_names += cells[:skip]
+        _append_numbers(numbers, line, skip, columns, path)
+    n_numbers = width - skip
+    values = np.frombuffer(numbers) if numbers else np.empty((len(row_names), 0))
     return Matrix(
-        values.reshape(-1, width - layout.names) if len(numbers) else np.empty((len(called), 0)),
-        as_names(called, "rows") if layout.names else None,
+        values.reshape(-1, n_numbers) if numbers else values,
+        as_names(row_names, "rows") if layout.names else None,
         None if columns is None else as_names(columns, "columns"),
         row_word=layout.word,
         layout=layout,
     )
 
 
-def _first(lines: Iterator[Line]) -> list[Line]:
-    """The rows by which the layout is judged."""
-    found: list[Line] = []
-    cells = 0
+def _first_lines(lines: Iterator[Line]) -> list[Line]:
+    """The lines by which the layout is judged."""
+    first: list[Line] = []
+    n_cells = 0
     for line in lines:
-        found.append(line)
-        cells += len(line[1])
-        if len(found) > ROWS_JUDGED or cells > MAX_CELLS_JUDGED:
+        first.append(line)
+        n_cells += len(line[1])
+        if len(first) > ROWS_JUDGED or n_cells > MAX_CELLS_JUDGED:
             break
-    return found
+    return first
 
 
-def _columns(heading: list[str], width: int, layout: Layout, path: Path) -> list[str]:
-    """The names of the columns of numbers: the heading, without the cell over the names if it has
-    one."""
-    n_columns = width - layout.names
-    if len(heading) not in (width, n_columns):
-        raise InvalidInputError(
-            f"the heading of {path.name} has {len(heading)} cells, but the line below has {width};"
-            " give it as many."
-        )
-    return heading[len(heading) - n_columns :]
-
-
-def _extend(
-    numbers: array[float],
-    cells: list[str],
-    number: int,
-    columns: list[str] | None,
-    layout: Layout,
-    path: Path,
+def _append_numbers(
+    numbers: array[float], line: Line, skip: int, columns: list[str] | None, path: Path
 ) -> None:
-    skip = int(layout.names)
-    line = "".join(cells[skip:])
+    """Append the numbers of a line after the first ``skip`` cells, or say which cell holds none."""
+    number, cells = line
+    text = "".join(cells[skip:])
     # where Python's float is as strict as `is_number`, and faster
-    if line.isascii() and "_" not in line:
+    if text.isascii() and "_" not in text:
         with suppress(ValueError):
             numbers.extend(map(float, cells[skip:]))
             return
     j = next(j for j, cell in enumerate(cells) if j >= skip and not is_number(cell))
-    row = f" ({cells[0]!r})" if layout.names else ""
+    row = f" ({cells[0]!r})" if skip else ""
     column = "" if columns is None else f" ({columns[j - skip]!r})"
     where = f"line {number}{row}, column {j + 1}{column} of {path.name}"
     if not is_text(cells[j]):
@@ -107,7 +96,7 @@ def _extend(
             f"{where} holds no number ({cells[j]!r}); remove or impute missing values first."
         )
     remedy = "correct it, or drop that column"
-    if columns is not None and len(cells[j].split()) >= TEXT:
+    if columns is not None and len(cells[j].split()) >= MIN_TEXT:
         remedy = f"if these are texts, pass text_column={str(columns[j - skip])!r}"
     raise InvalidInputError(
         f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; {remedy}."
@@ -115,11 +104,9 @@ def _extend(
 
 
 def _hint(cell: str) -> str:
-    if "," in cell and len(cell.split()) < TEXT:
+    if "," in cell and len(cell.split()) < MIN_TEXT:
         return ", with a decimal point"
     digits = cell.strip().replace("_", "")
-    return (
-        ", with only the digits 0 to 9"
-        if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits)
-        else ""
-    )
+    if digits and all(letter.isdigit() or letter in ".+-eE" for letter in digits):
+        return ", with only the digits 0 to 9"
+    return ""

@@ -11,8 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._room import LONGEST_NUMBER, check_file, check_room, unreadable
 from conecollapse._types import AnyArray, BoolArray
+from conecollapse.io.limits import (
+    LONGEST_NUMBER,
+    NUMBER_BYTES,
+    check_file,
+    check_room,
+    unreadable,
+)
 
 HEADER = ".hdr"
 # endings of the file of numbers
@@ -25,15 +31,13 @@ LONGEST_HEADER = 2**24  # bytes
 PLACE = ("map info", "coordinate system string", "projection info")
 
 
-def files_of_envi(path: Path) -> tuple[Path, Path] | None:
+def find_envi(path: Path) -> tuple[Path, Path] | None:
     """The header and the numbers of an image, of which ``path`` names either; None if this is no
     ENVI image."""
     if path.suffix.lower() == HEADER:
         stem = path.with_suffix("")
-        places = [
-            stem.with_name(stem.name + end) for ending in DATA for end in {ending, ending.upper()}
-        ]
-        data = next((place for place in places if place.is_file()), None)
+        endings = [end for ending in DATA for end in (ending, ending.upper())]
+        data = _first_file([stem.with_name(stem.name + end) for end in endings])
         if data is None:
             raise InvalidInputError(
                 f"there is no file of numbers beside {path.name}, such as {stem.name}.img or"
@@ -42,14 +46,7 @@ def files_of_envi(path: Path) -> tuple[Path, Path] | None:
         return path, data
     if path.suffix.lower() not in DATA[1:]:
         return None
-    header = next(
-        (
-            place
-            for place in (path.with_suffix(HEADER), path.with_name(path.name + HEADER))
-            if place.is_file()
-        ),
-        None,
-    )
+    header = _first_file([path.with_suffix(HEADER), path.with_name(path.name + HEADER)])
     if header is None:
         raise InvalidInputError(
             f"{path.name} needs a header beside it, {path.stem}{HEADER}, which says how many bands"
@@ -58,16 +55,20 @@ def files_of_envi(path: Path) -> tuple[Path, Path] | None:
     return header, path
 
 
-class Envi(NamedTuple):
-    """What an image holds."""
+def _first_file(paths: list[Path]) -> Path | None:
+    return next((path for path in paths if path.is_file()), None)
+
+
+class Image(NamedTuple):
+    """What the file of an image holds."""
 
     cube: AnyArray  # height x width x bands, the bad ones too
-    wavelengths: AnyArray | None  # of the good bands
-    missing: float | None  # the value that stands for no data
-    good_bands: BoolArray | None  # None if the header lists no bad ones
+    wavelengths: AnyArray | None = None  # of the good bands
+    missing: float | None = None  # the value that stands for no data
+    good_bands: BoolArray | None = None  # None if the header lists no bad ones
 
 
-def read_envi(header: Path, data: Path) -> Envi:
+def read_envi(header: Path, data: Path) -> Image:
     """The cube and what the header says about it."""
     for path in (header, data):
         check_file(path)
@@ -92,7 +93,7 @@ def read_envi(header: Path, data: Path) -> Envi:
         "bip": (n_rows, n_columns, n_bands),
     }[order]
     count = n_bands * n_rows * n_columns
-    check_room(8 * count, data)
+    check_room(NUMBER_BYTES * count, data)
     size, promised = data.stat().st_size, offset + count * dtype.itemsize
     if size < promised:
         raise InvalidInputError(
@@ -108,7 +109,7 @@ def read_envi(header: Path, data: Path) -> Envi:
         raise InvalidInputError(f"{header.name} lists all {n_bands} bands as bad (bbl).")
     if lengths is not None and is_good is not None:
         lengths = lengths[is_good]
-    return Envi(cube, lengths, missing, is_good)
+    return Image(cube, lengths, missing, is_good)
 
 
 def place_on_earth(header: Path) -> dict[str, str]:
@@ -129,16 +130,10 @@ def write_envi(
     height, width, count = maps.shape
     np.ascontiguousarray(maps.transpose(2, 0, 1), "<f4").tofile(data)
     called = ", ".join(re.sub(r"[{},\s]+", " ", name) for name in names)
-    lines = [
-        "ENVI",
-        f"samples = {width}",
-        f"lines = {height}",
-        f"bands = {count}",
-        "header offset = 0",
-        "file type = ENVI Standard",
-    ]
-    lines += ["data type = 4", "interleave = bsq", "byte order = 0", f"band names = {{{called}}}"]
-    lines += [f"{name} = {value}" for name, value in (more or {}).items()]
+    said = {"samples": width, "lines": height, "bands": count, "header offset": 0}
+    said |= {"file type": "ENVI Standard", "data type": 4, "interleave": "bsq", "byte order": 0}
+    said |= {"band names": f"{{{called}}}", **(more or {})}
+    lines = ["ENVI", *(f"{name} = {value}" for name, value in said.items())]
     header.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -151,10 +146,10 @@ def _fields(header: Path) -> dict[str, str]:
     text = header.read_text(encoding="latin-1")
     if not text.lstrip("\ufeffï»¿").startswith("ENVI"):
         raise InvalidInputError(f"{header.name} is no header of ENVI: its first line is not ENVI.")
-    found = re.findall(
+    lines = re.findall(
         r"^[ \t]*([^=\n;{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n{]*)", text, flags=re.MULTILINE
     )
-    return {name.strip().lower(): value.strip() for name, value in found}
+    return {name.strip().lower(): value.strip() for name, value in lines}
 
 
 def _whole(said: dict[str, str], name: str, header: Path, default: int | None = None) -> int:
@@ -181,5 +176,5 @@ def _for_each(said: dict[str, str], name: str, n_bands: int, header: Path) -> An
     words = said.get(name, "").strip("{} \n").replace(",", " ").split()
     if len(words) != n_bands:
         return None
-    found = np.array([_number(word, header) for word in words])
-    return found if np.isfinite(found).all() else None
+    numbers = np.array([_number(word, header) for word in words])
+    return numbers if np.isfinite(numbers).all() else None

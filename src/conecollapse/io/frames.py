@@ -1,152 +1,123 @@
 """pandas and polars frames. The index, or else a first column of names, names the rows; every other
 column must hold numbers.
 
-`conecollapse.io.layout` decides when a first column of whole numbers holds names.
+`conecollapse.io.headings` decides when a first column of whole numbers holds names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
-from conecollapse.io.layout import ROWS_JUDGED, Layout, are_axes, are_names
-from conecollapse.io.matrix import Matrix
+from conecollapse.io.headings import ROWS_JUDGED, Layout, are_axes, are_ids
+from conecollapse.io.matrix import IMPUTE, Matrix
 from conecollapse.io.names import as_names, place
 
 
-def from_pandas(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
-    """The table of a pandas frame; ``wanted`` says whether its first column holds names, None to
-    detect it."""
+def is_frame(data: Any) -> bool:
+    """Whether this is a frame of pandas or polars; neither is imported for it."""
+    module = type(data).__module__.partition(".")[0]
+    return (module == "pandas" and getattr(data, "ndim", 0) == 2) or (
+        module == "polars" and hasattr(data, "get_columns")
+    )
+
+
+def from_frame(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
+    """The table of a frame; ``wanted`` says whether its first column holds names, None to detect
+    it."""
+    is_pandas = hasattr(frame, "iloc")
+    labels = list(frame.columns)
+    # by place: labels may occur twice
+    columns = [frame.iloc[:, j] if is_pandas else frame[:, j] for j in range(len(labels))]
+    names, word, index = None, "", _index(frame) if is_pandas and wanted is None else None
+    if index is not None:
+        names, word = as_names(index, "rows"), str(index.name or "")
+        axes = _are_axes([word, *labels], index)
+    else:
+        axes = wanted is not False and bool(columns) and _are_axes(labels, columns[0])
+        if wanted is None:
+            wanted = bool(columns) and (axes or _holds_names(columns[0], str(labels[0])))
+        if wanted and len(columns) > 1:
+            names, word = as_names(columns.pop(0).to_list(), "rows"), str(labels.pop(0))
+    layout = Layout(None, names is not None, word, axes) if axes or index is None else None
+    heads = as_names(labels, "columns")
+    if is_pandas and len(columns) == frame.shape[1] and _is_sparse(frame):
+        values = frame.sparse.to_coo().tocsr()
+    else:
+        for j, column in enumerate(columns):
+            if _kind(column) == "text":
+                raise _no_number(column, f"column {place(j, heads)}", names, source)
+        numbers = [_numbers(column) for column in columns]
+        values = np.column_stack(numbers) if numbers else np.empty((frame.shape[0], 0))
+    return Matrix(values, names, heads, word, layout=layout)
+
+
+def _index(frame: Any) -> Any:
+    """The index of a pandas frame; None if it only numbers the rows."""
     import pandas as pd
 
-    labels = list(frame.columns)
-    columns = [frame.iloc[:, j] for j in range(len(labels))]  # by place: labels may occur twice
-    names, word, has_index = None, "", not isinstance(frame.index, pd.RangeIndex)
-    by_index = has_index and wanted is None
-    if by_index:
-        names, word = as_names(frame.index, "rows"), str(frame.index.name or "")
-    axes = wanted is not False and (
-        _are_axes([word, *labels], names) if by_index else _are_axes(labels, *columns[:1])
-    )
-    if (
-        not by_index
-        and len(labels) > 1
-        and (axes or _names_rows(columns[0], str(labels[0])) if wanted is None else wanted)
-    ):
-        names, word = as_names(columns.pop(0), "rows"), str(labels.pop(0))
-    layout = Layout(None, names is not None, word, axes) if axes or not by_index else None
-    heads = as_names(labels, "columns")
-    if names is None or len(columns) == frame.shape[1]:
-        sparse = (
-            getattr(frame, "sparse", None)
-            if any(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
-            else None
-        )
-        if sparse is not None and all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
-            return Matrix(sparse.to_coo().tocsr(), names, heads, word, layout=layout)
-    values = [
-        (
-            column.to_numpy(dtype=np.float64, na_value=np.nan)
-            if not isinstance(column.dtype, np.dtype)
-            else column.to_numpy()
-        )
-        for column in (
-            _numeric(column, j, heads, names, source) for j, column in enumerate(columns)
-        )
-    ]
-    return Matrix(_stack(values, frame.shape[0]), names, heads, word, layout=layout)
+    return None if isinstance(frame.index, pd.RangeIndex) else frame.index
 
 
-def from_polars(frame: Any, source: str = "the frame", wanted: bool | None = None) -> Matrix:
-    """The table of a polars frame; ``wanted`` says whether its first column holds names, None to
-    detect it."""
-    labels, columns = list(frame.columns), list(frame.get_columns())
-    names, word = None, ""
-    axes = wanted is not False and _are_axes(labels, *columns[:1])
-    if len(labels) > 1 and (axes or _polars_names(columns[0]) if wanted is None else wanted):
-        names, word = as_names(columns.pop(0).to_list(), "rows"), labels.pop(0)
-    heads = as_names(labels, "columns")
-    for j, column in enumerate(columns):
-        if not (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
-            raise _text(j, heads, 0, names, column[0] if len(column) else "", source)
-        if column.null_count():
-            raise _missing(j, heads, int(column.is_null().arg_max()), names, source)
-    return Matrix(
-        _stack([column.to_numpy() for column in columns], frame.height),
-        names,
-        heads,
-        word,
-        layout=Layout(None, names is not None, word, axes),
-    )
-
-
-def _are_axes(labels: Sequence[Any], column: Any = ()) -> bool:
+def _are_axes(labels: list[Any], column: Any) -> bool:
     """Whether the labels after the first, and the first column of a frame, are axes."""
     return are_axes([str(label) for label in labels], [str(cell) for cell in column[:ROWS_JUDGED]])
 
 
-def _names_rows(column: Any, head: str) -> bool:
-    from pandas.api import types
-
-    is_text = not (
-        types.is_numeric_dtype(column.dtype) or types.is_datetime64_any_dtype(column.dtype)
-    )
-    return _named_by(column, head, is_text=is_text, is_whole=types.is_integer_dtype(column.dtype))
-
-
-def _polars_names(column: Any) -> bool:
-    is_text = not (column.dtype.is_numeric() or str(column.dtype) == "Boolean")
-    return _named_by(column, column.name, is_text=is_text, is_whole=column.dtype.is_integer())
-
-
-def _named_by(column: Any, head: str, *, is_text: bool, is_whole: bool) -> bool:
+def _holds_names(column: Any, word: str) -> bool:
     """Whether the first column of a frame names its rows: text, or whole numbers as
-    `conecollapse.io.layout` says."""
-    return is_text or (is_whole and are_names([str(value) for value in column[:ROWS_JUDGED]], head))
+    `conecollapse.io.headings` says."""
+    kind = _kind(column)
+    return kind == "text" or (
+        kind == "whole" and are_ids([str(value) for value in column[:ROWS_JUDGED]], word)
+    )
 
 
-def _numeric(column: Any, j: int, heads: AnyArray, names: AnyArray | None, source: str) -> Any:
-    """The column, if it holds numbers; an error names the first value that is not a number."""
+def _kind(column: Any) -> str:
+    """What a column holds: "whole" numbers, other "numbers", or "text"."""
+    dtype = column.dtype
+    if hasattr(dtype, "is_numeric"):  # of polars
+        is_whole, is_number = dtype.is_integer(), dtype.is_numeric() or str(dtype) == "Boolean"
+    else:
+        from pandas.api import types
+
+        is_whole, is_number = types.is_integer_dtype(dtype), types.is_numeric_dtype(dtype)
+    return "whole" if is_whole else "numbers" if is_number else "text"
+
+
+def _is_sparse(frame: Any) -> bool:
     import pandas as pd
 
-    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
-        return column
-    missing = column.isna().to_numpy()
-    numbers = (
-        pd.to_numeric(column, errors="coerce").isna().to_numpy()
-        if column.dtype == object
-        else np.ones(len(column), bool)
-    )
-    wrong = np.flatnonzero(numbers & ~missing)
-    if len(wrong):
-        raise _text(j, heads, int(wrong[0]), names, column.iloc[int(wrong[0])], source)
-    if missing.any():
-        raise _missing(j, heads, int(np.argmax(missing)), names, source)
-    raise _text(j, heads, 0, names, column.iloc[0] if len(column) else "", source)
+    return frame.shape[1] > 0 and all(isinstance(kind, pd.SparseDtype) for kind in frame.dtypes)
 
 
-def _stack(values: list[AnyArray], n_rows: int) -> AnyArray:
-    return np.column_stack(values) if values else np.empty((n_rows, 0))
+def _numbers(column: Any) -> AnyArray:
+    """The numbers of a column, with NaN for what is missing."""
+    if hasattr(column, "null_count"):  # of polars
+        return np.array(column.to_list(), np.float64) if column.null_count() else column.to_numpy()
+    if isinstance(column.dtype, np.dtype):
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _text(
-    j: int, heads: AnyArray, row: int, names: AnyArray | None, value: Any, source: str
-) -> InvalidInputError:
-    where = f"row {place(row, names)}, column {place(j, heads)}"
+def _no_number(column: Any, where: str, names: AnyArray | None, source: str) -> InvalidInputError:
+    """The refusal of a column, with its first value that is neither a number nor missing."""
+    import pandas as pd
+
+    values = pd.Series(column.to_list(), dtype=object)
+    missing = values.isna().to_numpy()
+    wrong = pd.to_numeric(values, errors="coerce").isna().to_numpy() & ~missing
+    if missing.any() and not wrong.any():
+        row = int(np.argmax(missing))
+        return InvalidInputError(
+            f"{source} has a missing value in row {place(row, names)}, {where}; {IMPUTE}."
+        )
+    row = int(np.argmax(wrong)) if wrong.any() else 0
+    value = str(values.iloc[row])[:40] if len(values) else ""
     return InvalidInputError(
-        f"{source} has {str(value)[:40]!r} where a number belongs, in {where}; drop or convert that"
-        " column."
-    )
-
-
-def _missing(
-    j: int, heads: AnyArray, row: int, names: AnyArray | None, source: str
-) -> InvalidInputError:
-    where = f"row {place(row, names)}, column {place(j, heads)}"
-    return InvalidInputError(
-        f"{source} has a missing value in {where}; remove or impute such values first."
+        f"{source} has {value!r} where a number belongs, in row {place(row, names)}, {where}; drop"
+        " or convert that column."
     )

@@ -1,7 +1,7 @@
 """HDF5 files from anyone: `.h5ad` of AnnData, and `.mat` of MATLAB 7.3.
 
 A few wrong bytes in such a file can end the process inside the HDF5 library, keep it busy for ever,
-or make it take all memory. So `open_hdf5` lets another process look first: `hdf5_structure.py`
+or make it take all memory. So `reading_hdf5` lets another process look first: `hdf5_structure.py`
 walks through all that the file holds, with limits on time and memory. Where that process ends well,
 the file is opened here.
 """
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from multiprocessing.spawn import get_executable
 from pathlib import Path
 from typing import Any
 
-from conecollapse._errors import MissingDependencyError
-from conecollapse._room import unreadable
+from conecollapse._errors import ConeCollapseError, MissingDependencyError
+from conecollapse.io.limits import unreadable
 
 # what h5py raises for a damaged file, or one of another layout
 H5PY_RAISES = (
@@ -34,8 +36,10 @@ SECONDS = 120  # for the look of the other process, whose processor time is limi
 LOOK = Path(__file__).with_name("hdf5_structure.py")
 
 
-def open_hdf5(path: Path) -> Any:
-    """The file as h5py opens it for reading, after a look at its structure."""
+@contextmanager
+def reading_hdf5(path: Path) -> Iterator[Any]:
+    """The file as h5py opens it for reading, after a look at its structure. What h5py raises inside
+    the block is the refusal of the file, so there is only work of h5py in it."""
     try:
         import h5py
     except ImportError as error:
@@ -43,10 +47,13 @@ def open_hdf5(path: Path) -> Any:
             f"{path.name} is an HDF5 file and needs the package h5py; install it with: pip install"
             ' "conecollapse[bio]".'
         ) from error
-    file = path.stat()
-    _check_structure(path, (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns))
+    status = path.stat()
+    _check_structure(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
     try:
-        return h5py.File(path, "r")
+        with h5py.File(path, "r") as file:
+            yield file
+    except ConeCollapseError:
+        raise
     except H5PY_RAISES as error:
         raise unreadable(path, error) from error
 

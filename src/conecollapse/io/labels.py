@@ -6,12 +6,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from conecollapse._arrays import load_npy, load_npz
 from conecollapse._errors import InvalidInputError
-from conecollapse._room import check_file, too_large
 from conecollapse._types import AnyArray
+from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.names import as_names
-from conecollapse.io.opening import rows_of, suffix
+from conecollapse.io.npy import load_npy
+from conecollapse.io.npz import load_npz
+from conecollapse.io.text import rows_of, suffix
 
 LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(
@@ -59,8 +60,9 @@ def read_labels(
             f"labels are read from {', '.join(LABEL_FORMATS)} files; got {path.name}."
         )
     check_file(path)
+    is_array = kind in (".npy", ".npz")
     try:
-        rows = _array(path, kind) if kind in (".npy", ".npz") else _rows(path, kind)
+        rows = _array(path, kind) if is_array else _rows(path, kind)
     except MemoryError as error:
         raise too_large(path) from error
     has_names = len(rows[0]) == 2 if names is None else names
@@ -68,32 +70,28 @@ def read_labels(
         raise InvalidInputError(
             f"names={names}, but {path.name} has one column; give names and labels in two."
         )
-    by_name = has_names and sample_names is not None
+    known = sample_names if has_names else None
     if header is None:
-        header = kind not in (".npy", ".npz") and _is_heading(
-            rows, sample_names if by_name else None, n
-        )
+        header = not is_array and _is_heading(rows, known, n)
     body = rows[1:] if header else rows
-    if by_name and sample_names is not None:
-        return as_names(_matched(body, sample_names, path), "labels")
-    if len(body) != n:
+    if known is not None:
+        labels = _matched(body, [str(name) for name in known], path)
+    elif len(body) == n:
+        labels = [cells[-1] for cells in body]
+    else:
         raise InvalidInputError(
             f"{path.name} has {len(body)} labels for {n} samples; give one for each."
         )
-    return as_names((cells[-1] for cells in body), "labels")
+    return as_names(labels, "labels")
 
 
 def _array(path: Path, kind: str) -> list[list[Any]]:
-    if kind == ".npz":
-        arrays = load_npz(path)
-        if "y" not in arrays:
-            raise InvalidInputError(
-                f"{path.name} has no array y to take labels from; it has"
-                f" {', '.join(arrays) or 'none'}."
-            )
-        labels = _called(arrays["y"], arrays.get("class_names"))
-    else:
-        labels = load_npy(path)
+    arrays = load_npz(path) if kind == ".npz" else {"y": load_npy(path)}
+    if "y" not in arrays:
+        raise InvalidInputError(
+            f"{path.name} has no array y to take labels from; it has {', '.join(arrays) or 'none'}."
+        )
+    labels = _name_classes(arrays["y"], arrays.get("class_names"))
     if labels.ndim != 1 or not labels.size:
         raise InvalidInputError(
             f"the labels in {path.name} have shape {labels.shape}; expected one for each sample."
@@ -101,15 +99,11 @@ def _array(path: Path, kind: str) -> list[list[Any]]:
     return [[label] for label in labels.tolist()]
 
 
-def _called(labels: AnyArray, names: AnyArray | None) -> AnyArray:
+def _name_classes(labels: AnyArray, names: AnyArray | None) -> AnyArray:
     """The names of the classes in place of their numbers, where each number has a name."""
-    if (
-        names is None
-        or names.ndim != 1
-        or names.dtype.kind != "U"
-        or labels.dtype.kind not in "iu"
-        or not labels.size
-    ):
+    if names is None or names.ndim != 1 or names.dtype.kind != "U":
+        return labels
+    if labels.dtype.kind not in "iu" or not labels.size:
         return labels
     return names[labels] if labels.min() >= 0 and labels.max() < len(names) else labels
 
@@ -147,31 +141,26 @@ def _is_heading(rows: list[list[str]], sample_names: AnyArray | None, n: int) ->
     return word.lower() in HEADINGS or (len(rows) == n + 1 and word not in below)
 
 
-def _matched(rows: list[list[str]], sample_names: AnyArray, path: Path) -> list[str]:
-    known: dict[str, str] = {}
+def _matched(rows: list[list[str]], names: list[str], path: Path) -> list[str]:
+    """The labels in the order of the samples' ``names``."""
+    labels: dict[str, str] = {}
     for name, label in rows:
-        if name in known:
+        if name in labels:
             raise InvalidInputError(f"{path.name} has two labels for {name!r}; keep one.")
-        known[name] = label
-    wanted = [str(name) for name in sample_names]
-    missing = [name for name in wanted if name not in known]
+        labels[name] = label
+    missing = [name for name in names if name not in labels]
     if missing:
         more = f" (and for {len(missing) - 1} more)" if len(missing) > 1 else ""
         turned = (
             '; if the samples are on the other axis of the table, pass features_in="rows" or'
             ' features_in="columns"'
         )
-        hint = turned if len(missing) == len(wanted) else ""
+        hint = turned if len(missing) == len(names) else ""
         raise InvalidInputError(
             f"{path.name} has no label for the sample {missing[0]!r}{more}{hint}."
         )
-    stranger = (
-        next((name for name in known if name not in set(wanted)), None)
-        if len(known) > len(set(wanted))
-        else None
-    )
-    if stranger is not None:
+    for stranger in sorted(set(labels) - set(names))[:1]:
         raise InvalidInputError(
             f"{path.name} has a label for {stranger!r}, which is no sample of the table."
         )
-    return [known[name] for name in wanted]
+    return [labels[name] for name in names]

@@ -1,8 +1,8 @@
 """Matrix Market, with names from files beside it: ``NAME.rows.txt`` and ``NAME.cols.txt``, or
 ``features.tsv`` and ``barcodes.tsv``.
 
-The entries come in any order. They are parsed in pieces, which `read_mtx` puts together and
-`MtxSource` sorts into blocks on disk. `numpy.loadtxt` parses them, because `scipy.io.mmread`
+The entries come in any order. They are parsed in pieces, which `read` puts together and `blocks`
+sorts into blocks on disk. `numpy.loadtxt` parses them, because `scipy.io.mmread`
 (SciPy 1.17) ends the process when a file is truncated.
 """
 
@@ -19,20 +19,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._room import (
+from conecollapse._types import AnyArray, Sparse
+from conecollapse.io.limits import (
     FREE_GROWTH,
     LONGEST_NUMBER,
     MOST_GROWTH,
+    NUMBER_BYTES,
+    WatchedFile,
     check_extent,
     check_room,
     unreadable,
 )
-from conecollapse._types import AnyArray, Sparse
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.opening import GZIP_RAISES, NUMBER_BYTES, count, lines_of, opened, pieces, stem
+from conecollapse.io.source import TableSource
 from conecollapse.io.spill import Entries, Spill
-from conecollapse.io.watch import WatchedFile
+from conecollapse.io.text import GZIP_RAISES, is_gzipped, lines_of, open_bytes, stem
 
 FEATURE_FILES, SAMPLE_FILES = ("features.tsv", "genes.tsv"), ("barcodes.tsv",)
 LAYOUTS, FIELDS, SYMMETRIES = (
@@ -44,39 +46,31 @@ LONGEST_LINE = 2**16  # characters; a line holds three numbers, or a comment
 PIECE_ENTRIES = 2**18  # parsed at once
 
 
-def read_mtx(path: Path) -> Matrix:
+def read(path: Path) -> Matrix:
     """Read the matrix, sparse or dense, and the names beside it, if there are any."""
-    _check_size(path)
-    values = MtxSource(path).whole()
-    rows, columns = (names_beside(path, axis, size) for axis, size in enumerate(values.shape))
+    return blocks(path).loaded()
+
+
+def blocks(path: Path) -> Matrix:
+    """The matrix, whose entries are sorted into blocks on disk, with the names beside it."""
+    source = MtxSource(path)
+    rows, columns = (
+        _names_beside(path, (f"{stem(path)}.{what}.txt",), size)
+        for what, size in zip(("rows", "cols"), source.shape, strict=True)
+    )
     if rows is not None or columns is not None:
-        return Matrix(values, rows, columns)
+        return Matrix(source, rows, columns)
     features, samples = (
-        _beside(path, files, size)
-        for files, size in ((FEATURE_FILES, values.shape[0]), (SAMPLE_FILES, values.shape[1]))
+        _names_beside(path, files, size)
+        for files, size in zip((FEATURE_FILES, SAMPLE_FILES), source.shape, strict=True)
     )
     if features is None and samples is None:
-        return Matrix(values)
+        return Matrix(source)
     reason = "features.tsv and barcodes.tsv beside the file name its rows and columns"
-    return Matrix(values, features, samples, features_in="rows", because=reason)
+    return Matrix(source, features, samples, features_in="rows", because=reason)
 
 
-def names_beside(path: Path, axis: int, size: int) -> AnyArray | None:
-    """The names in ``NAME.rows.txt`` (``axis=0``) or ``NAME.cols.txt``; None if there is no such
-    file."""
-    return _beside(path, (f"{stem(path)}.{('rows', 'cols')[axis]}.txt",), size)
-
-
-def _check_size(path: Path) -> None:
-    """Refuse more numbers than there is room for, before any is kept."""
-    seen = numbers = 0
-    for piece in pieces(path):
-        seen += len(piece)
-        numbers += count(piece, "\n") + count(piece, " ")
-        check_room(max(seen, NUMBER_BYTES * numbers), path, at_least=True)
-
-
-class MtxSource:
+class MtxSource(TableSource):
     """The matrix (n_samples, n_features) of a ``.mtx`` file, also gzipped."""
 
     is_sparse = True
@@ -94,8 +88,8 @@ class MtxSource:
         if self.symmetry == "symmetric" and (self.layout == "array" or sizes[0] != sizes[1]):
             raise unreadable(self.path, "only square matrices of coordinates can be symmetric here")
         check_extent(*self.shape, self.path)
-        is_gzipped = self.path.suffix.lower() == ".gz"
-        size = max(FREE_GROWTH, MOST_GROWTH * self.file.size) if is_gzipped else self.file.size
+        size = self.file.size
+        size = max(FREE_GROWTH, MOST_GROWTH * size) if is_gzipped(self.path) else size
         # a number and what separates it from the next take two bytes
         most = (size + 1) // (2 * self.width)
         if self.entries > most:
@@ -111,20 +105,17 @@ class MtxSource:
         return self.spills[axis].read(start, stop)
 
     def whole(self) -> Any:
-        """All of it: a CSR array, or a dense one if the file is."""
+        """All of it, if there is room: a CSR array, or a dense one if the file is."""
+        check_room(NUMBER_BYTES * self.width * self.entries, self.path)
         parts = list(self._parse())
         rows, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
         if self.layout == "array":
             return values.reshape(self.shape, order="F")
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=self.shape))
 
-    def names(self, axis: int) -> AnyArray | None:
-        """The names in the files beside this one."""
-        return names_beside(self.path, axis, self.shape[axis])
-
     def _text(self) -> io.TextIOWrapper:
         # comments may hold any bytes
-        return io.TextIOWrapper(opened(self.path), encoding="latin-1")  # type: ignore[arg-type]
+        return io.TextIOWrapper(open_bytes(self.path), encoding="latin-1")  # type: ignore[arg-type]
 
     def _parse(self) -> Iterator[Entries]:
         """All entries, in pieces; the last piece is empty."""
@@ -152,17 +143,17 @@ class MtxSource:
             with warnings.catch_warnings():
                 # about lines without numbers, and that there are no more
                 warnings.simplefilter("ignore", UserWarning)
-                found = np.loadtxt(
+                numbers = np.loadtxt(
                     lines, dtype=np.float64, comments="%", ndmin=2, max_rows=PIECE_ENTRIES
                 )
         except (ValueError, *GZIP_RAISES) as error:
             raise unreadable(self.path, error) from error
-        if found.size and found.shape[1] != self.width:
+        if numbers.size and numbers.shape[1] != self.width:
             raise unreadable(
                 self.path,
-                f"its lines have {found.shape[1]} numbers where {self.width} are needed",
+                f"its lines have {numbers.shape[1]} numbers where {self.width} are needed",
             )
-        return found.reshape(-1, self.width)
+        return numbers.reshape(-1, self.width)
 
     def _entries(self, numbers: AnyArray, seen: int) -> Entries:
         if self.layout == "array":
@@ -232,25 +223,24 @@ def _line(text: io.TextIOWrapper, path: Path) -> str:
         raise unreadable(path, error) from error
 
 
-def _beside(path: Path, names: tuple[str, ...], size: int) -> AnyArray | None:
-    """A name in each line of a file beside ``path``; of several columns the second, as in 10x
-    Genomics' features.tsv (id, name, type)."""
-    for name in (n for base in names for n in (base, f"{base}.gz")):
-        file = path.with_name(name)
-        if not file.is_file():
-            continue
-        lines = lines_of(file)
-        if len(lines) != size:
-            raise InvalidInputError(
-                f"{name} has {len(lines)} names, but {path.name} has {size} of what it names; give"
-                " one in each line."
-            )
-        fields = [line.split("\t") for line in lines]
-        return as_names(
-            (
-                field[1] if len(field) > 1 and name.startswith(FEATURE_FILES) else field[0]
-                for field in fields
-            ),
-            name,
+def _names_beside(path: Path, files: tuple[str, ...], size: int) -> AnyArray | None:
+    """A name in each line of one of these files beside ``path``, also gzipped; of several columns
+    the second, as in 10x Genomics' features.tsv (id, name, type)."""
+    file = first_file(path.parent, files)
+    if file is None:
+        return None
+    lines = lines_of(file)
+    if len(lines) != size:
+        raise InvalidInputError(
+            f"{file.name} has {len(lines)} names, but {path.name} has {size} of what it names; give"
+            " one in each line."
         )
-    return None
+    fields = [line.split("\t") for line in lines]
+    column = int(files == FEATURE_FILES)
+    return as_names((field[min(column, len(field) - 1)] for field in fields), file.name)
+
+
+def first_file(folder: Path, names: tuple[str, ...]) -> Path | None:
+    """The first of these files that the folder has, also gzipped."""
+    paths = (folder / f"{name}{ending}" for name in names for ending in ("", ".gz"))
+    return next((path for path in paths if path.is_file()), None)

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._room import check_room, unreadable
 from conecollapse._types import AnyArray
-from conecollapse.io.hdf5 import H5PY_RAISES, open_hdf5
-from conecollapse.io.opening import NUMBER_BYTES
-from conecollapse.io.scenes import Shapes
+from conecollapse.io.hdf5 import reading_hdf5
+from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 
 HDF5 = b"\x89HDF"
 NUMBERS = (
@@ -23,12 +21,14 @@ NUMBERS = (
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
 
+Shapes = dict[str, tuple[int, ...]]
+
 
 def arrays_of_mat(path: Path) -> tuple[Shapes, Callable[[str], AnyArray]]:
     """The shapes of the numeric arrays in a ``.mat`` file, and what reads one of them."""
     with open(path, "rb") as file:
         start = file.read(516)
-    is_hdf5 = start[:4] == HDF5 or start[512:516] == HDF5
+    is_hdf5 = HDF5 in (start[:4], start[512:516])
     shapes, load = (_by_h5py if is_hdf5 else _by_scipy)(path)
 
     def read(name: str) -> AnyArray:
@@ -53,29 +53,18 @@ def _by_scipy(path: Path) -> tuple[Shapes, Callable[[str], Any]]:
 
 
 def _by_h5py(path: Path) -> tuple[Shapes, Callable[[str], Any]]:
-    def shape(item: Any) -> tuple[int, ...]:
-        """In MATLAB's order, which counts the first dimension fastest; empty for what is no
-        array."""
-        is_array = getattr(item, "shape", None) and item.dtype.kind in "fiu"
-        return tuple(map(int, item.shape[::-1])) if is_array else ()
-
-    with open_hdf5(path) as file:
-        try:
-            shapes = {str(name): shape(item) for name, item in file.items()}
-            chunks = [
-                math.prod(item.chunks) * int(item.dtype.itemsize)
-                for item in file.values()
-                if getattr(item, "chunks", None)
-            ]
-        except H5PY_RAISES as error:
-            raise unreadable(path, error) from error
-    check_room(max(chunks, default=0), path)
+    shapes, largest_chunk = {}, 0
+    with reading_hdf5(path) as file:
+        for name, item in file.items():
+            if getattr(item, "shape", None) and item.dtype.kind in "fiu":
+                # in MATLAB's order, which counts the first dimension fastest
+                shapes[str(name)] = tuple(map(int, item.shape[::-1]))
+                chunk = math.prod(item.chunks) if item.chunks else 0
+                largest_chunk = max(largest_chunk, chunk * int(item.dtype.itemsize))
+    check_room(largest_chunk, path)
 
     def load(name: str) -> Any:
-        with open_hdf5(path) as file:
-            try:
-                return file[name][:].T
-            except H5PY_RAISES as error:
-                raise unreadable(path, error) from error
+        with reading_hdf5(path) as file:
+            return file[name][:].T
 
-    return {name: sides for name, sides in shapes.items() if sides}, load
+    return shapes, load

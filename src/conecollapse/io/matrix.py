@@ -1,20 +1,29 @@
 """What the reader of one format returns: numbers and names as they are in the source, not yet
-transposed or checked."""
+transposed or checked; and the check that they are real, finite and non-negative."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from conecollapse._types import AnyArray
-from conecollapse.io.layout import Layout
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import LARGEST_ENTRY, first_entry
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, Points
+from conecollapse.io.headings import Layout
+from conecollapse.io.names import place
+
+KINDS = {"c": "complex numbers", "O": "Python objects", "U": "text", "S": "text", "M": "dates"}
+IMPUTE = "remove or impute such values first"
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
     """The numbers of a source with the names of its rows and columns."""
 
-    values: Any  # two-dimensional array or sparse array
+    values: Any  # two-dimensional array, sparse array, or a `TableSource` that reads blocks of one
     row_names: AnyArray | None = None
     column_names: AnyArray | None = None
     row_word: str = ""  # what the source calls its rows, such as the heading of a column of names
@@ -24,3 +33,95 @@ class Matrix:
     marked: AnyArray | None = None  # which features the source marks as highly variable
     axis: AnyArray | None = None  # where along the columns was measured, such as wavelengths
     may_clip: bool = False  # whether the caller can ask for negative values to be set to zero
+
+    def loaded(self) -> Matrix:
+        """The same with the values of a `TableSource` in memory."""
+        return replace(self, values=self.values.whole())
+
+
+def as_numbers(matrix: Matrix, source: str, *, single: bool = False) -> Points:
+    """The values as a float32 or float64 array, or a CSR array without duplicates and stored zeros.
+
+    A single row or column is refused unless ``single``.
+    """
+    values = matrix.values
+    if getattr(values, "ndim", 2) != 2:
+        raise InvalidInputError(
+            f"{source} holds an array of {values.ndim} dimensions; a table has two."
+        )
+    if values.dtype.kind not in "fiub":
+        kind = KINDS.get(values.dtype.kind, "records")
+        raise InvalidInputError(f"{source} holds {kind}; a table of real numbers is needed.")
+    _check_shape(values.shape, source, single)
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
+        values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if not sp.issparse(values):
+        values = np.asarray(values)
+        _check_values(values, matrix, source)
+        return values
+    values = sp.csr_array(values)
+    values.sum_duplicates()
+    _check_values(values, matrix, source)
+    values.eliminate_zeros()
+    return values
+
+
+def clip_negative(matrix: Matrix) -> tuple[Matrix, int]:
+    """The matrix with negative numbers set to zero, and how many there were; infinite ones stay, to
+    be refused."""
+    values = matrix.values
+    if sp.issparse(values):
+        values = sp.csr_array(values, copy=True)
+        values.sum_duplicates()
+    data = values.data if sp.issparse(values) else np.asarray(values)
+    if data.dtype.kind not in "fi":
+        return matrix, 0
+    with np.errstate(invalid="ignore"):
+        is_low = (data < 0) & (data > -np.inf)
+    if not is_low.any():
+        return matrix, 0
+    if sp.issparse(values):
+        values.data[is_low] = 0
+    else:
+        values = np.where(is_low, data.dtype.type(0), data)
+    return replace(matrix, values=values), int(is_low.sum())
+
+
+def _check_shape(shape: tuple[int, ...], source: str, single: bool) -> None:
+    needs = "a table needs at least two rows and two columns"
+    for size, what in zip(shape, ("row", "column"), strict=True):
+        if size == 0:
+            raise InvalidInputError(f"{source} has no {what}s of numbers; {needs}.")
+        if size == 1 and not single:
+            asks = "; is the separator a comma, a semicolon or a tab?"
+            hint = asks if what == "column" and ".csv" in source else "."
+            raise InvalidInputError(f"{source} has only one {what} of numbers; {needs}{hint}")
+
+
+def _check_values(values: Points, matrix: Matrix, source: str) -> None:
+    data = values.data if sp.issparse(values) else values
+    # NaN spreads through both
+    low, high = (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)
+    if low >= 0 and high <= LARGEST_ENTRY:
+        return
+    if np.isnan(low):
+        bad, what, remedy = np.isnan(data), "a missing value (NaN) in {}", IMPUTE
+    elif max(-low, high) == np.inf:
+        bad, what, remedy = np.isinf(data), "an infinite value in {}", IMPUTE
+    elif low < 0:
+        bad = data < 0
+        count = int(bad.sum())
+        what = (
+            f"{count} negative {'value' if count == 1 else 'values'}, the first in {{}}: {{:.6g}}"
+        )
+        clip = " or shift, or pass clip=True to set them to zero"
+        remedy = "the values must be >= 0: undo a logarithm" + (
+            clip if matrix.may_clip else ", shift or clip"
+        )
+    else:
+        bad, what = data > LARGEST_ENTRY, "too large a value in {}"
+        remedy = f"rescale to at most {LARGEST_ENTRY:g}"
+    row, column, value = first_entry(values, bad)
+    where = f"row {place(row, matrix.row_names)}, column {place(column, matrix.column_names)}"
+    raise InvalidInputError(f"{source} has {what.format(where, value)}; {remedy}.")

@@ -10,7 +10,7 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
 
-LONGEST = 1000  # characters; an array of text gives every name the room of the longest
+LONGEST = 1000  # characters of a name; an array of text gives every name the room of the longest
 
 
 def as_names(names: Iterable[Any], what: str) -> AnyArray:

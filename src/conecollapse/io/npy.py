@@ -1,37 +1,128 @@
-"""``.npy``: one array, read whole or in blocks."""
+"""``.npy``: one array of NumPy's, from anyone, read whole or in blocks. Sizes are checked before
+memory is taken, and nothing is ever unpickled."""
 
 from __future__ import annotations
 
+import math
+import tokenize
+import warnings
+import zipfile
+import zlib
 from os import PathLike
 from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from conecollapse._arrays import check_promise, load_npy, read_header
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
+from conecollapse.io.limits import WatchedFile, check_room, in_words, unreadable
 from conecollapse.io.matrix import Matrix
-from conecollapse.io.watch import WatchedFile
+from conecollapse.io.source import TableSource
 
+MAGIC = b"\x93NUMPY"
 PIECE_BYTES = 2**24  # read at once where a block lies across the order of the file
+# what the members of an archive raise while they are unpacked
+UNPACKING_RAISES = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(NotImplementedError, RuntimeError, ValueError, OverflowError),
+)
+# what NumPy raises for a header that it cannot read: the header is Python source, and its type may
+# be any nonsense
+HEADER_RAISES = (
+    *(*UNPACKING_RAISES, TypeError, SyntaxError, tokenize.TokenError),
+    *(LookupError, AttributeError, MemoryError),
+)
 
 
-def read_npy(path: Path) -> Matrix:
-    """Read a two-dimensional array; objects are refused, never unpickled."""
+class Header(NamedTuple):
+    """What the first bytes of an array promise."""
+
+    shape: tuple[int, ...]
+    by_columns: bool
+    dtype: Any
+    n_bytes: int
+
+
+def read(path: Path) -> Matrix:
+    """Read a table from the array of such a file."""
     return Matrix(load_npy(path))
 
 
-class NpySource:
-    """A ``.npy`` file of numbers in two dimensions, in either order."""
+def blocks(path: Path) -> Matrix:
+    """The table of such a file, in either memory order."""
+    return Matrix(NpySource(path))
 
-    is_sparse = False
+
+def load_npy(path: Path) -> AnyArray:
+    """The array of a ``.npy`` file, of any number of dimensions."""
+    with open(path, "rb") as stream:
+        if stream.read(len(MAGIC)) != MAGIC:
+            raise InvalidInputError(f"{path.name} is not a .npy file; write one with numpy.save.")
+        stream.seek(0)
+        return load_stream(stream, path.stat().st_size, path)
+
+
+def load_stream(stream: IO[bytes], size: int, path: Path) -> AnyArray:
+    """The array of a stream of ``size`` bytes that holds just this array."""
+    header = read_header(stream, path)
+    check_promise(header, stream.tell(), size, path)
+    check_room(header.n_bytes, path)
+    try:
+        stream.seek(0)
+        return np.lib.format.read_array(stream, allow_pickle=False)
+    except UNPACKING_RAISES as error:
+        raise unreadable(path, error) from error
+
+
+def read_header(stream: IO[bytes], path: Path) -> Header:
+    """The header of an array; the stream is then at the array's first byte."""
+    formats = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+        (3, 0): np.lib.format.read_array_header_2_0,
+    }
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in formats:
+            raise ValueError(
+                f"it is of version {version[0]}.{version[1]} of the format, which is not known"
+            )
+        with warnings.catch_warnings():
+            # about how old the file is, and about damaged escapes in its header
+            warnings.simplefilter("ignore")
+            shape, by_columns, dtype = formats[version](stream)
+    except HEADER_RAISES as error:
+        raise unreadable(path, error) from error
+    if dtype.hasobject:
+        raise InvalidInputError(
+            f"{path.name} holds Python objects (a pickle), which could run code when read; save a"
+            " plain array of numbers."
+        )
+    if any(isinstance(size, bool) or size < 0 for size in shape) or dtype.itemsize == 0:
+        raise unreadable(path, f"its header promises the shape {shape} of {dtype}")
+    return Header(shape, by_columns, dtype, math.prod(shape) * int(dtype.itemsize))
+
+
+def check_promise(header: Header, offset: int, size: int, path: Path) -> None:
+    """Refuse an array that begins at ``offset`` of ``size`` bytes and needs more than these."""
+    promised = offset + header.n_bytes
+    if promised > size:
+        raise InvalidInputError(
+            f"{str(path)!r} has {size} bytes, but its header promises {promised}; it was cut short "
+            f"(an array of shape {header.shape}, {in_words(header.n_bytes)})."
+        )
+
+
+class NpySource(TableSource):
+    """A ``.npy`` file of numbers in two dimensions, in either order."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file = WatchedFile(path)
         with open(path, "rb") as stream:
             header = read_header(stream, self.file.path)
             self.offset = stream.tell()
-        shape, self.by_columns, self.dtype = header
+        shape, self.by_columns, self.dtype, _ = header
         if self.dtype.kind not in "fiub":
             raise InvalidInputError(f"{str(path)!r} holds {self.dtype} values, not real numbers.")
         if len(shape) != 2:
@@ -40,21 +131,22 @@ class NpySource:
                 " n_features)."
             )
         self.shape = (int(shape[0]), int(shape[1]))
-        self.entries = self.shape[0] * self.shape[1]
+        self.entries = math.prod(self.shape)
         check_promise(header, self.offset, self.file.size, self.file.path)
 
     def read(self, axis: int, start: int, stop: int) -> AnyArray:
-        lines_are = 1 if self.by_columns else 0
-        if axis == lines_are:
+        along = int(self.by_columns)  # the axis of the lines of the file
+        if axis == along:
             lines = self._lines(start, stop)
-            return lines.T if self.by_columns else lines
-        n_lines, length = self.shape[lines_are], self.shape[1 - lines_are]
-        step = max(1, PIECE_BYTES // (length * self.dtype.itemsize))
-        pieces = [
-            self._lines(a, min(a + step, n_lines))[:, start:stop].copy()
-            for a in range(0, n_lines, step)
-        ]
-        return np.concatenate(pieces).T if self.by_columns else np.concatenate(pieces)
+        else:
+            n_lines, length = self.shape[along], self.shape[axis]
+            step = max(1, PIECE_BYTES // (length * self.dtype.itemsize))
+            pieces = [
+                self._lines(a, min(a + step, n_lines))[:, start:stop].copy()
+                for a in range(0, n_lines, step)
+            ]
+            lines = np.concatenate(pieces)
+        return lines.T if self.by_columns else lines
 
     def _lines(self, start: int, stop: int) -> AnyArray:
         """Lines in the order of the file: rows, or the columns of a file in Fortran's order."""

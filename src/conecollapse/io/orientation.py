@@ -10,7 +10,7 @@ decides:
 3. the size of an image, when exactly one axis has as many entries as it has pixels;
 4. the word that heads the column of row names: "gene", "word" or "pixel" name features, "sample",
    "cell" or "document" samples;
-5. a first line and a first column that are axes (see `conecollapse.io.layout`): each row is a
+5. a first line and a first column that are axes (see `conecollapse.io.headings`): each row is a
    sample;
 6. named rows in a table at least five times longer than wide: gene-expression and word
    tables usually look like this, with more features than samples;
@@ -25,7 +25,7 @@ import re
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
-from conecollapse.io.layout import FEATURE_WORDS, SAMPLE_WORDS, bare
+from conecollapse.io.headings import FEATURE_WORDS, SAMPLE_WORDS, bare
 from conecollapse.io.matrix import Matrix
 
 CHOICES = ("auto", "rows", "columns")

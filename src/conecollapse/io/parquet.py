@@ -7,24 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._room import check_room, unreadable
-from conecollapse.io.frames import from_pandas
+from conecollapse.io.frames import from_frame
+from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 from conecollapse.io.matrix import Matrix
-from conecollapse.io.opening import NUMBER_BYTES
 
 # what pandas raises for metadata of its own that it cannot use; pyarrow's exceptions are added
 # where it is imported
 PANDAS_RAISES = (ValueError, TypeError, LookupError, AttributeError, OSError, NotImplementedError)
 
 
-def read_parquet(path: Path, names: bool | None = None) -> Matrix:
+def read(path: Path, names: bool | None = None) -> Matrix:
     """Read a frame; its index, or a first column of names, names the rows."""
     if importlib.util.find_spec("pyarrow") is None:
         raise InvalidInputError(
             f"{path.name} needs the package pyarrow; install it with: pip install"
             ' "conecollapse[parquet]".'
         )
-    return from_pandas(_frame(path), path.name, names)
+    return from_frame(_frame(path), path.name, names)
 
 
 def _frame(path: Path) -> Any:

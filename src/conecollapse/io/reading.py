@@ -1,8 +1,9 @@
-"""`read_table`: any source as a `TableFile`."""
+"""`read_table` and `open_table`: any source as a table with its names, samples in rows, whole or to
+be read in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike, fspath
 from os.path import isdir
@@ -12,40 +13,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._files import sha256_of
-from conecollapse._room import check_file, too_large
-from conecollapse.io.delimited import read_delimited
+from conecollapse.io.annotated import from_anndata, is_anndata, stored_at
 from conecollapse.io.folders import digest, files_of, is_10x
-from conecollapse.io.frames import from_pandas, from_polars
-from conecollapse.io.h5ad import from_anndata, is_anndata, read_h5ad
-from conecollapse.io.layout import as_axis
-from conecollapse.io.market import read_mtx
-from conecollapse.io.matrix import Matrix
-from conecollapse.io.npy import read_npy
-from conecollapse.io.npz import read_npz
-from conecollapse.io.numbers import as_numbers
-from conecollapse.io.opening import suffix
+from conecollapse.io.formats import open_blocks, read_whole, taken_options
+from conecollapse.io.frames import from_frame, is_frame
+from conecollapse.io.headings import as_axis
+from conecollapse.io.limits import check_file, too_large
+from conecollapse.io.matrix import Matrix, as_numbers
 from conecollapse.io.orientation import orientation
-from conecollapse.io.parquet import read_parquet
-from conecollapse.io.spectra import read_spectrum_files, spectrum_files
+from conecollapse.io.source import ArraySource, TableSource, TransposedSource
+from conecollapse.io.spectrum_files import read_spectrum_files, spectrum_files
 from conecollapse.io.table_file import TableFile
-from conecollapse.io.texts import Texts, counted, read_column, read_folder, texts_of
-
-FORMATS: dict[str, Callable[..., Matrix]] = {
-    ".npy": read_npy,
-    ".npz": read_npz,
-    ".csv": read_delimited,
-    ".tsv": read_delimited,
-    ".mtx": read_mtx,
-    ".parquet": read_parquet,
-    ".h5ad": read_h5ad,
-}
-GZIPPED = (".csv", ".tsv", ".mtx")
-MAY_HAVE_HEADER, MAY_HAVE_NAMES = (
-    (".csv", ".tsv"),
-    (".csv", ".tsv", ".parquet"),
-)  # formats that do not say whether there is a heading, or names
+from conecollapse.io.texts import Texts, count_words, read_column, read_folder, texts_of
 
 
 def read_table(
@@ -66,8 +48,8 @@ def read_table(
         A file is read by its suffix: ``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.mtx`` (these three
         also with ``.gz``), ``.parquet`` (needs the extra "parquet") or ``.h5ad`` (needs the extra
         "bio"). A folder holds the three files of 10x Genomics (``matrix.mtx``, ``features.tsv``,
-        ``barcodes.tsv``, also with ``.gz``), spectra as `conecollapse.io.spectra` describes, or
-        texts as ``.txt`` files. Of a list of texts, or a series of them, the words are counted.
+        ``barcodes.tsv``, also with ``.gz``), spectra as `conecollapse.io.spectrum_files` describes,
+        or texts as ``.txt`` files. Of a list of texts, or a series of them, the words are counted.
     features_in : {"auto", "rows", "columns"}
         Where the features are in the source; "auto" decides as `conecollapse.io.orientation`
         describes, and `TableFile.why` says how.
@@ -75,7 +57,7 @@ def read_table(
         Of a sample, when the features are pixels.
     header : bool, optional
         For ``.csv`` and ``.tsv`` files: whether the first line is a heading. By default this is
-        detected as `conecollapse.io.layout` describes, and `TableFile.read_as` says the result.
+        detected as `conecollapse.io.headings` describes, and `TableFile.read_as` says the result.
     names : bool, optional
         For ``.csv``, ``.tsv`` and ``.parquet`` files and for frames: whether the first column holds
         names. By default this is detected in the same way.
@@ -104,36 +86,94 @@ def read_table(
     >>> table.X.shape, table.feature_names.tolist(), table.why[:36]
     ((2, 3), ['a', 'b', 'c'], 'samples are columns and features row')
     """
-    for name, value in (("header", header), ("names", names)):
-        if value not in (None, True, False):
-            raise InvalidInputError(f"{name} must be True, False or None; got {value!r}.")
-    if not isinstance(source, (str, PathLike)):
+    options = {"header": header, "names": names, "layer": layer}
+    for name in ("header", "names"):
+        if options[name] not in (None, True, False):
+            raise InvalidInputError(f"{name} must be True, False or None; got {options[name]!r}.")
+    if isinstance(source, (str, PathLike)):
+        path = Path(fspath(source))
+        if isdir(path) or text_column is not None:
+            return _read_folder_or_texts(path, text_column, features_in, options)
+        check_file(path)
+        try:
+            matrix, sha256 = read_whole(path, options), sha256_of(path)
+            table = as_table_file(
+                matrix, path, sha256, orientation(matrix, features_in, image_shape)
+            )
+        except MemoryError as error:
+            raise too_large(path) from error
+    else:
         if text_column is not None:
             raise InvalidInputError(
                 f"text_column={text_column!r} is for files; pass the texts themselves."
             )
         texts = texts_of(source)
         if texts is not None:
-            return _counted(texts, "the data", "", None)
-        matrix = _convert(source, header, names, layer)
-        return _table(matrix, None, "", features_in, image_shape, layer=layer)
-    path = Path(fspath(source))
-    if isdir(path) or text_column is not None:
-        return _of_texts_or_folder(
-            path, text_column, features_in, {"header": header, "names": names, "layer": layer}
-        )
-    check_file(path)
-    try:
-        matrix, sha256 = read_source(path, header, names, layer)
-        return _table(matrix, path, sha256, features_in, image_shape, layer=layer)
-    except MemoryError as error:
-        raise too_large(path) from error
+            return _of_texts(texts, "the data", "", None)
+        matrix = _of_object(source, options)
+        table = as_table_file(matrix, None, "", orientation(matrix, features_in, image_shape))
+    return replace(table, image_shape=image_shape, layer=layer)
 
 
-def _of_texts_or_folder(
-    path: Path, text_column: str | None, features_in: str, others: dict[str, Any]
+def open_table(
+    source: Any,
+    *,
+    features_in: str = "auto",
+    block_size: int | None = None,
+    layer: str | None = None,
+) -> TableSource:
+    """Open a table of non-negative numbers that is read in blocks and never whole. Estimators and
+    `Cone.from_table` take it like any other table.
+
+    Parameters
+    ----------
+    source : path, array, sparse array, frame or AnnData object
+        A ``.npy`` (either order), ``.mtx`` (sorted into blocks in a temporary folder; also with
+        ``.gz``) or ``.h5ad`` file, a folder of 10x Genomics, or a backed AnnData object; or data at
+        hand, such as a NumPy memory map.
+    features_in : {"auto", "rows", "columns"}
+        Where the features are in the source, as in `read_table`.
+    block_size : int, optional
+        Samples in a block; blocks of about 64 MiB by default.
+    layer : str, optional
+        Of an ``.h5ad`` file: the layer to open instead of ``X``.
+
+    Returns
+    -------
+    TableSource
+        With `feature_names` and `sample_names` where the source has them: in an ``.h5ad`` file, and
+        in the text files that may stand beside a ``.mtx`` file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conecollapse import Cone
+    >>> from conecollapse.io import open_table
+    >>> table = open_table(np.array([[1.0, 0.0, 1.0], [0.0, 2.0, 1.0]]))
+    >>> Cone.from_table(table).ray_indices
+    array([0, 1])
+    """
+    if is_anndata(source):
+        source = stored_at(source) or source
+    if isinstance(source, (str, PathLike)):
+        path = Path(fspath(source))
+        files = files_of(path) if isdir(path) else [path]
+        matrix = open_blocks(files[0], {"layer": layer})
+    else:
+        matrix = _of_object(source, {"layer": layer})
+        matrix = replace(matrix, values=ArraySource(matrix.values))
+    table, rows, columns = matrix.values, matrix.row_names, matrix.column_names
+    if orientation(matrix, features_in, None)[0] == "rows":
+        table, rows, columns = TransposedSource(table), columns, rows
+    table.sample_names, table.feature_names = rows, columns
+    table.block_size = None if block_size is None else check_count(block_size, "block_size")
+    return table
+
+
+def _read_folder_or_texts(
+    path: Path, text_column: str | None, features_in: str, options: Mapping[str, Any]
 ) -> TableFile:
-    for name, value in others.items():
+    for name, value in options.items():
         if value is not None:
             raise InvalidInputError(
                 f"{name}={value!r} is not for {'texts' if text_column else 'folders'}; leave it"
@@ -141,32 +181,34 @@ def _of_texts_or_folder(
             )
     if text_column is not None:
         check_file(path)
-        found, where, sha256 = read_column(path, text_column), path.name, sha256_of(path)
-    elif spectra := spectrum_files(path):
-        matrix = read_spectrum_files(spectra)
-        return _table(matrix, path, digest(spectra), features_in, None)
+        texts = read_column(path, text_column)
+        return replace(_of_texts(texts, path.name, sha256_of(path), text_column), source=str(path))
+    files, where = spectrum_files(path), path
+    if files:
+        matrix = read_spectrum_files(files)
     else:
         files = files_of(path)
-        if is_10x(files):
-            table = _table(read_mtx(files[0]), files[0], digest(files), features_in, None)
-            return replace(table, source=str(path))
-        found, where, sha256 = read_folder(path), str(path), digest(files)
-    return replace(_counted(found, where, sha256, text_column), source=str(path))
+        where = files[0]
+        if not is_10x(files):
+            return _of_texts(read_folder(path), str(path), digest(files), None)
+        matrix = read_whole(files[0], {})
+    table = as_table_file(matrix, where, digest(files), orientation(matrix, features_in, None))
+    return replace(table, source=str(path))
 
 
-def _counted(found: Texts, where: str, sha256: str, text_column: str | None) -> TableFile:
-    counts, words = counted(found, where)
-    why = f"each of the {len(found.texts)} texts is a sample"
+def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -> TableFile:
+    """The counts of words of documents."""
+    counts, words = count_words(texts, source)
     return TableFile(
         counts,
-        found.names,
+        texts.names,
         words,
-        where,
+        source,
         sha256,
         "columns",
-        why,
+        f"each of the {len(texts.texts)} texts is a sample",
         text_column=text_column,
-        texts=tuple(found.texts),
+        texts=tuple(texts.texts),
     )
 
 
@@ -175,38 +217,22 @@ def read_more(
 ) -> TableFile:
     """Further samples in memory, in the orientation of a table that is known already; one sample is
     enough."""
-    return _table(
-        _convert(source, header, names, None), None, "", known.features_in, None, single=True
-    )
-
-
-def _table(
-    matrix: Matrix,
-    path: Path | None,
-    sha256: str,
-    features_in: str,
-    image_shape: tuple[int, int] | None,
-    *,
-    single: bool = False,
-    layer: str | None = None,
-) -> TableFile:
-    chosen, why = orientation(matrix, features_in, image_shape)
-    table = as_table_file(matrix, path, sha256, chosen, why, single=single, layer=layer)
-    return replace(table, image_shape=image_shape)
+    matrix = _of_object(source, {"header": header, "names": names})
+    chosen = orientation(matrix, known.features_in, None)
+    return as_table_file(matrix, None, "", chosen, single=True)
 
 
 def as_table_file(
     matrix: Matrix,
     path: Path | None,
     sha256: str,
-    features_in: str,
-    why: str,
+    chosen: tuple[str, str],
     *,
     single: bool = False,
-    layer: str | None = None,
 ) -> TableFile:
-    """The numbers of a source checked, and turned so that samples are rows; ``features_in`` and
-    ``why`` are of `orientation`, and ``path`` is None for data in memory."""
+    """The numbers of a source checked, and turned so that samples are rows; ``chosen`` is what
+    `orientation` says, and ``path`` is None for data in memory."""
+    features_in, why = chosen
     values = as_numbers(matrix, "the data" if path is None else path.name, single=single)
     rows, columns = matrix.row_names, matrix.column_names
     if features_in == "rows":
@@ -224,92 +250,21 @@ def as_table_file(
         features_in,
         why,
         layout=matrix.layout,
-        layer=layer,
         wavelengths=np.array(axis) if axis else None,
         marked=matrix.marked if features_in == "columns" else None,
     )
 
 
-def overruled(
-    kind: str, what: str, header: bool | None, names: bool | None
-) -> dict[str, bool | None]:
-    """Those of ``header`` and ``names`` that the reader of this format takes; the others must be
-    None."""
-    taken: dict[str, bool | None] = {}
-    for name, value, kinds in (
-        ("header", header, MAY_HAVE_HEADER),
-        ("names", names, MAY_HAVE_NAMES),
-    ):
-        if kind in kinds:
-            taken[name] = value
-        elif value is not None:
-            raise InvalidInputError(
-                f"{name}={value} is only for {', '.join(kinds)} files; leave it out for {what}."
-            )
-    return taken
-
-
-def same_layout(source: Any, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that read ``source`` with the heading and the names that were ``taken`` before;
-    none if its format says what they are."""
-    if not isinstance(source, (str, PathLike)):
-        return {}
-    if taken.get("text_column") is not None:
-        return {"text_column": taken["text_column"]}
-    kind = suffix(Path(fspath(source)))
-    kinds = (("header", MAY_HAVE_HEADER), ("names", MAY_HAVE_NAMES), ("layer", (".h5ad",)))
-    return {name: taken.get(name) for name, of in kinds if kind in of}
-
-
-def read_source(
-    path: Path, header: bool | None, names: bool | None, layer: str | None = None
-) -> tuple[Matrix, str]:
-    """What a file holds, as it lies there, and the checksum of its bytes."""
-    if path.is_dir():
-        files = spectrum_files(path)
-        if not files:
-            raise InvalidInputError(
-                f"{str(path)!r} is a folder without spectra: files (.csv, .tsv or .txt) with two"
-                " columns of numbers, wavelengths and values; name a file."
-            )
-        return read_spectrum_files(files), digest(files)
-    return _read(path, header, names, layer), sha256_of(path)
-
-
-def _read(path: Path, header: bool | None, names: bool | None, layer: str | None) -> Matrix:
-    kind = suffix(path)
-    if layer is not None:
-        if kind != ".h5ad":
-            raise InvalidInputError(
-                f"layer={layer!r} is only for .h5ad files; leave it out for {path.name}."
-            )
-        return read_h5ad(path, layer)
-    if kind not in FORMATS or (path.suffix.lower() == ".gz" and kind not in GZIPPED):
-        gzipped = ", ".join(f"{name}.gz" for name in GZIPPED)
-        raise InvalidInputError(
-            f"{path.name} has no known format; known are {', '.join(FORMATS)}, {gzipped}."
-        )
-    return FORMATS[kind](path, **overruled(kind, path.name, header, names))
-
-
-def _convert(source: Any, header: bool | None, names: bool | None, layer: str | None) -> Matrix:
-    """The table of an object in memory, recognized by its module's name so that nothing is imported
-    for it."""
+def _of_object(source: Any, options: Mapping[str, Any]) -> Matrix:
+    """The table of an object in memory, which is recognized without importing anything for it."""
     if isinstance(source, TableFile):
         raise InvalidInputError("this is already a TableFile; pass its source.")
-    module = type(source).__module__.split(".")[0]
-    is_frame = (module == "pandas" and getattr(source, "ndim", 0) == 2) or (
-        module == "polars" and hasattr(source, "get_columns")
-    )
-    overruled(".parquet" if is_frame else "", "the data", header, names)
-    if is_frame:
-        return (from_pandas if module == "pandas" else from_polars)(source, wanted=names)
+    kind = ".parquet" if is_frame(source) else ".h5ad" if is_anndata(source) else ""
+    taken = taken_options(kind, options, "the data")
+    if is_frame(source):
+        return from_frame(source, wanted=taken.get("names"))
     if is_anndata(source):
-        return from_anndata(source, layer=layer)
-    if layer is not None:
-        raise InvalidInputError(
-            f"layer={layer!r} is for AnnData objects; leave it out for {type(source).__name__}."
-        )
+        return from_anndata(source, **taken)
     if sp.issparse(source):
         return Matrix(source)
     try:

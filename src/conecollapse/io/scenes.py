@@ -26,20 +26,17 @@ def read_scene(
     """The cube (height x width x bands) or the table in an archive: the array called ``variable``,
     or the one that can be meant."""
     size = _size(path, shapes, read)
+    n_pixels = 0 if size is None else size[0] * size[1]
     cubes = {name: shape for name, shape in shapes.items() if len(shape) == 3}
     tables = {name: shape for name, shape in shapes.items() if len(shape) == 2 and min(shape) > 1}
-    scenes = {
-        name: shape
-        for name, shape in tables.items()
-        if size is not None and size[0] * size[1] in shape
-    }
+    scenes = {name: shape for name, shape in tables.items() if n_pixels in shape}
     name = _chosen(path, (cubes, scenes, tables), variable)
-    found = read(name)
-    if found is None or found.shape != tuple(shapes[name]):
+    array = read(name)
+    if array is None or array.shape != tuple(shapes[name]):
         raise InvalidInputError(f"{path.name} does not hold the array {name!r} that it lists.")
     if name not in scenes or size is None:
-        return found
-    pixels = found.T if found.shape[1] == size[0] * size[1] else found
+        return array
+    pixels = array.T if array.shape[1] == n_pixels else array
     return np.ascontiguousarray(pixels.reshape(size[1], size[0], -1).transpose(1, 0, 2))
 
 
@@ -47,18 +44,15 @@ def _size(path: Path, shapes: Shapes, read: Callable[[str], AnyArray]) -> tuple[
     """Height and width of the image, if the archive has both."""
     if not set(SIZES) <= set(shapes):
         return None
-    found = [np.asarray(read(name)).ravel() for name in SIZES]
-    if any(side.size != 1 or not 1 <= float(side[0]) < 2**31 for side in found):
+    height, width = (np.asarray(read(name)).ravel() for name in SIZES)
+    if any(side.size != 1 or not 1 <= float(side[0]) < 2**31 for side in (height, width)):
         raise InvalidInputError(f"{path.name} has no whole numbers in {' and '.join(SIZES)}.")
-    return int(found[0][0]), int(found[1][0])
+    return int(height[0]), int(width[0])
 
 
 def _chosen(path: Path, groups: tuple[Shapes, ...], variable: str | None) -> str:
-    known = {name: shape for group in groups for name, shape in group.items()}
-    listed = (
-        ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in known.items())
-        or "none"
-    )
+    known = {name: " x ".join(map(str, shape)) for group in groups for name, shape in group.items()}
+    listed = ", ".join(f"{name} {shape}" for name, shape in known.items()) or "none"
     if variable is not None:
         if variable not in known:
             raise InvalidInputError(

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, Sparse
 
 RECORD = np.dtype([("row", np.int64), ("column", np.int64), ("value", np.float64)])
-BUCKET_ENTRIES = 2**21  # mean number of entries in a bucket: 48 MiB
+BUCKET_ENTRIES = 2**21  # mean number of entries in a bucket, which are 48 MiB
 
 Entries = tuple[AnyArray, AnyArray, FloatArray]  # rows, columns, values
 
@@ -35,34 +34,19 @@ class Spill:
         self.folder = Path(tempfile.mkdtemp(prefix="conecollapse-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         for rows, columns, values in entries:
-            self._check(rows, columns)
             self._add(rows, columns, values)
-
-    def _check(self, rows: AnyArray, columns: AnyArray) -> None:
-        for name, place, limit in (
-            ("row", rows, self.shape[0]),
-            ("column", columns, self.shape[1]),
-        ):
-            for at in np.flatnonzero((place < 0) | (place >= limit))[:1]:
-                raise InvalidInputError(
-                    f"an entry is at {name} {int(place[at])}, outside the table of shape"
-                    f" {self.shape}."
-                )
 
     def _add(self, rows: AnyArray, columns: AnyArray, values: FloatArray) -> None:
         bucket = np.searchsorted(self.bounds, rows if self.axis == 0 else columns, side="right") - 1
         order = np.argsort(bucket, kind="stable")
         records = np.empty(len(rows), RECORD)
-        records["row"], records["column"], records["value"] = (
-            rows[order],
-            columns[order],
-            values[order],
-        )
+        for name, part in (("row", rows), ("column", columns), ("value", values)):
+            records[name] = part[order]
         ends = np.cumsum(np.bincount(bucket, minlength=len(self.bounds) - 1))
-        for k, part in enumerate(np.split(records, ends[:-1])):
-            if len(part):
+        for k, some in enumerate(np.split(records, ends[:-1])):
+            if len(some):
                 with open(self.folder / str(k), "ab") as stream:
-                    part.tofile(stream)
+                    some.tofile(stream)
 
     def read(self, start: int, stop: int) -> Sparse:
         """Lines from ``start`` to ``stop`` along the axis, as a CSR array."""
@@ -75,12 +59,9 @@ class Spill:
             along = records["row"] if self.axis == 0 else records["column"]
             parts.append(records[(along >= start) & (along < stop)])
         records = np.concatenate(parts)
-        rows, columns = records["row"].copy(), records["column"].copy()
-        if self.axis == 0:
-            rows -= start
-            shape = (stop - start, self.shape[1])
-        else:
-            columns -= start
-            shape = (self.shape[0], stop - start)
+        places = [records["row"].copy(), records["column"].copy()]
+        places[self.axis] -= start
+        shape = list(self.shape)
+        shape[self.axis] = stop - start
         # adds up duplicates
-        return sp.csr_array(sp.coo_array((records["value"], (rows, columns)), shape=shape))
+        return sp.csr_array(sp.coo_array((records["value"], tuple(places)), shape=tuple(shape)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._types import AnyArray, Points, TableSizes
-from conecollapse.io.layout import Layout
+from conecollapse.io.headings import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._room import check_file
 from conecollapse._types import AnyArray
+from conecollapse.io.limits import check_file
 from conecollapse.io.names import as_names
-from conecollapse.io.opening import check_text, rows_of, suffix
+from conecollapse.io.text import check_text, rows_of, suffix
 
 WORD = r"(?u)\b[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)?\b"
 FEW = 10  # documents
@@ -56,7 +56,7 @@ def read_column(path: Path, column: str) -> Texts:
             f" {', '.join(map(repr, heading[:8]))}."
         )
     at = heading.index(column)
-    called = next(
+    names_at = next(
         (j for j, word in enumerate(heading) if j != at and word.strip().lower() in ID_WORDS), None
     )
     texts: list[str] = []
@@ -68,7 +68,7 @@ def read_column(path: Path, column: str) -> Texts:
                 f" {len(heading)}; put texts with commas or line ends into quotes."
             )
         texts.append(cells[at])
-        names.append(cells[called] if called is not None else str(len(names)))
+        names.append(cells[names_at] if names_at is not None else str(len(names)))
     if not texts:
         raise InvalidInputError(f"{path.name} has a heading and no texts.")
     return Texts(as_names((name[:NAME] for name in names), "documents"), texts)
@@ -91,7 +91,7 @@ def text_files(folder: Path) -> list[Path]:
     return sorted(
         path
         for path in folder.iterdir()
-        if path.suffix.lower() == ".txt" and not path.name.startswith(".")
+        if path.suffix.lower() == ".txt" and not path.name.startswith(".") and path.is_file()
     )
 
 
@@ -106,7 +106,7 @@ def read_folder(folder: Path) -> Texts:
     return Texts(as_names((path.stem for path in files), "documents"), texts)
 
 
-def counted(found: Texts, source: str) -> tuple[Any, AnyArray]:
+def count_words(documents: Texts, source: str) -> tuple[Any, AnyArray]:
     """Counts of words (n_documents, n_words), and the words.
 
     Examples
@@ -114,18 +114,18 @@ def counted(found: Texts, source: str) -> tuple[Any, AnyArray]:
     >>> texts = Texts(
     ...     np.array(["a", "b", "c"]), ["Red apples, red!", "The apples were green.", "42"]
     ... )
-    >>> X, words = counted(texts, "example")
+    >>> X, words = count_words(texts, "example")
     >>> words.tolist(), X.toarray().tolist()
     (['apples', 'green', 'red'], [[1.0, 0.0, 2.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    n = len(found.texts)
+    n = len(documents.texts)
     least = 1 if n < FEW else max(LEAST, int(np.ceil(LEAST_SHARE * n)))
     most = n if n < FEW else max(int(MOST_SHARE * n), least)
     words = CountVectorizer(stop_words="english", token_pattern=WORD, min_df=least, max_df=most)
     try:
-        counts = words.fit_transform(found.texts)
+        counts = words.fit_transform(documents.texts)
     except ValueError as error:  # no word is left
         raise InvalidInputError(
             f"{source} has no word that occurs in {least} or more of its {n} documents; is this the"

@@ -16,9 +16,10 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._files import whole_file
 from conecollapse._types import FloatArray, Points
 from conecollapse.io import TableFile, read_table
-from conecollapse.io.cube import Spectra, pixel_names, read_spectra
+from conecollapse.io.formats import same_layout
 from conecollapse.io.names import as_names
-from conecollapse.io.reading import read_more, same_layout
+from conecollapse.io.reading import read_more
+from conecollapse.io.spectra import Spectra, pixel_names, read_spectra
 from conecollapse.runs.places import check_place, writing
 from conecollapse.runs.preparing import NORMALIZATIONS
 from conecollapse.runs.writing import write_csv

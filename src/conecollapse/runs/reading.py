@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conecollapse._arrays import load_npz
 from conecollapse._errors import InvalidInputError, RunFolderError, quoted
 from conecollapse._types import AnyArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.io.envi import BANDS
 from conecollapse.io.h5ad import HIGHLY_VARIABLE
+from conecollapse.io.npz import load_npz
 from conecollapse.runs.folder import FACTORS, FACTS, FORMAT
 
 if TYPE_CHECKING:

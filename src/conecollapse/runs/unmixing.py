@@ -18,9 +18,9 @@ from conecollapse._linalg import as_dense, row_lengths, scaled_columns, stack_ro
 from conecollapse._types import AnyArray, FloatArray, Points, Progress
 from conecollapse.certificates import relative_error, weights_of_shares
 from conecollapse.io import TableFile
-from conecollapse.io.cube import MASKED, MISSING, Spectra, laid_out
-from conecollapse.io.envi import files_of_envi, place_on_earth, write_envi
+from conecollapse.io.envi import find_envi, place_on_earth, write_envi
 from conecollapse.io.plain import plain
+from conecollapse.io.spectra import MASKED, MISSING, Spectra, laid_out
 from conecollapse.runs.asked import check_components
 from conecollapse.runs.facts import head, write_facts
 from conecollapse.runs.folder import (
@@ -163,7 +163,7 @@ def unmix(
     Parameters
     ----------
     spectra : Spectra
-        From `conecollapse.io.cube.read_spectra`.
+        From `conecollapse.io.spectra.read_spectra`.
     n_components : int or "auto"
         "auto" chooses among 2 to 10 by `select_rank` with the method "mixture".
     method : {"min-volume", "samples"}
@@ -311,7 +311,7 @@ def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -
         from scipy.io import savemat
 
         savemat(folder / MAPS_MAT, {"maps": maps, "names": np.array(names, dtype=object)})
-    elif not Path(source).is_dir() and (envi := files_of_envi(Path(source))) is not None:
+    elif not Path(source).is_dir() and (envi := find_envi(Path(source))) is not None:
         place = place_on_earth(envi[0])
         write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, maps, names, place)
 

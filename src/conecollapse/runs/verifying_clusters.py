@@ -13,7 +13,8 @@ from conecollapse.certificates import Certificate, Verdict, allowance, departure
 from conecollapse.estimators._rank_clusters import most_stable
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
-from conecollapse.io.reading import read_table, same_layout
+from conecollapse.io.formats import same_layout
+from conecollapse.io.reading import read_table
 from conecollapse.runs.agreement import check_arrays, verify_cone
 from conecollapse.runs.asked import candidates
 from conecollapse.runs.clustering import METHODS, estimator_of

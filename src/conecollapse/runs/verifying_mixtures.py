@@ -12,8 +12,8 @@ from conecollapse._errors import CertificateError, RunFolderError, quoted
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns
 from conecollapse._types import FloatArray
 from conecollapse.certificates import ApproximateCertificate, Verdict, allowance, departures
-from conecollapse.io.cube import MASKED, Spectra, read_spectra
-from conecollapse.io.reading import same_layout
+from conecollapse.io.formats import same_layout
+from conecollapse.io.spectra import MASKED, Spectra, read_spectra
 from conecollapse.runs.agreement import check_arrays, verify_cone
 from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS
 from conecollapse.runs.reading import Stored

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from conecollapse.io.source import TableSource
 from conecollapse.tables.blocked import BlockedTable
 from conecollapse.tables.csr import CsrTable
 from conecollapse.tables.dense import DenseTable
 from conecollapse.tables.diffused import DiffusedTable
+from conecollapse.tables.files import FileTable
 from conecollapse.tables.in_memory import InMemoryTable
 from conecollapse.tables.masked import MaskedTable
 from conecollapse.tables.product import ProductTable
@@ -39,6 +41,10 @@ __all__ = [
 ]
 
 
+def _of_source(X: Any) -> Table | None:
+    return FileTable(X) if isinstance(X, TableSource) else None
+
+
 def _of_dask(X: Any) -> Table | None:
     if type(X).__module__.partition(".")[0] != "dask":
         return None
@@ -49,7 +55,7 @@ def _of_dask(X: Any) -> Table | None:
 
 
 # each makes a table of what it knows, else None
-KINDS: tuple[Callable[[Any], Table | None], ...] = (_of_dask,)
+KINDS: tuple[Callable[[Any], Table | None], ...] = (_of_source, _of_dask)
 
 
 def recognised(X: Any) -> Table | None:

@@ -6,18 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
-from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.io.sources import Source
+from conecollapse._types import Points
+from conecollapse.io.source import TableSource
 from conecollapse.tables.blocked import BlockedTable, Looked, Work
 from conecollapse.tables.in_place import InPlace
 from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
-BLOCK_BYTES = 2**26  # of one block, in float64 and without the zeros of sparse data
 KEPT_BYTES = 2**27  # of what is made from blocks and kept while pairs of them are compared
 
 
@@ -25,10 +20,8 @@ class FileTable(BlockedTable):
     """A table that is read from its source, a block at a time, whenever a product needs it."""
 
     kind = "an opened file, read in blocks"
-    feature_names: AnyArray | None = None
-    sample_names: AnyArray | None = None
 
-    def __init__(self, source: Source, axis: int = 0, block_size: int | None = None) -> None:
+    def __init__(self, source: TableSource, axis: int = 0, block_size: int | None = None) -> None:
         n, m = source.shape
         if not (n and m):
             raise InvalidInputError(
@@ -40,7 +33,7 @@ class FileTable(BlockedTable):
             source.shape,
             source.dtype,
             axis,
-            _bounds(source, axis, block_size),
+            source.bounds(axis, block_size),
             is_sparse=source.is_sparse,
         )
 
@@ -99,14 +92,14 @@ class FileTable(BlockedTable):
         return result
 
     def look(self, work: Work, shared: Any = None, *, stage: str) -> Looked:
-        if "survey" in self.__dict__:
+        if self.source.survey is not None:
             return Looked(self.visit(work, None, shared, stage=stage))
         parts, found = [], []
         for k in range(self.n_blocks):
             block = self._read(k)
             parts.append(self._surveyed(k, block))
             found.append(work(self._floating(block), None, shared))
-        self.__dict__["survey"] = self._put_together(parts)
+        self.source.survey = self._put_together(parts)
         return Looked(found)
 
     def hold(
@@ -128,28 +121,18 @@ class FileTable(BlockedTable):
             return self
         other = FileTable(self.source, axis)
         other.unit, other.dtype = self.unit, self.dtype
-        if "survey" in self.__dict__:
-            other.__dict__["survey"] = self.survey
         return other
-
-    def features(self, size: int | None = None) -> Iterator[Points]:
-        """Blocks of features as points, (features, n_samples): what `Cone.from_blocks` and,
-        transposed, ``partial_fit`` take."""
-        for a, b in _ranges(_bounds(self.source, 1, size)):
-            block = self._floating(self.source.read(1, a, b))
-            yield sp.csr_array(block.T) if self.is_sparse else block.T
-
-    def samples(self, size: int | None = None) -> Iterator[Points]:
-        """Blocks of samples, (samples, n_features): what `Cone.from_samples` takes."""
-        for a, b in _ranges(_bounds(self.source, 0, size)):
-            yield self._floating(self.source.read(0, a, b))
 
     def _floating(self, block: Points) -> Points:
         block = block.astype(self.dtype, copy=False)
         return block if self.unit == 1 else block / self.dtype.type(self.unit)
 
     def _survey(self) -> Survey:
-        return self._put_together([self._surveyed(k, self._read(k)) for k in range(self.n_blocks)])
+        if self.source.survey is None:
+            parts = [self._surveyed(k, self._read(k)) for k in range(self.n_blocks)]
+            self.source.survey = self._put_together(parts)
+        survey: Survey = self.source.survey
+        return survey
 
     def _surveyed(self, k: int, block: Points) -> BlockSurvey:
         a, b = self.bounds[k : k + 2].tolist()
@@ -189,15 +172,3 @@ class FileHeld(InPlace):
         else:
             self.last = (k, made)
         return made
-
-
-def _bounds(source: Source, axis: int, block_size: int | None) -> IntArray:
-    """Ends of blocks of ``block_size`` lines, or of about `BLOCK_BYTES`."""
-    n_lines = source.shape[axis]
-    if block_size is None:
-        block_size = max(1, int(BLOCK_BYTES / 8 * n_lines / max(source.entries, 1)))
-    return np.append(np.arange(0, n_lines, check_count(block_size, "block_size")), n_lines)
-
-
-def _ranges(bounds: IntArray) -> list[tuple[int, int]]:
-    return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))

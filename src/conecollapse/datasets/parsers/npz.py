@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._arrays import load_npz
 from conecollapse._types import AnyArray, Points, Sparse
 from conecollapse.datasets.dataset import Parsed
+from conecollapse.io.npz import load_npz
 
 
 def parse_npz(path: Path, image_shape: tuple[int, int] | None) -> Parsed:

@@ -15,11 +15,10 @@ from typing import IO, Any
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
-from conecollapse._room import check_room, unreadable
+from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 
 SEPARATORS = ",;\t"
 PIECE = 2**20  # bytes looked at together
-NUMBER_BYTES = 8
 LONGEST_LINE = 2**25  # bytes; about ten million columns
 GZIP_RAISES = (OSError, EOFError, zlib.error)
 
@@ -34,21 +33,23 @@ def suffix(path: Path) -> str:
     >>> suffix(Path("a.b.CSV.gz")), suffix(Path("x.npy"))
     ('.csv', '.npy')
     """
-    kinds = [kind.lower() for kind in path.suffixes]
-    if kinds and kinds[-1] == ".gz":
-        kinds.pop()
-    return kinds[-1] if kinds else ""
+    return (path.with_suffix("") if is_gzipped(path) else path).suffix.lower()
 
 
 def stem(path: Path) -> str:
     """The file's name without that suffix."""
-    name = path.name[:-3] if path.suffix.lower() == ".gz" else path.name
+    name = path.name[:-3] if is_gzipped(path) else path.name
     return name.rsplit(".", 1)[0]
 
 
-def opened(path: Path) -> IO[bytes]:
+def is_gzipped(path: Path) -> bool:
+    """Whether the name ends in ``.gz``."""
+    return path.suffix.lower() == ".gz"
+
+
+def open_bytes(path: Path) -> IO[bytes]:
     """The bytes of a file, unpacked if it is gzipped."""
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else open(path, "rb")  # type: ignore[return-value]
+    return gzip.open(path, "rb") if is_gzipped(path) else open(path, "rb")  # type: ignore[return-value]
 
 
 def check_text(path: Path, separators: str = SEPARATORS) -> None:
@@ -56,7 +57,7 @@ def check_text(path: Path, separators: str = SEPARATORS) -> None:
     memory, before any of it is kept."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     seen = lines = cells = begun = 0  # bytes, lines and cells so far, and where the last line began
-    for piece in pieces(path):
+    for piece in read_pieces(path):
         pending = len(decoder.getstate()[0])
         try:
             if pending or not piece.isascii():
@@ -90,10 +91,10 @@ def count(piece: bytes, letter: str) -> int:
     return int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord(letter)))
 
 
-def pieces(path: Path) -> Iterator[bytes]:
+def read_pieces(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked, a piece at a time."""
     try:
-        with opened(path) as stream:
+        with open_bytes(path) as stream:
             while piece := stream.read(PIECE):
                 yield piece
     except GZIP_RAISES as error:
@@ -136,7 +137,7 @@ def lines_of(path: Path) -> list[str]:
 
 
 def _text(path: Path) -> io.TextIOWrapper:
-    return io.TextIOWrapper(opened(path), encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
 
 
 def _separator(path: Path) -> str:

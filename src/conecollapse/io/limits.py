@@ -1,5 +1,5 @@
-"""Is there room for a file? Asked before memory is taken, so that a small file cannot fill a large
-machine.
+"""What a file may be and how much memory it may take: asked before memory is taken, so that a small
+file cannot fill a large machine.
 
 A file may unpack to at most `MOST_GROWTH` times its size, or to `FREE_GROWTH` if that is more, and
 never to more than the memory that is free. Honest tables stay far below: counts with 98 % zeros
@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 
-from conecollapse._errors import InvalidInputError, MissingFileError
+from conecollapse._errors import DataChangedError, InvalidInputError, MissingFileError
 
 MOST_GROWTH = 100
 FREE_GROWTH = 2**30  # bytes
-# that a row or a column costs before it holds anything: pointers, a name, a length
-LINE_BYTES = 128
+LINE_BYTES = 128  # a row or a column costs this before it holds anything: pointers, name, length
+NUMBER_BYTES = 8
 LONGEST_NUMBER = 18  # digits of a size; more would not fit 64 bits
+QUOTED = 160  # characters of a library's reason that a refusal repeats
 PACKED = "if it is meant to be so large, save it without compression or as a sparse matrix"
-KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"} | dict.fromkeys(
+    (stat.S_IFCHR, stat.S_IFBLK), "a device"
+)
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -33,13 +33,14 @@ def check_file(path: Path) -> None:
     """Refuse what is no regular file with content that we may read; a pipe would make us wait for
     ever."""
     try:
-        kind, size = stat.S_IFMT(path.stat().st_mode), path.stat().st_size
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError(f"there is no file {str(path)!r}.") from None
     except (OSError, ValueError) as error:  # a loop of links, too long a name, a zero byte in it
         raise InvalidInputError(
             f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}."
         ) from error
+    kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFDIR:
         raise InvalidInputError(f"{str(path)!r} is a folder; name a file.")
     if kind != stat.S_IFREG:
@@ -47,7 +48,7 @@ def check_file(path: Path) -> None:
             f"{str(path)!r} is {KINDS.get(kind, 'a special file')}, not a file; write its content"
             " to a file first."
         )
-    if not size:
+    if not status.st_size:
         raise InvalidInputError(f"{str(path)!r} is empty.")
     try:
         path.open("rb").close()
@@ -55,35 +56,49 @@ def check_file(path: Path) -> None:
         raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
 
 
+class WatchedFile:
+    """A file that must stay as it is while it is read: remembers its size, and says so when it is
+    another."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        check_file(self.path)
+        self.size = self.path.stat().st_size
+
+    def check(self, where: str) -> None:
+        """Raise `DataChangedError` if the size is not what it was; ``where`` says how far reading
+        got."""
+        now = self.path.stat().st_size if self.path.exists() else 0
+        if now != self.size:
+            raise DataChangedError(
+                f"{str(self.path)!r} changed size while it was read, from {self.size} to {now}"
+                f" bytes ({where}); open it again when nobody writes to it. Cones saved before are"
+                " of the old file."
+            )
+
+
 def free_memory() -> int:
     """Bytes that this process may still take: the least of what the machine has free and of the
     limits of the process."""
-    found = [2**40]
+    limits = [2**40]
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            found += [
-                1024 * int(line.split()[1]) for line in file if line.startswith("MemAvailable:")
-            ]
+            lines = [line for line in file if line.startswith("MemAvailable:")]
+        limits += [1024 * int(line.split()[1]) for line in lines]
     except (OSError, ValueError):
         try:
-            found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         except (AttributeError, ValueError, OSError):
-            found.append(2**36)
-    for limit in CGROUPS:
-        try:
-            found.append(int(Path(limit).read_text(encoding="ascii")))
-        except (OSError, ValueError):  # not in such a group, or "max"
-            continue
-    return min([*found, *_process_limits()])
-
-
-def _process_limits() -> list[int]:
-    try:
+            limits.append(2**36)
+    for file_of_limit in CGROUPS:
+        with suppress(OSError, ValueError):  # not in such a group, or "max"
+            limits.append(int(Path(file_of_limit).read_text(encoding="ascii")))
+    with suppress(ImportError):  # Windows
         import resource
-    except ImportError:  # Windows
-        return []
-    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-    return [limit for limit in limits if limit != resource.RLIM_INFINITY]
+
+        own = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+        limits += [limit for limit in own if limit != resource.RLIM_INFINITY]
+    return min(limits)
 
 
 def check_room(needed: int, path: Path, *, at_least: bool = False, remedy: str = PACKED) -> None:
@@ -110,19 +125,15 @@ def check_room(needed: int, path: Path, *, at_least: bool = False, remedy: str =
 def check_extent(rows: int, columns: int, path: Path) -> None:
     """Refuse a table that has no rows or columns, or so many that a few bytes for each of them do
     not fit."""
+    says = f"{path.name} says that it has {rows} rows and {columns} columns"
     if rows < 1 or columns < 1:
-        raise InvalidInputError(
-            f"{path.name} says that it has {rows} rows and {columns} columns; it needs at least one"
-            " of each."
-        )
+        raise InvalidInputError(f"{says}; it needs at least one of each.")
     try:
         check_room(
             LINE_BYTES * (rows + columns), path, remedy="leave out rows and columns that are empty"
         )
     except InvalidInputError as error:
-        raise InvalidInputError(
-            f"{path.name} says that it has {rows} rows and {columns} columns: {error}"
-        ) from None
+        raise InvalidInputError(f"{says}: {error}") from None
 
 
 def in_words(size: int) -> str:
@@ -135,9 +146,7 @@ def in_words(size: int) -> str:
     """
     for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if size >= unit:
-            return (
-                f"{size / unit:.1f} {name}" if size < 1000 * 10**12 else f"{size / unit:.0e} {name}"
-            )
+            return f"{size / unit:.{'1f' if size < 10**15 else '0e'}} {name}"
     return f"{size} bytes"
 
 
@@ -146,14 +155,14 @@ def too_large(path: Path) -> InvalidInputError:
     size = path.stat().st_size
     return InvalidInputError(
         f"{path.name} ({in_words(size)}) is too large for memory: {in_words(free_memory())} are"
-        " free; take a smaller part of it, or read it in blocks (conecollapse.blocks.open_table)."
+        " free; take a smaller part of it, or read it in blocks (conecollapse.io.open_table)."
     )
 
 
 def unreadable(path: Path, error: BaseException | str) -> InvalidInputError:
     """The refusal of a file that a library gave up on, with the library's reason."""
     reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    reason = reason if len(reason) <= 160 else f"{reason[:160]}..."
+    reason = reason if len(reason) <= QUOTED else f"{reason[:QUOTED]}..."
     return InvalidInputError(
         f"{path.name} cannot be read ({reason}); it is truncated, damaged or of another kind."
     )

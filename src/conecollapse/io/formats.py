@@ -1,0 +1,88 @@
+"""The formats of files, by their ending: who reads one whole, who reads it in blocks, and which
+options it takes. A new format is a file here and a line in `FORMATS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from conecollapse._errors import InvalidInputError
+from conecollapse.io import (
+    delimited,
+    h5ad,
+    market,
+    npy,
+    npz,
+    parquet,
+)
+from conecollapse.io.matrix import Matrix
+from conecollapse.io.text import is_gzipped, suffix
+
+
+class Format(NamedTuple):
+    """Each reader is called with the path and the options."""
+
+    read: Callable[..., Matrix]  # the whole table
+    blocks: Callable[..., Matrix] | None = None  # its values are a `TableSource`
+    options: tuple[str, ...] = ()  # for what files of this format do not say themselves
+    may_be_gzipped: bool = False
+
+
+FORMATS = {
+    ".npy": Format(npy.read, npy.blocks),
+    ".npz": Format(npz.read),
+    ".csv": Format(delimited.read, options=("header", "names"), may_be_gzipped=True),
+    ".tsv": Format(delimited.read, options=("header", "names"), may_be_gzipped=True),
+    ".mtx": Format(market.read, market.blocks, may_be_gzipped=True),
+    ".parquet": Format(parquet.read, options=("names",)),
+    ".h5ad": Format(h5ad.read, h5ad.blocks, options=("layer",)),
+}
+
+
+def read_whole(path: Path, options: Mapping[str, Any]) -> Matrix:
+    """What a file holds, as it lies there."""
+    kind = suffix(path)
+    if kind not in FORMATS or (is_gzipped(path) and not FORMATS[kind].may_be_gzipped):
+        gzipped = [f"{name}.gz" for name, known in FORMATS.items() if known.may_be_gzipped]
+        raise InvalidInputError(
+            f"{path.name} has no known format; known are {', '.join([*FORMATS, *gzipped])}."
+        )
+    return FORMATS[kind].read(path, **taken_options(kind, options, path.name))
+
+
+def open_blocks(path: Path, options: Mapping[str, Any]) -> Matrix:
+    """What a file holds, with a `TableSource` as its values."""
+    kind = suffix(path)
+    blocks = FORMATS[kind].blocks if kind in FORMATS else None
+    if blocks is None or (is_gzipped(path) and not FORMATS[kind].may_be_gzipped):
+        known = [name for name, one in FORMATS.items() if one.blocks is not None]
+        raise InvalidInputError(
+            f"{str(path)!r} cannot be read in blocks; expected one of {', '.join(known)}."
+        )
+    return blocks(path, **taken_options(kind, options, path.name))
+
+
+def taken_options(kind: str, options: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Those options that files of this kind take; the others must be None. ``what`` is for the
+    message."""
+    known = FORMATS[kind].options if kind in FORMATS else ()
+    for name, value in options.items():
+        if value is not None and name not in known:
+            kinds = ", ".join(other for other, one in FORMATS.items() if name in one.options)
+            raise InvalidInputError(
+                f"{name}={value!r} is only for {kinds} files; leave it out for {what}."
+            )
+    return {name: options[name] for name in known if name in options}
+
+
+def same_layout(source: Any, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that read ``source`` with the heading, the names and the layer as ``before``; none
+    if its format says what they are."""
+    if not isinstance(source, (str, PathLike)):
+        return {}
+    if before.get("text_column") is not None:
+        return {"text_column": before["text_column"]}
+    kind = suffix(Path(fspath(source)))
+    return {name: before.get(name) for name in FORMATS[kind].options} if kind in FORMATS else {}

@@ -1,0 +1,113 @@
+"""What `conecollapse.io.open_table` returns: a table that is read in blocks and never whole.
+
+Files are read with ordinary reads rather than through a mapping: a mapped file that shrinks kills
+the process, and mapped pages count as memory of the process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._checks import check_count
+from conecollapse._errors import InvalidInputError
+from conecollapse._types import AnyArray, IntArray, Points
+
+BLOCK_BYTES = 2**26  # of one block, in float64 and without the zeros of sparse data
+
+
+class TableSource(ABC):
+    """A table (n_samples, n_features) on disk or at hand.
+
+    Attributes
+    ----------
+    shape : (n_samples, n_features)
+    dtype
+        Of the entries as they are stored.
+    is_sparse : bool
+    entries : int
+        How many are stored.
+    sample_names, feature_names : arrays of str, or None
+        Where the file has them.
+    block_size : int or None
+        Samples in a block; None for blocks of about 64 MiB.
+    """
+
+    shape: tuple[int, int]
+    dtype: Any
+    is_sparse: bool = False
+    entries: int
+    sample_names: AnyArray | None = None
+    feature_names: AnyArray | None = None
+    block_size: int | None = None
+    survey: Any = None  # what one look at every entry said, once a table was made of this
+
+    @abstractmethod
+    def read(self, axis: int, start: int, stop: int) -> Points:
+        """Samples (``axis=0``) or features (``axis=1``) from ``start`` to ``stop``, as a dense
+        array or a CSR array (samples, features)."""
+
+    def whole(self) -> Any:
+        """All of it."""
+        return self.read(0, 0, self.shape[0])
+
+    def samples(self, size: int | None = None) -> Iterator[Points]:
+        """Blocks of samples, (samples, n_features): what `Cone.from_samples` takes."""
+        return self._blocks(0, size)
+
+    def features(self, size: int | None = None) -> Iterator[Points]:
+        """Blocks of features as points, (features, n_samples): what `Cone.from_blocks` and,
+        transposed, ``partial_fit`` take."""
+        return (sp.csr_array(X.T) if self.is_sparse else X.T for X in self._blocks(1, size))
+
+    def _blocks(self, axis: int, size: int | None) -> Iterator[Points]:
+        dtype = np.float32 if self.dtype == np.float32 else np.float64
+        for start, stop in pairwise(self.bounds(axis, size).tolist()):
+            yield self.read(axis, start, stop).astype(dtype, copy=False)
+
+    def bounds(self, axis: int, size: int | None = None) -> IntArray:
+        """Ends of blocks of ``size`` lines; by default of `block_size` samples, or of about
+        `BLOCK_BYTES`."""
+        n_lines = self.shape[axis]
+        size = self.block_size if size is None and axis == 0 else size
+        if size is None:
+            size = max(1, int(BLOCK_BYTES / 8 * n_lines / max(self.entries, 1)))
+        return np.append(np.arange(0, n_lines, check_count(size, "block_size")), n_lines)
+
+
+class ArraySource(TableSource):
+    """An array at hand: dense, a NumPy memory map, or sparse."""
+
+    def __init__(self, X: Any) -> None:
+        self.is_sparse = sp.issparse(X)
+        if len(X.shape) != 2:
+            raise InvalidInputError(
+                f"X has shape {X.shape}; expected two dimensions, (n_samples, n_features)."
+            )
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self.dtype = X.dtype
+        self.entries = X.nnz if self.is_sparse else X.size
+        self._by_axis = (sp.csr_array(X), sp.csc_array(X)) if self.is_sparse else (X, X)
+
+    def read(self, axis: int, start: int, stop: int) -> Points:
+        X = self._by_axis[axis]
+        block = X[start:stop] if axis == 0 else X[:, start:stop]
+        return sp.csr_array(block) if self.is_sparse else np.asarray(block)
+
+
+class TransposedSource(TableSource):
+    """A source whose file has the features in its rows."""
+
+    def __init__(self, source: TableSource) -> None:
+        self.source = source
+        self.shape = source.shape[::-1]
+        self.dtype, self.is_sparse, self.entries = source.dtype, source.is_sparse, source.entries
+
+    def read(self, axis: int, start: int, stop: int) -> Points:
+        block = self.source.read(1 - axis, start, stop)
+        return sp.csr_array(block.T) if self.is_sparse else block.T
