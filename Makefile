@@ -83,6 +83,7 @@ bench: $(STAMP) ## the benchmarks behind the documented numbers, each beside a n
 STUDY ?= scoreboard
 reproduce: $(STAMP) ## measure the paper's Table 2 on the sets of CONECOLLAPSE_DATA, in docs/results (STUDY=ablation, constants; SEEDS=10)
 	$(BIN)/python -m benchmarks.paper --study $(STUDY) --out docs/results $(if $(SEEDS),--seeds $(SEEDS))
+	$(BIN)/python -m benchmarks.records
 
 # asv describes the machine in a file in the home folder; here that is .asv, so that nothing outside the checkout is written.
 ASV := HOME=$(CURDIR)/.asv $(BIN)/asv
@@ -101,8 +102,7 @@ docs: $(ALL_STAMP) ## the documentation as a site, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "the site is build/docs/index.html"
 
-docs-figures: $(ALL_STAMP) ## badges and figures of the documentation
-	$(BIN)/python docs/badges.py
+docs-figures: $(ALL_STAMP) ## figures of the documentation
 	$(BIN)/python benchmarks/recovery.py --out docs/figures
 	$(BIN)/python benchmarks/extreme.py --out docs/figures
 

@@ -41,6 +41,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 
 from conecollapse import CCNMF, GraphCCNMF
+from conecollapse.affinity.neighbors import are_mostly_zeros, as_compared
 from conecollapse.affinity.views import Samples, choose_view
 from conecollapse.datasets import load, tfidf
 from conecollapse.factorization import graph_ccnmf as recipe
@@ -147,7 +148,10 @@ def drawn(y, count: int, seed: int):
 def prepared(X, r: int):
     """The samples as the view that `GraphCCNMF` takes has them; wide tables are rotated, which
     keeps distances and saves time."""
-    Y = choose_view(Samples.of(as_table(X)), r, np.random.default_rng(0)).samples
+    table = as_table(X)
+    is_sparse = are_mostly_zeros(table.n_entries, table.shape)
+    samples = Samples(as_compared(table, is_sparse).array, is_sparse)
+    Y = choose_view(samples, r, np.random.default_rng(0)).samples
     if sp.issparse(Y) or Y.shape[1] <= Y.shape[0]:
         return Y
     centred = Y - Y.mean(axis=0)

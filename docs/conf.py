@@ -6,11 +6,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+import conecollapse
+
+ROOT = Path(conecollapse.__file__).parents[2]
+sys.path[:0] = [str(Path(__file__).parent / "_ext"), str(ROOT)]
 
 import figures
 
-import conecollapse
+from benchmarks.paper.studies import draw
 
 project = "conecollapse"
 author = "the conecollapse developers"
@@ -72,19 +75,12 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 
-RECORDS = {"scoreboard": "The scoreboard", "ablation": "The ablation", "constants": "The constants"}
 
-
-def as_page(app, docname, source):  # noqa: ARG001 - as Sphinx calls it
-    """Tables that ``make reproduce`` draws have no heading, which a page needs; each note
-    below them gets its own line."""
-    folder, _, name = docname.rpartition("/")
-    if folder == "results":
-        notes = source[0].replace("\n\\* ", "\n\n\\* ")
-        source[0] = (
-            f"# {RECORDS.get(name, name.capitalize())}\n\n````{{container}}"
-            f" records\n{notes}\n````\n"
-        )
+def add_scoreboard(app, docname, source):  # noqa: ARG001 - as Sphinx calls it
+    """The page of the scoreboard gets its table; each note below it gets its own line."""
+    if docname == "results/scoreboard":
+        text = draw("scoreboard", ROOT / "docs" / "results").replace("\n\\* ", "\n\n\\* ")
+        source[0] += f"\n````{{container}} records\n{text}\n````\n"
 
 
 def only_ours(app, kind, name, member, skip, options):  # noqa: ARG001 - as autodoc calls it
@@ -94,4 +90,4 @@ def only_ours(app, kind, name, member, skip, options):  # noqa: ARG001 - as auto
 
 def setup(app):
     app.connect("autodoc-skip-member", only_ours)
-    app.connect("source-read", as_page)
+    app.connect("source-read", add_scoreboard)

@@ -18,7 +18,7 @@ import pytest
 pytestmark = pytest.mark.own
 
 ROOT = Path(__file__).parents[1]
-PAGES = ROOT / "docs" / "contributing"
+PAGES = ROOT / "docs" / "dev"
 # of src, for each recipe; a section of the last is one
 MOST_FILES = {"add-a-method": 4, "add-a-table-kind": 2, "add-a-file-format": 2}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```|^`(src/[^`\n]+)`[^\n]*:$", re.DOTALL | re.MULTILINE)
@@ -133,7 +133,7 @@ def test_the_table_of_layers_is_that_of_the_import_contract():
         "importlinter"
     ]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (PAGES / "layout.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\w+)` \|", text[text.index("| layer |") :], flags=re.MULTILINE)
     for layer in layers:
         names = {name.strip().removeprefix("conecollapse.") for name in layer.split("|")}
@@ -153,7 +153,7 @@ def test_the_table_of_layers_is_that_of_the_import_contract():
 
 @pytest.mark.parametrize(
     "file",
-    ["CONTRIBUTING.md", *(f"docs/contributing/{name}.md" for name in MOST_FILES), "docs/index.md"],
+    ["CONTRIBUTING.md", *(f"docs/dev/{name}.md" for name in MOST_FILES), "docs/index.md"],
 )
 def test_text_is_wrapped(file):
     text = re.sub(

@@ -297,7 +297,7 @@ def near_separable(rng, noise):
 
 @pytest.mark.parametrize("block", seeds(10, quick=1))
 def test_the_greedy_cone_recovers_pure_points_within_the_bound(block):
-    """The theorem of docs/theory.md in 1000 draws (100 in the quick tier)."""
+    """The theorem of `separable_bound` in 1000 draws (100 in the quick tier)."""
     rng = np.random.default_rng(block)
     draws = 0
     while draws < 100:

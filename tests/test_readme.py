@@ -28,16 +28,14 @@ def recorded_blocks(name):
 
 def test_readme(capsys):
     scope = {}
-    printed = ""
     for code, recorded in recorded_blocks("README.md"):
         exec(compile(code, "README.md", "exec"), scope)
-        out = capsys.readouterr().out
-        assert out == recorded or not recorded
-        printed += out
-    assert "[0 1 2 3 4]" in printed
-    assert "[ True False]" in printed
-    assert scope["few"].path.residuals[-1] <= 0.1
-    assert scope["x"].shape == (5, 205)
+        assert capsys.readouterr().out == recorded
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 50
 
 
 @pytest.mark.slow
@@ -77,21 +75,7 @@ def test_start_prints_what_it_says(capsys):
 
 
 def test_links_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"]:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
-
-
-def test_badges_are_true():
-    scope = {"__name__": "badges", "__file__": str(ROOT / "docs" / "badges.py")}
-    exec(
-        compile((ROOT / "docs" / "badges.py").read_text(encoding="utf-8"), "badges.py", "exec"),
-        scope,
-    )
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name, words in scope["facts"]().items():
-        file = ROOT / "docs" / "figures" / f"badge-{name}.svg"
-        assert file.read_text(encoding="utf-8") == scope["draw"](*words), (
-            f"{name}: run python docs/badges.py"
-        )
-        assert f"docs/figures/{file.name}" in readme
+            made = target.endswith("gallery/index")  # by Sphinx
+            assert made or (page.parent / target).exists(), f"{page.name}: {target}"

@@ -15,7 +15,6 @@ DOCS = Path(__file__).parents[1] / "docs"
 PUBLIC = (
     "",
     ".affinity",
-    ".blocks",
     ".datasets",
     ".io",
     ".metrics",
@@ -24,6 +23,8 @@ PUBLIC = (
     ".runs",
     ".scverse",
 )
+# of modules that are private otherwise
+SINGLE = ("conecollapse.certificates.check",)
 DIRECTIVE = re.compile(
     r"^\.\. (currentmodule|auto(?:class|function|data|exception)|function):: ([\w.]+)", re.MULTILINE
 )
@@ -45,7 +46,8 @@ def described():
 def public_names():
     modules = [f"conecollapse{name}" for name in PUBLIC]
     return [
-        f"{module}.{name}" for module in modules for name in importlib.import_module(module).__all__
+        *(f"{m}.{name}" for m in modules for name in importlib.import_module(m).__all__),
+        *SINGLE,
     ]
 
 

@@ -35,7 +35,7 @@ NEEDED = (
 )
 GALLERY = sorted(file.stem for file in (ROOT / "docs" / "examples").glob("*.py"))
 # figures of each page for one kind of user
-PEOPLE = {"cells": 2, "texts": 1, "spectra": 2, "engineers": 1}
+PEOPLE = {"cells": 2, "texts": 1, "spectra": 2, "engineers": 0}
 PHONE = 390  # pixels
 
 missing = [name for name in NEEDED if find_spec(name) is None]

@@ -24,13 +24,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
     add = parser.add_argument
     add("names", nargs="*", help="datasets; by default all that are on this machine")
-    add("--out", type=Path, default=Path("reproduced"), help="folder of the records and tables")
+    add("--out", type=Path, default=Path("reproduced"), help="folder of the records")
     add("--study", choices=STUDIES, default="scoreboard", help="scoreboard: the paper's Table 2")
     add("--protocol", action="append", choices=PROTOCOLS, help="of the scoreboard; default: all")
     add("--seeds", type=int, default=10, help="runs of each method on each dataset")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
     add("--quick", action="store_true", help="small datasets, three seeds: about two minutes")
-    add("--redraw", action="store_true", help="draw the table from the records, and run nothing")
+    add("--redraw", action="store_true", help="print the table of the records, and run nothing")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The three studies, and the table that is drawn from the records of each."""
+"""The three studies, and the table of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from benchmarks.paper.ablation import ABLATION, CONSTANTS, leave_one_out
 from benchmarks.paper.methods import METHODS, Method
 from benchmarks.paper.records import Record, read
 from benchmarks.paper.scoreboard import make_scoreboard, markdown
-from conecollapse._files import whole_file
 
 STUDIES: dict[str, tuple[Method, ...]] = {
     "scoreboard": METHODS,
@@ -18,15 +17,13 @@ STUDIES: dict[str, tuple[Method, ...]] = {
 
 
 def draw(study: str, folder: Path) -> str:
-    """Write ``<study>.md`` from ``<study>.jsonl`` in the folder; returns the text."""
+    """The table of the records ``<study>.jsonl`` in the folder."""
     records = read(folder / f"{study}.jsonl")
     order = {(method.protocol, method.name): place for place, method in enumerate(STUDIES[study])}
     records.sort(key=lambda record: order.get((record.protocol, record.method), len(order)))
     text = markdown(make_scoreboard(records))
     if study == "constants":
         text += describe_left_out(records)
-    with whole_file(folder / f"{study}.md") as part:
-        part.write_text(text, encoding="utf-8")
     return text
 
 
