@@ -22,6 +22,7 @@ import threading
 import warnings
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -138,7 +139,7 @@ def read(door, path):
     elif door == "read_spectra":
         read_spectra(path, clip=True)
     elif door == "known_classes":
-        known_classes(path, None, None, "kind")
+        known_classes(path, SimpleNamespace(text_column=None), None, "kind")
     else:
         Cone.load(path)
 

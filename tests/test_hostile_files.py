@@ -23,8 +23,8 @@ from test_io import WRITERS
 from conecollapse import InvalidInputError
 from conecollapse._errors import ConeCollapseError
 from conecollapse.io import FORMATS, open_table, read_labels, read_table
-from conecollapse.io.formulas import SIGNS, harmless, original
 from conecollapse.runs import cluster, save, verify
+from conecollapse.runs.formulas import SIGNS, harmless, original
 
 MB = 10**6
 BANNER = "%%MatrixMarket matrix coordinate real general\n"

@@ -27,9 +27,9 @@ from conecollapse import (
     RunFolderError,
 )
 from conecollapse.io import read_table
-from conecollapse.io.formulas import original
 from conecollapse.runs import Interrupted, cluster, prepare, rays, results, save, verify
 from conecollapse.runs.facts import checksum
+from conecollapse.runs.formulas import original
 from conecollapse.runs.hashes import feature_hashes
 
 rng = np.random.default_rng(0)

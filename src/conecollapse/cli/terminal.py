@@ -16,7 +16,7 @@ from rich.text import Text
 
 from conecollapse._progress import showing
 from conecollapse._types import Progress as Callback
-from conecollapse.io.plain import plain
+from conecollapse.runs.plain import plain
 
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
 ARGUMENTS = (

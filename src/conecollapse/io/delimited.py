@@ -19,7 +19,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse.io.headings import ROWS_JUDGED, detect_layout, is_number, is_text
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.text import Line, rows_of, suffix
+from conecollapse.io.text import Line, read_rows, suffix
 
 MIN_TEXT = 4  # words of a cell that is more than a name
 MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than this
@@ -27,7 +27,7 @@ MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than t
 
 def read(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
     """Read such a table. An error names the line, the column and the value."""
-    lines = rows_of(path, suffix(path))
+    lines = read_rows(path, suffix(path))
     first = _first_lines(lines)
     if not first:
         raise InvalidInputError(f"{path.name} has no rows.")

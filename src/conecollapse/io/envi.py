@@ -31,8 +31,8 @@ LONGEST_HEADER = 2**24  # bytes
 PLACE = ("map info", "coordinate system string", "projection info")
 
 
-def find_envi(path: Path) -> tuple[Path, Path] | None:
-    """The header and the numbers of an image, of which ``path`` names either; None if this is no
+def find_envi(path: Path) -> list[Path]:
+    """The header and the numbers of an image, of which ``path`` names either; none if this is no
     ENVI image."""
     if path.suffix.lower() == HEADER:
         stem = path.with_suffix("")
@@ -43,16 +43,16 @@ def find_envi(path: Path) -> tuple[Path, Path] | None:
                 f"there is no file of numbers beside {path.name}, such as {stem.name}.img or"
                 f" {stem.name}.dat."
             )
-        return path, data
+        return [path, data]
     if path.suffix.lower() not in DATA[1:]:
-        return None
+        return []
     header = _first_file([path.with_suffix(HEADER), path.with_name(path.name + HEADER)])
     if header is None:
         raise InvalidInputError(
             f"{path.name} needs a header beside it, {path.stem}{HEADER}, which says how many bands"
             " and pixels it has."
         )
-    return header, path
+    return [header, path]
 
 
 def _first_file(paths: list[Path]) -> Path | None:
@@ -73,6 +73,19 @@ def read_envi(header: Path, data: Path) -> Image:
     for path in (header, data):
         check_file(path)
     said = _fields(header)
+    cube = _read_cube(header, data, said)
+    n_bands = cube.shape[2]
+    missing = _number(said["data ignore value"], header) if "data ignore value" in said else None
+    lengths, good = (_for_each(said, name, n_bands, header) for name in ("wavelength", "bbl"))
+    if good is None or good.all():
+        return Image(cube, lengths, missing)
+    if not good.any():
+        raise InvalidInputError(f"{header.name} lists all {n_bands} bands as bad (bbl).")
+    return Image(cube, None if lengths is None else lengths[good != 0], missing, good != 0)
+
+
+def _read_cube(header: Path, data: Path, said: dict[str, str]) -> AnyArray:
+    """Height x width x bands."""
     n_columns, n_rows, n_bands, code = (
         _whole(said, name, header) for name in ("samples", "lines", "bands", "data type")
     )
@@ -84,14 +97,8 @@ def read_envi(header: Path, data: Path) -> Image:
             f" real numbers (data types {', '.join(map(str, TYPES))}) in the order"
             f" {', '.join(ORDERS)}."
         )
-    dtype = np.dtype(TYPES[code]).newbyteorder(
-        ">" if _whole(said, "byte order", header, 0) else "<"
-    )
-    sides = {
-        "bsq": (n_bands, n_rows, n_columns),
-        "bil": (n_rows, n_bands, n_columns),
-        "bip": (n_rows, n_columns, n_bands),
-    }[order]
+    is_big_endian = bool(_whole(said, "byte order", header, 0))
+    dtype = np.dtype(TYPES[code]).newbyteorder(">" if is_big_endian else "<")
     count = n_bands * n_rows * n_columns
     check_room(NUMBER_BYTES * count, data)
     size, promised = data.stat().st_size, offset + count * dtype.itemsize
@@ -100,16 +107,9 @@ def read_envi(header: Path, data: Path) -> Image:
             f"{data.name} has {size} bytes, but {header.name} promises {promised}; it may be cut"
             " short."
         )
+    sides = [(n_rows, n_columns, n_bands)[ORDERS[order].index(axis)] for axis in range(3)]
     values = np.fromfile(data, dtype, count, offset=offset).reshape(sides).transpose(ORDERS[order])
-    cube = np.ascontiguousarray(values.astype(dtype.newbyteorder("=")))
-    missing = _number(said["data ignore value"], header) if "data ignore value" in said else None
-    lengths, good = (_for_each(said, name, n_bands, header) for name in ("wavelength", "bbl"))
-    is_good = None if good is None or (good != 0).all() else good != 0
-    if is_good is not None and not is_good.any():
-        raise InvalidInputError(f"{header.name} lists all {n_bands} bands as bad (bbl).")
-    if lengths is not None and is_good is not None:
-        lengths = lengths[is_good]
-    return Image(cube, lengths, missing, is_good)
+    return np.ascontiguousarray(values.astype(dtype.newbyteorder("=")))
 
 
 def place_on_earth(header: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ from conecollapse.io.texts import text_files
 MATRIX = "matrix.mtx"
 
 
-def files_of(folder: Path) -> list[Path]:
+def find_files(folder: Path) -> list[Path]:
     """The files that hold the table of a folder: matrix, features and barcodes of 10x Genomics, or
     ``.txt`` files."""
     matrix = first_file(folder, (MATRIX,))

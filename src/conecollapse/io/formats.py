@@ -49,7 +49,7 @@ def read_whole(path: Path, options: Mapping[str, Any]) -> Matrix:
         raise InvalidInputError(
             f"{path.name} has no known format; known are {', '.join([*FORMATS, *gzipped])}."
         )
-    return FORMATS[kind].read(path, **taken_options(kind, options, path.name))
+    return FORMATS[kind].read(path, **take_options(kind, options, path.name))
 
 
 def open_blocks(path: Path, options: Mapping[str, Any]) -> Matrix:
@@ -61,10 +61,10 @@ def open_blocks(path: Path, options: Mapping[str, Any]) -> Matrix:
         raise InvalidInputError(
             f"{str(path)!r} cannot be read in blocks; expected one of {', '.join(known)}."
         )
-    return blocks(path, **taken_options(kind, options, path.name))
+    return blocks(path, **take_options(kind, options, path.name))
 
 
-def taken_options(kind: str, options: Mapping[str, Any], what: str) -> dict[str, Any]:
+def take_options(kind: str, options: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Those options that files of this kind take; the others must be None. ``what`` is for the
     message."""
     known = FORMATS[kind].options if kind in FORMATS else ()

@@ -32,27 +32,31 @@ def from_frame(frame: Any, source: str = "the frame", wanted: bool | None = None
     labels = list(frame.columns)
     # by place: labels may occur twice
     columns = [frame.iloc[:, j] if is_pandas else frame[:, j] for j in range(len(labels))]
-    names, word, index = None, "", _index(frame) if is_pandas and wanted is None else None
-    if index is not None:
-        names, word = as_names(index, "rows"), str(index.name or "")
-        axes = _are_axes([word, *labels], index)
+    index = _index(frame) if is_pandas and wanted is None else None
+    if index is None:
+        layout = _first_column(columns, labels, wanted)
+        first = columns.pop(0) if layout.names else None
+        labels = labels[layout.names :]
     else:
-        axes = wanted is not False and bool(columns) and _are_axes(labels, columns[0])
-        if wanted is None:
-            wanted = bool(columns) and (axes or _holds_names(columns[0], str(labels[0])))
-        if wanted and len(columns) > 1:
-            names, word = as_names(columns.pop(0).to_list(), "rows"), str(labels.pop(0))
-    layout = Layout(None, names is not None, word, axes) if axes or index is None else None
-    heads = as_names(labels, "columns")
-    if is_pandas and len(columns) == frame.shape[1] and _is_sparse(frame):
-        values = frame.sparse.to_coo().tocsr()
-    else:
-        for j, column in enumerate(columns):
-            if _kind(column) == "text":
-                raise _no_number(column, f"column {place(j, heads)}", names, source)
-        numbers = [_numbers(column) for column in columns]
-        values = np.column_stack(numbers) if numbers else np.empty((frame.shape[0], 0))
-    return Matrix(values, names, heads, word, layout=layout)
+        first, word = index, str(index.name or "")
+        layout = Layout(None, True, word, _are_axes([word, *labels], index))
+    names = None if first is None else as_names(first.to_list(), "rows")
+    return Matrix(
+        _values(frame, columns, names, source),
+        names,
+        as_names(labels, "columns"),
+        row_word=layout.word,
+        layout=layout if layout.axes or index is None else None,
+    )
+
+
+def _first_column(columns: list[Any], labels: list[Any], wanted: bool | None) -> Layout:
+    """Whether the first column of a frame names its rows."""
+    if not columns or wanted is False:
+        return Layout(None, False)
+    word, axes = str(labels[0]), _are_axes(labels, columns[0])
+    is_named = len(columns) > 1 and bool(wanted or axes or _holds_names(columns[0], word))
+    return Layout(None, is_named, word if is_named else "", axes)
 
 
 def _index(frame: Any) -> Any:
@@ -60,6 +64,22 @@ def _index(frame: Any) -> Any:
     import pandas as pd
 
     return None if isinstance(frame.index, pd.RangeIndex) else frame.index
+
+
+def _values(frame: Any, columns: list[Any], names: AnyArray | None, source: str) -> Any:
+    """The numbers of these columns of a frame: a sparse array if all of its columns are sparse."""
+    if columns and len(columns) == frame.shape[1] and hasattr(frame, "iloc"):
+        import pandas as pd
+
+        if all(isinstance(kind, pd.SparseDtype) for kind in frame.dtypes):
+            return frame.sparse.to_coo().tocsr()
+    for j, column in enumerate(columns):
+        if _kind(column) == "text":
+            where = f"column {j + 1} ({str(column.name)!r})"
+            raise _no_number(column, where, names, source)
+    if not columns:
+        return np.empty((frame.shape[0], 0))
+    return np.column_stack([_numbers(column) for column in columns])
 
 
 def _are_axes(labels: list[Any], column: Any) -> bool:
@@ -86,12 +106,6 @@ def _kind(column: Any) -> str:
 
         is_whole, is_number = types.is_integer_dtype(dtype), types.is_numeric_dtype(dtype)
     return "whole" if is_whole else "numbers" if is_number else "text"
-
-
-def _is_sparse(frame: Any) -> bool:
-    import pandas as pd
-
-    return frame.shape[1] > 0 and all(isinstance(kind, pd.SparseDtype) for kind in frame.dtypes)
 
 
 def _numbers(column: Any) -> AnyArray:

@@ -184,15 +184,27 @@ def _are_labels(labels: Cells, lines: Sequence[Cells], follow_word: bool = False
     if follow_word or len(values) < 2:
         return follow_word
     cells = [cell.strip() for line in lines for cell in line]
-    if _rise(values) and all(map(_is_year, labels)) and 2 * sum(map(_is_year, cells)) < len(cells):
+    if all(map(_is_year, labels)) and _rise(values) and 2 * sum(map(_is_year, cells)) < len(cells):
         return True
-    for least, is_such in ((MIN_STEPS, _in_steps), (MIN_RISING, _rise)):
-        n_such = sum(is_such(_values(line)) for line in lines)
-        if len(values) >= least and is_such(values) and n_such <= SELDOM * len(lines):
-            return True
+    return _are_sequence(values, lines) or (
+        len(lines) > 1 and all(map(_is_whole, labels)) and _are_pointed(cells)
+    )
+
+
+def _are_sequence(values: list[float], lines: Sequence[Cells]) -> bool:
+    """Whether the numbers rise as hardly any line below does."""
+    return any(
+        len(values) >= least
+        and is_such(values)
+        and sum(is_such(_values(line)) for line in lines) <= SELDOM * len(lines)
+        for least, is_such in ((MIN_STEPS, _in_steps), (MIN_RISING, _rise))
+    )
+
+
+def _are_pointed(cells: Cells) -> bool:
+    """Whether every number is 0 or has a decimal point, and at least half of them have one."""
     n_pointed = sum("." in cell for cell in cells)
-    is_counted = len(lines) > 1 and all(map(_is_whole, labels))
-    return is_counted and n_pointed + cells.count("0") == len(cells) <= 2 * n_pointed
+    return n_pointed + cells.count("0") == len(cells) <= 2 * n_pointed
 
 
 def _are_names(column: Cells, body: Sequence[Cells], word: str | None) -> bool:

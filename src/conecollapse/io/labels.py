@@ -12,7 +12,7 @@ from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.names import as_names
 from conecollapse.io.npy import load_npy
 from conecollapse.io.npz import load_npz
-from conecollapse.io.text import rows_of, suffix
+from conecollapse.io.text import read_rows, suffix
 
 LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(
@@ -75,7 +75,7 @@ def read_labels(
         header = not is_array and _is_heading(rows, known, n)
     body = rows[1:] if header else rows
     if known is not None:
-        labels = _matched(body, [str(name) for name in known], path)
+        labels = _match_names(body, [str(name) for name in known], path)
     elif len(body) == n:
         labels = [cells[-1] for cells in body]
     else:
@@ -111,7 +111,7 @@ def _name_classes(labels: AnyArray, names: AnyArray | None) -> AnyArray:
 def _rows(path: Path, kind: str) -> list[list[str]]:
     """A label in each, or a name and a label."""
     rows: list[list[str]] = []
-    for _, cells in rows_of(path, kind):
+    for _, cells in read_rows(path, kind):
         width = len(rows[0]) if rows else len(cells)
         if width > 2:
             raise InvalidInputError(
@@ -141,7 +141,7 @@ def _is_heading(rows: list[list[str]], sample_names: AnyArray | None, n: int) ->
     return word.lower() in HEADINGS or (len(rows) == n + 1 and word not in below)
 
 
-def _matched(rows: list[list[str]], names: list[str], path: Path) -> list[str]:
+def _match_names(rows: list[list[str]], names: list[str], path: Path) -> list[str]:
     """The labels in the order of the samples' ``names``."""
     labels: dict[str, str] = {}
     for name, label in rows:

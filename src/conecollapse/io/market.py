@@ -34,7 +34,7 @@ from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
 from conecollapse.io.source import TableSource
 from conecollapse.io.spill import Entries, Spill
-from conecollapse.io.text import GZIP_RAISES, is_gzipped, lines_of, open_bytes, stem
+from conecollapse.io.text import GZIP_RAISES, is_gzipped, open_bytes, read_lines, stem
 
 FEATURE_FILES, SAMPLE_FILES = ("features.tsv", "genes.tsv"), ("barcodes.tsv",)
 LAYOUTS, FIELDS, SYMMETRIES = (
@@ -229,7 +229,7 @@ def _names_beside(path: Path, files: tuple[str, ...], size: int) -> AnyArray | N
     file = first_file(path.parent, files)
     if file is None:
         return None
-    lines = lines_of(file)
+    lines = read_lines(file)
     if len(lines) != size:
         raise InvalidInputError(
             f"{file.name} has {len(lines)} names, but {path.name} has {size} of what it names; give"

@@ -32,7 +32,7 @@ CHOICES = ("auto", "rows", "columns")
 TALL_RATIO = 5  # times longer than wide
 
 
-def orientation(
+def decide_orientation(
     matrix: Matrix, features_in: str, image_shape: tuple[int, int] | None
 ) -> tuple[str, str]:
     """Where the features are, "rows" or "columns", and why.
@@ -40,9 +40,9 @@ def orientation(
     Examples
     --------
     >>> import numpy as np
-    >>> orientation(Matrix(np.ones((10, 4))), "auto", None)[0]
+    >>> decide_orientation(Matrix(np.ones((10, 4))), "auto", None)[0]
     'columns'
-    >>> orientation(Matrix(np.ones((10, 4)), row_word="Gene ID"), "auto", None)[0]
+    >>> decide_orientation(Matrix(np.ones((10, 4)), row_word="Gene ID"), "auto", None)[0]
     'rows'
     """
     if features_in not in CHOICES:

@@ -17,17 +17,17 @@ from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._files import sha256_of
 from conecollapse.io.annotated import from_anndata, is_anndata, stored_at
-from conecollapse.io.folders import digest, files_of, is_10x
-from conecollapse.io.formats import open_blocks, read_whole, taken_options
+from conecollapse.io.folders import digest, find_files, is_10x
+from conecollapse.io.formats import open_blocks, read_whole, take_options
 from conecollapse.io.frames import from_frame, is_frame
 from conecollapse.io.headings import as_axis
 from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.matrix import Matrix, as_numbers
-from conecollapse.io.orientation import orientation
+from conecollapse.io.orientation import decide_orientation
 from conecollapse.io.source import ArraySource, TableSource, TransposedSource
 from conecollapse.io.spectrum_files import read_spectrum_files, spectrum_files
 from conecollapse.io.table_file import TableFile
-from conecollapse.io.texts import Texts, count_words, read_column, read_folder, texts_of
+from conecollapse.io.texts import Texts, as_texts, count_words, read_column, read_folder
 
 
 def read_table(
@@ -98,7 +98,7 @@ def read_table(
         try:
             matrix, sha256 = read_whole(path, options), sha256_of(path)
             table = as_table_file(
-                matrix, path, sha256, orientation(matrix, features_in, image_shape)
+                matrix, path, sha256, decide_orientation(matrix, features_in, image_shape)
             )
         except MemoryError as error:
             raise too_large(path) from error
@@ -107,11 +107,13 @@ def read_table(
             raise InvalidInputError(
                 f"text_column={text_column!r} is for files; pass the texts themselves."
             )
-        texts = texts_of(source)
+        texts = as_texts(source)
         if texts is not None:
             return _of_texts(texts, "the data", "", None)
         matrix = _of_object(source, options)
-        table = as_table_file(matrix, None, "", orientation(matrix, features_in, image_shape))
+        table = as_table_file(
+            matrix, None, "", decide_orientation(matrix, features_in, image_shape)
+        )
     return replace(table, image_shape=image_shape, layer=layer)
 
 
@@ -157,13 +159,13 @@ def open_table(
         source = stored_at(source) or source
     if isinstance(source, (str, PathLike)):
         path = Path(fspath(source))
-        files = files_of(path) if isdir(path) else [path]
+        files = find_files(path) if isdir(path) else [path]
         matrix = open_blocks(files[0], {"layer": layer})
     else:
         matrix = _of_object(source, {"layer": layer})
         matrix = replace(matrix, values=ArraySource(matrix.values))
     table, rows, columns = matrix.values, matrix.row_names, matrix.column_names
-    if orientation(matrix, features_in, None)[0] == "rows":
+    if decide_orientation(matrix, features_in, None)[0] == "rows":
         table, rows, columns = TransposedSource(table), columns, rows
     table.sample_names, table.feature_names = rows, columns
     table.block_size = None if block_size is None else check_count(block_size, "block_size")
@@ -187,12 +189,14 @@ def _read_folder_or_texts(
     if files:
         matrix = read_spectrum_files(files)
     else:
-        files = files_of(path)
+        files = find_files(path)
         where = files[0]
         if not is_10x(files):
             return _of_texts(read_folder(path), str(path), digest(files), None)
         matrix = read_whole(files[0], {})
-    table = as_table_file(matrix, where, digest(files), orientation(matrix, features_in, None))
+    table = as_table_file(
+        matrix, where, digest(files), decide_orientation(matrix, features_in, None)
+    )
     return replace(table, source=str(path))
 
 
@@ -218,7 +222,7 @@ def read_more(
     """Further samples in memory, in the orientation of a table that is known already; one sample is
     enough."""
     matrix = _of_object(source, {"header": header, "names": names})
-    chosen = orientation(matrix, known.features_in, None)
+    chosen = decide_orientation(matrix, known.features_in, None)
     return as_table_file(matrix, None, "", chosen, single=True)
 
 
@@ -260,7 +264,7 @@ def _of_object(source: Any, options: Mapping[str, Any]) -> Matrix:
     if isinstance(source, TableFile):
         raise InvalidInputError("this is already a TableFile; pass its source.")
     kind = ".parquet" if is_frame(source) else ".h5ad" if is_anndata(source) else ""
-    taken = taken_options(kind, options, "the data")
+    taken = take_options(kind, options, "the data")
     if is_frame(source):
         return from_frame(source, wanted=taken.get("names"))
     if is_anndata(source):

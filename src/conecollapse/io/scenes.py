@@ -20,6 +20,11 @@ SIZES = ("nRow", "nCol")
 USUAL = "Y"  # the name of the spectra among several arrays with the same pixels
 
 
+def has_scene(arrays: Mapping[str, AnyArray]) -> bool:
+    """Whether there is a cube among these arrays, or the size of an image."""
+    return set(SIZES) <= set(arrays) or any(array.ndim == 3 for array in arrays.values())
+
+
 def read_scene(
     path: Path, shapes: Shapes, read: Callable[[str], AnyArray], variable: str | None
 ) -> AnyArray:

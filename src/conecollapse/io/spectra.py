@@ -4,6 +4,7 @@ wavelengths of the bands, and pixels without data."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
@@ -24,9 +25,9 @@ from conecollapse.io.matlab import arrays_of_mat
 from conecollapse.io.matrix import Matrix, as_numbers, clip_negative
 from conecollapse.io.npy import load_npy
 from conecollapse.io.npz import load_npz
-from conecollapse.io.orientation import orientation
+from conecollapse.io.orientation import decide_orientation
 from conecollapse.io.reading import as_table_file
-from conecollapse.io.scenes import SIZES, read_scene
+from conecollapse.io.scenes import has_scene, read_scene
 from conecollapse.io.spectrum_files import read_spectrum_files, spectrum_files
 from conecollapse.io.table_file import TableFile
 from conecollapse.io.text import suffix
@@ -117,16 +118,7 @@ def read_spectra(
             f" {path.name}."
         )
     options = {"header": header, "names": names, "layer": layer}
-    if path.is_dir():
-        files = spectrum_files(path)
-        if not files:
-            raise InvalidInputError(
-                f"{str(path)!r} is a folder without spectra: files (.csv, .tsv or .txt) with two"
-                " columns of numbers, wavelengths and values; name a file."
-            )
-        content: Image | Matrix = read_spectrum_files(files)
-    else:
-        content, files = _read_image(path, bands, variable) or (read_whole(path, options), [path])
+    content, files = _read_content(path, bands, variable, options)
     size, missing, lengths, good_bands = shape, None, None, None
     if isinstance(content, Image):
         _, lengths, missing, good_bands = content
@@ -134,13 +126,13 @@ def read_spectra(
         matrix = _pixels(content, path, shape, bands)
         chosen = "columns", matrix.because
     else:
-        matrix, chosen = content, orientation(content, features_in, None)
+        matrix, chosen = content, decide_orientation(content, features_in, None)
     turned = chosen[0] == "rows"
     if size is not None:
         _check_shape(size, matrix.values.shape[1 if turned else 0])
-    left_out = _left_out(matrix, turned, size, missing, mask)
+    left_out = _judge_pixels(matrix, turned, size, missing, mask)
     if left_out is not None:
-        matrix = _without(matrix, left_out != 0, turned, size)
+        matrix = _drop_pixels(matrix, left_out != 0, turned, size)
     matrix, count = clip_negative(matrix) if clip else (matrix, 0)
     matrix = replace(matrix, may_clip=True)
     sha256 = sha256_of(path) if files == [path] else digest(files)
@@ -162,7 +154,9 @@ def pixel_names(size: tuple[int, int]) -> AnyArray:
     return np.array([f"row {i}, column {j}" for i, j in np.ndindex(size)])
 
 
-def laid_out(values: AnyArray, size: tuple[int, int], left_out: AnyArray | None = None) -> AnyArray:
+def as_images(
+    values: AnyArray, size: tuple[int, int], left_out: AnyArray | None = None
+) -> AnyArray:
     """Values of samples as images, (height, width, number of values); NaN where a pixel is left
     out."""
     if left_out is None:
@@ -172,35 +166,40 @@ def laid_out(values: AnyArray, size: tuple[int, int], left_out: AnyArray | None 
     return images.reshape(*size, -1)
 
 
-def _read_image(
-    path: Path, bands: str, variable: str | None
-) -> tuple[Image | Matrix, list[Path]] | None:
-    """The image in a file, a matrix where it holds only a table, and the files that were read; None
-    where `read_whole` reads it."""
-    kind = suffix(path)
-    if kind == ".npy":
-        array = load_npy(path)
-        if array.ndim > 3:
+def _read_content(
+    path: Path, bands: str, variable: str | None, options: Mapping[str, Any]
+) -> tuple[Image | Matrix, list[Path]]:
+    """The image in a file, or a matrix where there is only a table, and the files that were
+    read."""
+    if path.is_dir():
+        files = spectrum_files(path)
+        if not files:
             raise InvalidInputError(
-                f"{path.name} holds an array of {array.ndim} dimensions; a cube has three, and a"
-                " table two."
+                f"{str(path)!r} is a folder without spectra: files (.csv, .tsv or .txt) with two"
+                " columns of numbers, wavelengths and values; name a file."
             )
-    elif kind == ".mat":
+        return read_spectrum_files(files), files
+    kind = suffix(path)
+    files = find_envi(path)
+    if files:
+        image = read_envi(*files)
+        return image._replace(cube=_bands_last(image.cube, bands)), files
+    array = load_npy(path) if kind == ".npy" else None
+    if kind == ".mat":
         array = read_scene(path, *arrays_of_mat(path), variable)
     elif kind == ".npz":
         arrays = load_npz(path)
-        has_cube = any(array.ndim == 3 for array in arrays.values())
-        if variable is None and not has_cube and not set(SIZES) <= set(arrays):
-            return None
-        numeric = {name: array for name, array in arrays.items() if array.dtype.kind in "fiub"}
-        shapes = {name: array.shape for name, array in numeric.items()}
-        array = read_scene(path, shapes, numeric.__getitem__, variable)
-    else:
-        files = find_envi(path)
-        if files is None:
-            return None
-        image = read_envi(*files)
-        return image._replace(cube=_bands_last(image.cube, bands)), list(files)
+        if variable is not None or has_scene(arrays):
+            numeric = {name: array for name, array in arrays.items() if array.dtype.kind in "fiub"}
+            shapes = {name: array.shape for name, array in numeric.items()}
+            array = read_scene(path, shapes, numeric.__getitem__, variable)
+    if array is None:
+        return read_whole(path, options), [path]
+    if array.ndim > 3:
+        raise InvalidInputError(
+            f"{path.name} holds an array of {array.ndim} dimensions; a cube has three, and a table"
+            " two."
+        )
     return (Image(_bands_last(array, bands)) if array.ndim == 3 else Matrix(array)), [path]
 
 
@@ -226,7 +225,7 @@ def _pixels(image: Image, path: Path, shape: tuple[int, int] | None, bands: str)
     return Matrix(values, None, names, features_in="columns", because=why)
 
 
-def _left_out(
+def _judge_pixels(
     matrix: Matrix,
     turned: bool,
     size: tuple[int, int] | None,
@@ -269,13 +268,15 @@ def _read_mask(source: str | PathLike[str]) -> AnyArray:
     path = Path(fspath(source))
     check_file(path)
     has_heading = {"header": False} if suffix(path) in (".csv", ".tsv") else {}
-    content, _ = _read_image(path, "last", None) or (read_whole(path, has_heading), [])
+    content, _ = _read_content(path, "last", None, has_heading)
     values: Any = content.values if isinstance(content, Matrix) else content.cube
     values = values.toarray() if sp.issparse(values) else np.asarray(values)
     return values[:, :, 0] if values.ndim == 3 and values.shape[2] == 1 else values
 
 
-def _without(matrix: Matrix, out: BoolArray, turned: bool, size: tuple[int, int] | None) -> Matrix:
+def _drop_pixels(
+    matrix: Matrix, out: BoolArray, turned: bool, size: tuple[int, int] | None
+) -> Matrix:
     """The matrix without some samples; pixels keep their place as a name."""
     names = matrix.column_names if turned else matrix.row_names
     if names is None and size is not None:

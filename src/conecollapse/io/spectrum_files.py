@@ -17,7 +17,7 @@ from conecollapse._types import FloatArray
 from conecollapse.io.headings import is_number
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.text import lines_of
+from conecollapse.io.text import read_lines
 
 KINDS = (".csv", ".tsv", ".txt")
 SEPARATOR = re.compile(r"\s*[,;\s]\s*")
@@ -64,7 +64,7 @@ def read_spectrum_files(files: list[Path]) -> Matrix:
 def _read_spectrum(file: Path) -> FloatArray:
     """Both columns of a file, (n, 2)."""
     pairs: list[list[float]] = []
-    for number, line in enumerate(lines_of(file), 1):
+    for number, line in enumerate(read_lines(file), 1):
         cells = _cells(line)
         if len(cells) == 2 and all(map(is_number, cells)):
             pairs.append([float(cell) for cell in cells])

@@ -21,7 +21,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file
 from conecollapse.io.names import as_names
-from conecollapse.io.text import check_text, rows_of, suffix
+from conecollapse.io.text import check_text, read_rows, suffix
 
 WORD = r"(?u)\b[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)?\b"
 FEW = 10  # documents
@@ -48,7 +48,7 @@ def read_column(path: Path, column: str) -> Texts:
         raise InvalidInputError(
             f"text_column={column!r} is for {' and '.join(KINDS)} files; {path.name} is none."
         )
-    rows = rows_of(path, suffix(path))
+    rows = read_rows(path, suffix(path))
     heading = next(rows, (1, []))[1]
     if column not in heading:
         raise InvalidInputError(
@@ -74,7 +74,7 @@ def read_column(path: Path, column: str) -> Texts:
     return Texts(as_names((name[:NAME] for name in names), "documents"), texts)
 
 
-def texts_of(source: Any) -> Texts | None:
+def as_texts(source: Any) -> Texts | None:
     """The texts that a list, a tuple, an array of one dimension or a series holds; None for
     anything else."""
     if isinstance(source, (list, tuple)) or (

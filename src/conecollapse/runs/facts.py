@@ -20,9 +20,9 @@ from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.certificates import Certificate, relative_error
 from conecollapse.clusters import cluster_sizes
 from conecollapse.io import TableFile
-from conecollapse.io.plain import plain
 from conecollapse.metrics import clustering_accuracy, purity_score
 from conecollapse.runs.folder import FACTS, FORMAT, REPORT
+from conecollapse.runs.plain import plain
 from conecollapse.runs.run import RaysRun, Run
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from conecollapse._types import AnyArray, FloatArray, Points, Progress
 from conecollapse.certificates import relative_error, weights_of_shares
 from conecollapse.io import TableFile
 from conecollapse.io.envi import find_envi, place_on_earth, write_envi
-from conecollapse.io.plain import plain
-from conecollapse.io.spectra import MASKED, MISSING, Spectra, laid_out
+from conecollapse.io.spectra import MASKED, MISSING, Spectra, as_images
 from conecollapse.runs.asked import check_components
 from conecollapse.runs.facts import head, write_facts
 from conecollapse.runs.folder import (
@@ -37,6 +36,7 @@ from conecollapse.runs.folder import (
     staged,
 )
 from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.plain import plain
 from conecollapse.runs.run import Interrupted
 from conecollapse.runs.writing import write_csv, wrote_page
 from conecollapse.tables import as_table
@@ -131,7 +131,7 @@ class UnmixRun:
         if self.shape is None:
             return None
         values = np.column_stack([self.model.embedding_, self.distances])
-        return laid_out(values, self.shape, self.left_out)
+        return as_images(values, self.shape, self.left_out)
 
     @property
     def unit_of_distance(self) -> str:
@@ -297,7 +297,7 @@ def write_copies(folder: Path, run: UnmixRun, arrays: Mapping[str, AnyArray]) ->
     values = np.column_stack([arrays["abundances"], arrays["residuals"]])
     names = [*component_names(run), "distance"]
     if run.shape is not None:
-        _write_maps(folder, run.table.source, laid_out(values, run.shape, run.left_out), names)
+        _write_maps(folder, run.table.source, as_images(values, run.shape, run.left_out), names)
         return
     rows = zip(run.table.samples.tolist(), values.tolist(), strict=True)
     write_csv(folder / ABUNDANCES, ["sample", *names], ([name, *row] for name, row in rows))
@@ -311,7 +311,7 @@ def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -
         from scipy.io import savemat
 
         savemat(folder / MAPS_MAT, {"maps": maps, "names": np.array(names, dtype=object)})
-    elif not Path(source).is_dir() and (envi := find_envi(Path(source))) is not None:
+    elif not Path(source).is_dir() and (envi := find_envi(Path(source))):
         place = place_on_earth(envi[0])
         write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, maps, names, place)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conecollapse.io.formulas import harmless
+from conecollapse.runs.formulas import harmless
 
 
 def write_csv(path: Path, heading: list[str], rows: Iterable[Sequence[Any]]) -> None:

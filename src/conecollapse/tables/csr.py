@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._kernels import kernel
-from conecollapse._linalg import CACHED, narrow, ratio
+from conecollapse._linalg import narrow, ratio
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.tables.divergence import Effort, Entries, improve, improve_sparse_rows
@@ -19,8 +19,6 @@ from conecollapse.tables.protocol import Quotients
 # multiplications from which on a product of a sparse array runs on our threads: some milliseconds
 LARGE_PRODUCT = 2**21
 MANY_COLUMNS = 16
-FEW_COLUMNS = 8
-ONCE_OR_TWICE = 2  # products with few columns before it pays to have the table by columns, too
 MANY_PLACES = 2**15  # entries from which on a product with a sparse array is worth a kernel
 # share of the entries from which on a Gram matrix is made of dense blocks, about where both ways
 # take as long
@@ -33,42 +31,22 @@ class CsrTable(InMemoryTable):
 
     kind = "a sparse array"
     is_sparse = True
-    _n_products = 0  # with few columns, so far
 
     @property
     def entries(self) -> AnyArray:
         return self.array.data
 
     def times(self, B: AnyArray) -> AnyArray:
-        if B.ndim == 2 and 1 < B.shape[1] <= FEW_COLUMNS and self.shape[0] * B.shape[1] <= CACHED:
-            self._n_products += 1
-            if self._n_products > ONCE_OR_TWICE:
-                return np.asarray(self._by_columns @ B)
         return _product(self.array, B)
-
-    @cached_property
-    def _by_columns(self) -> Sparse:
-        """The table as a CSC array. SciPy multiplies it with few columns in half the time, and sums
-        in the same order: in a row of a CSR array each sum waits for the one before.
-        """
-        return self.points().T
 
     def transposed_times(self, C: Any) -> AnyArray:
         if sp.issparse(C):
             return _sparse_product(
                 self.array, C if isinstance(C, sp.csr_array) else sp.csr_array(C)
             )
-        return (
-            _product(self.points(), C)
-            if _is_large(self.array, C)
-            else np.asarray(self._flipped @ C)
-        )
-
-    @cached_property
-    def _flipped(self) -> Sparse:
-        """The same entries as a CSC array of the transpose: to make it anew for each small product
-        takes as long as the product."""
-        return self.array.T
+        if _is_large(self.array, C):
+            return _product(self.points(), C)
+        return np.asarray(self.array.T @ C)
 
     def columns(self, indices: IntArray, scale: FloatArray | None = None) -> CsrTable:
         picked = self.array[:, indices]

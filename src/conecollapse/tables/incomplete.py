@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_array, as_matrix, first_nan
+from conecollapse._checks import as_array, as_matrix, first_entry, first_nan
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, FloatArray, Points
@@ -98,14 +98,15 @@ def check_weights(weights: Any, shape: tuple[int, int], otherwise: str = "") -> 
     data = Q.data if sp.issparse(Q) else Q
     bad = ~(np.isfinite(data) & (data >= 0))
     if bad.any():
-        value = data[bad].flat[0]
+        row, column, value = first_entry(Q, bad)
         hint = (
             " An uncertainty of zero gives an infinite weight: use the smallest that you believe."
             if np.isposinf(value)
             else ""
         )
         raise InvalidInputError(
-            f"weights has {value:.6g} {_where(Q, bad)}; weights must be finite and >= 0.{hint}"
+            f"weights has {value:.6g} at row {row}, column {column}; weights must be finite and"
+            f" >= 0.{hint}"
         )
     peak = float(data.max(initial=0.0))
     if peak and not WEIGHTS[0] <= peak <= WEIGHTS[1]:
@@ -116,15 +117,6 @@ def check_weights(weights: Any, shape: tuple[int, int], otherwise: str = "") -> 
             " instead."
         )
     return Q.astype(np.float64, copy=False)
-
-
-def _where(Q: Points, bad: AnyArray) -> str:
-    at = int(np.argmax(bad))
-    if sp.issparse(Q):
-        row, column = int(np.searchsorted(Q.indptr, at, side="right")) - 1, int(Q.indices[at])
-    else:
-        row, column = (int(place) for place in np.unravel_index(at, Q.shape))
-    return f"at row {row}, column {column}"
 
 
 def _weighted(
