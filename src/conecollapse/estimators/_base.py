@@ -416,9 +416,10 @@ class BaseNMF(
         )
         if self._is_orthogonal:
             self.orthogonality_ = orthogonality(result.W)
-        # where no more than tol of the data is left to explain, no further step changes the fit by
-        # more than that
-        if not result.converged and self.history_[-1] > self.tol > 0:
+        # an error that goes to zero changes by more than tol of itself at every step; no warning is
+        # needed when a step changes the fit by at most tol of the data
+        change = np.ptp(self.history_[-2:])
+        if not result.converged and change > self.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=4
             )
