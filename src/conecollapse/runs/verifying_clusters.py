@@ -95,7 +95,7 @@ def _asked_of_rays(
     most = said.get("max_rays")
     if type(most) is int and most >= cone.n_rays:
         asked["max_rays"] = most
-    asked["weighting"] = cone.certificate.weighting
+    asked["weighting"] = getattr(cone.certificate, "weighting", "unit")
     return asked, {"what was asked for": ("parameters.max_residual",)}
 
 
