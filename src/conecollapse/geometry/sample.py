@@ -26,6 +26,7 @@ nothing.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -45,6 +46,7 @@ from conecollapse.tables import BlockedTable
 
 TILE = 2**21  # products at a time, 8 MiB: what follows finds them in cache
 BATCH = 2**22  # entries of the functionals of one pass, 16 MiB
+MANY = 8  # pairs for each functional that are kept until they are compared
 PAIRS = 2**18  # entries of pairs of points that are compared at a time
 MOST = 2**18  # functionals that are drawn for a bound
 MOMENT_ROWS = 2048  # points from which the round coordinates are made, at most
@@ -115,49 +117,54 @@ class Leaders(NamedTuple):
         return Leaders(n_points, which[keep], point[keep], value[keep], place, U[used])
 
 
-def join(first: Leaders, then: Leaders, tol: float) -> Leaders:
-    """Of the points of both; those of ``then`` are numbered after those of ``first``."""
+def join(parts: Sequence[Leaders], tol: float) -> Leaders:
+    """Of the points of all parts; those of each are numbered after those of the parts before."""
+    starts = np.cumsum([0, *(part.n_points for part in parts)])
+    rows = np.cumsum([0, *(len(part.U) for part in parts)])
     return Leaders(
-        first.n_points + then.n_points,
-        np.concatenate([first.which, then.which]),
-        np.concatenate([first.point, first.n_points + then.point]),
-        np.concatenate([first.value, then.value]),
-        np.concatenate([first.place, len(first.U) + then.place]),
-        np.concatenate([first.U, then.U]),
+        int(starts[-1]),
+        np.concatenate([part.which for part in parts]),
+        np.concatenate([part.point + start for part, start in zip(parts, starts, strict=False)]),
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.place + start for part, start in zip(parts, rows, strict=False)]),
+        np.concatenate([part.U for part in parts]),
     ).settled(tol)
 
 
 def scan(points: Points, A: AnyArray, tol: float) -> Leaders:
     """Where the functionals ``A`` (rows, unit, float32) are largest among the rows of
     ``points``."""
-    n_points, dim = points.shape
+    n_points = points.shape[0]
     floor = np.full(len(A), -np.inf)  # what the largest value of each is at least
-    found = [_none(0, dim)]
+    found: list[Leaders] = []
     lock, rows = Lock(), max(1, TILE // len(A))
 
     def work(start: int, stop: int) -> None:
+        room = np.empty((len(A), rows), np.float32)
         for a in range(start, stop, rows):
-            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol)
-            tile = tile._replace(point=tile.point + a, n_points=0)
+            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol, room)
             with lock:
-                found[0] = join(found[0], tile, tol)
+                found.append(tile._replace(point=tile.point + a, n_points=0))
+                if sum(len(part.which) for part in found) > MANY * len(A):
+                    found[:] = [join(found, tol)]
 
     with serial_blas():
         for_ranges(work, n_points, smallest=rows)
-    return found[0]._replace(n_points=n_points)
+    return join(found, tol)._replace(n_points=n_points)
 
 
-def _none(n_points: int, dim: int) -> Leaders:
-    i = np.zeros(0, np.int64)
-    return Leaders(n_points, i, i, np.zeros(0), i, np.zeros((0, dim)))
-
-
-def _scan_tile(points: Points, A: AnyArray, floor: FloatArray, tol: float) -> Leaders:
+def _scan_tile(
+    points: Points, A: AnyArray, floor: FloatArray, tol: float, room: AnyArray
+) -> Leaders:
     Q, filled = _on_slice(points)
     dim = A.shape[1]
     if not len(filled):
-        return _none(len(filled), dim)
-    V = (Q @ A.T).T if sp.issparse(Q) else A @ Q.T
+        i = np.zeros(0, np.int64)
+        return Leaders(0, i, i, np.zeros(0), i, np.zeros((0, dim)))
+    if sp.issparse(Q):
+        V = (Q @ A.T).T
+    else:
+        V = np.matmul(A, Q.T, out=room if len(filled) == room.shape[1] else None)
     # a dot product of n terms errs by at most n roundoffs of |a| |q|, in any order of summation
     # (Jeannerod & Rump 2013); rounding q, and lengths that are not quite 1, add less than 6
     blur = (dim + 6) * SINGLE * float(row_norms(Q).max())
@@ -167,17 +174,18 @@ def _scan_tile(points: Points, A: AnyArray, floor: FloatArray, tol: float) -> Le
     hot = np.flatnonzero(highest >= least)
     which, at = np.nonzero(V[hot] >= least[hot, None])
     used, at = np.unique(at, return_inverse=True)
+    U = as_dense(unit_rows(points[filled[used]])[0])
     # equal points are compared once
-    U, one, same = np.unique(
-        as_dense(unit_rows(points[filled[used]])[0]), axis=0, return_index=True, return_inverse=True
-    )
-    which, place = np.unique(np.column_stack([hot[which], same.ravel()[at]]), axis=0).T
+    as_bytes = U.view(np.dtype((np.void, U.itemsize * dim))).ravel()
+    _, one, same = np.unique(as_bytes, return_index=True, return_inverse=True)
+    U, used = U[one], used[one]
+    which, place = np.divmod(np.unique(hot[which] * len(U) + same[at]), len(U))
     sums, value = U.sum(axis=1), np.empty(len(which))
     step = max(1, PAIRS // dim)
     for a in range(0, len(which), step):
         k, i = which[a : a + step], place[a : a + step]
         value[a : a + step] = np.einsum("ij,ij->i", A[k].astype(np.float64), U[i]) / sums[i]
-    return Leaders(len(filled), which, filled[used[one]][place], value, place, U).settled(tol)
+    return Leaders(len(filled), which, filled[used][place], value, place, U).settled(tol)
 
 
 def _on_slice(points: Points) -> tuple[Points, IntArray]:
@@ -263,7 +271,7 @@ class _Join:
     tol: float
 
     def __call__(self, first: Leaders, then: Leaders) -> Leaders:
-        return join(first, then, self.tol)
+        return join([first, then], self.tol)
 
 
 @dataclass(frozen=True)
