@@ -9,7 +9,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,19 +21,22 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
-from conecollapse.estimators._input import (
+from conecollapse.estimators._estimator import Estimator, running
+from conecollapse.estimators._prepared import (
     check_range,
     check_table,
     generator,
     in_dtype,
+    remember_layer,
     safe_unit,
-    taken,
     warn_of_empty,
     warn_of_samples,
 )
-from conecollapse.estimators._running import Iterating, running
-from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tags import NonNegativeMixin
+from conecollapse.estimators._sklearn import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.inits import is_components, is_pair
 from conecollapse.factorization.onmf import orthogonality
@@ -48,14 +50,7 @@ EMPTY_SAMPLES = "kept in place, with zero encodings and the label {!r}, which me
 
 
 @dataclass(eq=False, repr=False)
-class BaseNMF(
-    NonNegativeMixin,
-    Iterating,
-    SummaryMixin,
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """The interface of every factorization: ``X ~ embedding_ @ components_``, and a cluster for
     each sample.
 
@@ -129,6 +124,7 @@ class BaseNMF(
     max_iter: int = 500
     random_state: Any = None
 
+    _iterates = True
     # whether `orthogonality_` is reported, and W stays as the method left it
     _is_orthogonal = False
     _needs_every_sample = False  # whether each component must have a sample of its own
@@ -152,7 +148,9 @@ class BaseNMF(
         an AnnData object to use instead of X. `HierarchicalNMF`, `AlternatingNMF`,
         `MultiplicativeNMF` and `SparseNMF` take weights of entries and samples; others refuse them.
         """
-        return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
+        return self._fit(
+            check_table(self, remember_layer(self, X, feature_names, layer), reset=True)
+        )
 
     def _fit(self, X: Table) -> Any:
         empty = warn_of_empty(X, self._zeros_are(), self)
@@ -350,7 +348,7 @@ class BaseNMF(
         return {
             "tol": self.tol,
             "max_iter": self.max_iter,
-            "callback": self._told,
+            "callback": self._report_iteration,
             "progress": teller(),
         }
 

@@ -21,8 +21,8 @@ from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._catalogue import CatalogueNMF
-from conecollapse.estimators._input import check_table, generator
 from conecollapse.estimators._mixture import MixtureNMF
+from conecollapse.estimators._prepared import check_table, generator
 from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.estimators.consensus import ConsensusNMF
 from conecollapse.factorization.data import squared_error
@@ -370,9 +370,9 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
             f"{this} takes entries as missing or uncertain, which bootstrap cannot draw; fit one to"
             " a whole table."
         )
-    if getattr(model, "_counted", ""):
+    if counted := getattr(model, "_counted", ""):
         raise InvalidInputError(
-            f"{this} was fitted with {model._counted}, which bootstrap cannot draw; fit one to a"
+            f"{this} was fitted with {counted}, which bootstrap cannot draw; fit one to a"
             " whole table without."
         )
     table = (

@@ -15,7 +15,7 @@ from conecollapse._linalg import as_dense, row_lengths, unit_rows
 from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.affinity import Source
 from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
-from conecollapse.estimators._input import in_dtype, safe_unit, warn_of_samples
+from conecollapse.estimators._prepared import in_dtype, safe_unit, warn_of_samples
 from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.factorization.compressed import RANK
 from conecollapse.factorization.feasible import Ranges, ranges
@@ -97,7 +97,7 @@ class CatalogueNMF(WeightedNMF):
         model.label_weights_ = model._label_weights()
         model.profiles_ = H
         if hasattr(components, "columns") and hasattr(components, "index"):
-            model.component_names_ = np.asarray(components.index).astype(str).astype(object)
+            model._name_components(components.index)
         return model
 
     def transform(
@@ -268,6 +268,9 @@ class CatalogueNMF(WeightedNMF):
         if hasattr(self, "component_names_") and not hasattr(self, "labels_"):
             return np.asarray(self.component_names_)
         return np.asarray(super().get_feature_names_out(input_features))
+
+    def _name_components(self, names: Any) -> None:
+        self.component_names_ = np.asarray(names).astype(str).astype(object)
 
     def _units(self, X: Any) -> tuple[Points, Points, FloatArray]:
         """Components and samples with unit length, and the lengths of the samples."""

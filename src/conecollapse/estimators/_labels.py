@@ -15,7 +15,7 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.estimators._input import outside
+from conecollapse.estimators._prepared import outside
 from conecollapse.factorization.constraints import UNKNOWN, Constraints, constrained
 
 _has_warned = False  # in this process, of a y that labels every sample

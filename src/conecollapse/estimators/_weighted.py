@@ -17,16 +17,16 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, power_of_two, row_lengths
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.estimators._base import BaseNMF, of_samples
-from conecollapse.estimators._input import (
+from conecollapse.estimators._estimator import running
+from conecollapse.estimators._prepared import (
     by_name,
     check_input,
     feature_order,
     in_dtype,
     non_negative,
+    remember_layer,
     safe_power,
-    taken,
 )
-from conecollapse.estimators._running import running
 from conecollapse.factorization.data import Factorization, squared_error
 from conecollapse.factorization.held import Held
 from conecollapse.factorization.imputation import stacked_guesses
@@ -104,7 +104,7 @@ class WeightedNMF(BaseNMF):
         layer : str, optional
             The layer of an AnnData object to use instead of X.
         """
-        table = self._table(taken(self, X, feature_names, layer), weights, reset=True)
+        table = self._table(remember_layer(self, X, feature_names, layer), weights, reset=True)
         if sample_weight is not None:
             s = check_sample_weight(sample_weight, table)
             if self.affinity is not None:

@@ -13,7 +13,7 @@ from conecollapse._errors import ClusterError, InvalidInputError
 from conecollapse._progress import teller
 from conecollapse._types import AnyArray, IntArray, Sparse
 from conecollapse.affinity.kinds import resolve
-from conecollapse.estimators._summary import cone_line
+from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
 from conecollapse.factorization.data import Factorization

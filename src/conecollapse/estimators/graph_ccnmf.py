@@ -13,7 +13,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.affinity.views import N_NEIGHBORS
-from conecollapse.estimators._summary import cone_line
+from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.ccnmf import check_weighting
 from conecollapse.factorization.data import Factorization, squared_error

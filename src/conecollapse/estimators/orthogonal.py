@@ -16,9 +16,9 @@ from conecollapse.affinity import Source
 from conecollapse.affinity.kinds import find, known_samples
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF, Method, one_cluster_codes
-from conecollapse.estimators._input import check_table, taken
+from conecollapse.estimators._estimator import running
 from conecollapse.estimators._labels import Names, read_constraints
-from conecollapse.estimators._running import running
+from conecollapse.estimators._prepared import check_table, remember_layer
 from conecollapse.factorization.constraints import UNKNOWN, Constraints
 from conecollapse.factorization.data import Factorization
 from conecollapse.factorization.evidence import Linear
@@ -142,7 +142,9 @@ class OrthogonalNMF(BaseNMF):
         """
         self._hints = y, must_link, cannot_link
         try:
-            return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
+            return self._fit(
+                check_table(self, remember_layer(self, X, feature_names, layer), reset=True)
+            )
         finally:
             del self._hints
 
