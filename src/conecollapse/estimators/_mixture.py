@@ -49,6 +49,7 @@ class MixtureNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Find the components."""
         raise NotImplementedError
 
+    @running
     def fit_transform(
         self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None
     ) -> AnyArray:
