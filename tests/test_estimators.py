@@ -418,6 +418,23 @@ def test_a_table_of_exactly_that_rank_is_no_reason_to_warn(model):
         model.set_params(max_iter=3).fit(X + rng.random(X.shape))
 
 
+@pytest.mark.parametrize("model", [AlternatingNMF(), MultiplicativeNMF()], ids=repr)
+@pytest.mark.parametrize("shape", [(60, 30, 4), (40, 40, 2)])
+def test_small_steps_of_an_exact_fit_are_no_reason_to_warn(model, shape):
+    """Neither are they converged; a run that is cut short says so."""
+    n, m, r = shape
+    rng = np.random.default_rng(0)
+    X = rng.random((n, r)) @ rng.random((r, m))
+    model = clone(model).set_params(n_components=r, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X)
+    if not model.converged_:
+        assert np.ptp(model.history_[-2:]) < model.tol
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter = 4"):
+        model.set_params(max_iter=4).fit(X)
+
+
 @quiet
 @pytest.mark.parametrize("model", each(CHECKED, others=pytest.mark.full))
 def test_pickled_and_cloned_models_repeat_themselves(model, data):

@@ -979,7 +979,7 @@ def test_the_scale_of_samples_of_weight_zero_does_not_matter(model):
 
 @quiet
 @every_model
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e200])
+@pytest.mark.parametrize("size", [2.0**-997, 2.0**-532, 2.0**664])  # others round the table
 def test_guesses_do_not_depend_on_the_scale_of_the_table(model, size, planted):
     X, missing, _ = planted
     Y = np.where(missing, np.nan, X)

@@ -282,9 +282,9 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._set_own(problem, solution, order)
         self._set_profiles(data)
         self.labels_ = data.table.wrap(self._fitted.name(self.labels_))
-        if not self.converged_ and self.history_[-1] > self.tol > 0:
-            # where no more than tol of the data is left to explain, no further step changes the
-            # fit by more than that
+        # an error that goes to zero changes by more than tol of itself at every step; no warning is
+        # needed when a step changes the fit by at most tol of the data
+        if not self.converged_ and np.ptp(self.history_[-2:]) > self.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} {self.status_}.", ConvergenceWarning, stacklevel=outside()
             )

@@ -22,10 +22,10 @@ from conecollapse.estimators._prepared import (
     warn_of_samples,
 )
 from conecollapse.estimators._weighted import WeightedNMF
-from conecollapse.factorization.compressed import RANK
 from conecollapse.factorization.encoders import Divergence, LeastSquares
 from conecollapse.factorization.feasible import Ranges, ranges
 from conecollapse.factorization.imputation import Imputer
+from conecollapse.factorization.mixtures.compressed import RANK
 from conecollapse.factorization.refit import SELECTIONS, refit
 from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
 from conecollapse.tables import Table
