@@ -26,7 +26,7 @@ TESTS = {
         *("test_mixtures*", "test_novelty*", "test_hull*", "test_epsilon*", "test_limits*"),
         *("test_certificate*", "test_streaming*", "test_dask*"),
     ],
-    "geometry/blockwise": ["test_blockwise*", "test_streaming*", "test_dask*"],
+    "geometry/blocks.py": ["test_blockwise*", "test_streaming*", "test_dask*"],
     "io": [
         *("test_io*", "test_layout*", "test_hostile*", "test_cubes*", "test_people*"),
         *("test_bad_input*", "test_unmix*", "test_runs*"),

@@ -11,11 +11,13 @@ import numpy as np
 from conecollapse._checks import as_matrix, check_finite
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import SAME
-from conecollapse._types import AnyArray, BoolArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.affinity import Source
 from conecollapse.clusters import NO_CLUSTER
+from conecollapse.estimators._labels import Names
 from conecollapse.estimators._prepared import in_dtype
 from conecollapse.factorization.encoders import Encoder
+from conecollapse.factorization.fixed import Fixed
 from conecollapse.factorization.rows import solve
 from conecollapse.tables import Table
 
@@ -33,6 +35,11 @@ class Fitted:
     label_weights: AnyArray | None = None  # (r,): what makes the columns of encodings comparable
     source: Source = SAMPLES  # how samples become rows of what was factorized
     skips_empty: bool = False  # whether samples of zeros have no row there
+    code_unit: float = 1.0  # by which encodings are multiplied for the user, and components are not
+    is_encoding: bool = True  # whether `embedding_` is what `encode` gives for the samples of `fit`
+    names: Names | None = None  # of clusters, where there were labels
+    fixed: Fixed | None = None
+    weighted_by: str = ""  # what made entries count differently in `fit`, for messages
 
     def working(self, X: Table) -> tuple[Table | None, BoolArray]:
         """Checked samples in the unit of the fit, and which of them are not all zero; None if there
@@ -58,11 +65,25 @@ class Fitted:
             codes[filled if len(rows) == filled.sum() else slice(None)] = rows
         if not np.isfinite(codes).all():
             raise InvalidInputError(f"{TOO_LARGE} its encodings leave the range of floating point.")
-        return codes
+        return codes * self.code_unit if self.code_unit != 1 else codes
 
-    def labels(self, codes: AnyArray) -> IntArray:
-        """The component with the largest weighted encoding; -1 for a row of zeros."""
-        return labels_of(codes, self.label_weights)
+    def predict(self, X: Table) -> AnyArray:
+        """The component with the largest weighted encoding of each checked sample, by name."""
+        return self.name(labels_of(self.encode(X), self.label_weights))
+
+    def model(self, X: Table) -> FloatArray:
+        """All entries of checked samples by the model."""
+        codes = self.encode(X).astype(np.float64)
+        return np.asarray(codes @ self.components) * (self.unit / self.code_unit)
+
+    def name(self, labels: IntArray) -> AnyArray:
+        """Numbers of components as `labels_` and `predict` have them."""
+        return labels if self.names is None else self.names(labels)
+
+    @property
+    def no_cluster(self) -> int | str:
+        """The label of a sample without a cluster."""
+        return NO_CLUSTER if self.names is None else self.names.none
 
     def score(self, X: Table) -> float:
         """Share of the squares of checked samples that the components explain, over known entries

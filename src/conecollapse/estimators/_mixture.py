@@ -23,8 +23,8 @@ from conecollapse.estimators._sklearn import (
 )
 from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.encoders import Divergence, ScaledLeastSquares
-from conecollapse.factorization.feature_noise import feature_noise
-from conecollapse.factorization.mixtures import shares
+from conecollapse.factorization.mixtures.feature_noise import feature_noise
+from conecollapse.factorization.mixtures.starts import shares
 from conecollapse.geometry.chosen import chosen_cone
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, Table
@@ -49,6 +49,7 @@ class MixtureNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Find the components."""
         raise NotImplementedError
 
+    @running
     def fit_transform(
         self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None
     ) -> AnyArray:

@@ -329,6 +329,19 @@ def check_range(X: Table, working: Table, unit: float) -> None:
             )
 
 
+def feature_names_of(estimator: Any, names: Any = None) -> AnyArray:
+    """The names given, else those that the estimator knows, else x0, x1, ..."""
+    n = estimator.n_features_in_
+    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    if names is None:
+        return np.array([f"x{j}" for j in range(n)])
+    if len(names) != n:
+        raise InvalidInputError(
+            f"there are {len(names)} names for {n} features; give one for each."
+        )
+    return np.asarray(names)
+
+
 def in_dtype(array: AnyArray, dtype: Any) -> AnyArray:
     """``array`` in ``dtype``; in float64 where ``dtype`` could not hold its largest entries."""
     fits = array.size == 0 or float(np.abs(array).max()) <= float(np.finfo(dtype).max)

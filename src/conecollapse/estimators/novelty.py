@@ -13,9 +13,10 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import stack_rows, unit_rows
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import Estimator, running
-from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
+from conecollapse.estimators._explain import NovelFeature, leading_features
 from conecollapse.estimators._prepared import (
     check_table,
+    feature_names_of,
     generator,
     remember_layer,
     warn_of_samples,
@@ -221,7 +222,7 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         the features; by default the names of the columns that `fit` saw.
         """
         count = check_count(n_features, "n_features")
-        return leading_features(self.witness_samples(X), feature_names(self, names), count)
+        return leading_features(self.witness_samples(X), feature_names_of(self, names), count)
 
     @property
     def distances_(self) -> FloatArray:

@@ -23,10 +23,10 @@ import scipy.sparse as sp
 
 from conecollapse._checks import check_callable
 from conecollapse._errors import CheckpointError, ClusterError, InvalidInputError
-from conecollapse._linalg import as_dense, columns_as_points, unit_rows
+from conecollapse._linalg import as_dense, unit_rows
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Points, Progress
 from conecollapse.certificates import Certificate
-from conecollapse.geometry.blockwise import HELD_RAYS, part_blockwise
+from conecollapse.geometry.blocks import HELD_RAYS, part_of_features, points_of
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.parts import Part, merge, part_of, warn_if_too_coarse
 from conecollapse.geometry.tall import (
@@ -327,11 +327,8 @@ def part_of_table(
     effort: Effort = "exact",
 ) -> Part:
     """See `Cone.from_table`."""
+    _ = table.survey  # refuses what cannot be used
     table = table.oriented()
-    # blocks of features are surveyed when they are measured
-    if table.axis == 0 or checkpoint is not None or table.n_blocks == 1:
-        _ = table.survey  # refuses what cannot be used
-        table = table.oriented()
     warn_if_too_coarse(table.dtype, tol)
     if table.axis == 0:
         return with_held_rays(
@@ -340,18 +337,20 @@ def part_of_table(
     if checkpoint is not None:
         return _resumable(table, tol, checkpoint, effort)
     try:
-        part = part_blockwise(table, tol, effort) if table.n_blocks > 1 else None
-        return (
-            table.reduce(_part_of_columns, merge, (tol, effort), stage="rays")
-            if part is None
-            else part
-        )
+        part = part_of_features(table, tol, effort)
+        return part_of_merges(table, tol, effort) if part is None else part
     except ClusterError as error:
         raise ClusterError(
             error.what,
             "The rays of its blocks are lost and nothing was saved; start a cluster and call again."
             " Cone.from_table(X, checkpoint=folder) keeps them as they come.",
         ) from error
+
+
+def part_of_merges(table: BlockedTable, tol: float, effort: Effort) -> Part:
+    """The part of a table in blocks of features: each block by itself, then merged in pairs."""
+    part: Part = table.reduce(_part_of_columns, merge, (tol, effort), stage="rays")
+    return part
 
 
 def triangular_of_table(table: BlockedTable) -> FloatArray:
@@ -377,7 +376,7 @@ def _resumable(
             raise _another(k)
     try:
         for k, (found, part) in enumerate(
-            table.visit_from(done, _noted_part, (tol, effort), stage="rays"), start=done
+            table.visit_from(done, _noted_part, None, (tol, effort), stage="rays"), start=done
         ):
             stack.note(k, found)
             stack.push(k, part)
@@ -390,10 +389,13 @@ def _resumable(
     return stack.finish()
 
 
-def with_held_rays(table: BlockedTable, certificate: Certificate) -> Part:
-    """The part of a table in blocks of samples, with its rays where they are few enough to hold."""
+def with_held_rays(
+    table: BlockedTable, certificate: Certificate, held_rays: int = HELD_RAYS
+) -> Part:
+    """The part of a table in blocks of samples, with its rays if these have at most ``held_rays``
+    entries."""
     indices = certificate.rays
-    if len(indices) * table.shape[0] > HELD_RAYS:
+    if len(indices) * table.shape[0] > held_rays:
         return Part(certificate.n_points, None, certificate)
     columns = np.concatenate(table.visit(take_columns, shared=indices)).astype(np.float64)
     return Part(certificate.n_points, unit_rows(np.ascontiguousarray(columns.T))[0], certificate)
@@ -406,25 +408,16 @@ def take_columns(block: Points, _: Any, indices: IntArray) -> AnyArray:
 
 def _part_of_columns(block: Points, _: Any, asked: tuple[float, Effort]) -> Part:
     tol, effort = asked
-    return part_of(_clean(block), tol, effort=effort)
+    return part_of(points_of(block), tol, effort=effort)
 
 
 def _noted_part(block: Points, _: Any, asked: tuple[float, Effort]) -> tuple[str, Part]:
-    points, (tol, effort) = _clean(block), asked
+    points, (tol, effort) = points_of(block), asked
     return digest(points), part_of(points, tol, effort=effort)
 
 
 def _digest_of(block: Points, _: Any, __: Any) -> str:
-    return digest(_clean(block))
-
-
-def _clean(block: Points) -> Points:
-    """The columns as points; sparse ones without stored zeros, which would count as entries."""
-    points = columns_as_points(block)
-    if sp.issparse(points) and not points.data.all():
-        points = points.copy()  # the block may not be ours
-        points.eliminate_zeros()
-    return points
+    return digest(points_of(block))
 
 
 def _triangular_of(block: AnyArray, _: Any, units: FloatArray) -> FloatArray:
