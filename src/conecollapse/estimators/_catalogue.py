@@ -17,8 +17,8 @@ from conecollapse.affinity import Source
 from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
 from conecollapse.estimators._input import in_dtype, safe_unit, warn_of_samples
 from conecollapse.estimators._weighted import WeightedNMF
-from conecollapse.factorization.compressed import RANK
 from conecollapse.factorization.feasible import Ranges, ranges
+from conecollapse.factorization.mixtures.compressed import RANK
 from conecollapse.factorization.refit import SELECTIONS, refit
 from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
 from conecollapse.tables import Table, as_table

@@ -26,8 +26,8 @@ from conecollapse.estimators._running import Running, running
 from conecollapse.estimators._summary import SummaryMixin
 from conecollapse.estimators._tags import NonNegativeMixin
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.feature_noise import feature_noise
-from conecollapse.factorization.mixtures import shares
+from conecollapse.factorization.mixtures.feature_noise import feature_noise
+from conecollapse.factorization.mixtures.starts import shares
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, Table

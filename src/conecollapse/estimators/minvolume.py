@@ -18,10 +18,10 @@ from conecollapse._types import AnyArray, FloatArray, Points
 from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.estimators._running import Iterating, running
 from conecollapse.factorization.kl import encode_divergence
-from conecollapse.factorization.minvolume_kl import TOL as COUNTS_TOL
-from conecollapse.factorization.minvolume_kl import VOLUME as COUNTS_VOLUME
-from conecollapse.factorization.minvolume_kl import unmix_counts
-from conecollapse.factorization.mixtures import STARTS, VOLUME, Mixture, equally_long, unmix
+from conecollapse.factorization.mixtures.minvolume_kl import TOL as COUNTS_TOL
+from conecollapse.factorization.mixtures.minvolume_kl import VOLUME as COUNTS_VOLUME
+from conecollapse.factorization.mixtures.minvolume_kl import unmix_counts
+from conecollapse.factorization.mixtures.starts import STARTS, VOLUME, Mixture, equally_long, unmix
 from conecollapse.factorization.mu import LOSSES
 from conecollapse.geometry.chosen import chosen_cone
 from conecollapse.tables import Table

@@ -14,7 +14,7 @@ from conecollapse.estimators._input import generator
 from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.estimators._running import running
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.separable import select
+from conecollapse.factorization.mixtures.separable import select
 from conecollapse.geometry.chosen import chosen_cone
 from conecollapse.geometry.separable_bound import Guarantee, guarantee
 from conecollapse.tables import Table
