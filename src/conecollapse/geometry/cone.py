@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -95,13 +96,14 @@ class Cone:
         ray_names: AnyArray | None = None,
         path: EpsilonPath | None = None,
         history: list[Any] | None = None,
+        sample: Sample | None = None,
     ) -> None:
         self._rays = rays
         self.certificate = certificate
         self.ray_names = ray_names
         self.path = path
         self.history = history
-        self._sample: Sample | None = None
+        self._sample = sample
 
     @classmethod
     def from_points(
@@ -403,18 +405,34 @@ class Cone:
         >>> cone.ray_indices, cone.missed < 0.01
         (array([0, 1, 2]), True)
         """
-        tol = check_tol(tol)
-        for name, value in {"confidence": confidence, "until": until}.items():
-            if value is not None:
-                check_positive(value, name, below=1.0)
         blocked = as_blocked(P)
         source = Source(as_points(P) if blocked is None else blocked)
         with limit_threads(n_jobs):
-            sample = Sample.begin(source, tol, confidence, random_state)
-            sample = sample.drawn(check_count(n_functionals, "n_functionals"), until)
-        cone = cls(sample.units, sample.certificate(), ray_names=row_labels(P, sample.rays))
-        cone._sample = sample
+            cone = cls._sampled(source, n_functionals, until, confidence, tol, random_state)
+        cone.ray_names = row_labels(P, cone.ray_indices)
         return cone
+
+    @classmethod
+    def _sampled(
+        cls,
+        source: Source,
+        n_functionals: int,
+        until: float | None = None,
+        confidence: float = 0.95,
+        tol: float = 1e-8,
+        random_state: Any = None,
+        *,
+        hold: bool = True,
+    ) -> Cone:
+        """`sample` of a source, which the cone does not ``hold`` on to unless asked."""
+        for name, value in {"confidence": confidence, "until": until}.items():
+            if value is not None:
+                check_positive(value, name, below=1.0)
+        count = check_count(n_functionals, "n_functionals")
+        sample = Sample.begin(source, check_tol(tol), confidence, random_state).drawn(count, until)
+        certificate = sample.certificate()
+        sample = sample if hold else replace(sample, source=None)
+        return cls(sample.units, certificate, sample=sample)
 
     def extended(self, n_functionals: int, *, n_jobs: int | None = None) -> Cone:
         """The cone of `sample` with so many more functionals, over the same points, which it holds
@@ -422,9 +440,7 @@ class Cone:
         count = check_count(n_functionals, "n_functionals")
         with limit_threads(n_jobs):
             sample = self._drawn("extended").drawn(count)
-        cone = Cone(sample.units, sample.certificate())
-        cone._sample = sample
-        return cone
+        return Cone(sample.units, sample.certificate(), sample=sample)
 
     @property
     def counts(self) -> IntArray:
@@ -684,8 +700,8 @@ class Cone:
         tol = None if tol is None else check_tol(tol)
         table = as_blocked(P)
         if isinstance(self.certificate, SampledCertificate) and table is not None:
-            blocks = table.along(0).blocks()
-            return check_sample(blocks, self._rays, self.certificate, tol or self.tol)
+            source = Source(table, 0 if table.shape == (self.n_points, self.dim) else 1)
+            return check_sample(source.blocks(), self._rays, self.certificate, tol or self.tol)
         if table is not None:
             return check_blocks(table.along(0).blocks, self._rays, self.certificate, tol)
         if callable(P):

@@ -26,7 +26,7 @@ nothing.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -49,7 +49,8 @@ BATCH = 2**22  # entries of the functionals of one pass, 16 MiB
 MANY = 8  # pairs for each functional that are kept until they are compared
 PAIRS = 2**18  # entries of pairs of points that are compared at a time
 MOST = 2**18  # functionals that are drawn for a bound
-MOMENT_ROWS = 2048  # points from which the round coordinates are made, at most
+# points from which the round coordinates are made, and their entries (64 MiB), at most
+MOMENT_ROWS, MOMENT_ENTRIES = 2048, 2**23
 EPS, SINGLE = 2.0**-52, 2.0**-24
 # a proven distance must exceed tol by this factor, so that the checker's rounding cannot refuse it
 CLEAR = 1.01
@@ -66,8 +67,9 @@ class Law(NamedTuple):
     @classmethod
     def of(cls, points: Points) -> Law:
         """Round coordinates of these points; those of the space where all are one ray."""
-        U, lengths = unit_rows(points)
-        U = as_dense(U)[lengths > 0]
+        # dense first, so that storage does not decide the last bits
+        U, lengths = unit_rows(as_dense(points))
+        U = U[lengths > 0]
         if not len(U):
             raise InvalidInputError("all points that were drawn are zero; a cone needs others.")
         frame = Frame.of(U)
@@ -131,9 +133,9 @@ def join(parts: Sequence[Leaders], tol: float) -> Leaders:
     ).settled(tol)
 
 
-def scan(points: Points, A: AnyArray, tol: float) -> Leaders:
-    """Where the functionals ``A`` (rows, unit, float32) are largest among the rows of
-    ``points``."""
+def scan(points: Points, A: AnyArray, tol: float, *, on_slice: bool = True) -> Leaders:
+    """Where the functionals ``A`` (unit rows) are largest among the rows of ``points``: on the
+    slice, or as they are."""
     n_points = points.shape[0]
     floor = np.full(len(A), -np.inf)  # what the largest value of each is at least
     found: list[Leaders] = []
@@ -142,7 +144,7 @@ def scan(points: Points, A: AnyArray, tol: float) -> Leaders:
     def work(start: int, stop: int) -> None:
         room = np.empty((len(A), rows), np.float32)
         for a in range(start, stop, rows):
-            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol, room)
+            tile = _scan_tile(points[a : min(a + rows, stop)], A, floor, tol, room, on_slice)
             with lock:
                 found.append(tile._replace(point=tile.point + a, n_points=0))
                 if sum(len(part.which) for part in found) > MANY * len(A):
@@ -154,33 +156,36 @@ def scan(points: Points, A: AnyArray, tol: float) -> Leaders:
 
 
 def _scan_tile(
-    points: Points, A: AnyArray, floor: FloatArray, tol: float, room: AnyArray
+    points: Points, A: AnyArray, floor: FloatArray, tol: float, room: AnyArray, on_slice: bool
 ) -> Leaders:
-    Q, filled = _on_slice(points)
+    Q, filled = _on_slice(points) if on_slice else (points, np.arange(points.shape[0]))
+    single, Q = A.astype(np.float32, copy=False), Q.astype(np.float32, copy=False)
     dim = A.shape[1]
     if not len(filled):
         i = np.zeros(0, np.int64)
         return Leaders(0, i, i, np.zeros(0), i, np.zeros((0, dim)))
     if sp.issparse(Q):
-        V = (Q @ A.T).T
+        V = (Q @ single.T).T
     else:
-        V = np.matmul(A, Q.T, out=room if len(filled) == room.shape[1] else None)
+        V = np.matmul(single, Q.T, out=room if len(filled) == room.shape[1] else None)
     # a dot product of n terms errs by at most n roundoffs of |a| |q|, in any order of summation
-    # (Jeannerod & Rump 2013); rounding q, and lengths that are not quite 1, add less than 6
-    blur = (dim + 6) * SINGLE * float(row_norms(Q).max())
+    # (Jeannerod & Rump 2013); rounding q and a, and lengths that are not quite 1, add less than 7
+    blur = (dim + 7) * SINGLE * float(row_norms(Q).max())
     highest = V.max(axis=1).astype(np.float64)
     np.maximum(floor, highest - blur, out=floor)
     least = floor - blur - _slack(dim, tol)
     hot = np.flatnonzero(highest >= least)
     which, at = np.nonzero(V[hot] >= least[hot, None])
     used, at = np.unique(at, return_inverse=True)
-    U = as_dense(unit_rows(points[filled[used]])[0])
+    U = points[filled[used]]
+    U = as_dense(unit_rows(U)[0] if on_slice else U.astype(np.float64))
     # equal points are compared once
     as_bytes = U.view(np.dtype((np.void, U.itemsize * dim))).ravel()
     _, one, same = np.unique(as_bytes, return_index=True, return_inverse=True)
     U, used = U[one], used[one]
     which, place = np.divmod(np.unique(hot[which] * len(U) + same[at]), len(U))
-    sums, value = U.sum(axis=1), np.empty(len(which))
+    sums = U.sum(axis=1) if on_slice else np.ones(len(U))
+    value = np.empty(len(which))
     step = max(1, PAIRS // dim)
     for a in range(0, len(which), step):
         k, i = which[a : a + step], place[a : a + step]
@@ -189,8 +194,7 @@ def _scan_tile(
 
 
 def _on_slice(points: Points) -> tuple[Points, IntArray]:
-    """The points that are not zero, each divided by the sum of its entries, in float32; and which
-    these are."""
+    """The points that are not zero, each divided by the sum of its entries, and which these are."""
     if points.dtype.kind != "f":
         points = points.astype(np.float64)
     sums = np.asarray(points.sum(axis=1, dtype=np.float64)).ravel()
@@ -202,8 +206,8 @@ def _on_slice(points: Points) -> tuple[Points, IntArray]:
         points = unit_rows(points)[0]
         sums = np.asarray(points.sum(axis=1)).ravel()
     if sp.issparse(points):
-        return sp.csr_array(sp.diags_array(1 / sums) @ points).astype(np.float32), filled
-    return (points / sums.astype(points.dtype)[:, None]).astype(np.float32, copy=False), filled
+        return sp.csr_array(sp.diags_array(1 / sums) @ points), filled
+    return points / sums.astype(points.dtype)[:, None], filled
 
 
 def _slack(dim: int, tol: float) -> float:
@@ -258,6 +262,11 @@ class Source:
             _ = table.survey  # names the entry
         return sp.vstack(parts, "csr") if table.is_sparse else np.vstack(parts)
 
+    def blocks(self) -> Iterator[Points]:
+        """The points of a table in blocks."""
+        assert isinstance(self.points, BlockedTable)
+        return (_points_of(block, self.axis) for block in self.points.along(self.axis).blocks())
+
     def leaders(self, A: AnyArray, tol: float) -> Leaders:
         """Where the functionals are largest."""
         if not isinstance(self.points, BlockedTable):
@@ -278,7 +287,7 @@ class _Join:
 class Sample:
     """Functionals that were drawn, and the rays at which they are largest."""
 
-    source: Source
+    source: Source | None  # the points, if they are held
     law: Law
     rng: np.random.Generator
     tol: float
@@ -296,16 +305,17 @@ class Sample:
         """Nothing drawn, but the law is there."""
         rng = np.random.default_rng(seed)
         n, dim = source.shape
-        rows = np.sort(rng.choice(n, min(n, MOMENT_ROWS), replace=False))
+        count = min(n, MOMENT_ROWS, max(1, MOMENT_ENTRIES // dim))
+        rows = np.sort(rng.choice(n, count, replace=False))
         none, empty = np.zeros(0, np.int64), np.zeros((0, dim))
         law = Law.of(source.take(rows))
         return cls(source, law, rng, tol, confidence, none, none, empty, empty, np.zeros(0))
 
-    def drawn(self, count: int, until: float | None = None) -> Sample:
+    def drawn(self, count: int, until: float | None = None, most: int = MOST) -> Sample:
         """The sample with so many more functionals, and one more look at what it missed; and so on
-        with twice as many, ``until`` that is enough."""
+        with twice as many, ``until`` that is enough or there are the ``most``."""
         sample = self._look(count)
-        while until is not None and sample.missed > until and len(sample.winners) < MOST:
+        while until is not None and sample.missed > until and len(sample.winners) < most:
             sample = sample._look(len(sample.winners))
         if until is not None and sample.missed > until:
             warnings.warn(
@@ -317,6 +327,8 @@ class Sample:
         return sample
 
     def _look(self, count: int) -> Sample:
+        if self.source is None:
+            raise InvalidInputError("this cone does not hold its points; draw them by Cone.sample.")
         sample, size = self, max(1, BATCH // self.source.shape[1])
         rng = deepcopy(self.rng)
         for a in range(0, count, size):
@@ -375,6 +387,7 @@ class Sample:
                 f"none of the {len(self.winners)} functionals is largest at one point; the points"
                 f" cannot be told apart at tol = {self.tol:.3g}."
             )
+        assert self.source is not None
         n, dim = self.source.shape
         return SampledCertificate(self.tol, n, dim, self.rays, self.witnesses)
 
