@@ -78,8 +78,8 @@ def fits(needed: float, workers: list[Worker]) -> bool:
     sizes = f"{needed / 2**30:.2g} GiB of points and has {memory / 2**30:.2g} GiB"
     if needed > USABLE * memory:
         warnings.warn(
-            f"{who} would hold {sizes}, of which {USABLE:.0%} may be used: blocks are decided one by"
-            " one and merged, which takes longer where many points are rays.",
+            f"{who} would hold {sizes}, of which {USABLE:.0%} may be used: blocks are decided one"
+            " by one and merged, which takes longer where many points are rays.",
             SlowWarning,
             stacklevel=4,
         )
