@@ -13,6 +13,7 @@ from markupsafe import Markup
 from conecollapse._types import FloatArray
 from conecollapse.plots.style import colour, evenly, figure, text
 from conecollapse.report.parts import (
+    MAX_ROWS,
     Chart,
     Page,
     Part,
@@ -24,10 +25,8 @@ from conecollapse.report.parts import (
     how_it_was_made,
 )
 from conecollapse.report.pictures import image
-from conecollapse.runs.unmixing import component_names, unmix_results
 
 MAX_CHANNELS = 2000  # of a spectrum that is drawn
-MAX_ROWS = 5000  # of the table
 MANY_NAMES = 40  # channels up to which spectra are drawn as bars
 
 SPECTRA = Markup(
@@ -48,7 +47,7 @@ PROVEN = Markup(
 
 def contents(run: Any) -> Page:
     """Collect what the page of ``run`` shows."""
-    facts, names = unmix_results(run), component_names(run)
+    facts, names = run.facts(), run.names
     proven = (
         f"No sample is further from the cone of the components than {facts['cone_residual']:.3g}"
         f" {run.unit_of_distance}."
