@@ -71,9 +71,7 @@ def placed(client, parts: list):
     import dask.array as da
     from distributed import wait
 
-    from conecollapse.tables import (
-        dask_array,  # noqa: F401
-    )
+    from conecollapse.tables import dask  # noqa: F401 (Dask learns the size of sparse blocks)
 
     workers = list(client.run(os.getpid))
     meta = sp.csr_array((0, 0)) if sp.issparse(parts[0]) else np.empty((0, 0))
@@ -103,30 +101,30 @@ def used() -> float:
 
 def install() -> None:
     """In a worker: count the processor time of tasks, and let the peak of memory begin anew."""
-    from conecollapse.tables import dask_array, dask_tasks  # noqa: F401 (as in `placed`)
+    from conecollapse.tables import dask
 
-    if not hasattr(dask_tasks, "uncounted"):
-        dask_tasks.uncounted, dask_tasks.spent = dask_tasks._one_thread, Counter()
+    if not hasattr(dask, "uncounted"):
+        dask.uncounted, dask.spent = dask._in_threads, Counter()
 
-        def counting(function, *args):
+        def counting(threads, function, *args):
             from distributed import get_worker
 
             start = time.thread_time()
             try:
-                return dask_tasks.uncounted(function, *args)
+                return dask.uncounted(threads, function, *args)
             finally:
                 stage = str(get_worker().get_current_task()).split("-")[1]
-                dask_tasks.spent[stage] += time.thread_time() - start
-                dask_tasks.spent[f"{stage} tasks"] += 1
+                dask.spent[stage] += time.thread_time() - start
+                dask.spent[f"{stage} tasks"] += 1
 
-        dask_tasks._one_thread = counting
+        dask._in_threads = counting
 
 
 def restart() -> float:
     """In a worker: forget what was counted, and the peak of memory; what is held now, in MiB."""
-    from conecollapse.tables import dask_tasks
+    from conecollapse.tables import dask
 
-    dask_tasks.spent.clear()
+    dask.spent.clear()
     Path("/proc/self/clear_refs").write_text("5")
     return peak_mib()
 
@@ -141,21 +139,21 @@ def peak_mib() -> float:
 
 
 def counted() -> dict[str, float]:
-    from conecollapse.tables import dask_tasks
+    from conecollapse.tables import dask
 
-    return dict(dask_tasks.spent)
+    return dict(dask.spent)
 
 
 def once(client, D) -> dict:
     """One run: seconds, and what each worker, this process (the scheduler is a thread of it) and
     the calling thread spent."""
     from conecollapse import Cone
-    from conecollapse.tables import dask_tasks
+    from conecollapse.tables import dask
 
     held, moved = client.run(restart), client.run(moved_mib)
     before = client.run(used)
-    rounds, on_cluster = [], dask_tasks._on_cluster
-    dask_tasks._on_cluster = lambda tasks: rounds.append(len(tasks)) or on_cluster(tasks)
+    rounds, on_cluster = [], dask._on_cluster
+    dask._on_cluster = lambda tasks: rounds.append(len(tasks)) or on_cluster(tasks)
     start, mine, calling = time.perf_counter(), used(), time.thread_time()
     cone = Cone.from_points(D)
     seconds, mine, calling = (
@@ -163,7 +161,7 @@ def once(client, D) -> dict:
         used() - mine,
         time.thread_time() - calling,
     )
-    dask_tasks._on_cluster = on_cluster
+    dask._on_cluster = on_cluster
     after, tasks, peaks = client.run(used), client.run(counted), client.run(peak_mib)
     by_stage = Counter()
     for some in tasks.values():

@@ -32,7 +32,8 @@ def _in_python(name: str, *value: Any) -> str:
 
 
 def _in_quotes(word: Any) -> str:
-    return f'"{word}"' if isinstance(word, str) else repr(word)
+    is_short = isinstance(word, str) and len(word) < LONGEST_QUOTE
+    return f'"{word}"' if is_short else quoted(word)
 
 
 _spelling: ContextVar[Callable[..., str]] = ContextVar("spelling", default=_in_python)

@@ -126,7 +126,7 @@ def _fit(run: Any, facts: dict[str, Any], names: list[str]) -> list[Part]:
 
 def spectra(run: Any, names: list[str]) -> go.Figure:
     """The components over the channels, each as it is in endmembers.csv."""
-    H = np.asarray(run.model.components_, np.float64)
+    H = np.asarray(run.components, np.float64)
     at = evenly(H.shape[1], MAX_CHANNELS)
     axis = {"title": {"text": "channel"}}
     if run.wavelengths is not None:
@@ -162,12 +162,12 @@ def _sample_table(run: Any, names: list[str]) -> Table:
         called = np.array(
             [f"row {i // run.shape[1]}, column {i % run.shape[1]}" for i in range(len(far))]
         )
-    out = np.asarray(run.model.outliers_)
+    out = np.asarray(run.outliers)
     out = out if len(out) == len(far) else np.zeros(len(far), bool)
     cells = [
         [
             str(called[i]),
-            *(float(f"{v:.3g}") for v in run.model.embedding_[i]),
+            *(float(f"{v:.3g}") for v in run.abundances[i]),
             float(f"{far[i]:.3g}"),
             "yes" if out[i] else "",
         ]

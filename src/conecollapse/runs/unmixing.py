@@ -67,8 +67,20 @@ class UnmixRun(Run):
     ----------
     spectra : Spectra
         As they were read.
-    model : MinVolumeNMF or SeparableNMF
-        Fitted.
+    components : (r, n_features) array
+    H : (r, n_features) array
+        The components in the unit of the certificate, in float64.
+    unit : float
+        ``components`` are ``unit`` times H.
+    abundances : (n_samples, r) array
+    outliers : (n_samples,) array of bool
+        Samples that took no part in the search.
+    noise : (n_features,) array
+        By which features are divided to have the same noise.
+    cone : Cone
+        Of the components, with a bound on how far the samples are from it.
+    chosen : (r,) array or None
+        The samples that are the components, if these are samples.
     wavelengths : (n_features,) array or None
     rank_reason : str or None
         Why there are so many components, where their number was not given.
@@ -90,7 +102,14 @@ class UnmixRun(Run):
         },
     }
     spectra: Spectra
-    model: Any
+    components: AnyArray
+    H: FloatArray
+    unit: float
+    abundances: AnyArray
+    outliers: AnyArray
+    noise: AnyArray
+    cone: Cone
+    chosen: AnyArray | None = None
     wavelengths: AnyArray | None = None
     rank_reason: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -100,12 +119,6 @@ class UnmixRun(Run):
     def table(self) -> TableFile:  # type: ignore[override]
         """The samples and the channels."""
         return self.spectra.table
-
-    @property
-    def cone(self) -> Cone:  # type: ignore[override]
-        """Of the components, with a bound on how far the samples are from it."""
-        found: Cone = self.model.cone_
-        return found
 
     @property
     def shape(self) -> tuple[int, int] | None:
@@ -125,43 +138,41 @@ class UnmixRun(Run):
 
     @cached_property
     def samples(self) -> Points:
-        """The samples in the unit of the model, in float64."""
-        return self.table.X.astype(np.float64) / self.model._unit
+        """The samples in the unit of the certificate, in float64."""
+        return self.table.X.astype(np.float64) / self.unit
 
     @cached_property
     def points(self) -> Points:
         """The points of the certificate: the samples, after the components where these are no
         samples."""
-        if hasattr(self.model, "ray_indices_"):
+        if self.chosen is not None:
             return self.samples
-        return stack_rows(self.model._H, self.samples, like=self.samples)
+        return stack_rows(self.H, self.samples, like=self.samples)
 
     @cached_property
     def nearest(self) -> FloatArray:
         """The weights of the nearest mixture of each of the points, (n_points, r), as the
         certificate has them."""
         weights = self.cone.certificate.coefficients.toarray()
-        return np.asarray(weights * row_lengths(self.points)[:, None] / row_lengths(self.model._H))
+        return np.asarray(weights * row_lengths(self.points)[:, None] / row_lengths(self.H))
 
     @cached_property
     def distances(self) -> FloatArray:
         """The distance of each sample from that mixture, as a share of the sample's length."""
         lengths, nearest = row_lengths(self.samples), self.nearest[-self.table.n_samples :]
         parts = (slice(a, a + CHUNK) for a in range(0, len(lengths), CHUNK))
-        off = [
-            row_lengths(as_dense(self.samples[rows]) - nearest[rows] @ self.model._H)
-            for rows in parts
-        ]
+        off = [row_lengths(as_dense(self.samples[rows]) - nearest[rows] @ self.H) for rows in parts]
         return np.concatenate(off) / np.where(lengths > 0, lengths, 1.0)
 
     @property
     def weights(self) -> FloatArray:
         """The abundances as weights of the components, also where they are given as shares."""
-        W = np.asarray(self.model.embedding_, np.float64)
-        noise = self.model.feature_noise_
+        W = np.asarray(self.abundances, np.float64)
         if not self.parameters["sum_to_one"]:
             return W
-        return weights_of_shares(scaled_columns(self.samples, 1 / noise), self.model._H / noise, W)
+        return weights_of_shares(
+            scaled_columns(self.samples, 1 / self.noise), self.H / self.noise, W
+        )
 
     @property
     def maps(self) -> FloatArray | None:
@@ -169,16 +180,15 @@ class UnmixRun(Run):
         no image."""
         if self.shape is None:
             return None
-        values = np.column_stack([self.model.embedding_, self.distances])
+        values = np.column_stack([self.abundances, self.distances])
         return as_images(values, self.shape, self.spectra.left_out)
 
     @property
     def names(self) -> list[str]:
         """ "component 0" and so on, or the name of the sample that was chosen."""
-        chosen = getattr(self.model, "ray_indices_", None)
-        if chosen is None or self.table.sample_names is None:
-            return [f"component {k}" for k in range(len(self.model.components_))]
-        return [f"component {k}: {self.table.samples[i]}" for k, i in enumerate(chosen)]
+        if self.chosen is None or self.table.sample_names is None:
+            return [f"component {k}" for k in range(len(self.components))]
+        return [f"component {k}: {self.table.samples[i]}" for k, i in enumerate(self.chosen)]
 
     @property
     def unit_of_distance(self) -> str:
@@ -188,17 +198,17 @@ class UnmixRun(Run):
 
     def facts(self) -> dict[str, Any]:
         """What was found, in numbers."""
-        model, table, far = self.model, as_table(self.table.X), self.distances
+        table, far = as_table(self.table.X), self.distances
         left_out = self.spectra.left_out
         return sizes(self.table) | {
-            "n_components": len(model.components_),
+            "n_components": len(self.components),
             "rank_reason": self.rank_reason,
-            "relative_error": relative_error(self.samples, self.weights, model._H),
+            "relative_error": relative_error(self.samples, self.weights, self.H),
             "largest_residual": float(far.max()),
             "median_residual": float(np.median(far)),
-            "cone_residual": model.cone_.tol,
-            "mean_abundances": model.embedding_.mean(axis=0, dtype=np.float64),
-            "n_outliers": int(np.sum(model.outliers_)),
+            "cone_residual": self.cone.tol,
+            "mean_abundances": self.abundances.mean(axis=0, dtype=np.float64),
+            "n_outliers": int(np.sum(self.outliers)),
             "n_clipped": self.spectra.n_clipped,
             "n_missing": int(np.count_nonzero(left_out == MISSING)),
             "n_masked": int(np.count_nonzero(left_out == MASKED)),
@@ -211,14 +221,13 @@ class UnmixRun(Run):
         """Components, abundances, and what else the search found."""
         optional = {"wavelengths": self.wavelengths, "left_out": self.spectra.left_out}
         return {
-            "components": self.model.components_,
-            # the components as the certificate has them, in the data's unit below
-            "rays": self.model._H,
-            "unit": np.float64(self.model._unit),
-            "abundances": self.model.embedding_,
+            "components": self.components,
+            "rays": self.H,
+            "unit": np.float64(self.unit),
+            "abundances": self.abundances,
             "residuals": self.distances,
-            "outliers": np.asarray(self.model.outliers_),
-            "feature_noise": self.model.feature_noise_,
+            "outliers": self.outliers,
+            "feature_noise": self.noise,
             **{name: array for name, array in optional.items() if array is not None},
         }
 
@@ -255,15 +264,22 @@ class UnmixRun(Run):
         """Components, outliers and noise are those of the data and the cone, and the abundances
         those of the nearest mixtures."""
         asked, said = stored.facts["parameters"], stored.facts["results"]
-        cone, was_auto = stored_cone(stored), asked["n_components"] == "auto"
-        model = _stored_model(stored, cone, read.table)
+        cone, was_auto, arrays = stored_cone(stored), asked["n_components"] == "auto", stored.arrays
+        _check_form(stored, cone, read.table)
         run = cls(
             read,
-            model,
-            stored.arrays.get("wavelengths"),
-            said.get("rank_reason") if was_auto else None,
-            {name: asked[name] for name in cls.form["parameters"]},
-            stored.facts["timings"],
+            components=arrays["components"],
+            H=arrays["rays"].astype(np.float64),
+            unit=float(arrays["unit"]),
+            abundances=arrays["abundances"],
+            outliers=arrays["outliers"],
+            noise=arrays["feature_noise"],
+            cone=cone,
+            chosen=cone.ray_indices if asked["method"] == "samples" else None,
+            wavelengths=arrays.get("wavelengths"),
+            rank_reason=said.get("rank_reason") if was_auto else None,
+            parameters={name: asked[name] for name in cls.form["parameters"]},
+            timings=stored.facts["timings"],
         )
         _check_search(run)
         samples = run.table.samples
@@ -279,9 +295,7 @@ class UnmixRun(Run):
         return Checked(run, sentence, verdict, unproven if was_auto else {})
 
     def __repr__(self) -> str:
-        return (
-            f"UnmixRun({len(self.model.components_)} components of {self.table.n_samples} samples)"
-        )
+        return f"UnmixRun({len(self.components)} components of {self.table.n_samples} samples)"
 
 
 def unmix(
@@ -327,9 +341,25 @@ def unmix(
     timings: dict[str, float] = {}
     with timed(timings, "unmixing", progress):
         rank = estimators.select_rank(table.X, ranks, "mixture") if n_components == "auto" else None
-        model = _estimator_of(asked, ranks[0] if rank is None else rank.rank).fit(table)
-    lengths = spectra.wavelengths if wavelengths is None else wavelengths
-    return UnmixRun(spectra, model, lengths, None if rank is None else rank.reason, asked, timings)
+        kind = getattr(estimators, METHODS[method])
+        model = kind(
+            ranks[0] if rank is None else rank.rank, sum_to_one=sum_to_one, outliers=outliers
+        ).fit(table)
+    return UnmixRun(
+        spectra,
+        components=model.components_,
+        H=model._fitted.components,
+        unit=model._fitted.unit,
+        abundances=model.embedding_,
+        outliers=np.asarray(model.outliers_),
+        noise=model.feature_noise_,
+        cone=model.cone_,
+        chosen=getattr(model, "ray_indices_", None),
+        wavelengths=spectra.wavelengths if wavelengths is None else wavelengths,
+        rank_reason=None if rank is None else rank.reason,
+        parameters=asked,
+        timings=timings,
+    )
 
 
 def _check_components(r: int | Literal["auto"], table: TableFile) -> range:
@@ -346,12 +376,6 @@ def _check_components(r: int | Literal["auto"], table: TableFile) -> range:
     return range(r, r + 1)
 
 
-def _estimator_of(asked: Mapping[str, Any], r: int) -> Any:
-    """The estimator, not fitted, of a run's ``parameters``."""
-    kind = getattr(estimators, METHODS[asked["method"]])
-    return kind(r, sum_to_one=asked["sum_to_one"], outliers=asked["outliers"])
-
-
 def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -> None:
     """The maps as NumPy has them, and as the program that wrote the cube does."""
     np.save(folder / MAPS, maps)
@@ -365,8 +389,8 @@ def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -
         write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, maps, names, place)
 
 
-def _stored_model(stored: Stored, cone: Cone, table: TableFile) -> Any:
-    """The estimator with the fitted attributes that the folder has."""
+def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
+    """Refuse a folder whose arrays and cone are not those of an unmixing of the table."""
     arrays, asked = stored.arrays, stored.facts["parameters"]
     n, m, r = table.n_samples, table.n_features, cone.n_rays
     shapes = {"components": (r, m), "rays": (r, m), "unit": (), "abundances": (n, r)}
@@ -377,62 +401,55 @@ def _stored_model(stored: Stored, cone: Cone, table: TableFile) -> Any:
         raise CertificateError(
             f"{FACTS} claims the parameters {quoted(asked)}, but {CERTIFICATE} has {r} components."
         )
-    is_chosen = asked["method"] == "samples"
+    n_points = n if asked["method"] == "samples" else n + r
     is_whole = isinstance(cone.certificate, ApproximateCertificate) and cone.holds_rays
-    if (cone.n_points, cone.dim) != (n if is_chosen else n + r, m) or not is_whole:
+    if (cone.n_points, cone.dim) != (n_points, m) or not is_whole:
         raise CertificateError(
             f"{CERTIFICATE} is not about the {n} samples and {r} components of the run."
         )
-    model = _estimator_of(asked, r)
-    model._H, model._unit = arrays["rays"].astype(np.float64), float(arrays["unit"])
-    if not model._unit > 0 or math.frexp(model._unit)[0] != 0.5:
+    unit = float(arrays["unit"])
+    if not unit > 0 or math.frexp(unit)[0] != 0.5:
         raise RunFolderError(f"the unit in {FACTORS} is no power of two; it is damaged.")
-    model.components_, model.embedding_ = arrays["components"], arrays["abundances"]
-    model.outliers_, model.feature_noise_ = arrays["outliers"], arrays["feature_noise"]
-    model.cone_ = cone
-    if is_chosen:
-        model.ray_indices_ = cone.ray_indices
-    return model
 
 
 def _check_search(run: UnmixRun) -> None:
     """The components are those of the certificate; what was left out, and the noise, follow from
     the data."""
-    model, samples, names = run.model, run.samples, run.table
-    eps = float(np.finfo(model.components_.dtype).eps)
-    same = np.allclose(model.components_, model._H * model._unit, rtol=eps, atol=0)
-    if run.parameters["method"] == "samples":
-        same = same and bool((as_dense(samples[model.ray_indices_]) == model._H).all())
-    if not same or not (model._H >= 0).all():
+    from conecollapse.estimators._mixture import leave_out, read_feature_noise
+
+    samples, r = run.samples, len(run.components)
+    eps = float(np.finfo(run.components.dtype).eps)
+    same = np.allclose(run.components, run.H * run.unit, rtol=eps, atol=0)
+    if run.chosen is not None:
+        same = same and bool((as_dense(samples[run.chosen]) == run.H).all())
+    if not same or not (run.H >= 0).all():
         raise CertificateError(
             f"the components in {FACTORS} are not those that {CERTIFICATE} is about."
         )
-    filled = row_lengths(samples) > 0
-    away = model._left_out(samples, filled)
-    for i in np.flatnonzero(away != model.outliers_)[:1]:
+    away = leave_out(samples, row_lengths(samples) > 0, r, run.parameters["outliers"])
+    for i in np.flatnonzero(away != run.outliers)[:1]:
         raise CertificateError(
-            f"'outliers' in {FACTORS} is {bool(model.outliers_[i])} for the sample"
-            f" {quoted(str(names.samples[i]))}, but the data say {bool(away[i])}."
+            f"'outliers' in {FACTORS} is {bool(run.outliers[i])} for the sample"
+            f" {quoted(str(run.table.samples[i]))}, but the data say {bool(away[i])}."
         )
-    noise = model._feature_sizes(samples[np.flatnonzero(~away)])
-    off = np.abs(model.feature_noise_ / noise - 1)
+    noise = read_feature_noise(samples[np.flatnonzero(~away)], r, "auto")
+    off = np.abs(run.noise / noise - 1)
     for j in np.flatnonzero(~(off <= NOISE_PRECISION))[:1]:
         raise CertificateError(
-            f"'feature_noise' in {FACTORS} is {model.feature_noise_[j]:.6g} for the feature"
-            f" {quoted(str(names.features[j]))}, but the data say {noise[j]:.6g}."
+            f"'feature_noise' in {FACTORS} is {run.noise[j]:.6g} for the feature"
+            f" {quoted(str(run.table.features[j]))}, but the data say {noise[j]:.6g}."
         )
 
 
 def _check_weights(run: UnmixRun, names: list[str]) -> None:
     """The weights in the certificate and the abundances are those of the nearest mixtures."""
-    model, samples = run.model, run.table.samples
-    H, noise = model._H, model.feature_noise_
+    H, samples = run.H, run.table.samples
     _check_nearest(departures(run.points, H, run.nearest), allowance(H), names, CERTIFICATE)
-    off = departures(scaled_columns(run.samples, 1 / noise), H / noise, run.weights)
+    off = departures(scaled_columns(run.samples, 1 / run.noise), H / run.noise, run.weights)
     if run.parameters["sum_to_one"]:
-        sums, filled = np.sum(model.embedding_, axis=1), row_lengths(run.samples) > 0
+        sums, filled = np.sum(run.abundances, axis=1), row_lengths(run.samples) > 0
         off = np.maximum(off, np.abs(sums - (filled & run.nearest[-len(samples) :].any(axis=1))))
-    _check_nearest(off, allowance(H, model.embedding_.dtype), samples, FACTORS)
+    _check_nearest(off, allowance(H, run.abundances.dtype), samples, FACTORS)
 
 
 def _check_nearest(off: FloatArray, most: float, names: Any, where: str) -> None:

@@ -24,6 +24,7 @@ from conecollapse.geometry.certified.dense import prove_dense
 from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
 from conecollapse.geometry.certified.given import prove_given
 from conecollapse.geometry.certified.proof import Known, Proof, all_open, single_ray
+from conecollapse.geometry.certified.shares import Decisions, conclude, decide
 from conecollapse.geometry.certified.support import MOSTLY_FILLED, prove_sparse
 
 # points below this size gain nothing from BLAS threads, whose spinning then costs more than it
@@ -34,7 +35,7 @@ COARSEST = 1e-3
 # multiplications of a product of dense points up to which nobody has to be told that it takes long
 FEW_PRODUCTS = 2**24
 
-__all__ = ["certify", "certify_points", "group"]
+__all__ = ["Decisions", "certify", "certify_points", "conclude", "decide", "group"]
 
 
 def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, float]:

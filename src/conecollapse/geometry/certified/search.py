@@ -78,9 +78,11 @@ class Pricing(NamedTuple):
     known: ShortLists  # candidates among the known rays, and the highest price of a known ray
 
 
-def search(frame: Frame, status: IntArray, progress: Progress = None) -> Findings:
-    """Decide the undecided points of ``status``, as far as float32 prices and whitened coordinates
-    can.
+def search(
+    frame: Frame, status: IntArray, progress: Progress = None, share: IntArray | None = None
+) -> Findings:
+    """Decide the undecided points of ``status``, or the ``share`` of them, as far as float32 prices
+    and whitened coordinates can.
 
     Where most points are inside the cone of the rays that are known already, these are found first
     (`inside`); a few rounds over a sample tell. In high dimension nearly all other active sets stay
@@ -89,25 +91,26 @@ def search(frame: Frame, status: IntArray, progress: Progress = None) -> Finding
     """
     full = frame.unpadded.shape[1]
     found = Findings(status)
-    if is_small(frame.unpadded, int((status == UNDECIDED).sum())):
-        _search_small(frame, found)
+    share = np.flatnonzero(status == UNDECIDED) if share is None else share
+    if is_small(frame.unpadded, len(share)):
+        _search_small(frame, found, share)
         return found
-    small = Search(frame, found, min(full, SMALL_CAPACITY))
+    small = Search(frame, found, min(full, SMALL_CAPACITY), share)
     if not small.finds_rays():
         found.combination |= inside_known(
-            frame.lifted, np.flatnonzero(status == RAY), np.flatnonzero(status == UNDECIDED)
+            frame.lifted, np.flatnonzero(status == RAY), share[status[share] == UNDECIDED]
         )
         status[list(found.combination)] = REDUNDANT
     small.run(progress)
-    if full > SMALL_CAPACITY and (status == UNDECIDED).any():
-        Search(frame, found, full).run(progress)
+    if full > SMALL_CAPACITY and (status[share] == UNDECIDED).any():
+        Search(frame, found, full, share).run(progress)
     return found
 
 
-def _search_small(frame: Frame, found: Findings) -> None:
+def _search_small(frame: Frame, found: Findings, share: IntArray) -> None:
     """Every undecided point over all others, then over the rays alone where it is inside."""
     Z, status = np.ascontiguousarray(frame.unpadded), found.status
-    todo = np.flatnonzero(status == UNDECIDED)
+    todo = share[status[share] == UNDECIDED]
     solved = active_set(Z, Z[todo], allowed=status != REDUNDANT, exclude=todo)
     is_inside = row_norms(solved.residual) <= SEARCH_STOP.residual * row_norms(Z[todo])
     status[todo] = np.where(is_inside, REDUNDANT, RAY)
@@ -115,7 +118,7 @@ def _search_small(frame: Frame, found: Findings) -> None:
         int(i): r[1:] for i, r in zip(todo[~is_inside], solved.residual[~is_inside], strict=True)
     }
     inside = todo[is_inside]
-    over_rays = active_set(Z, Z[inside], allowed=status == RAY)
+    over_rays = active_set(Z, Z[inside], allowed=status != REDUNDANT)
     found.combination |= {
         int(i): (over_rays.passive[k], over_rays.values[k]) for k, i in enumerate(inside)
     }
@@ -124,13 +127,13 @@ def _search_small(frame: Frame, found: Findings) -> None:
 class Search:
     """One run over the undecided points, adding to ``found``."""
 
-    def __init__(self, frame: Frame, found: Findings, capacity: int) -> None:
+    def __init__(self, frame: Frame, found: Findings, capacity: int, share: IntArray) -> None:
         self.Z = frame.lifted
         self.Zf = frame.single
         self.found = found
         status = found.status
         m, d = self.Zf.shape
-        todo = np.flatnonzero(status == UNDECIDED)
+        todo = share[status[share] == UNDECIDED]
         self.half_square = 0.5 * np.einsum("ij,ij->i", self.Zf, self.Zf)
         self.queue = todo[np.argsort(-self.half_square[todo], kind="stable")]  # longest first
         # known rays, kept contiguous for the product
