@@ -32,6 +32,7 @@ from conecollapse._linalg import (
     take_rows,
     unit_rows,
 )
+from conecollapse._progress import teller
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points
 from conecollapse.geometry.certified import Decisions, conclude, decide
 from conecollapse.geometry.parts import Part, part_of
@@ -45,6 +46,7 @@ DIRECTIONS = (0, 1)  # numbers of the fixed random directions
 DENSE_ENTRY, SPARSE_ENTRY = 48, 72
 # part of a worker's memory that the leaders may take: Dask writes to disk what is above 0.6 of it
 USABLE = 0.6
+WORTH_SAYING = 0.1  # part of the memory from which on progress names both sizes
 # multiplications of all points with each other that a share is worth, and entries of sparse points:
 # below that the messages take longer than the work
 DENSE_SHARE, SPARSE_SHARE = 2**31, 2**20
@@ -69,19 +71,23 @@ def memory_needed(table: BlockedTable, n_workers: int = 1) -> float:
 
 
 def fits(needed: float, workers: list[Worker]) -> bool:
-    """Whether every worker has the memory; says so where it does not, or hardly."""
+    """Whether every worker has the memory, which is said before work begins: a warning where it has
+    not, else as progress."""
     memory = min(worker.memory for worker in workers)
-    who = "each worker" if len(workers) > 1 else "this process" if not workers[0].address else "it"
-    if needed <= USABLE * memory:
-        return True
-    warnings.warn(
-        f"{who} would hold {needed / 2**30:.2g} GiB of points and has {memory / 2**30:.2g} GiB,"
-        f" of which {USABLE:.0%} may be used: blocks are decided one by one and merged, which takes"
-        " longer where many points are rays.",
-        SlowWarning,
-        stacklevel=4,
-    )
-    return False
+    who = "each worker" if workers[0].address else "this process"
+    sizes = f"{needed / 2**30:.2g} GiB of points and has {memory / 2**30:.2g} GiB"
+    if needed > USABLE * memory:
+        warnings.warn(
+            f"{who} would hold {sizes}, of which {USABLE:.0%} may be used: blocks are decided one"
+            " by one and merged, which takes longer where many points are rays.",
+            SlowWarning,
+            stacklevel=4,
+        )
+        return False
+    tell = teller()
+    if tell is not None and needed > WORTH_SAYING * memory:
+        tell(f"{who} will hold {sizes}", 0, 1)
+    return True
 
 
 def n_shares(table: BlockedTable, n_workers: int) -> int:
