@@ -20,7 +20,7 @@ from conecollapse import (
     InvalidInputError,
     NotOptimalWarning,
 )
-from conecollapse.geometry.sample import Law, Sample, Source, join, scan
+from conecollapse.geometry.sample import Law, Sample, Source, bound, estimate, join, scan
 from conecollapse.io import open_table
 
 TOL = 1e-8
@@ -147,11 +147,10 @@ def test_functionals_that_no_digits_decide_are_counted_as_misses():
     drawn = sample._with(A, scan(P, A, TOL))
     assert drawn.winners.tolist() == [-1, 0]
     assert drawn.counts.tolist() == [1]
-    assert drawn.estimate == 1.0
-    assert replace(drawn, winners=np.array([0, 0, -1, -1]))._bound(0.05) == 1.0
-    assert replace(drawn, winners=np.array([0, 0, 0, 0]))._bound(0.05) == pytest.approx(
-        1 - 0.05**0.5
-    )
+    assert estimate(drawn.winners) == 1.0
+    assert bound(np.array([0, 0, -1, -1])) == 1.0
+    assert bound(np.array([0, 0, 0, 0])) == pytest.approx(1 - 0.025**0.5)
+    assert bound(np.array([0, 0, 0, 0]), look=2) == pytest.approx(1 - (0.05 / 6) ** 0.5)
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])

@@ -54,7 +54,7 @@ from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
 from conecollapse.geometry.invertible import part_of_invertible
 from conecollapse.geometry.merging import Part, merge, warn_if_too_coarse, with_rays
-from conecollapse.geometry.sample import Sample, Source
+from conecollapse.geometry.sample import CONFIDENCE, Sample, Source, estimate
 from conecollapse.geometry.streaming import part_of_blocks, part_of_samples, part_of_table
 from conecollapse.tables import BlockedTable, as_blocked, as_table, recognised
 from conecollapse.tables.survey import checked_blocks
@@ -362,7 +362,7 @@ class Cone:
         n_functionals: int = 1024,
         *,
         until: float | None = None,
-        confidence: float = 0.95,
+        confidence: float = CONFIDENCE,
         tol: float = 1e-8,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -417,7 +417,7 @@ class Cone:
         source: Source,
         n_functionals: int,
         until: float | None = None,
-        confidence: float = 0.95,
+        confidence: float = CONFIDENCE,
         tol: float = 1e-8,
         random_state: Any = None,
         *,
@@ -457,7 +457,7 @@ class Cone:
     def missed_estimate(self) -> float:
         """Of a cone of `sample`: Good and Turing's estimate of that probability, the share of the
         functionals that are alone at their ray. No bound."""
-        return self._drawn("missed_estimate").estimate
+        return estimate(self._drawn("missed_estimate").winners)
 
     def _drawn(self, what: str) -> Sample:
         if self._sample is None:

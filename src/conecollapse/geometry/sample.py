@@ -46,6 +46,7 @@ from conecollapse.tables import BlockedTable
 
 TILE = 2**21  # products at a time, 8 MiB: what follows finds them in cache
 BATCH = 2**22  # entries of the functionals of one pass, 16 MiB
+CONFIDENCE = 0.95  # of a bound, where nothing else is asked for
 MANY = 8  # pairs for each functional that are kept until they are compared
 PAIRS = 2**18  # entries of pairs of points that are compared at a time
 MOST = 2**18  # functionals that are drawn for a bound
@@ -133,11 +134,19 @@ def join(parts: Sequence[Leaders], tol: float) -> Leaders:
     ).settled(tol)
 
 
-def scan(points: Points, A: AnyArray, tol: float, *, on_slice: bool = True) -> Leaders:
+def scan(
+    points: Points,
+    A: AnyArray,
+    tol: float,
+    floor: FloatArray | None = None,
+    *,
+    on_slice: bool = True,
+) -> Leaders:
     """Where the functionals ``A`` (unit rows) are largest among the rows of ``points``: on the
-    slice, or as they are."""
+    slice, or as they are. ``floor`` is what the largest values of all points are at least, as far
+    as is known; it is raised in place, and points below it are left out."""
     n_points = points.shape[0]
-    floor = np.full(len(A), -np.inf)  # what the largest value of each is at least
+    floor = np.full(len(A), -np.inf) if floor is None else floor
     found: list[Leaders] = []
     lock, rows = Lock(), max(1, TILE // len(A))
 
@@ -216,9 +225,9 @@ def _slack(dim: int, tol: float) -> float:
     return 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
 
 
-def _scan_block(block: Points, _: Any, shared: tuple[AnyArray, float, int]) -> Leaders:
-    A, tol, axis = shared
-    return scan(_points_of(block, axis), A, tol)
+def _scan_block(block: Points, _: Any, shared: tuple[AnyArray, float, int, FloatArray]) -> Leaders:
+    A, tol, axis, floor = shared
+    return scan(_points_of(block, axis), A, tol, floor)
 
 
 def _points_of(block: Points, axis: int) -> Points:
@@ -272,7 +281,11 @@ class Source:
         if not isinstance(self.points, BlockedTable):
             return scan(self.points, A, tol)
         table = self.points.along(self.axis)
-        return table.reduce(_scan_block, _Join(tol), (A, tol, self.axis), stage="functionals")  # type: ignore[no-any-return]
+        # raised by one block for the next, where they are read in one process
+        floor = np.full(len(A), -np.inf)
+        shared = (A, tol, self.axis, floor)
+        leaders: Leaders = table.reduce(_scan_block, _Join(tol), shared, stage="functionals")
+        return leaders
 
 
 @dataclass(frozen=True)
@@ -335,8 +348,7 @@ class Sample:
             A = self.law.draw(min(size, count - a), rng)
             sample = sample._with(A, self.source.leaders(A, self.tol))
         looks = self.looks + 1
-        risk = (1 - self.confidence) / (looks * (looks + 1))
-        missed = min(self.missed, sample._bound(risk))
+        missed = min(self.missed, bound(sample.winners, self.confidence, looks))
         return replace(sample, rng=rng, looks=looks, missed=missed)
 
     def _with(self, A: AnyArray, leaders: Leaders) -> Sample:
@@ -358,27 +370,12 @@ class Sample:
             distances=distances[best],
         )
 
-    def _bound(self, risk: float) -> float:
-        """Clopper and Pearson's, at this risk."""
-        half = len(self.winners) // 2
-        found, test = self.winners[:half], self.winners[half:]
-        misses = int((~np.isin(test, found) | (test < 0)).sum())
-        hits = len(test) - misses
-        return float(beta.ppf(1 - risk, misses + 1, hits)) if hits else 1.0
-
     @property
     def counts(self) -> IntArray:
         """How many functionals are largest at each ray."""
         return np.bincount(
             np.searchsorted(self.rays, self.winners[self.winners >= 0]), minlength=len(self.rays)
         )
-
-    @property
-    def estimate(self) -> float:
-        """Good and Turing's estimate of what was missed: the share of functionals that are alone at
-        their ray, or not decided."""
-        alone = int((self.counts == 1).sum() + (self.winners < 0).sum())
-        return alone / max(len(self.winners), 1)
 
     def certificate(self) -> SampledCertificate:
         """What is claimed about the rays."""
@@ -390,6 +387,23 @@ class Sample:
         assert self.source is not None
         n, dim = self.source.shape
         return SampledCertificate(self.tol, n, dim, self.rays, self.witnesses)
+
+
+def bound(winners: IntArray, confidence: float = CONFIDENCE, look: int = 1) -> float:
+    """Clopper and Pearson's bound on the share of functionals that are largest at no ray of the
+    first half of the ``winners``, a ray for each functional or -1."""
+    half = len(winners) // 2
+    found, test = winners[:half], winners[half:]
+    misses = int((~np.isin(test, found) | (test < 0)).sum())
+    hits, risk = len(test) - misses, (1 - confidence) / (look * (look + 1))
+    return float(beta.ppf(1 - risk, misses + 1, hits)) if hits else 1.0
+
+
+def estimate(winners: IntArray) -> float:
+    """Good and Turing's estimate of that share for all winners: of those that are alone at their
+    ray, or not decided."""
+    counts = np.unique(winners[winners >= 0], return_counts=True)[1]
+    return float((counts == 1).sum() + (winners < 0).sum()) / max(len(winners), 1)
 
 
 def decide(
