@@ -3,6 +3,7 @@ decide anything."""
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 
@@ -20,8 +21,11 @@ from conecollapse import (
     InvalidInputError,
     NotOptimalWarning,
 )
+from conecollapse.cli.commands import run as run_command
 from conecollapse.geometry.sample import Law, Sample, Source, bound, estimate, join, scan
 from conecollapse.io import open_table
+from conecollapse.runs import verify
+from conecollapse.runs.run import checksum
 
 TOL = 1e-8
 KINDS = ("mixtures", "thin", "sparse", "duplicates", "ties")
@@ -260,3 +264,48 @@ def test_functionals_as_they_are():
     leaders = scan(X, A / np.linalg.norm(A, axis=1)[:, None], TOL, on_slice=False)
     _, first = np.unique(leaders.which, return_index=True)
     np.testing.assert_array_equal(leaders.point[first], (X @ A.T).argmax(axis=0))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """The folder of a run of the command, and what it said."""
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame(planted("mixtures", 4).T).add_prefix("g")
+    frame.to_csv("t.csv", index=False)
+    assert run_command(["rays", "t.csv", "--sample", "300", "--seed", "3", "--out", "run"]) == 0
+    return tmp_path / "run", capsys.readouterr().out
+
+
+def test_the_command_writes_counts_and_a_bound_and_is_verified(run, capsys):
+    folder, said = run
+    facts = json.loads((folder / "run.json").read_text())["results"]
+    cone = Cone.sample(planted("mixtures", 4), 300, random_state=3)
+    assert facts["missed"] == pytest.approx(cone.missed)
+    assert f"with at most {cone.missed:.2g} probability, at 95 % confidence" in said
+    rays = pd.read_csv(folder / "rays.csv")
+    assert rays["feature"].tolist() == cone.ray_indices.tolist()
+    assert rays["functionals"].tolist() == cone.counts.tolist()
+    assert run_command(["verify", "run"]) == 0
+    assert "there may be more. Not checked:" in capsys.readouterr().out
+    assert run_command(["rays", "t.csv", "--sample", "9", "--quick", "--out", "other"]) == 1
+    assert "--sample for some; leave one out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("forge", ["winners", "missed", "functionals"])
+def test_forged_runs_are_refused(run, forge):
+    folder, _ = run
+    if forge == "winners":
+        with np.load(folder / "factors.npz") as file:
+            arrays = dict(file)
+        arrays["winners"][0] = np.setdiff1d(np.arange(9), arrays["winners"])[0]
+        np.savez(folder / "factors.npz", **arrays)
+    elif forge == "missed":
+        facts = json.loads((folder / "run.json").read_text())
+        facts["results"]["missed"] /= 2
+        facts["checksum"] = checksum(facts)
+        (folder / "run.json").write_text(json.dumps(facts))
+    else:
+        path = folder / "rays.csv"
+        path.write_text(path.read_text().replace(",", ",1", 6))
+    with pytest.raises(CertificateError):
+        verify(folder)

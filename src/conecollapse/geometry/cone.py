@@ -447,6 +447,12 @@ class Cone:
         return self._drawn("counts").counts
 
     @property
+    def winners(self) -> IntArray:
+        """Of a cone of `sample`: the ray at which each functional is largest, as a point; -1 where
+        rounding does not decide it."""
+        return self._drawn("winners").winners
+
+    @property
     def missed(self) -> float:
         """Of a cone of `sample`: a further functional is largest at a ray that is not known with at
         most this probability. Each such number that was asked for holds, with the confidence that
