@@ -557,7 +557,7 @@ def test_diffusion_of_many_samples_is_applied_and_never_formed(model, monkeypatc
         )
         .fit(X)
     )
-    assert isinstance(model._source.table, DiffusedTable)
+    assert isinstance(model._fitted.source.table, DiffusedTable)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     assert adjusted_rand_score(model.labels_, model.predict(X)) > 0.9
@@ -991,7 +991,7 @@ def test_cone_of_a_diffusion_is_a_cone_however_many_samples(monkeypatch, data):
     monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 10)
     applied = CCNMF(3, affinity="diffusion", random_state=0).fit(X)
     np.testing.assert_array_equal(applied.cone_.ray_indices, formed.cone_.ray_indices)
-    M = formed._source.table.array
+    M = formed._fitted.source.table.array
     assert applied.cone_.verify(M.T).n_rays == formed.cone_.verify(M.T).n_rays == len(X)
 
 
