@@ -13,6 +13,7 @@ from cones import planted, unit
 from conftest import seeds
 
 from conecollapse import Cone, InvalidInputError, SlowWarning
+from conecollapse._progress import showing
 from conecollapse.certificates import Vectors
 from conecollapse.geometry import blocks, streaming
 from conecollapse.geometry.certified import Decisions, conclude
@@ -158,7 +159,7 @@ def test_groups_of_blocks_are_those_of_memory():
     assert len(blocks._pieces([np.array([5, 2]), np.array([4, 1])], 9)) == 1
 
 
-def test_a_table_that_no_worker_can_hold_is_merged_and_a_warning_says_so():
+def test_a_table_that_no_worker_can_hold_is_merged_and_a_warning_says_so(capsys):
     rng = np.random.default_rng(0)
     P = planted(rng, 8, 12, 90)
 
@@ -178,6 +179,9 @@ def test_a_table_that_no_worker_can_hold_is_merged_and_a_warning_says_so():
         warnings.simplefilter("error")
         assert blocks.fits(needed, [Worker("a", 1, 2 * needed)])
         assert blocks.fits(needed, FileTable(small.source, 1, 20).workers)
+    with showing("cone", verbose=True):
+        assert blocks.fits(2**30, [Worker("", 1, 2.0**31)])
+    assert "this process will hold 1 GiB of points and has 2 GiB" in capsys.readouterr().out
 
 
 def test_as_many_workers_share_the_points_as_have_enough_to_do():

@@ -32,9 +32,10 @@ from conecollapse._linalg import (
     take_rows,
     unit_rows,
 )
+from conecollapse._progress import teller
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points
 from conecollapse.geometry.certified import Decisions, conclude, decide
-from conecollapse.geometry.parts import Part, part_of
+from conecollapse.geometry.merging import Part, part_of, stacked
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocks import Step, Worker
 
@@ -45,6 +46,7 @@ DIRECTIONS = (0, 1)  # numbers of the fixed random directions
 DENSE_ENTRY, SPARSE_ENTRY = 48, 72
 # part of a worker's memory that the leaders may take: Dask writes to disk what is above 0.6 of it
 USABLE = 0.6
+WORTH_SAYING = 0.1  # part of the memory from which on progress names both sizes
 # multiplications of all points with each other that a share is worth, and entries of sparse points:
 # below that the messages take longer than the work
 DENSE_SHARE, SPARSE_SHARE = 2**31, 2**20
@@ -69,19 +71,23 @@ def memory_needed(table: BlockedTable, n_workers: int = 1) -> float:
 
 
 def fits(needed: float, workers: list[Worker]) -> bool:
-    """Whether every worker has the memory; says so where it does not, or hardly."""
+    """Whether every worker has the memory, which is said before work begins: a warning where it has
+    not, else as progress."""
     memory = min(worker.memory for worker in workers)
-    who = "each worker" if len(workers) > 1 else "this process" if not workers[0].address else "it"
-    if needed <= USABLE * memory:
-        return True
-    warnings.warn(
-        f"{who} would hold {needed / 2**30:.2g} GiB of points and has {memory / 2**30:.2g} GiB,"
-        f" of which {USABLE:.0%} may be used: blocks are decided one by one and merged, which takes"
-        " longer where many points are rays.",
-        SlowWarning,
-        stacklevel=4,
-    )
-    return False
+    who = "each worker" if workers[0].address else "this process"
+    sizes = f"{needed / 2**30:.2g} GiB of points and has {memory / 2**30:.2g} GiB"
+    if needed > USABLE * memory:
+        warnings.warn(
+            f"{who} would hold {sizes}, of which {USABLE:.0%} may be used: blocks are decided one"
+            " by one and merged, which takes longer where many points are rays.",
+            SlowWarning,
+            stacklevel=4,
+        )
+        return False
+    tell = teller()
+    if tell is not None and needed > WORTH_SAYING * memory:
+        tell(f"{who} will hold {sizes}", 0, 1)
+    return True
 
 
 def n_shares(table: BlockedTable, n_workers: int) -> int:
@@ -104,7 +110,7 @@ def _points_of(block: Points, _: Any, __: Any) -> Points:
 
 def _find(items: list[Points], _k: int, _told: list[Any], asked: tuple[float, Effort]) -> Part:
     tol, effort = asked
-    points = _stacked(items)
+    points = stacked(items)
     items.clear()
     part = part_of(points, tol, effort=effort)
     return part if _is_held(points, part) else Part(part.n_points, None, part.certificate)
@@ -142,12 +148,12 @@ def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
 
 
 def _decide(items: list[Points], k: int, _told: list[Any], shared: Shared) -> Decisions:
-    U = _stacked(items)
+    U = stacked(items)
     return decide(U, shared.tol, np.arange(k, U.shape[0], shared.n_shares))
 
 
 def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Shared) -> Part | None:
-    U, (tol, (leader, apart), _) = _stacked(items), shared
+    U, (tol, (leader, apart), _) = stacked(items), shared
     proof = conclude(U, tol, Decisions.join(told))
     if not proof.is_proven:
         return None
@@ -162,13 +168,6 @@ def _is_held(points: Points, part: Part) -> bool:
         return True
     entries = points.nnz if sp.issparse(points) else len(part.certificate.rays) * points.shape[1]
     return bool(entries <= HELD_RAYS)
-
-
-def _stacked(parts: list[Points]) -> Points:
-    """Rows below each other."""
-    if len(parts) == 1:
-        return parts[0]
-    return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.vstack(parts)
 
 
 # groups of points in blocks
@@ -229,7 +228,7 @@ def _pieces(runs: list[IntArray], size: int) -> list[IntArray]:
 
 def fetch(table: BlockedTable, points: IntArray) -> Points:
     """These points, increasing, as unit rows."""
-    return _stacked(table.visit(_unit_rows_of, by_block(table.bounds, points), stage="fetch"))
+    return stacked(table.visit(_unit_rows_of, by_block(table.bounds, points), stage="fetch"))
 
 
 def _unit_rows_of(block: Points, columns: IntArray, _: Any) -> Points:

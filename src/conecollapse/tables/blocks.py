@@ -312,7 +312,7 @@ class FileTable(BlockedTable):
 
     def block(self, k: int) -> Points:
         """Block ``k`` as a dense array or a CSR array, in floating point."""
-        return self._floating(self._read(k))
+        return as_floats(self._read(k), self.dtype, self.unit)
 
     def _read(self, k: int) -> Points:
         return self.source.read(self.axis, int(self.bounds[k]), int(self.bounds[k + 1]))
@@ -340,10 +340,6 @@ class FileTable(BlockedTable):
         other = FileTable(self.source, axis)
         other.unit, other.dtype = self.unit, self.dtype
         return other
-
-    def _floating(self, block: Points) -> Points:
-        block = block.astype(self.dtype, copy=False)
-        return block if self.unit == 1 else block / self.dtype.type(self.unit)
 
     def _survey(self) -> Survey:
         if self.source.survey is None:
@@ -432,6 +428,12 @@ class FilledRows(BlockedTable):
 
     def _copy(self) -> FilledRows:
         return FilledRows(self.table, self.indices)
+
+
+def as_floats(block: Points, dtype: Any, unit: float) -> Points:
+    """The block in floating point, divided by ``unit``."""
+    block = block.astype(dtype, copy=False)
+    return block if unit == 1 else block / dtype.type(unit)
 
 
 def _on_rows(block: Points, piece: tuple[IntArray, Any], shared: tuple[Work, Any]) -> Any:

@@ -38,7 +38,7 @@ from conecollapse._errors import (
 from conecollapse._memory import freed_memory_is_kept
 from conecollapse._threads import limit_threads
 from conecollapse._types import AnyArray, IntArray, Points
-from conecollapse.tables.blocks import BlockedTable, Step, Work, Worker
+from conecollapse.tables.blocks import BlockedTable, Step, Work, Worker, as_floats
 from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
 try:
@@ -301,8 +301,7 @@ def _joined(axis: int, flip: bool, piece: slice, *chunks: Any) -> Points:
 
 def _work_on(work: Work, piece: Any, dtype: Any, unit: float, block: Any, shared: Any) -> Any:
     block = block if sp.issparse(block) else np.asarray(block)
-    block = block.astype(dtype, copy=False)
-    return work(block if unit == 1 else block / dtype.type(unit), piece, shared)
+    return work(as_floats(block, dtype, unit), piece, shared)
 
 
 def _take_step(work: Callable[..., Any], k: int, n_items: int, shared: Any, *others: Any) -> Any:
