@@ -9,7 +9,7 @@ from cones import planted
 
 from conecollapse import Cone
 from conecollapse.certificates import SparseVectors, Vectors
-from conecollapse.geometry.certified.confirm import confirm
+from conecollapse.geometry.certified.witness import confirm
 from conecollapse.geometry.certified.proof import in_least_room, narrow
 
 

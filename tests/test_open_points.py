@@ -18,11 +18,13 @@ from conecollapse._linalg import unit_rows
 from conecollapse.certificates import Metric, Verdict
 from conecollapse.factorization import data_cone
 from conecollapse.geometry import certified
-from conecollapse.geometry.certified.budget import PRODUCTS, Budget, product_time
-from conecollapse.geometry.certified.estimate import (
+from conecollapse.geometry.certified.cost import (
     DENSE_SPEED,
+    PRODUCTS,
     SPARSE_SPEED,
+    Budget,
     product_seconds,
+    product_time,
     warn_if_long,
 )
 from conecollapse.geometry.certified.lists import Lists
@@ -185,7 +187,7 @@ def test_names_stay_with_the_rays_that_are_proven():
 @pytest.fixture
 def with_room(monkeypatch):
     """Quick makes its product however few points there are."""
-    monkeypatch.setattr("conecollapse.geometry.certified.budget.PRODUCTS", 1e9)
+    monkeypatch.setattr("conecollapse.geometry.certified.cost.PRODUCTS", 1e9)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -320,7 +322,7 @@ def test_estimators_are_quick_and_say_so(monkeypatch):
 
 
 def test_long_work_is_announced_with_a_way_to_ask_for_less(monkeypatch):
-    monkeypatch.setattr("conecollapse.geometry.certified.estimate.EACH", 100.0)
+    monkeypatch.setattr("conecollapse.geometry.certified.cost.EACH", 100.0)
     with pytest.warns(
         SlowWarning,
         match=(

@@ -10,7 +10,7 @@ import numpy as np
 from conecollapse import estimators
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import Points, Progress
-from conecollapse.geometry.certified.estimate import LONG, product_seconds, rest_seconds
+from conecollapse.geometry.certified.cost import LONG, product_seconds, rest_seconds
 from conecollapse.geometry.cone import Cone
 from conecollapse.io import TableFile
 from conecollapse.runs.asked import candidates, check_clusters, check_image_shape

@@ -22,7 +22,7 @@ from conecollapse.geometry.blockwise.measure import (
 from conecollapse.geometry.blockwise.pieces import evened, is_worth_copies
 from conecollapse.geometry.blockwise.sparse import decide_sparse
 from conecollapse.geometry.blockwise.sparse_together import decide_sparse_together
-from conecollapse.geometry.certified.support import MOSTLY_FILLED
+from conecollapse.geometry.certified import MOSTLY_FILLED
 from conecollapse.geometry.parts import Part
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Looked

@@ -10,8 +10,9 @@ from conecollapse._linalg import combination_rows, row_norms
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import SparseVectors, Support
 from conecollapse.geometry.blockwise.decided import Combinations, Decided
+from conecollapse.geometry.certified import Decisions, conclude, decide
 from conecollapse.geometry.certified.lists import Lists
-from conecollapse.geometry.certified.support import from_small_to_large, prove_sparse
+from conecollapse.geometry.certified.supports import _solve_from_small_to_large
 
 CLOSE = 0.1  # share of tol up to which the residual of a combination is accepted
 
@@ -27,11 +28,14 @@ def solve_over_contained(
     """
     if U.shape[0] == 1:  # nothing is contained in it: its support is a witness
         return np.array([0]), U
-    small = from_small_to_large(Lists.of(U), ~is_left, is_left, tol, None)
+    known = Decisions(~is_left, {}, ())
+    small = _solve_from_small_to_large(Lists.of(U), np.flatnonzero(is_left), known, tol, None)
+    is_ray = ~is_left
+    is_ray[list(small.functional)] = True
     kept = np.array([i for i in range(first, len(numbers)) if i in small.functional], np.int64)
     combined = _combinations(U, first, small.combination)
     if len(kept) + len(combined) == len(numbers) - first and all(
-        off <= CLOSE * tol for _, _, off in combined.values()
+        off <= CLOSE * tol and is_ray[S].all() for S, _, off in combined.values()
     ):
         F = combination_rows([small.functional[int(i)][:2] for i in kept], U.shape[1])
     else:  # all that the method for points in memory knows
@@ -63,9 +67,9 @@ def _combinations(
 def _proven(
     U: Sparse, first: int, tol: float
 ) -> tuple[IntArray, Sparse, dict[int, tuple[IntArray, FloatArray, float]]]:
-    """What `prove_sparse` says about the rows from ``first`` on: rays, their functionals on
+    """What is proven about the rows from ``first`` on: rays, their functionals on
     supports, and combinations of others."""
-    proof = prove_sparse(U, tol, most_dense=0)  # functionals on supports only
+    proof = conclude(U, tol, decide(U, tol))
     kept, rows = [np.zeros(0, np.int64)], [sp.csr_array((0, U.shape[1]))]
     for family in proof.witnesses:
         points = proof.rays[family.of]

@@ -31,9 +31,9 @@ from conecollapse.certificates import Metric
 from conecollapse.geometry.blockwise.decided import Combinations, Decided
 from conecollapse.geometry.blockwise.leading import Round, lead_in_own_direction
 from conecollapse.geometry.blockwise.measure import Measured, fetch, share, unit_points
-from conecollapse.geometry.certified.confirm import CLEAR, EPS, confirm, project
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
+from conecollapse.geometry.certified.witness import CLEAR, EPS, confirm, project
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Groups, Held
 from conecollapse.tables.in_place import InPlace
@@ -442,7 +442,7 @@ def _searched(group: Targets, rules: Rules) -> Targets:
         every = _joined(
             [_some(pool, np.flatnonzero(~np.isin(pool.ids, targets.ids)), None), targets]
         )
-    frame = (rules.frame or rules.round.frame(every.U, every.sums)).for_search()
+    frame = rules.frame or rules.round.frame(every.U, every.sums)
     is_target = np.isin(every.ids, targets.ids)
     found = search(frame, np.where(is_target, UNDECIDED, RAY))
     inside = np.flatnonzero(found.status == REDUNDANT)

@@ -16,9 +16,9 @@ from conecollapse._linalg import take_rows
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.geometry.blockwise.measure import Moments, in_slices
-from conecollapse.geometry.certified.confirm import CLEAR, EPS
 from conecollapse.geometry.certified.frame import NULL_VARIANCE, Frame, lift, whitening
-from conecollapse.geometry.certified.products import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
+from conecollapse.geometry.certified.lead import TILE_COLUMNS, TILE_ROWS, UNIT_ROUNDOFF_32
+from conecollapse.geometry.certified.witness import CLEAR, EPS
 from conecollapse.tables import BlockedTable
 
 

@@ -18,8 +18,7 @@ from conecollapse._linalg import row_norms
 from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import Support
 from conecollapse.geometry.blockwise.decided import Decided
-from conecollapse.geometry.certified.confirm import CLEAR
-from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
+from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, LIFT_MARGIN
 
 if TYPE_CHECKING:
     from conecollapse.geometry.blockwise.sparse import Functionals, Rows, Rules

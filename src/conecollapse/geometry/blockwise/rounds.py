@@ -23,7 +23,7 @@ from conecollapse._nnls.active_set import active_set
 from conecollapse._types import AnyArray, FloatArray, IntArray, Sparse
 from conecollapse.geometry.blockwise.decided import Combinations, Decided
 from conecollapse.geometry.blockwise.measure import stack
-from conecollapse.geometry.certified.small import ZERO_SWEPT
+from conecollapse.geometry.certified.supports import ZERO as ZERO_SWEPT
 from conecollapse.geometry.certified.sweeps import LEAD
 from conecollapse.tables.blocked import Held
 

@@ -35,9 +35,8 @@ from conecollapse.geometry.blockwise.measure import (
     unit_points_sparse,
 )
 from conecollapse.geometry.blockwise.rounds import Traveller, functionals, travel
-from conecollapse.geometry.certified.confirm import CLEAR
 from conecollapse.geometry.certified.lists import SUM_ROUNDING
-from conecollapse.geometry.certified.small import LEAST_LIFT, LIFT_MARGIN
+from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, LIFT_MARGIN
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocked import Held
 
