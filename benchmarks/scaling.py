@@ -96,7 +96,7 @@ def prepare(series: str, size: int) -> Callable[[], object]:
 def in_blocks(X, n_blocks: int):
     """An opened table in blocks of features."""
     from conecollapse.io import open_table
-    from conecollapse.tables.files import FileTable
+    from conecollapse.tables.blocks import FileTable
 
     return FileTable(open_table(X), 1, -(-X.shape[1] // n_blocks))
 

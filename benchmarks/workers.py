@@ -1,32 +1,22 @@
-"""Two Dask workers against one, and against the method in memory: wall and processor time, balance
-and memory.
+"""Two Dask workers beside one thread in memory: processor time, and the memory of a worker.
 
-Every worker is a process with one thread, also for BLAS (Dask sets this when it starts one), so
-that one worker uses one core and two use two. Workers hold the blocks in turn, and have their
-kernels loaded, when the clock starts. The runs with one worker and with two alternate, and the
-shortest of each counts. Client and scheduler run in this process, on the same machine: where it has
-two cores, the second one is free for them beside one worker and not beside two. Processor time is
-what the operating system counts for the worker processes; that inside tasks is counted apart, so
-that on a busy machine the time of a quiet one can be judged: the busiest worker's tasks, and what
-the calling thread does meanwhile. Two cores need not be twice as fast as one, since they share
-caches, memory and perhaps more: a line says how much faster two workers are than one if each finds
-the whole cone in memory, for itself. No way to divide the work can be expected to do better. A line
-says "yes" or "no" to each thing that is asked for: 1.6 times faster with two workers, at most 1.5
-times the processor time of the method in memory, and at most three blocks of memory beside a
-worker's own blocks.
+Every worker is a process with one thread, also for BLAS. Workers hold the blocks in turn, and have
+their kernels loaded, before anything is measured; the best of several runs counts. Processor time
+inside tasks is counted, so that other work on the machine does not matter: that of all tasks says
+what dividing the work costs, that of the busiest worker and of the calling thread, together, how
+long it takes where each has a core of its own. Messages between the processes come on top: about a
+tenth of a second.
 
-With ``--memory`` only the memory is measured, with large blocks and one block for each worker: the
-peak of the busiest worker above what it held with its block. At most three blocks are asked for,
-and `FLOOR` for what does not grow with them.
+With ``--memory`` it is the peak of the busiest worker above what it held before, in bytes for each
+entry, beside what `conecollapse.geometry.blocks` counts on.
 
-python benchmarks/workers.py [--only zipf] [--repeat 3] [--blocks 8] [--scale 1] [--records
-workers.jsonl] python benchmarks/workers.py --memory [--only zipf] [--blocks 4] [--block-mib 64]
+python benchmarks/workers.py [--only zipf] [--scales 0.5 1 2 4] [--repeat 3] [--blocks 8]
+python benchmarks/workers.py --memory [--only zipf] [--scales 1]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 import warnings
@@ -37,46 +27,41 @@ import numpy as np
 import scipy.sparse as sp
 from sparse_scale import zipf_corpus
 
-FASTER, MORE_WORK, MORE_BLOCKS = 1.6, 1.5, 3.0  # what is asked for
-# MiB of a worker that do not grow with its blocks: freed memory that is kept while a task runs
-# (64), slices of points, results
-FLOOR = 96
-WARM = 0.06  # share of a problem for each worker that is enough work for all of them
-PROBLEMS = {
-    "all rays": "8000 points in dimension 40, all rays",
-    "few rays": "16000 points in dimension 30, 100 rays",
-    "zipf": "a Zipf corpus of 3 million non-zeros",
-}
+WARM = 0.1  # scale of the problem from which workers load their kernels
 
 
-def problem(name: str, scale: float):
-    rng = np.random.default_rng(0)
-    if name == "all rays":
-        return rng.gamma(0.5, size=(int(8000 * scale), 40)) + 1e-3
-    if name == "few rays":
-        rays = rng.gamma(0.5, size=(100, 30)) + 1e-3
-        m = int(16_000 * scale)
-        return np.vstack([rays, rng.gamma(0.3, size=(m - 100, 100)) @ rays])[rng.permutation(m)]
+def all_rays(scale: float):
+    """8000 points in dimension 40, all of them rays."""
+    return np.random.default_rng(0).gamma(0.5, size=(int(8000 * scale), 40)) + 1e-3
+
+
+def few_rays(scale: float):
+    """16000 points in dimension 30, 100 of them rays."""
+    rng, m = np.random.default_rng(0), int(16_000 * scale)
+    rays = rng.gamma(0.5, size=(100, 30)) + 1e-3
+    return np.vstack([rays, rng.gamma(0.3, size=(m - 100, 100)) @ rays])[rng.permutation(m)]
+
+
+def zipf(scale: float):
+    """A Zipf corpus of 3 million non-zeros."""
     entries = int(3_000_000 * scale)
     return sp.csr_array(zipf_corpus(entries // 50, entries // 100, entries)[0].T)
 
 
-def in_parts(P, n_blocks: int) -> list:
-    size = -(-P.shape[0] // n_blocks)
-    return [P[a : a + size] for a in range(0, P.shape[0], size)]
+PROBLEMS = {"all rays": all_rays, "few rays": few_rays, "zipf": zipf}
 
 
-def placed(client, parts: list):
+def placed(client, P, n_blocks: int):
     """Points as a Dask array in blocks, which the workers hold in turn."""
     import dask.array as da
     from distributed import wait
 
-    from conecollapse.tables import (
-        dask_array,  # noqa: F401
-    )
+    from conecollapse.tables import dask  # noqa: F401 (Dask learns the size of sparse blocks)
 
+    size = -(-P.shape[0] // n_blocks)
+    parts = [P[a : a + size] for a in range(0, P.shape[0], size)]
     workers = list(client.run(os.getpid))
-    meta = sp.csr_array((0, 0)) if sp.issparse(parts[0]) else np.empty((0, 0))
+    meta = sp.csr_array((0, 0)) if sp.issparse(P) else np.empty((0, 0))
     futures = [
         client.scatter(part, workers=[workers[k % len(workers)]], hash=False)
         for k, part in enumerate(parts)
@@ -90,317 +75,122 @@ def placed(client, parts: list):
     return D
 
 
-def moved_mib(dask_worker) -> float:
-    """What this worker received from others so far, in MiB."""
-    return sum(entry["total"] for entry in dask_worker.transfer_incoming_log) / 2**20
-
-
-def used() -> float:
-    """Processor time of this process so far."""
-    times = os.times()
-    return times.user + times.system
-
-
 def install() -> None:
-    """In a worker: count the processor time of tasks, and let the peak of memory begin anew."""
-    from conecollapse.tables import dask_array, dask_tasks  # noqa: F401 (as in `placed`)
+    """In a worker: count the processor time of tasks by stage."""
+    from conecollapse.tables import dask
 
-    if not hasattr(dask_tasks, "uncounted"):
-        dask_tasks.uncounted, dask_tasks.spent = dask_tasks._one_thread, Counter()
+    uncounted, dask.spent = dask._in_threads, Counter()
 
-        def counting(function, *args):
-            from distributed import get_worker
+    def counting(threads, function, *args):
+        from distributed import get_worker
 
-            start = time.thread_time()
-            try:
-                return dask_tasks.uncounted(function, *args)
-            finally:
-                stage = str(get_worker().get_current_task()).split("-")[1]
-                dask_tasks.spent[stage] += time.thread_time() - start
-                dask_tasks.spent[f"{stage} tasks"] += 1
+        start = time.thread_time()
+        try:
+            return uncounted(threads, function, *args)
+        finally:
+            stage = str(get_worker().get_current_task()).split("-")[1]
+            dask.spent[stage] += time.thread_time() - start
 
-        dask_tasks._one_thread = counting
+    dask._in_threads = counting
 
 
-def restart() -> float:
-    """In a worker: forget what was counted, and the peak of memory; what is held now, in MiB."""
-    from conecollapse.tables import dask_tasks
+def restart() -> int:
+    """In a worker: forget what was counted, and the peak of memory; bytes held now."""
+    from conecollapse.tables import dask
 
-    dask_tasks.spent.clear()
+    dask.spent.clear()
     Path("/proc/self/clear_refs").write_text("5")
-    return peak_mib()
+    return peak()
 
 
-def peak_mib() -> float:
-    line = next(
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM")
-    )
-    return int(line.split()[1]) / 1024
+def peak() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def counted() -> dict[str, float]:
-    from conecollapse.tables import dask_tasks
+    from conecollapse.tables import dask
 
-    return dict(dask_tasks.spent)
+    return dict(dask.spent)
 
 
 def once(client, D) -> dict:
-    """One run: seconds, and what each worker, this process (the scheduler is a thread of it) and
-    the calling thread spent."""
+    """One run: seconds of each worker's tasks and of the calling thread, and the bytes that the
+    busiest worker took."""
     from conecollapse import Cone
-    from conecollapse.tables import dask_tasks
 
-    held, moved = client.run(restart), client.run(moved_mib)
-    before = client.run(used)
-    rounds, on_cluster = [], dask_tasks._on_cluster
-    dask_tasks._on_cluster = lambda tasks: rounds.append(len(tasks)) or on_cluster(tasks)
-    start, mine, calling = time.perf_counter(), used(), time.thread_time()
+    held, calling = client.run(restart), time.thread_time()
     cone = Cone.from_points(D)
-    seconds, mine, calling = (
-        time.perf_counter() - start,
-        used() - mine,
-        time.thread_time() - calling,
-    )
-    dask_tasks._on_cluster = on_cluster
-    after, tasks, peaks = client.run(used), client.run(counted), client.run(peak_mib)
-    by_stage = Counter()
-    for some in tasks.values():
-        by_stage.update(some)
-    stages = [name for name in by_stage if not name.endswith(" tasks")]
+    calling = time.thread_time() - calling
+    peaks, tasks = client.run(peak), client.run(counted)
     return {
-        "seconds": round(seconds, 3),
-        "workers": [round(after[name] - before[name], 2) for name in before],
-        "in tasks": [
-            round(sum(some.get(stage, 0.0) for stage in stages), 3) for some in tasks.values()
-        ],
-        "client": round(mine, 2),
-        "calling": round(calling, 3),
-        "extra mib": [round(peaks[name] - held[name]) for name in held],
-        "moved mib": round(sum(client.run(moved_mib).values()) - sum(moved.values()), 1),
-        "rounds": len(rounds),
-        "stages": {
-            stage: [int(by_stage[f"{stage} tasks"]), round(by_stage[stage], 3)] for stage in stages
-        },
-        "rays": cone.n_rays,
-        "open": int(cone.certificate.open.sum()),
+        "tasks": sorted((sum(some.values()) for some in tasks.values()), reverse=True),
+        "stages": sum((Counter(some) for some in tasks.values()), Counter()),
+        "calling": calling,
+        "bytes": max(peaks[name] - held[name] for name in held),
+        "rays": cone.ray_indices,
     }
 
 
-def in_memory(P) -> int:
-    """In a worker, with one thread as all tasks: the number of rays of the points, found in
-    memory."""
+def in_memory(P, repeat: int) -> tuple[float, np.ndarray]:
+    """Processor time of one thread, and the rays."""
     from conecollapse import Cone
     from conecollapse._threads import limit_threads
 
-    with limit_threads(1):
-        return Cone.from_points(P).n_rays
-
-
-def two_at_once(client, P) -> float:
-    """How much faster both workers are than one, if each finds the whole cone by itself."""
-    workers = list(client.run(os.getpid))
-    points = client.scatter(P, broadcast=True, hash=False)
     seconds = []
-    for some in (workers, workers[:1], workers):  # kernels are loaded first
-        start = time.perf_counter()
-        client.gather(
-            [client.submit(in_memory, points, workers=[worker], pure=False) for worker in some]
-        )
-        seconds.append(time.perf_counter() - start)
-    return 2 * seconds[1] / seconds[2]
-
-
-def measure(name: str, n_blocks: int, repeat: int, scale: float) -> list[dict]:
-    from distributed import Client, LocalCluster
-
-    from conecollapse import Cone
-    from conecollapse._threads import limit_threads
-
-    P = problem(name, scale)
     with limit_threads(1):
-        Cone.from_points(P)
-        local = []
-        for _ in range(repeat):
-            start = used()
+        for _ in range(repeat + 1):  # kernels are loaded first
+            start = time.process_time()
             rays = Cone.from_points(P).ray_indices
-            local.append(used() - start)
-    best: dict[int, dict] = {}
-    at_once = []
-    for _ in range(repeat):
-        for n_workers in (1, 2):
-            with (
-                LocalCluster(
-                    n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
-                ) as cluster,
-                Client(cluster) as client,
-            ):
-                client.run(install)
-                D = placed(client, in_parts(P, n_blocks))
-                # workers load their kernels
-                np.testing.assert_array_equal(Cone.from_points(D).ray_indices, rays)
-                run = once(client, D)
-                if n_workers == 2:
-                    at_once.append(two_at_once(client, P))
-            if n_workers not in best or run["seconds"] < best[n_workers]["seconds"]:
-                best[n_workers] = run
-    entries = P.nnz if sp.issparse(P) else P.size
-    block_mib = entries * (12 if sp.issparse(P) else 8) / n_blocks / 2**20
-    common = {
-        "problem": name,
-        "scale": scale,
-        "blocks": n_blocks,
-        "local": round(min(local), 2),
-        "block mib": round(block_mib, 1),
-    }
-    common["two at once"] = round(max(at_once), 2)
-    return [common | {"n": n} | run for n, run in best.items()]
-
-
-def large(name: str, mib: float, n_blocks: int) -> list:
-    """Points in blocks of ``mib`` MiB on average."""
-    rng = np.random.default_rng(0)
-    if name == "zipf":
-        entries = int(mib * 2**20 / 12 * n_blocks)
-        P = sp.csr_array(zipf_corpus(entries // 50, entries // 100, entries)[0].T)
-        P.indices, P.indptr = P.indices.astype(np.int32), P.indptr.astype(np.int32)
-        return in_parts(P, n_blocks)
-    dim = 800
-    points = int(mib * 2**20 / 8 / dim)
-    if name == "all rays":
-        return [rng.gamma(0.5, size=(points, dim)) + 1e-3 for _ in range(n_blocks)]
-    rays = rng.gamma(0.5, size=(100, dim)) + 1e-3
-    return [
-        np.vstack(
-            [rays[k::n_blocks], rng.gamma(0.3, size=(points - len(rays[k::n_blocks]), 100)) @ rays]
-        )
-        for k in range(n_blocks)
-    ]
-
-
-def memory(name: str, n_blocks: int, mib: float) -> None:
-    """The largest peak of a worker with one large block of its own, in blocks above the floor."""
-    from distributed import Client, LocalCluster
-
-    from conecollapse import Cone
-
-    blocks = large(name, mib, n_blocks)
-    sizes = [
-        (block.data.nbytes + block.indices.nbytes if sp.issparse(block) else block.nbytes) / 2**20
-        for block in blocks
-    ]
-    with (
-        LocalCluster(n_workers=n_blocks, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        client.run(install)
-        # every worker loads its kernels
-        Cone.from_points(placed(client, in_parts(problem(name, WARM * n_blocks), n_blocks)))
-        D = placed(client, blocks)
-        own = client.run(restart)
-        start = time.perf_counter()
-        cone = Cone.from_points(D)
-        seconds = time.perf_counter() - start
-        peaks = client.run(peak_mib)
-        stages = Counter()
-        for some in client.run(counted).values():
-            stages.update(some)
-    block = sum(sizes) / n_blocks
-    worst = max(peaks[worker] - own[worker] for worker in own)
-    print(
-        f"\n{name}: {n_blocks} workers with a block of {block:.0f} MiB each (the largest has"
-        f" {max(sizes):.0f})"
-    )
-    print(f"  {cone.n_rays} rays in {seconds:.0f} s; at most {worst:.0f} MiB beside its own block")
-    print(
-        f"  tasks: { ({stage: int(n) for stage, n in stages.items() if stage.endswith(' tasks')}) }"
-    )
-    print(
-        f"  beside its own block, above {FLOOR} MiB, in blocks:"
-        f" {_asked(max(worst - FLOOR, 0) / block, MORE_BLOCKS, at_least=False)}"
-    )
-
-
-def report(one: dict, two: dict) -> None:
-    """The ratios, as measured and as the counted processor time promises on an idle machine, and
-    whether they are as asked for."""
-    print(
-        f"\n{PROBLEMS[one['problem']]} (scale {one['scale']}), {one['blocks']} blocks of"
-        f" {one['block mib']} MiB: {one['rays']} rays"
-    )
-    print(f"  in memory: {one['local']} s of processor time")
-    for run in (one, two):
-        n_tasks = sum(count for count, _ in run["stages"].values())
-        print(
-            f"  {run['n']} workers: {run['seconds']} s; {run['workers']} s of processor time,"
-            f" {run['in tasks']} s of it in tasks; client and scheduler {run['client']} s,"
-            f" {run['calling']} s of it in the calling thread; {n_tasks} tasks in {run['rounds']}"
-            f" rounds, {run['moved mib']} MiB moved; at most {max(run['extra mib'])} MiB above the"
-            " start"
-        )
-    promised = (max(one["in tasks"]) + one["calling"]) / (max(two["in tasks"]) + two["calling"])
-    print(
-        f"  two workers that each find the whole cone: {one['two at once']} times faster than one"
-        " that does so twice"
-    )
-    print(
-        "  two workers, wall clock:"
-        f" {_asked(one['seconds'] / two['seconds'], FASTER, at_least=True)}"
-    )
-    print(
-        "  two workers, the busiest one's tasks:"
-        f" {_asked(max(one['in tasks']) / max(two['in tasks']), FASTER, at_least=True)}"
-    )
-    print(
-        "  two workers, these and the calling thread, which does not split:"
-        f" {_asked(promised, FASTER, at_least=True)}"
-    )
-    print(
-        "  processor time in tasks / in memory:"
-        f" {_asked(sum(two['in tasks']) / one['local'], MORE_WORK, at_least=False)}"
-    )
-    print(
-        "  processor time of the workers / in memory:"
-        f" {_asked(sum(two['workers']) / one['local'], MORE_WORK, at_least=False)}"
-    )
-    extra = max(max(two["extra mib"]) - FLOOR, 0.0)
-    print(
-        f"  memory beside its own blocks, above {FLOOR} MiB, in blocks:"
-        f" {_asked(extra / one['block mib'], MORE_BLOCKS, at_least=False)}"
-    )
-
-
-def _asked(found: float, bound: float, *, at_least: bool) -> str:
-    good = found >= bound if at_least else found <= bound
-    return (
-        f"{found:.2f} ({'at least' if at_least else 'at most'} {bound:g}:"
-        f" {'yes' if good else 'no'})"
-    )
+            seconds.append(time.process_time() - start)
+    return min(seconds), rays
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=PROBLEMS)
+    parser.add_argument("--scales", type=float, nargs="+", default=[0.5, 1.0, 2.0])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--blocks", type=int, help="8, or 4 with --memory")
-    parser.add_argument("--memory", action="store_true", help="only memory, with large blocks")
-    parser.add_argument("--block-mib", type=float, default=64.0)
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="times as many points or non-zeros"
-    )
-    parser.add_argument("--records", type=Path, help="add a line of JSON for each")
+    parser.add_argument("--blocks", type=int, default=8)
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--stages", action="store_true", help="also the time of each stage")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    for name in PROBLEMS if options.only is None else [options.only]:
-        if options.memory:
-            memory(name, options.blocks or 4, options.block_mib)
-            continue
-        runs = measure(name, options.blocks or 8, options.repeat, options.scale)
-        report(*runs)
-        if options.records is not None:
-            with open(options.records, "a", encoding="utf-8") as file:
-                file.writelines(json.dumps(run) + "\n" for run in runs)
+    from distributed import Client, LocalCluster
+
+    from conecollapse.geometry.blocks import DENSE_ENTRY, SPARSE_ENTRY
+
+    names = PROBLEMS if options.only is None else [options.only]
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(install)
+        for name in names:
+            once(client, placed(client, PROBLEMS[name](WARM), 2))
+            for scale in options.scales:
+                P = PROBLEMS[name](scale)
+                local, rays = in_memory(P, options.repeat)
+                D = placed(client, P, options.blocks)
+                runs = [once(client, D) for _ in range(options.repeat)]
+                assert all(np.array_equal(run["rays"], rays) for run in runs)
+                best = min(runs, key=lambda run: sum(run["tasks"]))
+                told = f"{name}, {P.shape[0]} points, {len(rays)} rays: "
+                if options.memory:
+                    entries = P.nnz if sp.issparse(P) else P.size
+                    bound = SPARSE_ENTRY if sp.issparse(P) else DENSE_ENTRY
+                    most = max(run["bytes"] for run in runs) / entries
+                    print(f"{told}{most:.0f} bytes for each entry, at most {bound} expected")
+                    continue
+                clock = best["tasks"][0] + best["calling"]
+                print(
+                    f"{told}in memory {local:.2f} s; two workers {sum(best['tasks']):.2f} s of"
+                    f" tasks, {sum(best['tasks']) / local:.2f} times as much; the busiest and the"
+                    f" calling thread {clock:.2f} s, {local / clock:.2f} times faster",
+                    flush=True,
+                )
+                if options.stages:
+                    print({stage: round(some, 3) for stage, some in best["stages"].items()})
 
 
 if __name__ == "__main__":

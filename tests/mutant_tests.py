@@ -16,123 +16,37 @@ from kernel_caches import PACKAGE
 from mutant_changes import Mutant
 from mutant_runs import TIERS, Copy
 
-# Which tests are about which file: the longest prefix counts. Patterns of files, or one test; fast
-# and telling ones first.
+# Which tests are about which folder: the longest prefix counts. Patterns of files; fast and telling
+# ones first. Tests that are named after the changed file come before these.
 TESTS = {
-    "certificates": [
-        "test_certificate*",
-        "test_open*",
-        "test_exact*",
-        "test_streaming*",
-        "test_merge*",
-        "test_epsilon*",
-        "test_cone*",
-    ],
-    "_nnls": ["test_nnls*", "test_exact*", "test_collapse*"],
-    "_nnls/active_set.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
-    "_nnls/passive.py": ["test_nnls_factors*", "test_novelty*", "test_catalogue*"],
-    "_nnls/gram.py": ["test_factorizations*", "test_nnls*"],
-    "_nnls/nearest.py": ["test_hull*", "test_novelty*"],
-    "_nnls/stepwise.py": ["test_catalogue*"],
-    "_nnls/slots.py": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*"],
+    "certificates": ["test_certificate*", "test_open*", "test_exact*", "test_merge*", "test_cone*"],
+    "_nnls": ["test_nnls*", "test_exact*", "test_collapse*", "test_cone*", "test_factorizations*"],
     "geometry": [
-        "test_exact*",
-        "test_merge*",
-        "test_cone*",
-        "test_streaming*",
-        "test_bad_input*",
-        "test_limits*",
+        *("test_cone*", "test_exact*", "test_merge*", "test_open*", "test_bad_input*"),
+        *("test_mixtures*", "test_novelty*", "test_hull*", "test_epsilon*", "test_limits*"),
+        *("test_certificate*", "test_streaming*", "test_dask*"),
     ],
-    "geometry/blockwise": ["test_blockwise*", "test_streaming*", "test_dask*"],
-    "geometry/certified": [
-        "test_cone_*",
-        "test_open*",
-        "test_certificate_*",
-        "test_exact*",
-        "test_cone*",
-        "test_merge*",
-    ],
-    "geometry/certified/polish.py": ["test_cone_*"],
-    "geometry/certified/sweeps.py": [
-        "test_cone_*",
-        "test_cone.py::test_words_that_every_document_has_are_decided_by_sweeps",
-    ],
-    "geometry/collapse.py": ["test_collapse*", "test_exact*"],
-    "geometry/cone.py": [
-        *(
-            "test_exact*",
-            "test_merge*",
-            "test_cone*",
-            "test_streaming*",
-            "test_bad_input*",
-            "test_limits*",
-        ),
-        "test_certificates*",
-        "test_open*",
-        "test_dask.py::test_cones_and_selectors_of_dask_arrays",
-    ],
-    "geometry/cone_file.py": ["test_merge*", "test_certificate*", "test_streaming*"],
-    "geometry/epsilon.py": [
-        "test_epsilon*",
-        "test_bad_input*",
-        "test_mixtures*",
-        "test_cone*",
-        "test_merge*",
-    ],
-    "geometry/hull.py": ["test_hull*"],
-    "geometry/invertible.py": [
-        "test_estimators.py::test_diffusion_of_many_samples_is_applied_and_never_formed"
-    ],
-    "geometry/merging.py": ["test_merge*", "test_open*", "test_exact*", "test_streaming*"],
-    "geometry/nearest.py": ["test_novelty*"],
-    "geometry/parts.py": [
-        "test_streaming*",
-        "test_merge*",
-        "test_estimators.py::test_partial_fit_gives_the_rays_of_the_whole",
-    ],
-    "geometry/recovery.py": ["test_epsilon*"],
-    "geometry/scaling.py": ["test_limits*", "test_mixtures*", "test_hull*", "test_cone*"],
-    "geometry/separable_bound.py": ["test_mixtures*"],
-    "geometry/snpa.py": ["test_mixtures*"],
-    "geometry/spa.py": ["test_epsilon*", "test_bad_input*", "test_mixtures*"],
-    "geometry/streaming.py": ["test_streaming*", "test_exact*", "test_dask*"],
-    "geometry/subspace.py": ["test_mixtures*"],
-    "geometry/tall.py": ["test_streaming*", "test_exact*", "test_limits*", "test_dask*"],
-    "geometry/vca.py": ["test_mixtures*"],
-    "geometry/xray.py": ["test_epsilon*", "test_bad_input*", "test_mixtures*"],
+    "geometry/blocks.py": ["test_blockwise*", "test_streaming*", "test_dask*"],
     "io": [
-        "test_io*",
-        "test_layout*",
-        "test_hostile*",
-        "test_people*",
-        "test_bad_input*",
-        "test_runs*",
+        *("test_io*", "test_layout*", "test_hostile*", "test_cubes*", "test_people*"),
+        *("test_bad_input*", "test_unmix*", "test_runs*"),
     ],
-    "io/cube.py": ["test_unmix*", "test_cubes*", "test_io*"],
-    "io/envi.py": ["test_cubes*", "test_unmix*"],
-    "io/plain.py": ["test_io*", "test_runs*", "test_cli*"],
-    "runs": ["test_runs*", "test_open*", "test_killed*", "test_cli*"],
-    "runs/comparing.py": ["test_compare*"],
-    "runs/novelty.py": ["test_novelty*", "test_runs*"],
-    "runs/unmixing.py": ["test_unmix*", "test_runs*"],
-    "runs/verifying.py": ["test_runs*", "test_open*", "test_unmix*", "test_novelty*", "test_cli*"],
+    "runs": [
+        *("test_runs*", "test_open*", "test_unmix*", "test_novelty*"),
+        *("test_killed*", "test_cli*"),
+    ],
 }
 ENOUGH, A_LOOK = 60, 6  # seconds of tests, as they take without a mutant; with --quick
 
 
 def checks_of(tree: Path, file: str) -> list[str]:
-    """The doctests of the file and what TESTS says, in order, without repetition."""
+    """The doctests of the file, tests named after it, and what TESTS says, each once."""
     best = max(
         (prefix for prefix in TESTS if file == prefix or file.startswith(f"{prefix}/")), key=len
     )
     chosen = [str(PACKAGE / file)] if b">>>" in (tree / PACKAGE / file).read_bytes() else []
-    for pattern in TESTS[best]:
-        if "::" in pattern:
-            chosen.append(f"tests/{pattern}")
-        else:
-            chosen += [
-                f"tests/{path.name}" for path in sorted((tree / "tests").glob(f"{pattern}.py"))
-            ]
+    for pattern in [f"test_*{Path(file).stem.strip('_')}*", *TESTS[best]]:
+        chosen += [f"tests/{path.name}" for path in sorted((tree / "tests").glob(f"{pattern}.py"))]
     return list(dict.fromkeys(chosen))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,7 +178,8 @@ def test_a_large_sparse_cone_gives_freed_memory_back_where_the_system_can(monkey
     """By a call of the C library's function, if it has one; small and dense points are not worth
     the call."""
     calls, P = [], np.eye(4) + 0.1
-    monkeypatch.setattr(_memory, "_trim", lambda: calls.append)
+    library = SimpleNamespace(malloc_trim=calls.append)
+    monkeypatch.setattr(_memory, "_library", lambda: library)
     Cone.from_points(sp.csr_array(P))
     assert calls == []
     monkeypatch.setattr(_memory, "MANY_ENTRIES", 1)
@@ -185,7 +187,7 @@ def test_a_large_sparse_cone_gives_freed_memory_back_where_the_system_can(monkey
     assert calls == []
     Cone.from_points(sp.csr_array(P))
     assert calls == [0]
-    monkeypatch.setattr(_memory, "_trim", lambda: None)
+    monkeypatch.setattr(_memory, "_library", lambda: None)
     Cone.from_points(sp.csr_array(P)).verify(P)
 
 

@@ -21,12 +21,20 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 
-from conecollapse import CCNMF, CheckpointError, ClusterError, Cone, ConeCollapse  # noqa: E402
-from conecollapse.tables import dask_memory  # noqa: E402
+from conecollapse import (  # noqa: E402
+    CCNMF,
+    CheckpointError,
+    ClusterError,
+    Cone,
+    ConeCollapse,
+    _memory,
+)
+from conecollapse.geometry import blocks  # noqa: E402
+from conecollapse.geometry.blocks import part_of_shares  # noqa: E402
+from conecollapse.tables import as_table  # noqa: E402
+from conecollapse.tables.dask import Watch  # noqa: E402
 
 CHUNKS = {"features": (-1, 23), "samples": (17, -1), "both": (21, 31)}
-# bytes that a worker may hold of other blocks: then blocks are compared with blocks
-NO_COPIES = -(10**9)
 SCHEDULER = """
 import time
 from distributed import LocalCluster
@@ -156,40 +164,52 @@ def test_dask_equals_local_on_a_large_corpus():
     assert_same(CCNMF(5, n_init=1, random_state=0).fit(da.concatenate(parts, axis=1)), local)
 
 
+def shared_cone(X, count):
+    """The cone of the features of a Dask array, decided in so many shares."""
+    table = as_table(X)
+    table.checked()
+    part = part_of_shares(table.along(1), 1e-8, count)
+    return Cone(part.rays, part.certificate)
+
+
 @pytest.mark.slow
-def test_on_a_cluster_with_named_tasks(cluster, monkeypatch):
-    seen = set()
-
-    def keys(dask_scheduler):
-        return [str(name) for name in dask_scheduler.task_prefixes]
-
-    for seed, how, copies in [(0, "both", 2**26), (0, "both", NO_COPIES), (1, "samples", 2**26)]:
-        monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.COPIES", copies)
+def test_on_a_cluster_with_named_tasks(cluster):
+    for seed, how in [(0, "both"), (1, "samples")]:
         X = problem(seed)
         assert_same(
             CCNMF(3, n_init=1, random_state=0).fit(array(X, how)),
             CCNMF(3, n_init=1, random_state=0).fit(X),
         )
-        seen |= set(cluster.run_on_scheduler(keys))
-    expected = {
-        f"conecollapse-{stage}"
-        for stage in ("survey", "blocks", "measure", "round", "tiles", "merge", "qr", "products")
-    }
-    assert expected <= seen
+    for sparse in (False, True):
+        cone = shared_cone(array(X, "features", sparse), 3)  # one of two workers has two shares
+        direct = Cone.from_points(sp.csr_array(X.T) if sparse else X.T)
+        np.testing.assert_array_equal(cone.ray_indices, direct.ray_indices)
+        cone.verify(X.T)
+    seen = set(cluster.run_on_scheduler(task_names))
+    stages = [
+        "survey",
+        "blocks",
+        "measure",
+        "points",
+        "rays",
+        "decide",
+        "settle",
+        "merge",
+        "qr",
+        "products",
+    ]
+    assert {f"conecollapse-{stage}" for stage in stages} <= seen
 
 
-@pytest.mark.parametrize("copies", [NO_COPIES, 2**26])
-def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch, copies):
-    """One of two workers is killed when points are compared and more is still to come; its nanny
-    brings another."""
-    # small blocks stay apart
-    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.PAIRS_OF_A_TASK", 1)
-    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.MOST_FOR_A_WORKER", 6)
-    # each worker has a share
-    monkeypatch.setattr("conecollapse.geometry.blockwise.dense_together.POINTS_OF_A_TASK", 1)
-    monkeypatch.setattr("conecollapse.geometry.blockwise.pieces.COPIES", copies)
+def task_names(dask_scheduler):
+    return [str(name) for name in dask_scheduler.task_prefixes]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch, count):
+    """One of two workers is killed while points are decided, by one of them or by both; its nanny
+    brings another, and the blocks that it held are made again."""
     X = np.random.default_rng(5).gamma(0.4, size=(25, 240))
-    local = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(X)
     pids = cluster.run(os.getpid)
     victim = next(iter(pids.values()))
     killed = []
@@ -197,32 +217,36 @@ def test_a_killed_worker_costs_time_and_not_the_result(cluster, monkeypatch, cop
     def kill_when_busy():
         for _ in range(2000):
             time.sleep(0.005)
-            found = cluster.run_on_scheduler(rays_by_state)
-            if found if copies > 0 else "memory" in found and len(found) > 1:
+            if "processing" in (found := cluster.run_on_scheduler(states_of_decisions)):
                 os.kill(victim, signal.SIGKILL)
                 killed.append(found)
                 return
 
+    monkeypatch.setattr(blocks, "_decide", decided_slowly)
     thread = threading.Thread(target=kill_when_busy)
     thread.start()
     slow = da.from_array(X, chunks=(-1, 20)).map_blocks(
         slowly, dtype=X.dtype, meta=np.empty((0, 0))
     )
-    model = CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(slow)
+    cone = shared_cone(slow, count)
     thread.join()
     assert killed
-    assert_same(model, local)
+    model = CCNMF(3, cone=cone, weighting="unit", n_init=2, random_state=0).fit(slow)
+    assert_same(model, CCNMF(3, weighting="unit", n_init=2, random_state=0).fit(X))
     cluster.wait_for_workers(2, timeout=30)
 
 
-def rays_by_state(dask_scheduler):
-    """States of the tasks that compare pairs of blocks: "memory" once done, "waiting" or
-    "processing" before."""
+def states_of_decisions(dask_scheduler):
     return {
         task.state
         for key, task in dask_scheduler.tasks.items()
-        if str(key).startswith("conecollapse-tiles")
+        if str(key).startswith("conecollapse-decide")
     }
+
+
+def decided_slowly(*args, decide=blocks._decide):
+    time.sleep(0.5)
+    return decide(*args)
 
 
 def slowly(block):
@@ -407,11 +431,8 @@ class Scheduler:
         ),
     ],
 )
-def test_nobody_waits_for_a_cluster_that_cannot_answer(later, message, monkeypatch):
-    monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.01)
-    from conecollapse.tables.dask_tasks import Watch
-
-    watch = Watch(Scheduler(("running", "a", {1: 1}), *later))
+def test_nobody_waits_for_a_cluster_that_cannot_answer(later, message):
+    watch = Watch(Scheduler(("running", "a", {1: 1}), *later), patience=0.01)
     for _ in later[:-1]:
         watch.look()
         time.sleep(0.02)
@@ -419,19 +440,14 @@ def test_nobody_waits_for_a_cluster_that_cannot_answer(later, message, monkeypat
         watch.look()
 
 
-def test_a_cluster_that_has_no_workers_yet_is_waited_for(monkeypatch):
-    monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.0)
-    from conecollapse.tables.dask_tasks import Watch
-
-    watch = Watch(Scheduler(*[("running", "a", {})] * 4))
+def test_a_cluster_that_has_no_workers_yet_is_waited_for():
+    watch = Watch(Scheduler(*[("running", "a", {})] * 4), patience=0.0)
     for _ in range(3):
         watch.look()
 
 
 @pytest.mark.full
-def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("conecollapse.tables.dask_tasks.PATIENCE", 0.5)
-    monkeypatch.setattr("conecollapse.tables.dask_tasks.LOOK", 0.2)
+def test_a_cluster_that_loses_its_last_worker_is_not_waited_for():
     options = {
         "n_workers": 1,
         "threads_per_worker": 1,
@@ -441,7 +457,7 @@ def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(monkeypatch):
     with (
         distributed.LocalCluster(**options) as workers,
         distributed.Client(workers),
-        dask.config.set(scheduler="dask.distributed"),
+        dask.config.set({"scheduler": "dask.distributed", "conecollapse.patience": 0.5}),
     ):
         blocks = da.from_array(problem(0), chunks=(-1, 10)).map_blocks(
             lambda block: (time.sleep(3), block)[1], dtype=float
@@ -464,7 +480,7 @@ import sys
 sys.modules["dask"] = sys.modules["dask.array"] = None
 import conecollapse
 try:
-    import conecollapse.tables.dask_array
+    import conecollapse.tables.dask
 except ImportError as error:
     print(error)
 """
@@ -481,18 +497,18 @@ def test_freed_memory_is_kept_while_any_task_runs_and_then_given_back_as_the_wor
         mallopt=lambda *args: calls.append(args),
         malloc_trim=lambda kept: calls.append(("trim", kept)),
     )
-    monkeypatch.setattr(dask_memory, "_library", lambda: library)
+    monkeypatch.setattr(_memory, "_library", lambda: library)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", own)
     kept = (
         [
-            (dask_memory.M_TRIM_THRESHOLD, dask_memory.KEPT),
-            (dask_memory.M_MMAP_THRESHOLD, dask_memory.MAPPED),
+            (_memory.M_TRIM_THRESHOLD, _memory.KEPT),
+            (_memory.M_MMAP_THRESHOLD, _memory.MAPPED),
         ]
         if own
         else []
     )
-    with dask_memory.freed_memory_is_kept():
-        with dask_memory.freed_memory_is_kept():  # a second task, in another thread
+    with _memory.freed_memory_is_kept():
+        with _memory.freed_memory_is_kept():  # a second task, in another thread
             pass
         assert calls == kept
     assert calls[len(kept) :] == ([(-1, 65536), (-3, 2**17), ("trim", 65536)] if own else [])

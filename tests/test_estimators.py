@@ -418,6 +418,23 @@ def test_a_table_of_exactly_that_rank_is_no_reason_to_warn(model):
         model.set_params(max_iter=3).fit(X + rng.random(X.shape))
 
 
+@pytest.mark.parametrize("model", [AlternatingNMF(), MultiplicativeNMF()], ids=repr)
+@pytest.mark.parametrize("shape", [(60, 30, 4), (40, 40, 2)])
+def test_small_steps_of_an_exact_fit_are_no_reason_to_warn(model, shape):
+    """Neither are they converged; a run that is cut short says so."""
+    n, m, r = shape
+    rng = np.random.default_rng(0)
+    X = rng.random((n, r)) @ rng.random((r, m))
+    model = clone(model).set_params(n_components=r, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X)
+    if not model.converged_:
+        assert np.ptp(model.history_[-2:]) < model.tol
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter = 4"):
+        model.set_params(max_iter=4).fit(X)
+
+
 @quiet
 @pytest.mark.parametrize("model", each(CHECKED, others=pytest.mark.full))
 def test_pickled_and_cloned_models_repeat_themselves(model, data):
@@ -540,7 +557,7 @@ def test_diffusion_of_many_samples_is_applied_and_never_formed(model, monkeypatc
         )
         .fit(X)
     )
-    assert isinstance(model._source.table, DiffusedTable)
+    assert isinstance(model._fitted.source.table, DiffusedTable)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     assert adjusted_rand_score(model.labels_, model.predict(X)) > 0.9
@@ -974,7 +991,7 @@ def test_cone_of_a_diffusion_is_a_cone_however_many_samples(monkeypatch, data):
     monkeypatch.setattr("conecollapse.affinity.graphs.DENSE_N", 10)
     applied = CCNMF(3, affinity="diffusion", random_state=0).fit(X)
     np.testing.assert_array_equal(applied.cone_.ray_indices, formed.cone_.ray_indices)
-    M = formed._source.table.array
+    M = formed._fitted.source.table.array
     assert applied.cone_.verify(M.T).n_rays == formed.cone_.verify(M.T).n_rays == len(X)
 
 

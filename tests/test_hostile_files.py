@@ -15,6 +15,7 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,8 @@ from test_io import WRITERS
 
 from conecollapse import InvalidInputError
 from conecollapse._errors import ConeCollapseError
-from conecollapse.io import FORMATS, open_table, read_labels, read_table
+from conecollapse.io import FORMATS, open_table, read_labels, read_spectra, read_table
+from conecollapse.io.structure import errors_of_h5py
 from conecollapse.runs import cluster, save, verify
 from conecollapse.runs.formulas import SIGNS, harmless, original
 
@@ -354,6 +356,24 @@ def test_cut_and_flipped_files_opened_in_blocks(kind, tmp_path):
         with suppress(ConeCollapseError):
             table = open_table(path)
             assert all(block.shape[1] == table.shape[1] for block in table.samples())
+
+
+def test_an_unknown_type_of_numbers_in_a_matlab_file_ends_no_process(tmp_path):
+    """SciPy reads from an address that is none."""
+    scipy.io.savemat(tmp_path / "t.mat", {"Y": np.ones((3, 4, 5))})
+    content = bytearray((tmp_path / "t.mat").read_bytes())
+    at = content.index((60 * 8).to_bytes(4, "little"), 140) - 4  # the tag before 60 numbers
+    content[at : at + 4] = bytes(4)
+    (tmp_path / "t.mat").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"cannot be read \(SciPy fails on its structure\)"):
+        read_spectra(tmp_path / "t.mat")
+
+
+def test_a_look_at_a_file_that_needs_too_much_memory_ends_badly():
+    with errors_of_h5py():
+        raise OSError("Can't synchronously read data (wrong B-tree signature)")
+    with pytest.raises(SystemExit, match="too little memory"), errors_of_h5py():
+        raise OSError("Can't synchronously read data (memory allocation failed for chunk)")
 
 
 def test_missing_parts_of_an_h5ad_file(tmp_path):

@@ -28,7 +28,7 @@ from conecollapse import (
     select_rank,
 )
 from conecollapse.factorization import anls, hals, initialize, mu
-from conecollapse.factorization.held import Held
+from conecollapse.factorization.fixed import Fixed
 from conecollapse.factorization.heldout import _mixed_error
 from conecollapse.factorization.kl import kl
 from conecollapse.factorization.robust import robust
@@ -196,9 +196,9 @@ def test_what_is_known_of_h_stays_to_the_last_bit(name, problem, seed, plain):
     values = np.where(
         known & ((rng.random(H.shape) < 0.5) | (np.arange(len(H)) == 0)[:, None]), H, 0.0
     )
-    held = Held(known, values)
+    held = Fixed(known, values)
     result = METHODS[name](
-        as_table(X) if plain else table, W, held.put(H), held=held, tol=0.0, max_iter=6
+        as_table(X) if plain else table, W, held.put(H), fixed=held, tol=0.0, max_iter=6
     )
     assert (result.H[known] == values[known]).all()
     assert (result.H >= 0).all()
@@ -979,7 +979,7 @@ def test_the_scale_of_samples_of_weight_zero_does_not_matter(model):
 
 @quiet
 @every_model
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e200])
+@pytest.mark.parametrize("size", [2.0**-997, 2.0**-532, 2.0**664])  # others round the table
 def test_guesses_do_not_depend_on_the_scale_of_the_table(model, size, planted):
     X, missing, _ = planted
     Y = np.where(missing, np.nan, X)

@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conecollapse import Hull, InvalidInputError, MinVolumeNMF, SeparableNMF, nnls, select_rank
-from conecollapse.factorization.compressed import compressed
-from conecollapse.factorization.counting import count_components
 from conecollapse.factorization.hals import sweep
-from conecollapse.factorization.minvolume import minvolume
-from conecollapse.factorization.mixtures import STARTS
-from conecollapse.factorization.separable import SELECTIONS, select
+from conecollapse.factorization.mixtures.compressed import compressed
+from conecollapse.factorization.mixtures.counting import count_components
+from conecollapse.factorization.mixtures.minvolume import minvolume
+from conecollapse.factorization.mixtures.separable import SELECTIONS, select
+from conecollapse.factorization.mixtures.starts import STARTS
 from conecollapse.factorization.small_sweeps import is_small, sweep_small
 from conecollapse.geometry.archetypes import archetypes
 from conecollapse.geometry.epsilon import greedy_rays

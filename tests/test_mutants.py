@@ -95,10 +95,7 @@ def test_the_map_of_tests_names_files_that_exist():
     for prefix, patterns in TESTS.items():
         assert (ROOT / "src" / "conecollapse" / prefix).exists(), prefix
         for pattern in patterns:
-            name, _, test = pattern.partition("::")
-            found = list((ROOT / "tests").glob(name if test else f"{name}.py"))
-            assert found, pattern
-            assert all(f"def {test}" in file.read_text(encoding="utf-8") for file in found), pattern
+            assert list((ROOT / "tests").glob(f"{pattern}.py")), pattern
 
 
 @pytest.mark.parametrize(

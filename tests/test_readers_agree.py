@@ -66,6 +66,13 @@ def unknown_encoding(file):
     file["uns/a"].attrs.modify("encoding-type", "b")
 
 
+def other_order_of_bytes(file):
+    for part in ("data", "indices", "indptr"):
+        values = file[f"X/{part}"][:]
+        del file[f"X/{part}"]
+        file[f"X/{part}"] = values.astype(values.dtype.newbyteorder(">"))
+
+
 def names_beside_a_mask(file):
     values = file["obs/_index"][:]
     del file["obs/_index"]
@@ -94,6 +101,7 @@ READ = {
     "csc.h5ad": h5ad(sp.csc_matrix(X)),
     "log1p.h5ad": h5ad(sp.csr_matrix(X), uns={"log1p": {"base": None}}),
     "unknown.h5ad": h5ad(uns={"a": 1}, before=unknown_encoding),
+    "turned.h5ad": h5ad(sp.csr_matrix(X), before=other_order_of_bytes),
     "older.h5ad": h5ad(sp.csr_matrix(X), before=older_words),
     "records.h5ad": h5ad(before=records),
     "mask.h5ad": h5ad(before=names_beside_a_mask),

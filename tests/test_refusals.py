@@ -17,9 +17,11 @@ from conecollapse import (
     Hull,
     bootstrap,
     collapse,
+    datasets,
     nnls,
     select_rank,
 )
+from conecollapse.io import open_table, read_labels, read_spectra, read_table
 
 GOOD = np.random.default_rng(0).random((12, 5)) + 0.1
 
@@ -114,6 +116,34 @@ def test_text_is_named_by_its_column_and_no_document_is_repeated():
         with pytest.raises(ConeCollapseError, match="holds text") as refusal:
             model.fit(texts)
         assert len(str(refusal.value)) < 250
+
+
+DOCUMENT = "the sea and the ships on it " * 200
+READERS = {
+    "read_table": read_table,
+    "open_table": open_table,
+    "read_spectra": read_spectra,
+    "read_labels": lambda text: read_labels(text, None, 3),
+    "Cone.load": Cone.load,
+    "datasets.load": datasets.load,
+    "a column": lambda text: read_table([text], text_column=text),
+    "a series": lambda text: conecollapse.HierarchicalNMF(2).fit(pd.Series([text] * 3)),
+    "an array": lambda text: conecollapse.HierarchicalNMF(2).fit(np.array([text] * 3)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_message_repeats_a_document(name):
+    with pytest.raises(ConeCollapseError) as refusal:
+        READERS[name](DOCUMENT)
+    assert len(str(refusal.value)) < 300
+
+
+@pytest.mark.parametrize("name", ["read_table", "read_spectra", "Cone.load", "read_labels"])
+def test_files_that_are_not_there_are_refused_as_such(name):
+    with pytest.raises(ConeCollapseError, match=r"there is no file 'gone.npz'") as refusal:
+        READERS[name]("gone.npz")
+    assert isinstance(refusal.value, FileNotFoundError)
 
 
 @pytest.mark.filterwarnings("ignore")

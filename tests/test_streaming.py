@@ -111,7 +111,11 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
         Cone.from_blocks([parts[0], parts[1][::-1], *parts[2:]], checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="made with tol = 1e-08, not 1e-06"):
         Cone.from_blocks(parts, 1e-6, checkpoint=tmp_path)
-    next(iter(sorted(tmp_path.iterdir()))).unlink()
+    (file,) = tmp_path.iterdir()
+    Cone.from_points(P).save(file)
+    with pytest.raises(CheckpointError, match="holds a cone that no checkpoint wrote"):
+        Cone.from_blocks(parts, checkpoint=tmp_path)
+    file.unlink()
     Cone.from_blocks(parts, checkpoint=tmp_path)
 
 

@@ -88,6 +88,7 @@ def check_array(P: Any, name: str) -> None:
     """Refuse arrays that have not two dimensions, or that hold dates; what else is passed is for
     others to look at."""
     if hasattr(P, "ndim") and P.ndim != 2:
+        check_no_text(P)
         _check_shape(np.shape(P), name)
     if getattr(getattr(P, "dtype", None), "kind", "f") in "mM":
         _check_dtype(P.dtype, name)

@@ -9,7 +9,7 @@ import warnings
 import zipfile
 import zlib
 
-from conecollapse._errors import DatasetError, DatasetNotFoundError, InvalidInputError
+from conecollapse._errors import DatasetError, DatasetNotFoundError, InvalidInputError, quoted
 from conecollapse._files import sha256_of
 from conecollapse.datasets.dataset import Dataset, Parsed
 from conecollapse.datasets.download import downloaded
@@ -63,7 +63,7 @@ def info(name: str) -> DatasetInfo:
         return _SETS[key]
     near = difflib.get_close_matches(key, _SETS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(_SETS)}."
-    raise InvalidInputError(f"there is no dataset {name!r}; {hint}")
+    raise InvalidInputError(f"there is no dataset {quoted(name)}; {hint}")
 
 
 def load(name: str, *, weighting: str = "tfidf", download: bool = True) -> Dataset:

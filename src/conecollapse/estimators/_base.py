@@ -1,46 +1,49 @@
-"""What all factorizing estimators share: input, labels, new samples. The maths is in
-`conecollapse.factorization`."""
+"""What all factorizing estimators share: parameters, the way from a table to attributes, and what a
+fitted model does with samples. The maths is in `conecollapse.factorization`."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._checks import as_matrix, check_count, check_finite
+from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
-from conecollapse._linalg import SAME, row_lengths
+from conecollapse._linalg import row_lengths
 from conecollapse._progress import teller
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
 from conecollapse.clusters import NO_CLUSTER, TopFeature, cluster_sizes, largest_first, top_features
-from conecollapse.estimators._input import (
-    check_range,
+from conecollapse.estimators._estimator import Estimator, running
+from conecollapse.estimators._fitted import Fitted, decode, labels_of
+from conecollapse.estimators._labels import NO_HINTS, Hints, KnownLabels
+from conecollapse.estimators._prepared import (
+    Prepared,
     check_table,
+    feature_names_of,
     generator,
     in_dtype,
-    safe_unit,
-    taken,
-    warn_of_empty,
+    outside,
+    prepare,
     warn_of_samples,
 )
-from conecollapse.estimators._running import Iterating, running
-from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tags import NonNegativeMixin
+from conecollapse.estimators._problem import Problem, Solution
+from conecollapse.estimators._sklearn import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import is_components, is_pair
-from conecollapse.factorization.onmf import orthogonality
+from conecollapse.factorization.encoders import LeastSquares, with_encodings
 from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.factorization.rows import solve
-from conecollapse.tables import Equations, Table
+from conecollapse.tables import Table
 
 Method = Callable[[Table, AnyArray, AnyArray], Factorization]  # from a start to the factors
 
@@ -48,14 +51,7 @@ EMPTY_SAMPLES = "kept in place, with zero encodings and the label {!r}, which me
 
 
 @dataclass(eq=False, repr=False)
-class BaseNMF(
-    NonNegativeMixin,
-    Iterating,
-    SummaryMixin,
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """The interface of every factorization: ``X ~ embedding_ @ components_``, and a cluster for
     each sample.
 
@@ -129,13 +125,12 @@ class BaseNMF(
     max_iter: int = 500
     random_state: Any = None
 
-    # whether `orthogonality_` is reported, and W stays as the method left it
-    _is_orthogonal = False
-    _needs_every_sample = False  # whether each component must have a sample of its own
-    # whether its graph of samples can be had from a table that is not in memory
-    _reads_blocks = False
-    _encodings_scale = False  # whether W scales with the data, rather than H
-    _sample_weight: ClassVar[FloatArray | None] = None  # in `fit` of an estimator that takes them
+    _iterates = True
+    # whether the method itself joins samples with their neighbours: a sample of zeros has none, and
+    # is left out
+    _compares_samples: ClassVar[bool] = False
+    # whether each component must have a sample of its own
+    _needs_every_sample: ClassVar[bool] = False
 
     @running
     def fit(
@@ -145,62 +140,155 @@ class BaseNMF(
         *,
         feature_names: Any = None,
         layer: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Factorize ``X`` (n_samples, n_features).
 
         ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
         an AnnData object to use instead of X. `HierarchicalNMF`, `AlternatingNMF`,
         `MultiplicativeNMF` and `SparseNMF` take weights of entries and samples; others refuse them.
         """
-        return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
+        samples_are = EMPTY_SAMPLES.format(NO_CLUSTER)
+        return self._fit(prepare(self, X, feature_names, layer, samples_are=samples_are))
 
-    def _fit(self, X: Table) -> Any:
-        empty = warn_of_empty(X, self._zeros_are(), self)
+    @running
+    def fit_predict(
+        self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None
+    ) -> AnyArray:
+        """Factorize ``X`` and return `labels_`."""
+        return self.fit(X, y, feature_names=feature_names, layer=layer).labels_
+
+    @running
+    def fit_transform(
+        self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None
+    ) -> AnyArray:
+        """Factorize ``X`` and return the encodings of its samples: `embedding_`, or `transform` of
+        ``X`` where the method's own factor is no encoding."""
+        self.fit(X, y, feature_names=feature_names, layer=layer)
+        return self.embedding_ if self._fitted.is_encoding else self.transform(X)
+
+    def _pose(self, data: Prepared, hints: Hints) -> Problem:
+        """The table that is factorized, after a check of the parameters."""
         affinity = resolve(self.affinity)
-        self._joins_neighbours = self._compares_samples or (
-            affinity is not None and affinity.is_graph
-        )
-        if self._joins_neighbours and not X.in_memory and not self._reads_blocks:
+        is_graph = self._compares_samples or (affinity is not None and affinity.is_graph)
+        if is_graph and not data.table.in_memory and not self._compares_samples:
             raise InvalidInputError(
-                f"a graph of samples needs the whole table in memory, and X is {X.kind}; use"
-                " GraphCCNMF."
+                "a graph of samples needs the whole table in memory, and X is"
+                f" {data.table.kind}; use GraphCCNMF."
             )
-        self._check_parameters(X, int((~empty).sum()))
-        self._n_samples, self._dtype, self._has_rounding = X.shape[0], X.dtype, X.is_rounded
-        self._unit, self._peak = safe_unit(X), X.peak
-        working = X.divided(self._unit)
-        check_range(X, working, self._unit)
-        self._on_graph = np.flatnonzero(~empty) if self._joins_neighbours else None
-        samples = (
-            working.rows(self._on_graph) if self._on_graph is not None and empty.any() else working
-        )
+        self._check_parameters(data, is_graph=is_graph)
+        known = self._read_hints(data, hints)
+        kept = np.flatnonzero(~data.empty) if is_graph else None
+        samples = data.table if kept is None or not data.empty.any() else data.table.rows(kept)
         source = (
             Source(samples) if affinity is None else affinity.source(samples, self.n_components)
         )
-        assert source.table is not None
-        result = self._factorize(source.table, generator(self.random_state))
-        self._set_factors(self._numbered(result, source.table), source, empty)
-        self._source = source.forget()
-        self.profiles_ = self._profiles(working)
-        self._sizes = cluster_sizes(self.labels_, len(self.components_))
-        self.labels_: Any = X.wrap(self._named(self.labels_))
-        return self
+        constraints = known.constraints
+        labels = None if constraints is None else constraints.labels
+        if constraints is not None and kept is not None and data.empty.any():
+            constraints = constraints.of(kept)
+        return Problem(data, source, kept, constraints, labels, known.names)
 
-    @property
-    def _compares_samples(self) -> bool:
-        """Whether the method itself joins samples with their neighbours. A sample of zeros has
-        none, and is left out."""
-        return False
+    def _read_hints(self, data: Prepared, hints: Hints) -> KnownLabels:  # noqa: ARG002
+        """What labels and pairs of samples say, where the estimator takes them."""
+        return KnownLabels()
 
-    def _profiles(self, table: Table) -> AnyArray:
-        """Mean sample of each cluster; zero for clusters without samples."""
-        r = len(self.components_)
-        members = np.zeros((table.shape[0], r))
-        rows = np.flatnonzero(self.labels_ != NO_CLUSTER)
-        members[rows, self.labels_[rows]] = (
-            1.0 if self._sample_weight is None else self._sample_weight[rows]
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
+        """The best of ``n_init`` runs of the method, with W by least squares."""
+        init = problem.start(self.init, self.n_components)
+        result = best_of_starts(
+            self._method(problem), problem.table, self.n_components, init, self.n_init, rng
         )
-        return in_dtype(table.group_means(members) * self._unit, self._dtype)
+        encoder = LeastSquares(result.H)
+        result = with_encodings(result, problem.table, encoder)
+        return Solution(result, encoder, row_lengths(result.H))
+
+    def _method(self, problem: Problem) -> Method:
+        """The pure function ``method(X, W, H)`` with its arguments, which are checked here."""
+        raise NotImplementedError
+
+    def _stopping(self) -> Stopping:
+        return {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "callback": self._report_iteration,
+            "progress": teller(),
+        }
+
+    def _order(self, problem: Problem, solution: Solution) -> IntArray:
+        """The components by the numbers of their samples, largest first, after those that keep
+        their places."""
+        if solution.order is not None:
+            return solution.order
+        W, weight = solution.result.W, problem.data.sample_weight
+        counted = W if weight is None else W * np.sqrt(weight)[:, None]
+        order = largest_first(
+            labels_of(W, solution.label_weights),
+            row_lengths(counted.T) * row_lengths(solution.result.H),
+            weight,
+        )
+        return np.concatenate([np.arange(solution.n_first), order[order >= solution.n_first]])
+
+    def _set_factors(self, problem: Problem, solution: Solution, order: IntArray) -> None:
+        data, source, result = problem.data, problem.source, solution.result
+        W, H = np.ascontiguousarray(result.W[:, order]), result.H[order]
+        unit = 1.0 if source.is_graph else data.unit
+        self.label_weights_ = solution.label_weights[order]
+        self._fitted = Fitted(
+            H,
+            data.unit,
+            solution.encoder.reordered(order),
+            self.label_weights_,
+            source.forget(),
+            skips_empty=problem.kept is not None,
+            code_unit=solution.code_unit,
+            is_encoding=solution.is_encoding,
+            names=problem.names,
+            fixed=solution.fixed,
+            weighted_by=data.weighted_by,
+        )
+        W = problem.among_all(W.T).T
+        W[data.empty] = 0
+        self.labels_: AnyArray = labels_of(W, self.label_weights_)
+        H = problem.among_all(H) if source.is_graph else H
+        unit_H = unit / solution.code_unit
+        self.embedding_ = in_dtype(
+            W * solution.code_unit if solution.code_unit != 1 else W, data.dtype
+        )
+        self.components_ = in_dtype(H * unit_H if unit_H != 1 else H, data.dtype)
+        self.history_ = result.history / result.scale
+        self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status
+        norm2 = problem.table.squared_norm if result.norm2 is None else result.norm2
+        self.reconstruction_err_ = float(np.sqrt(result.error * data.weight_unit)) * float(unit)
+        self.relative_err_ = float(np.sqrt(result.error / norm2))
+
+    def _set_profiles(self, data: Prepared) -> None:
+        """The mean sample of each cluster; zeros for a cluster without samples."""
+        members = np.zeros((data.n_samples, self.n_components))
+        rows = np.flatnonzero(self.labels_ != NO_CLUSTER)
+        weight = data.sample_weight
+        members[rows, self.labels_[rows]] = 1.0 if weight is None else weight[rows]
+        self.profiles_ = in_dtype(data.table.group_means(members) * data.unit, data.dtype)
+        self._sizes = cluster_sizes(self.labels_, self.n_components)
+
+    def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:
+        """Attributes of this estimator alone."""
+
+    def _fit(self, data: Prepared, hints: Hints = NO_HINTS) -> Self:
+        """From the checked table to the attributes."""
+        problem = self._pose(data, hints)
+        solution = self._solve(problem, generator(self.random_state))
+        order = self._order(problem, solution)
+        self._set_factors(problem, solution, order)
+        self._set_own(problem, solution, order)
+        self._set_profiles(data)
+        self.labels_ = data.table.wrap(self._fitted.name(self.labels_))
+        # an error that goes to zero changes by more than tol of itself at every step; no warning is
+        # needed when a step changes the fit by at most tol of the data
+        if not self.converged_ and np.ptp(self.history_[-2:]) > self.tol > 0:
+            warnings.warn(
+                f"{type(self).__name__} {self.status_}.", ConvergenceWarning, stacklevel=outside()
+            )
+        return self
 
     def top_features(self, n_features: int = 10, names: Any = None) -> list[list[TopFeature]]:
         """For each cluster the features that distinguish it: column, name, and mean inside it minus
@@ -212,240 +300,42 @@ class BaseNMF(
         """
         check_is_fitted(self)
         count = check_count(n_features, "n_features")
-        if names is None:
-            names = getattr(self, "feature_names_in_", None)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if names is None else names
-        if len(names) != self.n_features_in_:
-            raise InvalidInputError(
-                f"there are {len(names)} names for {self.n_features_in_} features; give one for"
-                " each."
-            )
-        return top_features(self.profiles_, names, count)
-
-    def fit_predict(self, X: Any, y: Any = None, **how: Any) -> IntArray:
-        """Factorize ``X`` and return `labels_`. ``how`` are arguments of `fit`."""
-        labels: IntArray = self.fit(X, y, **how).labels_
-        return labels
-
-    def fit_transform(self, X: Any, y: Any = None, **how: Any) -> AnyArray:
-        """Factorize ``X`` and return the encodings of its samples: `embedding_`, or `transform` of
-        ``X`` where the method's own factor is no encoding. ``how`` are arguments of `fit`.
-        """
-        encodings: AnyArray = self.fit(X, y, **how).embedding_
-        return encodings if self._embedding_encodes else self.transform(X)
-
-    @property
-    def _embedding_encodes(self) -> bool:
-        """Whether `embedding_` is what `transform` gives for the training samples."""
-        return True
+        return top_features(self.profiles_, feature_names_of(self, names), count)
 
     @running
     def transform(self, X: Any) -> AnyArray:
         """Encodings of samples, known or new: the non-negative least-squares solution over the
         components."""
         check_is_fitted(self)
-        return self._transformed(check_table(self, X, reset=False))
-
-    def _transformed(self, X: Table) -> AnyArray:
-        codes = self._encodings(X)[0]
-        return in_dtype(codes * self._unit if self._encodings_scale else codes, X.dtype)
+        table = check_table(self, X, reset=False)
+        return in_dtype(self._fitted.encode(table), table.dtype)
 
     @running
-    def predict(self, X: Any) -> IntArray:
+    def predict(self, X: Any) -> AnyArray:
         """The component with the largest weighted encoding of each sample; -1 for a sample without
         any, such as one of zeros."""
         check_is_fitted(self)
-        return self._predicted(check_table(self, X, reset=False))
+        return self._predict(check_table(self, X, reset=False))
 
-    def _predicted(self, table: Table) -> IntArray:
-        codes, empty = self._encodings(table)
-        warn_of_samples(empty, self._zeros_are())
-        labels: IntArray = table.wrap(self._named(self._labels(codes, self.label_weights_)))
-        return labels
-
-    def _zeros_are(self) -> str:
-        """What becomes of samples that are all zero, for a warning."""
-        return EMPTY_SAMPLES.format(NO_CLUSTER)
-
-    def _named(self, labels: IntArray) -> AnyArray:
-        """Numbers of components as `labels_` and `predict` return them."""
-        return labels
+    def _predict(self, table: Table) -> AnyArray:
+        labels = self._fitted.predict(table)
+        warn_of_samples(~table.filled, EMPTY_SAMPLES.format(self._fitted.no_cluster))
+        return table.wrap(labels)
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Samples (rows of the graph, where an affinity is used) from encodings:
         ``X @ components_``."""
         check_is_fitted(self)
-        codes = as_matrix(X, "X")
-        check_finite(codes, "X")
-        if codes.min() < 0:
-            raise InvalidInputError(f"X has {codes.min():.6g}; encodings must be >= 0.")
-        if codes.shape[1] != len(self.components_):
-            raise InvalidInputError(
-                f"X has {codes.shape[1]} columns; expected {len(self.components_)}, one for each"
-                " component."
-            )
-        samples = np.asarray(codes.astype(np.float64) @ self.components_)
-        return in_dtype(samples, np.result_type(codes, self.components_))
+        return decode(X, self.components_, lowest=0)
 
     @running
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Share of the squares of ``X`` that the components explain, ``1 - |X - W H|^2 / |X|^2``
         with the best W >= 0; at most 1."""
         check_is_fitted(self)
-        return self._scored(check_table(self, X, reset=False))
+        return self._fitted.score(check_table(self, X, reset=False))
 
-    def _scored(self, X: Table) -> float:
-        working = self._working(X)[0]
-        if working is None:
-            return 1.0
-        rows = self._source.place(working)
-        equations, norm2 = rows.row_equations(self._H), rows.squared_norm
-        return 1.0 - equations.error(norm2, solve(equations)) / norm2 if norm2 > 0 else 1.0
-
-    def _working(self, X: Table) -> tuple[Table | None, BoolArray]:
-        """Checked samples in the unit of `fit`, and which of them are not all zero: on a graph only
-        these, None if there are none."""
-        filled = X.filled
-        if not filled.any():
-            return None, filled
-        with np.errstate(over="ignore"):
-            working = X.divided(self._unit)
-        if not np.isfinite(working.peak):
-            raise InvalidInputError(
-                "X is so much larger than the samples of `fit` that, in their unit, it leaves the"
-                " range of floating point."
-            )
-        return (
-            working.rows(np.flatnonzero(filled))
-            if self._joins_neighbours and not filled.all()
-            else working
-        ), filled
-
-    def _encodings(self, X: Table) -> tuple[AnyArray, BoolArray]:
-        """Encodings of checked samples in the unit of the working table, and which samples are all
-        zero: their encodings are zero."""
-        working, filled = self._working(X)
-        codes = np.zeros((X.shape[0], len(self._H)))
-        if working is not None:
-            found = self._encode(self._source.place(working))
-            codes[filled if len(found) == filled.sum() else slice(None)] = found
-        if not np.isfinite(codes).all():
-            raise InvalidInputError(
-                "X is so much larger than the samples of `fit` that its encodings leave the range"
-                " of floating point."
-            )
-        return codes, ~filled
-
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        """The best of ``n_init`` runs of the method."""
-        return best_of_starts(
-            self._method(table), table, self.n_components, self._start(table), self.n_init, rng
-        )
-
-    def _method(self, table: Table) -> Method:
-        """The pure function ``method(X, W, H)`` with its arguments, which are checked here."""
-        raise NotImplementedError
-
-    def _stopping(self) -> Stopping:
-        return {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "callback": self._told,
-            "progress": teller(),
-        }
-
-    def _encode(self, rows: Table) -> AnyArray:
-        """The codes over H of rows of the table that is factorized."""
-        return self._codes(rows.row_equations(self._H))
-
-    def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
-        """The codes from their normal equations; the sets of positive entries of ``start`` are
-        tried first."""
-        return solve(equations, start)
-
-    def _numbered(self, result: Factorization, table: Table) -> Factorization:
-        """The factors with W as `transform` has it, and components numbered by the sizes of their
-        clusters."""
-        self._H = result.H
-        result = self._encoded(result, table)
-        weights = self._label_weights()
-        counted = result.W
-        if self._sample_weight is not None:
-            counted = counted * np.sqrt(self._sample_weight)[:, None]
-        order = self._order(
-            self._labels(result.W, weights), row_lengths(counted.T) * row_lengths(result.H)
-        )
-        self._H = result.H[order]
-        self.label_weights_ = weights[order]
-        self._renumber(order)
-        return replace(result, W=np.ascontiguousarray(result.W[:, order]), H=self._H)
-
-    def _encoded(self, result: Factorization, table: Table) -> Factorization:
-        """The factors with W as `transform` has it, where that is an encoding."""
-        if not self._embedding_encodes or self._is_orthogonal:
-            return result
-        equations = table.row_equations(result.H)
-        W = self._codes(equations, result.W)
-        return replace(result, W=W, error=equations.error(table.squared_norm, W))
-
-    def _order(self, labels: IntArray, masses: AnyArray) -> IntArray:
-        """The components by the numbers of their samples, largest first."""
-        return largest_first(labels, masses, self._sample_weight)
-
-    def _renumber(self, order: IntArray) -> None:
-        """Further factors of a method in this order of components."""
-
-    def _set_factors(self, result: Factorization, source: Source, empty: BoolArray) -> None:
-        assert source.table is not None
-        unit = 1.0 if source.is_graph else self._unit
-        unit_W, unit_H = (unit, 1.0) if self._encodings_scale else (1.0, unit)
-        W = self._among_samples(result.W.T, len(empty)).T
-        W[empty] = 0
-        H = self._among_samples(result.H, len(empty)) if source.is_graph else result.H
-        self.embedding_ = in_dtype(W * unit_W if unit_W != 1 else W, self._dtype)
-        self.components_ = in_dtype(H * unit_H if unit_H != 1 else H, self._dtype)
-        self.labels_ = self._labels(W, self.label_weights_)
-        self.history_ = result.history / result.scale
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.status_ = result.status
-        error = float(np.sqrt(result.error))
-        self.reconstruction_err_ = error * float(unit)
-        self.relative_err_ = error / np.sqrt(
-            source.table.squared_norm if result.norm2 is None else result.norm2
-        )
-        if self._is_orthogonal:
-            self.orthogonality_ = orthogonality(result.W)
-        # where no more than tol of the data is left to explain, no further step changes the fit by
-        # more than that
-        if not result.converged and self.history_[-1] > self.tol > 0:
-            warnings.warn(
-                f"{type(self).__name__} {result.status}.", ConvergenceWarning, stacklevel=4
-            )
-
-    def _among_samples(self, on_graph: AnyArray, n_samples: int) -> AnyArray:
-        """Columns for the samples on the graph, with columns of zeros for those that are left out
-        of it."""
-        if self._on_graph is None or len(self._on_graph) == n_samples:
-            return on_graph
-        columns = np.zeros((len(on_graph), n_samples), on_graph.dtype)
-        columns[:, self._on_graph] = on_graph
-        return columns
-
-    @staticmethod
-    def _labels(W: AnyArray, weights: AnyArray) -> IntArray:
-        shares = W * weights
-        nearly = (1 - SAME) * shares.max(axis=1, keepdims=True)
-        labels: IntArray = (shares >= nearly).argmax(axis=1).astype(np.int64)
-        labels[~W.any(axis=1)] = NO_CLUSTER
-        return labels
-
-    def _label_weights(self) -> AnyArray:
-        """What makes columns of W comparable: the length of what they contribute is
-        ``w_ik |h_k|``."""
-        return row_lengths(self._H)
-
-    def _check_parameters(self, X: Table, n_filled: int) -> None:
+    def _check_parameters(self, data: Prepared, *, is_graph: bool) -> None:
         r = check_count(self.n_components, "n_components")
         check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
@@ -453,50 +343,27 @@ class BaseNMF(
             isinstance(self.tol, (int, float, np.integer, np.floating)) and 0 <= self.tol < np.inf
         ):
             raise InvalidInputError(f"tol must be a number >= 0; got {self.tol!r}.")
-        limit = n_filled if self._needs_every_sample or self._joins_neighbours else X.shape[0]
-        held = " that are not all zero" if limit < X.shape[0] else ""
-        if self._sample_weight is not None:
-            limit, held = int((self._sample_weight > 0).sum()), " whose weight is above zero"
+        counts = ~data.empty if self._needs_every_sample or is_graph else np.ones(data.n_samples)
+        limit = int(counts.sum())
+        which = " that are not all zero" if limit < data.n_samples else ""
+        if data.sample_weight is not None:
+            limit, which = int((data.sample_weight > 0).sum()), " whose weight is above zero"
         if r > limit:
             raise InvalidInputError(
-                f"n_components = {r}, but X has only n_samples = {limit}{held}; ask for at most"
+                f"n_components = {r}, but X has only n_samples = {limit}{which}; ask for at most"
                 " that many."
             )
-
-    def _start(self, table: Table) -> Any:
-        """``init``, or what "auto" means here; a pair (W, H) in the units of the table."""
-        if isinstance(self.init, str) and self.init == "auto":
-            return "nndsvda" if self.n_components <= min(table.shape) else "random"
-        if is_pair(self.init) and self._unit != 1 and not self._joins_neighbours:
-            W, H = (np.asarray(part) for part in self.init)
-            return (W / self._unit, H) if self._encodings_scale else (W, H / self._unit)
-        return self._init_on_graph()
-
-    def _init_on_graph(self) -> Any:
-        """``init`` without the samples that are left out of the graph."""
-        kept = self._on_graph
-        if kept is None or isinstance(self.init, str):
-            return self.init
-        if is_pair(self.init):
-            W, H = (as_matrix(part, "init") for part in self.init)
-            return of_samples(W, kept, self._n_samples), of_samples(H.T, kept, self._n_samples).T
-        if is_components(self.init):
-            return of_samples(as_matrix(self.init, "init").T, kept, self._n_samples).T
-        return of_samples(np.asarray(self.init), kept, self._n_samples)
 
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
     def _summary(self) -> dict[str, str]:
-        rows = {
+        return {
             "samples by cluster": ", ".join(str(size) for size in self._sizes),
             "relative error": f"{self.relative_err_:.4g}",
             "iterations": self.status_,
         }
-        if self._is_orthogonal:
-            rows["orthogonality, max |A'A - I|"] = f"{self.orthogonality_:.2g}"
-        return rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -506,27 +373,6 @@ class BaseNMF(
         return tags
 
 
-def of_samples(part: Any, kept: IntArray, n_samples: int) -> Any:
-    """The rows of a start for these samples; one of another shape is refused later."""
-    return part[kept] if part.ndim and part.shape[0] == n_samples else part
-
-
-def one_cluster_codes(
-    equations: Equations, decide: Callable[[AnyArray], AnyArray] | None = None
-) -> AnyArray:
-    """For each row the one component that explains most of it, with its least-squares coefficient:
-    the model of disjoint supports.
-
-    ``decide`` may take the place of the scores when the component is chosen; it is a function of
-    them.
-    """
-    squares = np.diag(equations.G)
-    lengths = np.sqrt(squares)
-    scores = np.divide(equations.C, lengths, out=np.zeros_like(equations.C), where=lengths > 0)
-    best = (scores if decide is None else decide(scores)).argmax(axis=1)
-    rows = np.arange(len(best))
-    codes = np.zeros_like(equations.C)
-    codes[rows, best] = np.maximum(scores[rows, best], 0) / np.where(
-        lengths[best] > 0, lengths[best], 1.0
-    )
-    return codes
+def orthogonality_line(orthogonality: float) -> dict[str, str]:
+    """How far from orthonormal a factor is, for a summary."""
+    return {"orthogonality, max |A'A - I|": f"{orthogonality:.2g}"}

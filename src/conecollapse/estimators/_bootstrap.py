@@ -21,8 +21,8 @@ from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._catalogue import CatalogueNMF
-from conecollapse.estimators._input import check_table, generator
 from conecollapse.estimators._mixture import MixtureNMF
+from conecollapse.estimators._prepared import check_table, generator
 from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.estimators.consensus import ConsensusNMF
 from conecollapse.factorization.data import squared_error
@@ -234,12 +234,8 @@ def _labels(found: _Factors) -> IntArray:
 def _kinds(model: Any) -> IntArray:
     """A number for each component; only components of the same number may change places: those
     about which the same is known."""
-    known = getattr(model, "_held", lambda: None)()
-    if known is None:
-        return np.zeros(len(model.components_), np.int64)
-    return np.asarray(
-        np.unique(np.where(known.known, known.values, -1.0), axis=0, return_inverse=True)[1]
-    ).ravel()
+    fixed = model._fitted.fixed
+    return np.zeros(len(model.components_), np.int64) if fixed is None else fixed.kinds
 
 
 def _like(found: _Factors, H: FloatArray, kinds: IntArray) -> _Factors:
@@ -262,14 +258,9 @@ def _plain(
     model: Any, table: Table, kinds: IntArray
 ) -> tuple[_Factors, Callable[[Table], _Factors]]:
     """The solution, fitted to convergence, and how a drawn table is factorized from there."""
-    unit = model._unit
-    held = getattr(model, "_held", lambda: None)()
-    method = partial(
-        kl if getattr(model, "loss", "") == "kullback-leibler" else hals,
-        held=held,
-        tol=TOL,
-        max_iter=MAX_ITER,
-    )
+    unit, fixed = model._fitted.unit, model._fitted.fixed
+    run = kl if getattr(model, "loss", "") == "kullback-leibler" else hals
+    method = partial(run, fixed=fixed, tol=TOL, max_iter=MAX_ITER)
 
     def fitted(X: Table, W: FloatArray, H: FloatArray) -> _Factors:
         found = method(X.divided(unit), W, H / unit)
@@ -355,7 +346,7 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
         )
     if (
         getattr(model, "affinity", None) is not None
-        or getattr(model, "_joins_neighbours", False)
+        or model._fitted.skips_empty
         or not hasattr(model, "components_")
     ):
         raise InvalidInputError(
@@ -370,13 +361,13 @@ def _checked(model: Any, X: Any, n_runs: int) -> Table:
             f"{this} takes entries as missing or uncertain, which bootstrap cannot draw; fit one to"
             " a whole table."
         )
-    if getattr(model, "_counted", ""):
+    if counted := model._fitted.weighted_by:
         raise InvalidInputError(
-            f"{this} was fitted with {model._counted}, which bootstrap cannot draw; fit one to a"
+            f"{this} was fitted with {counted}, which bootstrap cannot draw; fit one to a"
             " whole table without."
         )
     table = (
-        model._table(X, None, reset=False)
+        model._check_table(X, None, reset=False)
         if isinstance(model, WeightedNMF)
         else check_table(model, X, reset=False)
     )

@@ -9,19 +9,26 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from conecollapse._checks import as_points, check_count
+from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, unit_rows
 from conecollapse._types import AnyArray, FloatArray, Points
-from conecollapse.affinity import Source
-from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
-from conecollapse.estimators._input import in_dtype, safe_unit, warn_of_samples
+from conecollapse.estimators._explain import NovelFeature, leading_features
+from conecollapse.estimators._fitted import Fitted
+from conecollapse.estimators._prepared import (
+    feature_names_of,
+    in_dtype,
+    safe_power,
+    warn_of_samples,
+)
 from conecollapse.estimators._weighted import WeightedNMF
-from conecollapse.factorization.compressed import RANK
+from conecollapse.factorization.encoders import Divergence, LeastSquares
 from conecollapse.factorization.feasible import Ranges, ranges
+from conecollapse.factorization.imputation import Imputer
+from conecollapse.factorization.mixtures.compressed import RANK
 from conecollapse.factorization.refit import SELECTIONS, refit
 from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 
 NO_DISTANCE = (
     "the components of a graph are over samples, and samples have no distance from their cone."
@@ -67,38 +74,46 @@ class CatalogueNMF(WeightedNMF):
         array([[2.07, 1.07, 0.  ]])
         """
         model = cls(**parameters)
-        model._check_loss()
         if model.affinity is not None:
             raise InvalidInputError(
                 "components over features know no graph of samples; leave out affinity."
             )
-        H = as_points(components, "components", needs="components must be >= 0")
-        for k in np.flatnonzero(row_lengths(H) == 0)[:1]:
+        points = as_points(components, "components", needs="components must be >= 0")
+        for k in np.flatnonzero(row_lengths(points) == 0)[:1]:
             raise InvalidInputError(f"component {k} is zero everywhere; drop it.")
-        validate_data(
-            model,
-            components if hasattr(components, "columns") else H,
-            reset=True,
-            skip_check_array=True,
-        )
-        H = np.array(as_dense(H))
-        H = H if H.dtype.kind == "f" else H.astype(np.float64)
-        table = as_table(H)
+        named = components if hasattr(components, "columns") else points
+        validate_data(model, named, reset=True, skip_check_array=True)
+        H = np.array(as_dense(points))
         if parameters.get("n_components", len(H)) != len(H):
             raise InvalidInputError(
                 f"n_components = {parameters['n_components']!r}, but there are {len(H)} components;"
                 " leave it out."
             )
         model.n_components = len(H)
-        model._unit, model._dtype, model._source = safe_unit(table), H.dtype, Source(None)
-        model._joins_neighbours, model._on_graph, model.shrinkage_ = False, None, 0.0
-        model._penalties = np.zeros(len(H))
-        model.components_, model._H = H, np.asarray(table.divided(model._unit).array)
-        model.label_weights_ = model._label_weights()
-        model.profiles_ = H
+        model._take_components(H if H.dtype.kind == "f" else H.astype(np.float64))
         if hasattr(components, "columns") and hasattr(components, "index"):
-            model.component_names_ = np.asarray(components.index).astype(str).astype(object)
+            model._name_components(components.index)
         return model
+
+    def _take_components(self, H: AnyArray) -> None:
+        """The attributes of a model with these components."""
+        unit = safe_power(float(H.max()))
+        working = np.asarray(H / unit, np.float64)
+        limit = None if self.robust is None else check_positive(self.robust, "robust") / unit
+        encoder = (
+            Divergence(working) if self._is_divergence() else LeastSquares(working, None, limit)
+        )
+        self.label_weights_ = row_lengths(working)
+        self._fitted = Fitted(working, unit, encoder, self.label_weights_)
+        self._imputer, self.shrinkage_ = Imputer(), 0.0
+        self.components_ = self.profiles_ = H
+
+    def _name_components(self, names: Any) -> None:
+        self.component_names_ = np.asarray(names).astype(str).astype(object)
+
+    def _is_divergence(self) -> bool:
+        """Whether the loss is the Kullback-Leibler divergence; refuses a loss that is not known."""
+        return False
 
     def transform(
         self,
@@ -154,12 +169,11 @@ class CatalogueNMF(WeightedNMF):
             return super().transform(X, weights=weights)
         self._check_squares("l1, at_most and least_gain are")
         table = self._complete_table(X, "transform with l1, at_most or least_gain", weights)
-        working = self._working(table)[0]
+        H = self._fitted.components
+        working = self._fitted.working(table)[0]
         if working is None:
-            return np.zeros((table.shape[0], len(self._H)), table.dtype)
-        codes = refit(
-            working, self._H, l1=l1, most=most, selection=selection, least_gain=least_gain
-        )
+            return np.zeros((table.shape[0], len(H)), table.dtype)
+        codes = refit(working, H, l1=l1, most=most, selection=selection, least_gain=least_gain)
         return in_dtype(codes, table.dtype)
 
     @available_if(_is_over_features)  # type: ignore[untyped-decorator]
@@ -194,7 +208,7 @@ class CatalogueNMF(WeightedNMF):
         default the names that the model knows.
         """
         count = check_count(n_features, "n_features")
-        return leading_features(self.witness_samples(X), feature_names(self, names), count)
+        return leading_features(self.witness_samples(X), feature_names_of(self, names), count)
 
     def component_range(self) -> Ranges:
         """All components that fit equally well, for a model of two or three: the fit
@@ -232,7 +246,7 @@ class CatalogueNMF(WeightedNMF):
         ((2, 3), True)
         """
         check_is_fitted(self)
-        if self._source.is_graph:
+        if self._fitted.source.is_graph:
             raise InvalidInputError(
                 "the components of a graph are over samples; component_range needs a model without"
                 " affinity."
@@ -272,20 +286,20 @@ class CatalogueNMF(WeightedNMF):
     def _units(self, X: Any) -> tuple[Points, Points, FloatArray]:
         """Components and samples with unit length, and the lengths of the samples."""
         check_is_fitted(self)
-        if self._source.is_graph:
+        if self._fitted.source.is_graph:
             raise InvalidInputError(NO_DISTANCE)
         table = self._complete_table(X, "the distance of a sample from the components")
         warn_of_samples(
             ~table.filled, "such a sample belongs to every cone, so its distance is 0", self
         )
         Y, lengths = unit_rows(table.array)
-        return unit_rows(self._H)[0], Y, lengths
+        return unit_rows(self._fitted.components)[0], Y, lengths
 
     def _complete_table(self, X: Any, what: str, weights: Any = None) -> Table:
         """``X`` for work that needs all of it; ``what`` names that in a message."""
         if weights is not None:
             raise InvalidInputError(f"{what} takes no weights; leave them out.")
-        table = self._table(X, None, reset=False)
+        table = self._check_table(X, None, reset=False)
         if not table.is_complete:
             row, column = np.argwhere(~table.known_entries()[1])[0]
             raise InvalidInputError(
@@ -294,16 +308,13 @@ class CatalogueNMF(WeightedNMF):
             )
         return table
 
-    def _check_loss(self) -> None:
-        """Refuse a loss that is not known; most factorizations have just one."""
-
     def _check_squares(self, what: str) -> None:
         check_is_fitted(self)
-        if self._source.is_graph:
+        if self._fitted.source.is_graph:
             raise InvalidInputError(
                 f"{what} for components over features, not over a graph of samples."
             )
-        if getattr(self, "loss", "frobenius") != "frobenius":
+        if self._is_divergence():
             raise InvalidInputError(
                 f"{what} for the squared error; make the model with loss='frobenius'."
             )

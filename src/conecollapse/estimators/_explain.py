@@ -3,12 +3,10 @@ components share."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.geometry.nearest import NOTHING
 
@@ -38,20 +36,3 @@ def leading_features(
             ]
         )
     return explained
-
-
-def feature_names(estimator: Any, names: Any) -> AnyArray:
-    """The names given, else those that the estimator knows, else x0, x1, ..."""
-    check_is_fitted(estimator)
-    names = getattr(estimator, "feature_names_in_", None) if names is None else names
-    found = (
-        np.array([f"x{j}" for j in range(estimator.n_features_in_)])
-        if names is None
-        else np.asarray(names)
-    )
-    if len(found) != estimator.n_features_in_:
-        raise InvalidInputError(
-            f"there are {len(found)} names for {estimator.n_features_in_} features; give one for"
-            " each."
-        )
-    return found

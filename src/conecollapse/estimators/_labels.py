@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.estimators._input import outside
+from conecollapse.estimators._prepared import outside
 from conecollapse.factorization.constraints import UNKNOWN, Constraints, constrained
 
 _has_warned = False  # in this process, of a y that labels every sample
@@ -66,30 +66,47 @@ class Names:
         )
 
 
+class Hints(NamedTuple):
+    """Labels and pairs of samples as `fit` was given them."""
+
+    y: Any = None
+    must_link: Any = None
+    cannot_link: Any = None
+
+
+NO_HINTS = Hints()
+
+
+class KnownLabels(NamedTuple):
+    """What labels and pairs say; None where nothing is known."""
+
+    constraints: Constraints | None = None
+    names: Names | None = None
+
+
 def read_constraints(
-    y: Any, must_link: Any, cannot_link: Any, filled: BoolArray, r: int, unlabeled: Any = UNKNOWN
-) -> tuple[Constraints | None, Names | None]:
-    """What labels and pairs say; None where nothing is known. ``filled`` says which samples are not
-    all zero.
+    hints: Hints, filled: BoolArray, r: int, unlabeled: Any = UNKNOWN
+) -> KnownLabels:
+    """What labels and pairs say; ``filled`` says which samples are not all zero.
 
     With one component all samples have the same cluster, whatever y says, so it only has to have
     the right length.
     """
     n = len(filled)
-    known = read_labels(y, n, unlabeled)
+    known = read_labels(hints.y, n, unlabeled)
     if known is not None and (r == 1 or _is_for_others(*known, r)):
         known = None
     pairs = [
-        read_pairs(must_link, "must_link", filled),
-        read_pairs(cannot_link, "cannot_link", filled),
+        read_pairs(hints.must_link, "must_link", filled),
+        read_pairs(hints.cannot_link, "cannot_link", filled),
     ]
     if known is None and not any(map(len, pairs)):
-        return None, None
+        return KnownLabels()
     labels, classes = (np.full(n, UNKNOWN), None) if known is None else known
     if classes is not None:
         _check_classes(labels, classes, filled, r)
-    found = constrained(labels, pairs[0], pairs[1], classes)
-    return found, None if classes is None else Names.of(classes, r)
+    constraints = constrained(labels, pairs[0], pairs[1], classes)
+    return KnownLabels(constraints, None if classes is None else Names.of(classes, r))
 
 
 def _is_for_others(labels: IntArray, classes: AnyArray, r: int) -> bool:

@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
 from conecollapse._progress import teller
-from conecollapse._types import AnyArray, IntArray, Sparse
-from conecollapse.affinity.kinds import resolve
-from conecollapse.estimators._summary import cone_line
+from conecollapse._types import IntArray, Sparse
+from conecollapse.estimators._estimator import cone_line
+from conecollapse.estimators._problem import Problem, Solution, start_of_samples
 from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
-from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.onmf.encoders import LabelRule, OverRays
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.parts import warn_if_too_coarse
-from conecollapse.tables import Equations, Table
+from conecollapse.tables import Table
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -119,11 +119,22 @@ class CCNMF(OrthogonalNMF):
         }
         return cls(n_components, cone=cone, random_state=random_state, **options)
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        options = self._stage2(table, rng)
-        cone = self._find_cone(table)
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
+        table, known = problem.table, problem.constraints
+        cone = self._find_cone(problem)
         try:
-            found = ccnmf(table, self.n_components, cone=cone, weighting=self.weighting, **options)
+            found = ccnmf(
+                table,
+                self.n_components,
+                cone=cone,
+                weighting=self.weighting,
+                solver=self.solver,
+                init=start_of_rays(problem, self.init),
+                n_init=self.n_init,
+                rng=rng,
+                constraints=known,
+                **self._stopping(),
+            )
         except ClusterError as error:
             error.cone = cone
             error.add_note(
@@ -131,12 +142,29 @@ class CCNMF(OrthogonalNMF):
                 " cone=error.cone) goes on from it."
             )
             raise
-        self._set_cone(found)
+        rule = None
         if found.known is not None:
-            self._judge(table, found.known.run.judgement(found.rays), found.known.linear)
-        return replace(found.rays, W=found.A, H=found.H, error=found.error)
+            judgement = found.known.run.judgement(found.rays)
+            rule = LabelRule.of(table, judgement, found.known.linear, known)
+        squares, rays = found.d**2, found.ray_indices
+        encoder = OverRays(
+            found.S, squares, found.lengths, rays, table.shape[1], self._is_disjoint, rule
+        )
+        result = replace(found.rays, W=found.A, H=found.H, error=found.error)
+        return self._solution(problem, result, encoder, found.S * np.sqrt(squares), found)
 
-    def _find_cone(self, table: Table) -> Cone:
+    def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:
+        found: ConeFactorization = solution.own
+        judgement = None if found.known is None else found.known.run.judgement(found.rays)
+        self._set_labels(problem, solution, order, judgement)
+        self.cone_, self.loadings_ = found.cone, found.S[order]
+        self.ray_indices_, self.coefficients_ = _among_all(problem, found.ray_indices, found.V)
+        names = problem.data.feature_names
+        if names is not None and self.affinity is None:
+            self.cone_.ray_names = names[self.ray_indices_]
+
+    def _find_cone(self, problem: Problem) -> Cone:
+        table = problem.table
         if isinstance(self.cone, Cone):
             return self._given(self.cone, table)
         if self.max_rays is not None and check_count(self.max_rays, "max_rays") < self.n_components:
@@ -159,12 +187,11 @@ class CCNMF(OrthogonalNMF):
                 f"cone must be certified or paper; got {self.cone!r}. For an epsilon-cone set"
                 " max_residual or max_rays."
             )
-        affinity = resolve(self.affinity)
         # graphs are made in float64
-        is_rounded = self._has_rounding and (affinity is None or not affinity.is_graph)
+        is_rounded = problem.data.is_rounded and problem.kept is None
         tol = check_tol((1e-6 if is_rounded else 1e-8) if self.cone_tol is None else self.cone_tol)
         if is_rounded:
-            warn_if_too_coarse(self._dtype, tol)
+            warn_if_too_coarse(problem.data.dtype, tol)
         # by mass a generator that could be left out only stands for itself; at unit weight it would
         # count as one more ray
         effort: Literal["none", "exact"] = "none" if self.weighting == "mass" else "exact"
@@ -178,54 +205,25 @@ class CCNMF(OrthogonalNMF):
             )
         return cone
 
-    def _set_cone(self, found: ConeFactorization) -> None:
-        self.cone_ = found.cone
-        self._rays = found.ray_indices
-        self.ray_indices_, self.coefficients_ = self._of_all_samples(found.ray_indices, found.V)
-        self.loadings_ = found.S
-        self._weights = found.d**2
-        self._lengths = found.lengths
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and self.affinity is None:
-            self.cone_.ray_names = names[self.ray_indices_]
-
-    def _of_all_samples(self, rays: IntArray, V: Sparse) -> tuple[IntArray, Sparse]:
-        """Rays and coefficients of the columns of a graph, numbered as the samples are; of features
-        they stay as they are."""
-        if self._on_graph is None:
-            return rays, V
-        V = sp.coo_array(V)
-        shape = (V.shape[0], self._n_samples)
-        return self._on_graph[rays], sp.csr_array(
-            (V.data, (V.row, self._on_graph[V.col])), shape=shape
-        )
-
-    def _encode(self, rows: Table) -> AnyArray:
-        """Over the loadings of the rays, weighted as in stage 2: ``min |u D - a S D|`` where u
-        holds the sample's entries on the rays."""
-        S = self.loadings_.astype(np.float64)
-        basis = np.zeros((self._H.shape[1], len(S)))
-        basis[self._rays] = (S * (self._weights / self._lengths)).T
-        decide = None
-        if self._linear is not None:
-            decide = self._decision(
-                rows, rows.columns(self._rays, np.sqrt(self._weights) / self._lengths).row_lengths
-            )
-        return self._codes(Equations((S * self._weights) @ S.T, rows @ basis), decide=decide)
-
-    def _renumber(self, order: IntArray) -> None:
-        super()._renumber(order)
-        self.loadings_ = self.loadings_[order]
-
-    def _label_weights(self) -> AnyArray:
-        return self._comparable(self.loadings_ * np.sqrt(self._weights))
-
-    def _start(self, table: Table) -> Any:  # noqa: ARG002 - starts are of the rays
-        return (
-            "spectral"
-            if isinstance(self.init, str) and self.init == "auto"
-            else self._init_on_graph()
-        )
-
     def _summary(self) -> dict[str, str]:
         return {"cone": cone_line(self.cone_), **super()._summary()}
+
+
+def start_of_rays(problem: Problem, init: Any) -> Any:
+    """The argument ``init`` for stage 2, whose table is that of the weighted rays."""
+    if isinstance(init, str):
+        return "spectral" if init == "auto" else init
+    if problem.kept is None:
+        return init
+    return start_of_samples(init, problem.kept, problem.data.n_samples, columns=True)
+
+
+def _among_all(problem: Problem, rays: IntArray, V: Sparse) -> tuple[IntArray, Sparse]:
+    """Rays and coefficients of the columns of a graph, numbered as the samples are; of features
+    they stay as they are."""
+    kept = problem.kept
+    if kept is None:
+        return rays, V
+    V = sp.coo_array(V)
+    shape = (V.shape[0], problem.data.n_samples)
+    return kept[rays], sp.csr_array((V.data, (V.row, kept[V.col])), shape=shape)

@@ -4,12 +4,11 @@ samples."""
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
-from sklearn.feature_selection import SelectorMixin
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,19 +16,18 @@ from conecollapse._checks import as_matrix, check_count, check_effort, check_fin
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray, Points
-from conecollapse.estimators._input import (
+from conecollapse.estimators._estimator import Estimator, cone_line, running
+from conecollapse.estimators._prepared import (
     Named,
     check_table,
     in_dtype,
     our_errors,
-    taken,
+    remember_layer,
     values_of,
     warn_of_empty,
     without_question_of_names,
 )
-from conecollapse.estimators._running import Running, running
-from conecollapse.estimators._summary import SummaryMixin, cone_line
-from conecollapse.estimators._tags import NonNegativeMixin
+from conecollapse.estimators._sklearn import BaseEstimator, SelectorMixin
 from conecollapse.factorization.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 from conecollapse.tables import Table
@@ -38,7 +36,7 @@ NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains no
 
 
 @dataclass(eq=False, repr=False)
-class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
     """The extreme rays of the cone of features (or of samples), exactly or nearly, with a
     certificate.
 
@@ -120,18 +118,18 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
         *,
         feature_names: Any = None,
         layer: str | None = None,
-    ) -> ConeCollapse:
+    ) -> Self:
         """Find the rays of ``X`` (n_samples, n_features).
 
         ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
         an AnnData object to use instead of X.
         """
         self._forget()
-        return self._add(taken(self, X, feature_names, layer))
+        return self._add(remember_layer(self, X, feature_names, layer))
 
     @available_if(lambda self: self.method != "approximate")  # type: ignore[untyped-decorator]
     @running
-    def partial_fit(self, X: Any, y: Any = None) -> ConeCollapse:  # noqa: ARG002
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Add a block: more features of the same samples, or more samples with the same features,
         as ``points`` says.
 
@@ -140,7 +138,7 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
         """
         return self._add(X)
 
-    def _add(self, X: Any) -> ConeCollapse:
+    def _add(self, X: Any) -> Self:
         if self.points not in ("features", "samples"):
             raise InvalidInputError(f"points must be features or samples; got {self.points!r}.")
         if self.method not in CONES:
@@ -162,7 +160,7 @@ class ConeCollapse(NonNegativeMixin, Running, SummaryMixin, SelectorMixin, BaseE
 
     def _take(
         self, block: Cone, lengths: FloatArray, known: Cone | None, arrived: Any, labels: Any
-    ) -> ConeCollapse:
+    ) -> Self:
         cone = block if known is None else known.merge(block, self.effort)
         # nothing of the model changes before this line, so a refused block leaves it as it was
         self._take_names(arrived, known)

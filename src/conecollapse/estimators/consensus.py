@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,14 +17,18 @@ from conecollapse._checks import check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_lengths
 from conecollapse._threads import serial_blas
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse._types import FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.estimators._base import BaseNMF, Method
-from conecollapse.factorization.anls import solve_rows
+from conecollapse.estimators._base import BaseNMF
+from conecollapse.estimators._estimator import running
+from conecollapse.estimators._fitted import labels_of
+from conecollapse.estimators._prepared import Prepared, outside
+from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.factorization.consensus import agreement, stability
 from conecollapse.factorization.data import Factorization
+from conecollapse.factorization.encoders import Divergence, LeastSquares, with_encodings
 from conecollapse.factorization.hals import hals
-from conecollapse.factorization.kl import encode_divergence, kl, kl_by_squares
+from conecollapse.factorization.kl import kl, kl_by_squares
 from conecollapse.factorization.many_runs import Checkpoint, Run, many_runs, reporter
 from conecollapse.factorization.mu import LOSSES
 from conecollapse.factorization.restarts import best_of_starts
@@ -116,13 +121,15 @@ class ConsensusNMF(BaseNMF):
     max_distance: float = 0.5
     checkpoint: Any = None
 
-    def fit(self, X: Any, y: Any = None, **how: Any) -> ConsensusNMF:
+    @running
+    def fit(
+        self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None
+    ) -> Self:
         """Run ``n_runs`` factorizations of ``X`` (n_samples, n_features), and find what they agree
-        on. ``how`` is as in `BaseNMF.fit`."""
+        on. The arguments are those of `BaseNMF.fit`."""
         # products of BLAS may differ in the last bit with its number of threads
         with serial_blas():
-            super().fit(X, y, **how)
-        return self
+            return super().fit(X, y, feature_names=feature_names, layer=layer)
 
     @property
     def consensus_(self) -> FloatArray:
@@ -148,28 +155,10 @@ class ConsensusNMF(BaseNMF):
         )
         return np.asarray((members @ members.T).toarray() / n_runs)
 
-    def _method(self, table: Table) -> Method:  # noqa: ARG002
+    def _check_parameters(self, data: Prepared, *, is_graph: bool) -> None:
+        super()._check_parameters(data, is_graph=is_graph)
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
-        return partial(
-            hals if self.loss == "frobenius" else kl_by_squares,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-
-    @property
-    def _embedding_encodes(self) -> bool:
-        return self.loss == "frobenius"
-
-    def _encode(self, rows: Table) -> AnyArray:
-        return (
-            encode_divergence(rows, self._H)
-            if self.loss == "kullback-leibler"
-            else super()._encode(rows)
-        )
-
-    def _check_parameters(self, X: Table, n_filled: int) -> None:
-        super()._check_parameters(X, n_filled)
         check_count(self.n_runs, "n_runs")
         check_positive(self.max_distance, "max_distance")
         if not isinstance(self.init, str) or self.init not in RANDOM:
@@ -187,11 +176,14 @@ class ConsensusNMF(BaseNMF):
                 f" {self.random_state!r}."
             )
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        method, seed = self._method(table), int(rng.integers(2**31 - 1))
-        checkpoint = self._opened(table)
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
+        table, is_squared = problem.table, self.loss == "frobenius"
+        method = partial(
+            hals if is_squared else kl_by_squares, tol=self.tol, max_iter=self.max_iter
+        )
+        seed = int(rng.integers(2**31 - 1))
 
-        def one(i: int) -> Run:
+        def run(i: int) -> Run:
             found = best_of_starts(
                 method,
                 table,
@@ -200,52 +192,47 @@ class ConsensusNMF(BaseNMF):
                 self.n_init,
                 np.random.default_rng([seed, i]),
             )
-            labels = self._labels(found.W, row_lengths(found.H))
+            labels = labels_of(found.W, row_lengths(found.H))
             return Run(np.asarray(found.H, np.float64), labels, found.objective / found.scale)
 
-        told = reporter("ConsensusNMF", "runs", self.n_runs, self.verbose, self.callback)
-        runs = many_runs(one, self.n_runs, checkpoint, told)
-        components = np.array([run.H for run in runs.values()])
-        self.run_labels_ = np.array([run.labels for run in runs.values()])
-        self.run_errors_ = np.array([run.objective for run in runs.values()])
-        agreed = agreement(components, self.run_errors_, float(self.max_distance))
-        self.n_outliers_ = int(agreed.is_outlier.sum())
-        if not agreed.enough:
-            lead = (
-                f"the runs do not agree on {self.n_components} components, so that outliers were"
-                " kept"
-            )
-            warnings.warn(f"{lead}; ask for fewer components.", stacklevel=4)
-        last = hals if self.loss == "frobenius" else kl
-        result = last(
-            table,
-            self._refitted(table, agreed.H),
-            agreed.H,
-            tol=LAST * self.tol,
-            max_iter=self.max_iter,
+        report = reporter("ConsensusNMF", "runs", self.n_runs, self.verbose, self.callback)
+        runs = list(many_runs(run, self.n_runs, self._open(table), report).values())
+        agreed = agreement(
+            np.array([one.H for one in runs]),
+            np.array([one.objective for one in runs]),
+            float(self.max_distance),
         )
-        self.stability_ = stability(components, result.H)
-        return result
+        if not agreed.enough:
+            warnings.warn(
+                f"the runs do not agree on {self.n_components} components, so that outliers were"
+                " kept; ask for fewer components.",
+                stacklevel=outside(),
+            )
+        start = (LeastSquares if is_squared else Divergence)(agreed.H)(table)
+        last: Callable[..., Factorization] = hals if is_squared else kl
+        result = last(table, start, agreed.H, tol=LAST * self.tol, max_iter=self.max_iter)
+        encoder = LeastSquares(result.H) if is_squared else Divergence(result.H)
+        if isinstance(encoder, LeastSquares):
+            result = with_encodings(result, table, encoder)
+        mass = result.W.sum(axis=0) * result.H.sum(axis=1)
+        return Solution(
+            result,
+            encoder,
+            row_lengths(result.H),
+            is_encoding=is_squared,
+            order=np.argsort(-mass, kind="stable"),
+            own=(runs, agreed),
+        )
 
-    def _refitted(self, table: Table, H: FloatArray) -> AnyArray:
-        """Encodings over the consensus, the start of the last factorization."""
-        if self.loss == "kullback-leibler":
-            return encode_divergence(table, H)
-        equations = table.row_equations(H)
-        return solve_rows(equations.G, equations.C)
+    def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:  # noqa: ARG002
+        runs, agreed = solution.own
+        self.run_labels_ = np.array([run.labels for run in runs])
+        self.run_errors_ = np.array([run.objective for run in runs])
+        self.n_outliers_ = int(agreed.is_outlier.sum())
+        components = np.array([run.H for run in runs])
+        self.stability_ = stability(components, solution.result.H)[order]
 
-    def _numbered(self, result: Factorization, table: Table) -> Factorization:
-        """Components by mass; whatever `BaseNMF` numbers them by."""
-        result = super()._numbered(result, table)
-        order = np.argsort(-(result.W.sum(axis=0) * result.H.sum(axis=1)), kind="stable")
-        self._renumber(order)
-        self._H, self.label_weights_ = result.H[order], self.label_weights_[order]
-        return replace(result, W=np.ascontiguousarray(result.W[:, order]), H=self._H)
-
-    def _renumber(self, order: IntArray) -> None:
-        self.stability_ = self.stability_[order]
-
-    def _opened(self, table: Table) -> Checkpoint | None:
+    def _open(self, table: Table) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         names = ("n_components", "loss", "init", "n_init", "tol", "max_iter", "random_state")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from conecollapse._checks import check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, IntArray
-from conecollapse.affinity.kinds import find, known_samples
+from conecollapse._types import IntArray
+from conecollapse.affinity.kinds import known_samples
 from conecollapse.affinity.views import N_NEIGHBORS
-from conecollapse.estimators._summary import cone_line
+from conecollapse.estimators._estimator import cone_line
+from conecollapse.estimators._problem import Problem, Solution
+from conecollapse.estimators.ccnmf import start_of_rays
 from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.ccnmf import check_weighting
-from conecollapse.factorization.data import Factorization, squared_error
-from conecollapse.factorization.graph_ccnmf import DAMPING, graph_ccnmf
+from conecollapse.factorization.data import squared_error
+from conecollapse.factorization.graph_ccnmf import DAMPING, GraphFactorization, graph_ccnmf
 from conecollapse.factorization.inits import is_components, is_pair
-from conecollapse.tables import Equations, Table
+from conecollapse.factorization.onmf.encoders import OverGraph
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -98,78 +99,45 @@ class GraphCCNMF(OrthogonalNMF):
     damping: float = DAMPING
     weighting: str = "mass"
 
-    _reads_blocks = True
+    _compares_samples = True
 
-    @property
-    def _compares_samples(self) -> bool:
-        return True
-
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
         check_weighting(self.weighting)
-        damping = check_positive(self.damping, "damping", below=1.0)
-        graph: dict[str, Any] = {
-            "view": self.view,
-            "n_neighbors": self.n_neighbors,
-            "neighbors": self.neighbors,
-        }
-        found = graph_ccnmf(
-            table,
-            self.n_components,
-            damping=damping,
-            weighting=self.weighting,
-            **graph,
-            **self._stage2(table, rng),
-        )
-        self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
-        self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
-        self._placement, self.loadings_ = found.placement, found.S
-        self._places, self._rows = known_samples(table), found.A
-        self._judgement = found.judgement
-        self._group = found.group
-        H = np.asarray((table.T @ found.A).T)
-        return replace(found.stage2, W=found.A, H=H, error=squared_error(table, found.A, H))
-
-    def _encode(self, rows: Table) -> AnyArray:
-        return np.concatenate([self._encode_part(part) for part in rows.in_parts()])
-
-    def _encode_part(self, rows: Table) -> AnyArray:
-        index = find(rows, self._places)
-        codes = np.zeros((len(index), len(self.loadings_)))
-        codes[index >= 0] = self._rows[index[index >= 0]]
-        new = np.flatnonzero(index < 0)
-        if len(new):
-            S = self.loadings_.astype(np.float64)
-            products, near = self._placement.placed(rows.rows(new))
-            decide = None if self._judgement is None else partial(self._placement.decide, near=near)
-            codes[new] = self._codes(Equations(S @ S.T, products), decide=decide)
-        return codes
-
-    def _of_samples(self, judged: AnyArray) -> AnyArray:
-        return np.asarray(judged[self._group])
-
-    def _renumber(self, order: IntArray) -> None:
-        super()._renumber(order)
-        self.loadings_, self._rows = self.loadings_[order], self._rows[:, order]
-        placed = self._placement
-        loads = None if placed.loads is None else placed.loads[:, order]
-        self._placement = replace(
-            placed, images=placed.images[:, order], loads=loads, judgement=self._judgement
-        )
-
-    def _label_weights(self) -> AnyArray:
-        return self._comparable(self.loadings_)
-
-    def _start(self, table: Table) -> Any:  # noqa: ARG002 - starts are of the diffused rays
         if is_pair(self.init) or is_components(self.init):
             raise InvalidInputError(
                 "init of GraphCCNMF cannot be factors, as its rays are found in the fit; pass a"
                 " label for each sample."
             )
-        return (
-            "spectral"
-            if isinstance(self.init, str) and self.init == "auto"
-            else self._init_on_graph()
+        table = problem.table
+        found = graph_ccnmf(
+            table,
+            self.n_components,
+            view=self.view,
+            n_neighbors=self.n_neighbors,
+            neighbors=self.neighbors,
+            damping=check_positive(self.damping, "damping", below=1.0),
+            weighting=self.weighting,
+            solver=self.solver,
+            init=start_of_rays(problem, self.init),
+            n_init=self.n_init,
+            rng=rng,
+            constraints=problem.constraints,
+            **self._stopping(),
         )
+        encoder = OverGraph(
+            found.S, found.A, known_samples(table), found.placement, self._is_disjoint
+        )
+        H = np.asarray((table.T @ found.A).T)
+        error = squared_error(table, found.A, H)
+        result = replace(found.stage2, W=found.A, H=H, error=error)
+        return self._solution(problem, result, encoder, found.S, found)
+
+    def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:
+        found: GraphFactorization = solution.own
+        self._set_labels(problem, solution, order, found.judgement, found.group)
+        self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
+        self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
+        self.loadings_ = found.S[order]
 
     def _summary(self) -> dict[str, str]:
         ratios = ", ".join(f"{name} {ratio:.3g}" for name, ratio in self.eigengap_ratios_.items())

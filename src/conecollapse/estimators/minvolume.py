@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,21 +14,20 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import TOL, Stopping
 from conecollapse._linalg import as_dense, scaled_columns, stack_rows
 from conecollapse._progress import teller
-from conecollapse._types import AnyArray, FloatArray, Points
-from conecollapse.estimators._mixture import MixtureNMF
-from conecollapse.estimators._running import Iterating, running
-from conecollapse.factorization.kl import encode_divergence
-from conecollapse.factorization.minvolume_kl import TOL as COUNTS_TOL
-from conecollapse.factorization.minvolume_kl import VOLUME as COUNTS_VOLUME
-from conecollapse.factorization.minvolume_kl import unmix_counts
-from conecollapse.factorization.mixtures import STARTS, VOLUME, Mixture, equally_long, unmix
+from conecollapse._types import BoolArray, FloatArray, Points
+from conecollapse.estimators._estimator import running
+from conecollapse.estimators._mixture import MixtureNMF, leave_out, read_feature_noise
+from conecollapse.estimators._prepared import outside
+from conecollapse.factorization.mixtures.minvolume_kl import TOL as COUNTS_TOL
+from conecollapse.factorization.mixtures.minvolume_kl import VOLUME as COUNTS_VOLUME
+from conecollapse.factorization.mixtures.minvolume_kl import unmix_counts
+from conecollapse.factorization.mixtures.starts import STARTS, VOLUME, Mixture, equally_long, unmix
 from conecollapse.factorization.mu import LOSSES
-from conecollapse.geometry.chosen import chosen_cone
 from conecollapse.tables import Table
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MinVolumeNMF(Iterating, MixtureNMF):
+class MinVolumeNMF(MixtureNMF):
     r"""The components of mixtures, as the smallest cone that holds the samples up to noise; no pure
     samples are needed.
 
@@ -145,6 +144,8 @@ class MinVolumeNMF(Iterating, MixtureNMF):
     max_iter: int = 300
     random_state: Any = None
 
+    _iterates = True
+
     @running
     def fit(
         self,
@@ -153,31 +154,37 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         *,
         feature_names: Any = None,
         layer: str | None = None,
-    ) -> MinVolumeNMF:
+    ) -> Self:
         """Find the components of ``X`` (n_samples, n_features).
 
         ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
         an AnnData object to use instead of X.
         """
-        table, empty = self._prepared(X, feature_names, layer)
-        points = self._samples(table)
-        self.outliers_ = self._left_out(points, ~empty)
-        kept = table.rows(np.flatnonzero(~self.outliers_))
+        data = self._prepare(X, feature_names, layer)
+        points = data.table.array
+        left_out = leave_out(points, ~data.empty, self.n_components, self.outliers)
+        kept = data.table.rows(np.flatnonzero(~left_out))
         is_squared = self.loss == "frobenius"  # the divergence weighs features itself
-        self.feature_noise_ = (
-            self._feature_sizes(self._samples(kept)) if is_squared else np.ones(table.shape[1])
+        noise = (
+            read_feature_noise(kept.array, self.n_components, self.feature_noise)
+            if is_squared
+            else np.ones(data.n_features)
         )
-        found = self._unmixed(scaled_columns(points, 1 / self.feature_noise_))
-        self.volume_, self.noise_, self.start_ = found.volume, found.noise, found.start
-        self._report(found)
-        held = 0 if self.fixed_components is None else len(self.fixed_components)
-        self._set_factors(
-            table, equally_long(kept, found.result.H * self.feature_noise_), empty, first=held
-        )
-        self.cone_ = chosen_cone(self._cone_points(table), np.arange(self.n_components))
+        mixture = self._unmix(scaled_columns(points, 1 / noise), noise, left_out)
+        self.volume_, self.noise_, self.start_ = mixture.volume, mixture.noise, mixture.start
+        result = mixture.result
+        self.history_ = result.history / result.scale
+        self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status
+        if not result.converged:
+            warnings.warn(
+                f"MinVolumeNMF {result.status}.", ConvergenceWarning, stacklevel=outside()
+            )
+        fixed = 0 if self.fixed_components is None else len(self.fixed_components)
+        H = equally_long(kept, result.H * noise)
+        self._learn(data, H, noise, left_out, fixed=fixed)
         return self
 
-    def _unmixed(self, points: Points) -> Mixture:
+    def _unmix(self, points: Points, noise: FloatArray, left_out: BoolArray) -> Mixture:
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
         is_squared = self.loss == "frobenius"
@@ -185,61 +192,44 @@ class MinVolumeNMF(Iterating, MixtureNMF):
         stopping: Stopping = {
             "tol": _number(self.tol, "tol", TOL if is_squared else COUNTS_TOL),
             "max_iter": check_count(self.max_iter, "max_iter"),
-            "callback": self._told,
+            "callback": self._report_iteration,
             "progress": teller(),
         }
         starts = min(check_count(self.n_starts, "n_starts"), len(STARTS))
-        held = self._held()
+        fixed = self._read_fixed(noise)
         if is_squared:
             return unmix(
                 points,
                 self.n_components,
                 volume=volume,
                 n_starts=starts,
-                held=held,
-                left_out=self.outliers_,
+                held=fixed,
+                left_out=left_out,
                 **stopping,
             )
         return unmix_counts(
-            points, self.n_components, volume=volume, held=held, left_out=self.outliers_, **stopping
+            points, self.n_components, volume=volume, held=fixed, left_out=left_out, **stopping
         )
 
-    def _abundances(self, table: Table) -> AnyArray:
-        if self.loss == "frobenius":
-            return super()._abundances(table)
-        return encode_divergence(table, self._H.astype(table.dtype))
-
-    def _held(self) -> FloatArray | None:
+    def _read_fixed(self, noise: FloatArray) -> FloatArray | None:
         if self.fixed_components is None:
             return None
-        held = as_dense(
+        fixed = as_dense(
             as_points(self.fixed_components, "fixed_components", needs="components must be >= 0")
         ).astype(np.float64)
         if (
-            held.shape[1] != self.n_features_in_
-            or len(held) > self.n_components
-            or not held.any(axis=1).all()
+            fixed.shape[1] != self.n_features_in_
+            or len(fixed) > self.n_components
+            or not fixed.any(axis=1).all()
         ):
             raise InvalidInputError(
-                f"fixed_components has shape {held.shape}; expected at most n_components ="
+                f"fixed_components has shape {fixed.shape}; expected at most n_components ="
                 f" {self.n_components} rows, none of them zero, and {self.n_features_in_} columns."
             )
-        return np.asarray(held / self.feature_noise_)
-
-    def _report(self, found: Mixture) -> None:
-        result = found.result
-        self.history_ = result.history / result.scale
-        self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status
-        if not result.converged:
-            warnings.warn(f"MinVolumeNMF {result.status}.", ConvergenceWarning, stacklevel=4)
-
-    @staticmethod
-    def _samples(table: Table) -> Points:
-        return table.array.astype(np.float64, copy=False)
+        return np.asarray(fixed / noise)
 
     def _cone_points(self, table: Table) -> Points:
-        samples = self._samples(table)
-        return stack_rows(self._H, samples, like=samples)
+        return stack_rows(self._fitted.components, table.array, like=table.array)
 
 
 def _number(value: Any, name: str, automatic: float) -> float:

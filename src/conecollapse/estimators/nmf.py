@@ -10,17 +10,20 @@ import numpy as np
 
 from conecollapse._checks import check_positive
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray
-from conecollapse.estimators._base import BaseNMF, Method
+from conecollapse._types import IntArray
+from conecollapse.estimators._base import BaseNMF, orthogonality_line
 from conecollapse.estimators._catalogue import CatalogueNMF
+from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.factorization.anls import anls, penalties
+from conecollapse.factorization.encoders import LeastSquares
 from conecollapse.factorization.hals import hals
-from conecollapse.factorization.kl import encode_divergence, kl
+from conecollapse.factorization.kl import kl
 from conecollapse.factorization.mu import LOSSES, mu
+from conecollapse.factorization.onmf import orthogonality
 from conecollapse.factorization.pnmf import pnmf
-from conecollapse.factorization.robust import Penalty
-from conecollapse.tables import Equations, Table
+from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.weighted import Method
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -58,32 +61,19 @@ class MultiplicativeNMF(CatalogueNMF):
 
     loss: str = "frobenius"
 
-    def _check_loss(self) -> None:
-        if self.loss not in LOSSES:
-            raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
-
-    def _method(self, table: Table) -> Method:  # noqa: ARG002
-        self._check_loss()
-        if self.loss != "frobenius" and self.robust is not None:
+    def _alternate(self, problem: Problem) -> Method:  # noqa: ARG002
+        is_divergence = self._is_divergence()
+        if is_divergence and self.robust is not None:
             raise InvalidInputError(
                 "robust compares squared residuals with uncertainties; use the Frobenius loss."
             )
-        return partial(mu if self.loss == "frobenius" else kl, **self._stopping())
+        stopping = self._stopping()
+        return Method(partial(kl if is_divergence else mu, **stopping), stopping, is_divergence)
 
-    @property
-    def _embedding_encodes(self) -> bool:
-        return self.loss == "frobenius"
-
-    @property
-    def _sample_power(self) -> float:  # type: ignore[override]
-        return 0.5 if self.loss == "frobenius" else 1.0
-
-    def _encode(self, rows: Table) -> AnyArray:
-        return (
-            encode_divergence(rows, self._H, self._penalties)
-            if self.loss == "kullback-leibler"
-            else super()._encode(rows)
-        )
+    def _is_divergence(self) -> bool:
+        if self.loss not in LOSSES:
+            raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
+        return self.loss == "kullback-leibler"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -107,8 +97,9 @@ class AlternatingNMF(CatalogueNMF):
     True
     """
 
-    def _method(self, table: Table) -> Method:  # noqa: ARG002
-        return partial(anls, **self._stopping())
+    def _alternate(self, problem: Problem) -> Method:  # noqa: ARG002
+        stopping = self._stopping()
+        return Method(partial(anls, **stopping), stopping)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -156,9 +147,10 @@ class HierarchicalNMF(CatalogueNMF):
     (True, [0, 0, 0, 0, 1, 1])
     """
 
-    def _method(self, table: Table) -> Method:  # noqa: ARG002
-        s = self._sample_weight
-        return partial(hals, n_samples=None if s is None else float(s.sum()), **self._stopping())
+    def _alternate(self, problem: Problem) -> Method:
+        s, stopping = problem.data.sample_weight, self._stopping()
+        n_samples = None if s is None else float(s.sum())
+        return Method(partial(hals, n_samples=n_samples, **stopping), stopping)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -203,21 +195,21 @@ class SparseNMF(WeightedNMF):
     alpha: float = 0.01
     eta: float | None = None
 
-    _encodings_scale = True
+    _codes_scale = True
 
-    def _method(self, table: Table) -> Method:
-        alpha, eta = self._prices(table)
-        return partial(anls, alpha=alpha, eta=eta, **self._stopping())
+    def _alternate(self, problem: Problem) -> Method:
+        alpha, eta = self._read_prices(problem)
+        run = partial(anls, alpha=alpha, eta=eta, **self._stopping())
+        penalty = partial(penalties, alpha=alpha, eta=eta)
+        return Method(run, self._stopping(), penalty=penalty, price=alpha)
 
-    def _penalty(self, table: Table | None) -> Penalty:
-        alpha, eta = (self.alpha, 0.0) if table is None else self._prices(table)
-        return partial(penalties, alpha=alpha, eta=eta)
-
-    def _prices(self, table: Table) -> tuple[float, float]:
+    def _read_prices(self, problem: Problem) -> tuple[float, float]:
         """``alpha`` and ``eta`` in the unit of the table."""
+        data, s, table = problem.data, problem.data.sample_weight, problem.table
         alpha = 0.0 if self.alpha == 0 else check_positive(self.alpha, "alpha")
         if self.eta is None:
-            eta = table.peak**2 if alpha else 0.0
+            counted = table if s is None or s.all() else table.rows(np.flatnonzero(s))
+            eta = counted.peak**2 if alpha else 0.0
         else:
             eta = 0.0 if self.eta == 0 else check_positive(self.eta, "eta")
         if eta and not alpha:
@@ -226,11 +218,8 @@ class SparseNMF(WeightedNMF):
                 " 0 or eta=0."
             )
         if alpha and eta:  # the unit of the table is that of W, so eta is in squares of it
-            eta = (eta if self.eta is None else eta / self._unit / self._unit) / self._sample_unit
+            eta = (eta if self.eta is None else eta / data.unit / data.unit) / data.weight_unit
         return alpha, eta
-
-    def _codes(self, equations: Equations, start: AnyArray | None = None) -> AnyArray:
-        return super()._codes(equations.plus(self.alpha), start)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -256,14 +245,20 @@ class ProjectiveNMF(BaseNMF):
     True
     """
 
-    _is_orthogonal = True
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
+        result = best_of_starts(
+            partial(pnmf, **self._stopping()),
+            problem.table,
+            self.n_components,
+            problem.start(self.init, self.n_components),
+            self.n_init,
+            rng,
+        )
+        ones = np.ones(self.n_components)
+        return Solution(result, LeastSquares(result.H), ones, is_encoding=False)
 
-    @property
-    def _embedding_encodes(self) -> bool:
-        return False
+    def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:  # noqa: ARG002
+        self.orthogonality_ = orthogonality(solution.result.W)
 
-    def _label_weights(self) -> AnyArray:
-        return np.ones(len(self._H))
-
-    def _method(self, table: Table) -> Method:  # noqa: ARG002
-        return partial(pnmf, **self._stopping())
+    def _summary(self) -> dict[str, str]:
+        return {**super()._summary(), **orthogonality_line(self.orthogonality_)}

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import stack_rows, unit_rows
 from conecollapse._types import FloatArray, IntArray, Points
-from conecollapse.estimators._explain import NovelFeature, feature_names, leading_features
-from conecollapse.estimators._input import check_table, generator, taken, warn_of_samples
-from conecollapse.estimators._running import Running, running
-from conecollapse.estimators._summary import SummaryMixin
-from conecollapse.estimators._tags import NonNegativeMixin
+from conecollapse.estimators._estimator import Estimator, running
+from conecollapse.estimators._explain import NovelFeature, leading_features
+from conecollapse.estimators._prepared import (
+    check_table,
+    feature_names_of,
+    generator,
+    remember_layer,
+    warn_of_samples,
+)
+from conecollapse.estimators._sklearn import BaseEstimator, OutlierMixin
 from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest, witnesses
 
 AUTO = 0.05  # the share of false alarms that contamination="auto" allows
@@ -33,7 +37,7 @@ MOST_NOISE = 0.98  # that is believed; where no two samples share anything, all 
 
 
 @dataclass(eq=False, repr=False)
-class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
     r"""Novelty detection: how far a sample lies from the cone of trusted samples.
 
     The cone holds all mixtures of trusted samples with weights that are not negative. The distance
@@ -129,26 +133,26 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         *,
         feature_names: Any = None,
         layer: str | None = None,
-    ) -> ConeNovelty:
+    ) -> Self:
         """Take the rows of ``X`` (n_samples, n_features) as the trusted samples.
 
         ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
         an AnnData object to use instead of X.
         """
         self._check_parameters()
-        U = self._unit_samples(taken(self, X, feature_names, layer), reset=True)
+        U = self._unit_samples(remember_layer(self, X, feature_names, layer), reset=True)
         self._trusted = U
         self._gram = gram(U)
         self.n_trusted_ = U.shape[0]
-        self._tell("noise", 0, 2)
+        self._report_stage("noise", 0, 2)
         self.noise_ = self._found_noise()
-        self._tell("calibration", 1, 2)
+        self._report_stage("calibration", 1, 2)
         # None after `partial_fit`, until it is asked for
         self._calibration: FloatArray | None = self._calibrated()
         return self
 
     @running
-    def partial_fit(self, X: Any, y: Any = None) -> ConeNovelty:  # noqa: ARG002
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Trust these samples, too. Samples within ``tol`` of those known already are counted, but
         not kept."""
         if not hasattr(self, "n_trusted_"):
@@ -218,7 +222,7 @@ class ConeNovelty(NonNegativeMixin, Running, SummaryMixin, OutlierMixin, BaseEst
         the features; by default the names of the columns that `fit` saw.
         """
         count = check_count(n_features, "n_features")
-        return leading_features(self.witness_samples(X), feature_names(self, names), count)
+        return leading_features(self.witness_samples(X), feature_names_of(self, names), count)
 
     @property
     def distances_(self) -> FloatArray:

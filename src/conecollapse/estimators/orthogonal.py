@@ -3,30 +3,33 @@ without."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import row_lengths
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
-from conecollapse.affinity import Source
-from conecollapse.affinity.kinds import find, known_samples
+from conecollapse._types import AnyArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF, Method, one_cluster_codes
-from conecollapse.estimators._input import check_table, taken
-from conecollapse.estimators._labels import Names, read_constraints
-from conecollapse.estimators._running import running
-from conecollapse.factorization.constraints import UNKNOWN, Constraints
+from conecollapse.estimators._base import EMPTY_SAMPLES, BaseNMF, orthogonality_line
+from conecollapse.estimators._estimator import running
+from conecollapse.estimators._labels import Hints, KnownLabels, read_constraints
+from conecollapse.estimators._prepared import Prepared, prepare
+from conecollapse.estimators._problem import Problem, Solution
+from conecollapse.factorization.constraints import UNKNOWN
 from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.evidence import Linear
-from conecollapse.factorization.onmf import SOLVERS, prepared
-from conecollapse.factorization.onmf.clamped import Judgement, Known, for_clusters
+from conecollapse.factorization.encoders import Encoder, LeastSquares
+from conecollapse.factorization.onmf import SOLVERS, orthogonality, prepared
+from conecollapse.factorization.onmf.clamped import Judgement, Known
+from conecollapse.factorization.onmf.encoders import LabelRule, OneCluster
 from conecollapse.factorization.onmf.multiplicative import RULES
 from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.tables import Equations, Table
+
+UNLESS_LABELLED = (
+    'kept in place, with zero encodings and without a cluster (-1, or "" beside strings) unless y'
+    " labels them"
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -86,12 +89,7 @@ class OrthogonalNMF(BaseNMF):
     solver: str = "em"
     unlabeled: Any = UNKNOWN
 
-    _is_orthogonal = True
     _needs_every_sample = True
-    _constraints: Constraints | None = field(default=None, init=False)
-    _names: Names | None = field(default=None, init=False)
-    _judgement: Judgement | None = field(default=None, init=False)
-    _linear: Linear | None = field(default=None, init=False)
 
     @running
     def fit(
@@ -103,7 +101,7 @@ class OrthogonalNMF(BaseNMF):
         cannot_link: Any = None,
         feature_names: Any = None,
         layer: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Factorize ``X`` (n_samples, n_features); labels of some samples, or pairs of samples, are
         kept.
 
@@ -140,172 +138,130 @@ class OrthogonalNMF(BaseNMF):
         >>> model.labels_.tolist(), model.predict([[1.0, 0.5, 0.0]]).tolist()
         (['metal', 'metal', 'wood', 'wood'], ['metal'])
         """
-        self._hints = y, must_link, cannot_link
-        try:
-            return self._fit(check_table(self, taken(self, X, feature_names, layer), reset=True))
-        finally:
-            del self._hints
+        samples_are = EMPTY_SAMPLES.format(NO_CLUSTER) if y is None else UNLESS_LABELLED
+        data = prepare(self, X, feature_names, layer, samples_are=samples_are)
+        return self._fit(data, Hints(y, must_link, cannot_link))
 
-    def _check_parameters(self, X: Table, n_filled: int) -> None:
-        super()._check_parameters(X, n_filled)
-        self._constraints, self._names = read_constraints(
-            *self._hints, filled=X.filled, r=self.n_components, unlabeled=self.unlabeled
-        )
-        self._judgement = self._linear = None
-        self._labelled: tuple[dict[bytes, int], IntArray] = ({}, np.zeros(0, np.int64))
-        for name in ("classes_", "cluster_labels_", "label_distributions_"):
-            self.__dict__.pop(name, None)
-        if self._constraints is not None and self.solver != "em":
-            if self._constraints.is_partial:
-                raise InvalidInputError(
-                    f"labels and pairs of samples need solver='em'; got {self.solver!r}."
-                )
-            self._constraints = self._names = None  # a full y, for another step of a pipeline
-        if self._names is not None:
-            self.classes_, self.cluster_labels_ = self._names.classes, self._names.clusters
+    @running
+    def fit_predict(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        must_link: Any = None,
+        cannot_link: Any = None,
+        feature_names: Any = None,
+        layer: str | None = None,
+    ) -> AnyArray:
+        """Factorize ``X`` and return `labels_`. The arguments are those of `fit`."""
+        names: dict[str, Any] = {"feature_names": feature_names, "layer": layer}
+        return self.fit(X, y, must_link=must_link, cannot_link=cannot_link, **names).labels_
 
-    @property
-    def _known(self) -> Constraints | None:
-        """The constraints of the samples that are factorized."""
-        known, kept = self._constraints, self._on_graph
-        return (
-            known
-            if known is None or kept is None or len(kept) == self._n_samples
-            else known.of(kept)
-        )
+    @running
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        must_link: Any = None,
+        cannot_link: Any = None,
+        feature_names: Any = None,
+        layer: str | None = None,
+    ) -> AnyArray:
+        """Factorize ``X`` and return the encodings of its samples: `embedding_`, or `transform` of
+        ``X`` where the solver's factor is no encoding. The arguments are those of `fit`."""
+        names: dict[str, Any] = {"feature_names": feature_names, "layer": layer}
+        self.fit(X, y, must_link=must_link, cannot_link=cannot_link, **names)
+        return self.embedding_ if self._fitted.is_encoding else self.transform(X)
 
-    def _factorize(self, table: Table, rng: np.random.Generator) -> Factorization:
-        known = Known.of(table, table, self._known, **self._stopping())
-        if known is None:
-            return super()._factorize(table, rng)
-        self._check_solver()
-        found = best_of_starts(
-            known.run, table, self.n_components, self._start(table), self.n_init, rng
-        )
-        self._judge(table, known.run.judgement(found), known.linear)
-        return found
-
-    def _judge(self, table: Table, judgement: Judgement | None, linear: Linear | None) -> None:
-        """Keep how samples were judged by the labels, and which have labels."""
-        self._judgement, self._linear = judgement, linear
-        known = self._known
-        if known is not None and table.in_memory:
-            labelled = np.flatnonzero(known.labels != UNKNOWN)
-            self._labelled = known_samples(table.rows(labelled)), known.labels[labelled]
-
-    def _order(self, labels: IntArray, masses: AnyArray) -> IntArray:
-        """Classes come first, in their order."""
-        order = super()._order(labels, masses)
-        if self._names is None:
-            return order
-        n_classes = len(self._names.classes)
-        return np.concatenate([np.arange(n_classes), order[order >= n_classes]])
-
-    def _renumber(self, order: IntArray) -> None:
-        if self._judgement is not None:
-            self._judgement = self._judgement.ordered(order)
-
-    def _set_factors(self, result: Factorization, source: Source, empty: BoolArray) -> None:
-        super()._set_factors(result, source, empty)
-        if self._judgement is not None:
-            self.label_distributions_ = np.array(
-                self._among_samples(self._of_samples(self._judgement.memberships).T, len(empty)).T
-            )
-            chosen = self._among_samples(
-                self._of_samples(self._judgement.chosen).T, len(empty)
-            ).argmax(axis=0)
-            # the evidence took them to a cluster that explains nothing of them
-            unplaced = (self.labels_ == NO_CLUSTER) & ~empty
-            self.labels_[unplaced] = chosen[unplaced]
-            self.label_distributions_[empty] = 0
-        if self._names is not None and self._constraints is not None:
-            known = self._constraints.labels
-            labelled = np.flatnonzero(known != UNKNOWN)
-            self.labels_[labelled] = known[labelled]
-            zeros = labelled[empty[labelled]]
-            if self._judgement is not None:
-                self.label_distributions_[zeros, known[zeros]] = 1
-
-    def _of_samples(self, judged: AnyArray) -> AnyArray:
-        """Rows of a judgement as rows of the samples that are factorized."""
-        return judged
-
-    def _zeros_are(self) -> str:
-        if getattr(self, "_hints", (None,))[0] is None:
-            return EMPTY_SAMPLES.format(NO_CLUSTER if self._names is None else self._names.none)
-        return (
-            'kept in place, with zero encodings and without a cluster (-1, or "" beside strings)'
-            " unless y labels them"
-        )
-
-    def _named(self, labels: IntArray) -> AnyArray:
-        return labels if self._names is None else self._names(labels)
-
-    def _encode(self, rows: Table) -> AnyArray:
-        return self._codes(
-            rows.row_equations(self._H), decide=self._decision(rows, rows.row_lengths)
-        )
-
-    def _decision(self, rows: Table, lengths: FloatArray) -> Callable[[AnyArray], AnyArray] | None:
-        """What chooses the cluster of new rows from their scores: with labels also the evidence;
-        ``lengths`` are those of the rows."""
-        judgement, linear = self._judgement, self._linear
-        if judgement is None or linear is None:
-            return None
-        evidence = for_clusters(linear.probabilities(rows), self.n_components)
-        safe = np.where(lengths > 0, lengths, 1.0)[:, None]
-        places, labels = self._labelled
-        index = find(rows, places) if places else np.full(len(safe), -1)
-
-        def decide(scores: AnyArray) -> AnyArray:
-            logs = judgement.decide(np.square(np.maximum(scores, 0) / safe), evidence)
-            # a sample identical to a labelled one has its label
-            logs[index >= 0, labels[index[index >= 0]]] = np.inf
-            return logs
-
-        return decide
-
-    def _method(self, table: Table) -> Method:
-        self._check_solver()
-        return prepared(self.solver, table, **self._stopping())
-
-    def _stage2(self, table: Table, rng: np.random.Generator) -> dict[str, Any]:
-        """The arguments of an orthogonal NMF of rays."""
-        self._check_solver()
-        start: dict[str, Any] = {"init": self._start(table), "n_init": self.n_init, "rng": rng}
-        return {"solver": self.solver, "constraints": self._known, **start, **self._stopping()}
-
-    @property
-    def _embedding_encodes(self) -> bool:
-        return self.solver == "em"
-
-    def _check_solver(self) -> None:
+    def _read_hints(self, data: Prepared, hints: Hints) -> KnownLabels:
         if self.solver not in SOLVERS:
             raise InvalidInputError(
                 f"solver must be one of {', '.join(SOLVERS)}; got {self.solver!r}."
             )
+        for name in ("classes_", "cluster_labels_", "label_distributions_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        known = read_constraints(hints, ~data.empty, self.n_components, self.unlabeled)
+        if known.constraints is not None and self.solver != "em":
+            if known.constraints.is_partial:
+                raise InvalidInputError(
+                    f"labels and pairs of samples need solver='em'; got {self.solver!r}."
+                )
+            return KnownLabels()  # a full y, for another step of a pipeline
+        if known.names is not None:
+            self.classes_, self.cluster_labels_ = known.names.classes, known.names.clusters
+        return known
 
-    def _codes(
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
+        table, known = problem.table, problem.constraints
+        stopping, rule, judgement = self._stopping(), None, None
+        clamped = Known.of(table, table, known, **stopping)
+        run = prepared(self.solver, table, **stopping) if clamped is None else clamped.run
+        init = problem.start(self.init, self.n_components)
+        result = best_of_starts(run, table, self.n_components, init, self.n_init, rng)
+        if clamped is not None:
+            judgement = clamped.run.judgement(result)
+            rule = LabelRule.of(table, judgement, clamped.linear, known)
+        encoder = OneCluster(result.H, rule) if self._is_disjoint else LeastSquares(result.H)
+        return self._solution(problem, result, encoder, result.H, judgement)
+
+    def _solution(
         self,
-        equations: Equations,
-        start: AnyArray | None = None,
-        decide: Callable[[AnyArray], AnyArray] | None = None,
-    ) -> AnyArray:
-        """One cluster for each row where supports are disjoint; else least squares."""
-        return (
-            super()._codes(equations, start)
-            if self.solver in RULES
-            else one_cluster_codes(equations, decide)
+        problem: Problem,
+        result: Factorization,
+        encoder: Encoder,
+        loadings: AnyArray,
+        own: Any,
+    ) -> Solution:
+        """With columns of W comparable by the lengths of loadings: a sample belongs to the cluster
+        with the largest score ``a_k |s_k|``. The multiplicative rules take W as it is, as in the
+        paper."""
+        weights = row_lengths(loadings) if self._is_disjoint else np.ones(len(loadings))
+        return Solution(
+            result,
+            encoder,
+            weights,
+            is_encoding=self.solver == "em",
+            n_first=0 if problem.names is None else len(problem.names.classes),
+            own=own,
         )
 
-    def _label_weights(self) -> AnyArray:
-        return self._comparable(self._H)
+    @property
+    def _is_disjoint(self) -> bool:
+        """Whether each sample belongs to one cluster."""
+        return self.solver not in RULES
 
-    def _comparable(self, S: AnyArray) -> AnyArray:
-        """What makes columns of A comparable: nothing for the multiplicative rules, as in the
-        paper; for disjoint supports lengths of S.
+    def _set_own(self, problem: Problem, solution: Solution, order: IntArray) -> None:
+        self._set_labels(problem, solution, order, solution.own)
 
-        There a sample belongs to the cluster with the largest score ``a_k |s_k|``, so that is what
-        decides for a new one.
-        """
-        return np.ones(len(S)) if self.solver in RULES else row_lengths(S)
+    def _set_labels(
+        self,
+        problem: Problem,
+        solution: Solution,
+        order: IntArray,
+        judgement: Judgement | None,
+        group: IntArray | slice = slice(None),
+    ) -> None:
+        """What labels decide; ``group`` says which row of the judgement each sample has."""
+        self.orthogonality_ = orthogonality(solution.result.W)
+        empty = problem.data.empty
+        if judgement is not None:
+            judged = judgement.ordered(order)
+            shares = problem.among_all(judged.memberships[group].T).T
+            chosen = problem.among_all(judged.chosen[group].T).argmax(axis=0)
+            # the evidence took them to a cluster that explains nothing of them
+            unplaced = (self.labels_ == NO_CLUSTER) & ~empty
+            self.labels_[unplaced] = chosen[unplaced]
+            self.label_distributions_ = np.array(shares)
+            self.label_distributions_[empty] = 0
+        if problem.names is None or problem.known_labels is None:
+            return
+        labels = problem.known_labels
+        labelled = np.flatnonzero(labels != UNKNOWN)
+        self.labels_[labelled] = labels[labelled]
+        zeros = labelled[empty[labelled]]
+        if judgement is not None:
+            self.label_distributions_[zeros, labels[zeros]] = 1
+
+    def _summary(self) -> dict[str, str]:
+        return {**super()._summary(), **orthogonality_line(self.orthogonality_)}

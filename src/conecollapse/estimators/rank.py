@@ -18,7 +18,7 @@ from conecollapse._progress import showing
 from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
 from conecollapse.estimators._base import BaseNMF
-from conecollapse.estimators._input import generator, named, safe_unit, unmasked, warn_of_empty
+from conecollapse.estimators._prepared import generator, named, safe_unit, unmasked, warn_of_empty
 from conecollapse.estimators._rank_clusters import SHARE, consensus, eigengap, stability
 from conecollapse.estimators._rank_components import heldout, mixture, residual
 from conecollapse.estimators._rank_fits import Fits, RankSelection

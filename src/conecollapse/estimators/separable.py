@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, dense_rows, scaled_columns
 from conecollapse._types import FloatArray, Points
-from conecollapse.estimators._input import generator
-from conecollapse.estimators._mixture import MixtureNMF
-from conecollapse.estimators._running import running
+from conecollapse.estimators._estimator import running
+from conecollapse.estimators._mixture import MixtureNMF, leave_out, read_feature_noise
+from conecollapse.estimators._prepared import generator
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.separable import select
-from conecollapse.geometry.chosen import chosen_cone
+from conecollapse.factorization.mixtures.separable import select
 from conecollapse.geometry.separable_bound import Guarantee, guarantee
 from conecollapse.tables import Table
 
@@ -120,7 +119,7 @@ class SeparableNMF(MixtureNMF):
         *,
         feature_names: Any = None,
         layer: str | None = None,
-    ) -> SeparableNMF:
+    ) -> Self:
         """Choose the components among the samples (or features) of ``X`` (n_samples, n_features).
 
         ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
@@ -128,33 +127,29 @@ class SeparableNMF(MixtureNMF):
         """
         if self.points not in ("samples", "features"):
             raise InvalidInputError(f"points must be samples or features; got {self.points!r}.")
-        table, empty = self._prepared(X, feature_names, layer)
-        points = self._cone_points(table)
-        filled = ~empty if self.points == "samples" else table.filled_columns
-        self._tell("outliers", 0, 3)
-        self.outliers_ = self._left_out(points, filled)
-        places = np.flatnonzero(~self.outliers_)
+        data, of_samples = self._prepare(X, feature_names, layer), self.points == "samples"
+        points = self._cone_points(data.table)
+        filled = ~data.empty if of_samples else data.table.filled_columns
+        self._report_stage("outliers", 0, 3)
+        left_out = leave_out(points, filled, self.n_components, self.outliers)
+        places = np.flatnonzero(~left_out)
         usable = points[places]
-        self._tell("choosing points", 1, 3)
-        self.feature_noise_ = (
-            self._feature_sizes(usable)
-            if self.points == "samples"
+        self._report_stage("choosing points", 1, 3)
+        noise = (
+            read_feature_noise(usable, self.n_components, self.feature_noise)
+            if of_samples
             else np.ones(self.n_features_in_)
         )
-        compared = (
-            scaled_columns(usable, 1 / self.feature_noise_) if self.points == "samples" else usable
-        )
+        compared = scaled_columns(usable, 1 / noise) if of_samples else usable
         chosen = select(
             compared, self.n_components, self.method, self.scaling, generator(self.random_state)
         )
         self.method_, self.scaling_ = chosen.method, chosen.scaling
         indices = places[chosen.indices]
         rays = dense_rows(points, indices).astype(np.float64)
-        H = rays if self.points == "samples" else self._weights(points, rays)
-        self._tell("abundances", 2, 3)
-        order = self._set_factors(table, H, empty)
-        self.ray_indices_ = indices[order]
-        self.cone_ = chosen_cone(points, self.ray_indices_)
+        self._report_stage("abundances", 2, 3)
+        H = rays if of_samples else self._weights(points, rays)
+        self.ray_indices_ = indices[self._learn(data, H, noise, left_out, chosen=indices)]
         self.guarantee_ = self._guarantee(usable, rays)
         return self
 
@@ -175,8 +170,7 @@ class SeparableNMF(MixtureNMF):
         )
 
     def _cone_points(self, table: Table) -> Points:
-        points = table.array if self.points == "samples" else table.points()
-        return points.astype(np.float64, copy=False)
+        return table.array if self.points == "samples" else table.points()
 
     @property
     def _components_scale(self) -> bool:

@@ -28,7 +28,7 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._nnls.gram import solve_gram
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.held import Held
+from conecollapse.factorization.fixed import Fixed
 from conecollapse.factorization.rows import solve
 from conecollapse.tables import Equations, Table, as_table
 
@@ -48,7 +48,7 @@ def anls(
     *,
     alpha: float = 0.0,
     eta: float = 0.0,
-    held: Held | None = None,
+    fixed: Fixed | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start H by exact alternating solves; ``alpha`` and ``eta`` are the
@@ -59,14 +59,14 @@ def anls(
     """
     X = as_table(X)
     norm2 = X.squared_norm
-    if held is None:
+    if fixed is None:
         W, H = _balanced(W, H, alpha, eta)
     ridge = eta * np.eye(W.shape[1])
 
     def step(s: _State) -> _State:
         W = solve(X.row_equations(s.H).plus(alpha), s.W)
         of_columns = X.column_equations(W)
-        H = solve(of_columns.plus(ridge), s.H.T, held).T
+        H = solve(of_columns.plus(ridge), s.H.T, fixed).T
         return measure(W, H, of_columns)
 
     def measure(W: AnyArray, H: AnyArray, of_columns: Equations) -> _State:

@@ -22,7 +22,7 @@ ray, and is kept as one. Where B is the identity, all columns are rays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -101,16 +101,12 @@ class Placement:
     loads: AnyArray | None
     judgement: Judgement | None = None  # of the training samples, where there are labels
 
-    def products(self, X: Table) -> AnyArray:
-        """Rows of new samples in the diffused table times the loadings: their own entries, and
-        those of their neighbours diffused.
+    def placed(self, X: Table) -> tuple[AnyArray, Sparse]:
+        """Rows of new samples in the diffused table times the loadings, their own entries and those
+        of their neighbours diffused; and the nearest training samples as rows of a binary array.
 
         With its neighbours' edges ``N_new`` a new sample has the row ``b + a N_new P B``.
         """
-        return self.placed(X)[0]
-
-    def placed(self, X: Table) -> tuple[AnyArray, Sparse]:
-        """The products, and the nearest training samples as rows of a binary array."""
         choice = self.choice
         samples = choice.view.of(stored(X, sparse=choice.is_sparse).array)
         k = min(self.n_neighbors, choice.samples.shape[0])
@@ -122,6 +118,12 @@ class Placement:
         if self.loads is not None:
             C = C + np.asarray(unit_rows(samples)[0] @ self.loads)
         return np.asarray(C, np.float64), near
+
+    def reordered(self, order: IntArray) -> Placement:
+        """With the clusters in this order."""
+        loads = None if self.loads is None else self.loads[:, order]
+        judgement = None if self.judgement is None else self.judgement.ordered(order)
+        return replace(self, images=self.images[:, order], loads=loads, judgement=judgement)
 
     def decide(self, scores: AnyArray, near: Sparse) -> FloatArray:
         """Log-probabilities of the clusters for new samples from their scores and the evidence of

@@ -33,7 +33,7 @@ from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.dense_sweeps import Lanes, sweep_dense
-from conecollapse.factorization.held import Held
+from conecollapse.factorization.fixed import Fixed
 from conecollapse.factorization.rows import STILL, sweep_rows
 from conecollapse.tables import Equations, Table, as_table
 
@@ -66,7 +66,7 @@ def hals(
     *,
     sweeps: int | None = None,
     extrapolate: bool = True,
-    held: Held | None = None,
+    fixed: Fixed | None = None,
     n_samples: float | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
@@ -82,7 +82,7 @@ def hals(
     def attempt(s: _State, Ht: AnyArray, beta: float) -> _State:
         _, W = _sweep(s.W, s.of_rows or X.row_equations(Ht.T), sweeps_W, s.W, beta)
         of_columns = X.column_equations(W)
-        new, ahead = _sweep(Ht, of_columns, sweeps_H, s.Ht, beta, held)
+        new, ahead = _sweep(Ht, of_columns, sweeps_H, s.Ht, beta, fixed)
         return _State(W, new, ahead, beta, s.beta_most, of_columns.error(norm2, new))
 
     def step(s: _State) -> _State:
@@ -104,7 +104,7 @@ def hals(
         )
         trace = iterate(step, start, rounding=rounding, stage="HALS", **stopping)
     W, Ht = trace.state.W, trace.state.Ht
-    if held is None:
+    if fixed is None:
         W, Ht = _balanced(W, Ht)
     return Factorization.of(W, np.ascontiguousarray(Ht.T), trace.state.objective, trace, norm2)
 
@@ -145,7 +145,7 @@ def _sweep(
     sweeps: int,
     before: AnyArray,
     beta: float,
-    held: Held | None = None,
+    fixed: Fixed | None = None,
 ) -> tuple[AnyArray, AnyArray]:
     """W after coordinate descent, and that moved on: ``max(W + beta (W - before), 0)``. With beta =
     0 both are one array."""
@@ -153,7 +153,7 @@ def _sweep(
     ahead = np.empty_like(new) if beta else new
     for part in equations.parts():
         rows = part.rows
-        if len(part.G) == 1 and held is None:
+        if len(part.G) == 1 and fixed is None:
             _sweep_alike(
                 _Rows(W[rows], part.C, before[rows], new[rows], ahead[rows]),
                 part.G[0],
@@ -162,7 +162,7 @@ def _sweep(
             )
             continue
         new[rows] = W[rows]
-        sweep_rows(new, part, sweeps, held)
+        sweep_rows(new, part, sweeps, fixed)
         if beta:
             ahead[rows] = np.maximum(
                 new[rows] + new.dtype.type(beta) * (new[rows] - before[rows]), 0

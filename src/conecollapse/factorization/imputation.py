@@ -20,9 +20,12 @@ form groups, the model where the table has a low rank.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from conecollapse._linalg import power_of_two
 from conecollapse._nnls import nnls
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.shrinkage import hold_out
@@ -37,6 +40,26 @@ PULL = 0.1  # weight of the guess without neighbours, where the nearest neighbou
 NEAREST = 1e-6  # of the mean squared distance: nearer rows count as this near
 
 Model = Callable[[MaskedTable], FloatArray]  # all entries of a table by a factorization
+
+
+@dataclass(frozen=True)
+class Imputer:
+    """What a fit with missing entries knows of guesses: encoders over components that have not seen
+    one fold of the known entries each, by `hold_out` with this seed."""
+
+    unseen: tuple[Any, ...] = ()
+    seed: int = 0
+
+    def __call__(self, table: MaskedTable, fitted: Any) -> FloatArray:
+        """Guesses for all entries of a dense table; ``fitted`` is the model of all entries."""
+        unit = float(power_of_two(table.peak))  # guesses from neighbours square entries
+
+        def in_unit(model: Any) -> Model:
+            return lambda part: model.model(part.divided(1 / unit)) / unit
+
+        unseen = [replace(fitted, encoder=one, components=one.H) for one in self.unseen]
+        models = [in_unit(model) for model in unseen]
+        return stacked_guesses(table.divided(unit), in_unit(fitted), models, self.seed) * unit
 
 
 def stacked_guesses(table: MaskedTable, model: Model, unseen: list[Model], seed: int) -> FloatArray:

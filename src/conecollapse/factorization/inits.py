@@ -265,6 +265,13 @@ def from_labels(
     return W, np.asarray((X.T @ (root * W)).T)
 
 
+def automatic_start(init: Any, X: Table, r: int) -> Any:
+    """``init``, or what "auto" means for r components of X."""
+    if not isinstance(init, str) or init != "auto":
+        return init
+    return "nndsvda" if r <= min(X.shape) else "random"
+
+
 def is_pair(init: Any) -> bool:
     """Whether ``init`` is a pair of matrices."""
     return (

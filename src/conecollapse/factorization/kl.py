@@ -26,8 +26,8 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import power_of_two
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
+from conecollapse.factorization.fixed import Fixed
 from conecollapse.factorization.hals import hals
-from conecollapse.factorization.held import Held
 from conecollapse.tables import Table, as_table
 from conecollapse.tables.divergence import Effort
 
@@ -48,7 +48,7 @@ class _State:
 
 
 def kl(
-    X: Table, W: AnyArray, H: AnyArray, *, held: Held | None = None, **stopping: Unpack[Stopping]
+    X: Table, W: AnyArray, H: AnyArray, *, fixed: Fixed | None = None, **stopping: Unpack[Stopping]
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H), by coordinate descent on the divergence, which never
     rises."""
@@ -61,7 +61,7 @@ def kl(
 
     def step(s: _State) -> _State:
         W, _ = rows.improved(s.W, s.H, UNSEEN)
-        totals = None if held is None else columns.totals(W.T) * held.free  # zero: does not move
+        totals = None if fixed is None else columns.totals(W.T) * fixed.free  # zero: does not move
         Ht, logs = columns.improved(s.H.T, W.T, ONCE, totals)
         return _State(W, Ht.T, divergence(logs, W, Ht.T))
 

@@ -27,7 +27,7 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import TINY, ratio
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
-from conecollapse.factorization.held import Held
+from conecollapse.factorization.fixed import Fixed
 from conecollapse.tables import Table, as_table
 
 
@@ -45,13 +45,13 @@ def mu(
     H: AnyArray,
     *,
     loss: str = "frobenius",
-    held: Held | None = None,
+    fixed: Fixed | None = None,
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by multiplicative updates; ``loss`` is "frobenius" or
     "kullback-leibler"."""
     X = as_table(X)
-    step, start, rounding, scale = _LOSSES[loss](X, W, H, held)
+    step, start, rounding, scale = _LOSSES[loss](X, W, H, fixed)
     trace = iterate(step, start, rounding=rounding, stage="MU", **stopping)
     state = trace.state
     error = None if loss == "frobenius" else squared_error(X, state.W, state.H)
@@ -74,14 +74,14 @@ def positive_codes(X: Table, H: AnyArray, n_iter: int) -> AnyArray:
 _Prepared = tuple[Callable[[_State], _State], _State, float, float]  # step, start, rounding, scale
 
 
-def _frobenius(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> _Prepared:
+def _frobenius(X: Table, W: AnyArray, H: AnyArray, fixed: Fixed | None) -> _Prepared:
     norm2 = X.squared_norm
 
     def step(s: _State) -> _State:
         W = s.W * ratio(s.of_rows.C, s.of_rows.applied(s.W))
         of_columns = X.column_equations(W)
         H = s.H * ratio(of_columns.C, of_columns.applied(s.H.T)).T
-        H = H if held is None else held.put(H)
+        H = H if fixed is None else fixed.put(H)
         return _State(W, H, X.row_equations(H), of_columns.error(norm2, H.T))
 
     of_rows = X.row_equations(H)
@@ -89,7 +89,7 @@ def _frobenius(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> _Prepar
     return step, start, rounding_of(X, norm2), norm2
 
 
-def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> _Prepared:
+def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, fixed: Fixed | None) -> _Prepared:
     quotients = X.quotients()
     columns = quotients.transposed()
 
@@ -99,7 +99,7 @@ def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> 
     def step(s: _State) -> _State:
         W = s.W * ratio(s.of_rows, quotients.totals(s.H).astype(s.W.dtype))
         H = s.H * ratio(quotients.left(W, s.H), columns.totals(W.T).T.astype(s.H.dtype))
-        H = H if held is None else held.put(H)
+        H = H if fixed is None else fixed.put(H)
         QHt, logs = quotients.right(W, H)
         return _State(W, H, QHt, divergence(logs, W, H))
 
@@ -109,7 +109,7 @@ def _kullback_leibler(X: Table, W: AnyArray, H: AnyArray, held: Held | None) -> 
     return step, start, rounding_of(X, total), total
 
 
-_LOSSES: dict[str, Callable[[Table, AnyArray, AnyArray, Held | None], _Prepared]] = {
+_LOSSES: dict[str, Callable[[Table, AnyArray, AnyArray, Fixed | None], _Prepared]] = {
     "frobenius": _frobenius,
     "kullback-leibler": _kullback_leibler,
 }

@@ -19,7 +19,7 @@ from conecollapse._nnls.gram import solve_gram
 from conecollapse._nnls.quadratic import Quadratic, solve_quadratic
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
-from conecollapse.factorization.held import Held
+from conecollapse.factorization.fixed import Fixed
 from conecollapse.tables import Equations
 from conecollapse.tables.protocol import Part
 
@@ -28,7 +28,7 @@ ALONE = 16  # rows of a matrix from which on they are solved together
 
 
 def solve(
-    equations: Equations, start: AnyArray | None = None, held: Held | None = None
+    equations: Equations, start: AnyArray | None = None, fixed: Fixed | None = None
 ) -> AnyArray:
     """Rows x >= 0 that minimise ``x G x' - 2 c x'``, in the precision of C; sets of positive
     entries of ``start`` are tried first."""
@@ -37,7 +37,7 @@ def solve(
         out[part.rows] = _solve_part(
             part,
             None if start is None else start[part.rows],
-            None if held is None else held.rows(part.rows),
+            None if fixed is None else fixed.rows(part.rows),
         )
     return out
 
@@ -93,10 +93,10 @@ class Problems(NamedTuple):
     free: BoolArray  # (rows or 1, r)
 
 
-def sweep_rows(W: AnyArray, part: Part, sweeps: int, held: Held | None) -> None:
+def sweep_rows(W: AnyArray, part: Part, sweeps: int, fixed: Fixed | None) -> None:
     """Coordinate descent on these rows of ``W`` in place, up to ``sweeps`` rounds, over the entries
-    that are not held."""
-    free = np.ones((1, W.shape[1]), bool) if held is None else held.rows(part.rows)[0]
+    that are not fixed."""
+    free = np.ones((1, W.shape[1]), bool) if fixed is None else fixed.rows(part.rows)[0]
     problems = Problems(
         np.ascontiguousarray(part.G, W.dtype), part.of, np.ascontiguousarray(part.C, W.dtype), free
     )

@@ -10,13 +10,20 @@ from __future__ import annotations
 
 from dataclasses import fields
 from os import PathLike
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import CertificateError, ConeFileError, InvalidInputError, quoted
+from conecollapse._errors import (
+    CertificateError,
+    ConeFileError,
+    InvalidInputError,
+    MissingFileError,
+    quoted,
+)
 from conecollapse._files import whole_file
 from conecollapse._types import AnyArray, Points
 from conecollapse.certificates import (
@@ -28,6 +35,7 @@ from conecollapse.certificates import (
     form,
     plain,
 )
+from conecollapse.io.limits import check_file
 from conecollapse.io.npz import load_npz
 
 FORMAT = "conecollapse-cone-3"
@@ -71,7 +79,7 @@ def write_cone(
         arrays["ray_names"] = np.array([str(name) for name in ray_names], dtype=np.str_)
     target = Path(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"there is no folder {str(target.parent)!r} to write {target.name!r} in; make it first."
         )
     with whole_file(target) as temporary, open(temporary, "xb") as file:
@@ -123,8 +131,8 @@ class _Inconsistent(Exception):
 
 
 def _load(path: str | PathLike[str]) -> dict[str, AnyArray]:
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r} to read a cone from.")
+    if not isfile(path):  # False also for a name that no system could have
+        check_file(Path(path))
     try:
         return load_npz(Path(path))
     except InvalidInputError as error:

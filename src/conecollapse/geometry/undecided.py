@@ -14,16 +14,17 @@ import scipy.sparse as sp
 from conecollapse._linalg import take_rows, unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.certificates import Certificate
-from conecollapse.geometry.blockwise import HELD_RAYS
-from conecollapse.geometry.blockwise.measure import fetch, key_block, leaders_of
+from conecollapse.geometry.blocks import HELD_RAYS, fetch, group_features
 from conecollapse.geometry.certified import group
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.streaming import triangular_of_table, with_held_rays
 from conecollapse.tables import BlockedTable, Table, as_blocked
 
 
-def undecided(table: Table, tol: float) -> Cone:
+def undecided(table: Table, tol: float, held_rays: int = HELD_RAYS) -> Cone:
     """The cone of the columns of a checked table with a ray for every direction, all of them open.
+
+    Of a table in blocks the rays are held if they have at most ``held_rays`` entries.
 
     Examples
     --------
@@ -38,28 +39,26 @@ def undecided(table: Table, tol: float) -> Cone:
     blocked = as_blocked(table)
     if blocked is not None:
         blocked = blocked.oriented()
-        return _of_samples(blocked, tol) if blocked.axis == 0 else _of_features(blocked, tol)
+        work = _of_samples if blocked.axis == 0 else _of_features
+        return work(blocked, tol, held_rays)
     U, leader, apart = _grouped(table.points(), tol)
-    certificate = _all_open(leader, U.shape[1], tol, apart)
+    certificate = _all_open(leader, apart, U.shape[1], tol)
     return Cone(take_rows(U, certificate.rays), certificate)
 
 
-def _of_samples(table: BlockedTable, tol: float) -> Cone:
+def _of_samples(table: BlockedTable, tol: float, held_rays: int) -> Cone:
     """Blocks of samples: the features have the distances of the columns of R in ``X = Q R``."""
     _, leader, apart = _grouped(np.ascontiguousarray(triangular_of_table(table).T), tol)
-    part = with_held_rays(table, _all_open(leader, table.shape[0], tol, apart))
+    part = with_held_rays(table, _all_open(leader, apart, table.shape[0], tol), held_rays)
     return Cone(part.rays, part.whole()[1])
 
 
-def _of_features(table: BlockedTable, tol: float) -> Cone:
+def _of_features(table: BlockedTable, tol: float, held_rays: int) -> Cone:
     """Blocks of features: only those that are near each other along a fixed direction leave their
     blocks."""
-    key, filled, entries = zip(
-        *table.visit(key_block, shared=table.is_sparse, stage="measure"), strict=True
-    )
-    leader, apart = leaders_of(table, np.concatenate(key), np.concatenate(filled), tol)
-    certificate = _all_open(leader, table.shape[0], tol, apart)
-    return Cone(fetch(table, certificate.rays) if sum(entries) <= HELD_RAYS else None, certificate)
+    certificate = _all_open(*group_features(table, tol), table.shape[0], tol)
+    is_held = table.survey.n_entries <= held_rays
+    return Cone(fetch(table, certificate.rays) if is_held else None, certificate)
 
 
 def _grouped(P: Points, tol: float) -> tuple[Points, IntArray, float]:
@@ -69,7 +68,7 @@ def _grouped(P: Points, tol: float) -> tuple[Points, IntArray, float]:
     return U, *group(U, lengths, tol)
 
 
-def _all_open(leader: IntArray, dim: int, tol: float, apart: float) -> Certificate:
+def _all_open(leader: IntArray, apart: float, dim: int, tol: float) -> Certificate:
     """The leaders are rays, and nothing is said about any of them."""
     rays = np.flatnonzero(leader == np.arange(len(leader)))
     return Certificate(

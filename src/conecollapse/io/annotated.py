@@ -15,7 +15,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray
 from conecollapse.io.h5ad import HIGHLY_VARIABLE, REASON, H5adSource, no_table
 from conecollapse.io.hdf5 import H5PY_RAISES, reading_hdf5
-from conecollapse.io.limits import check_room, unreadable
+from conecollapse.io.limits import LINE_BYTES, check_room, unreadable
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
 
@@ -130,7 +130,8 @@ def _check_size(path: Path) -> None:
 
     def look(_: str, item: Any) -> None:
         if getattr(item, "size", None) is not None:  # of a group, or of an empty dataset, it is not
-            sizes.append(item.size * item.dtype.itemsize)
+            is_text = item.dtype.kind == "O"
+            sizes.append(item.size * (LINE_BYTES if is_text else item.dtype.itemsize))
 
     with reading_hdf5(path) as file:
         file.visititems(look)

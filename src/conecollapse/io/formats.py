@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, quoted
 from conecollapse.io import (
     delimited,
     h5ad,
@@ -59,7 +59,7 @@ def open_blocks(path: Path, options: Mapping[str, Any]) -> Matrix:
     if blocks is None or (is_gzipped(path) and not FORMATS[kind].may_be_gzipped):
         known = [name for name, one in FORMATS.items() if one.blocks is not None]
         raise InvalidInputError(
-            f"{str(path)!r} cannot be read in blocks; expected one of {', '.join(known)}."
+            f"{quoted(path.name)} cannot be read in blocks; expected one of {', '.join(known)}."
         )
     return blocks(path, **take_options(kind, options, path.name))
 

@@ -81,13 +81,13 @@ class H5adSource(TableSource):
                 )
             if hasattr(X, "dtype"):
                 n, m = (int(size) for size in X.shape)
-                self.shape, self.dtype = (n, m), X.dtype
+                self.shape, self.dtype = (n, m), _native(X.dtype)
                 return None, (), _chunk_bytes(X)
             # older files have other words for the same
             shape = X.attrs["shape"] if "shape" in X.attrs else X.attrs["h5sparse_shape"]
             n, m = (int(size) for size in shape)
             encoding = X.attrs.get("encoding-type") or f"{X.attrs.get('h5sparse_format')}_matrix"
-            self.shape, self.dtype = (n, m), X["data"].dtype
+            self.shape, self.dtype = (n, m), _native(X["data"].dtype)
             chunk = max(_chunk_bytes(X[part]) for part in ("data", "indices", "indptr"))
             return str(encoding), tuple(len(X[part]) for part in ("data", "indices")), chunk
 
@@ -183,7 +183,8 @@ class H5adSource(TableSource):
 
     def _part(self, name: str, places: Any, where: str) -> Any:
         with self._opened(where) as file:
-            return file[name][places]
+            part = file[name][places]
+        return part.astype(_native(part.dtype), copy=False)
 
     def _opened(self, where: str) -> Any:
         self.file.check(where)
@@ -198,6 +199,11 @@ def no_table(source: str, layer: str | None, layers: list[str]) -> InvalidInputE
         return InvalidInputError(f"{source} has no layer {layer!r}; {has}.")
     has = f"; its layers are {known}: name one of them with layer=..." if known else ""
     return InvalidInputError(f"{source} has no X{has}.")
+
+
+def _native(dtype: Any) -> Any:
+    """The type in the order of bytes of this machine, which is the only one that SciPy takes."""
+    return dtype.newbyteorder("=")
 
 
 def _chunk_bytes(data: Any) -> int:

@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, quoted
 from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.names import as_names
@@ -57,7 +57,7 @@ def read_labels(
     kind = suffix(path)
     if kind not in LABEL_FORMATS:
         raise InvalidInputError(
-            f"labels are read from {', '.join(LABEL_FORMATS)} files; got {path.name}."
+            f"labels are read from {', '.join(LABEL_FORMATS)} files; got {quoted(path.name)}."
         )
     check_file(path)
     is_array = kind in (".npy", ".npz")

@@ -8,13 +8,14 @@ shrink to about a fortieth when they are compressed, a file made to do harm to a
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
-from conecollapse._errors import DataChangedError, InvalidInputError, MissingFileError
+from conecollapse._errors import DataChangedError, InvalidInputError, MissingFileError, quoted
 
 MOST_GROWTH = 100
 FREE_GROWTH = 2**30  # bytes
@@ -37,6 +38,11 @@ def check_file(path: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError(f"there is no file {str(path)!r}.") from None
     except (OSError, ValueError) as error:  # a loop of links, too long a name, a zero byte in it
+        if getattr(error, "errno", None) == errno.ENAMETOOLONG:
+            raise InvalidInputError(
+                f"{quoted(str(path))} cannot be read: no file has so long a name; if it is a text,"
+                " read_table counts the words of a list of texts."
+            ) from error
         raise InvalidInputError(
             f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}."
         ) from error

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conecollapse._types import AnyArray
-from conecollapse.io.hdf5 import reading_hdf5
+from conecollapse.io.hdf5 import check_structure, reading_hdf5
 from conecollapse.io.limits import NUMBER_BYTES, check_room, unreadable
 
 HDF5 = b"\x89HDF"
@@ -47,6 +47,7 @@ def _by_scipy(path: Path) -> tuple[Shapes, Callable[[str], Any]]:
         except Exception as error:  # SciPy raises whatever it stumbles over in a damaged file
             raise unreadable(path, error) from error
 
+    check_structure("matlab", path)
     listed = call(whosmat)
     shapes = {name: tuple(map(int, shape)) for name, shape, kind in listed if kind in NUMBERS}
     return shapes, lambda name: call(loadmat, variable_names=[name]).get(name)

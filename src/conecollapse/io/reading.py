@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._checks import check_count
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, quoted
 from conecollapse._files import sha256_of
 from conecollapse.io.annotated import from_anndata, is_anndata, stored_at
 from conecollapse.io.folders import digest, find_files, is_10x
@@ -105,7 +105,7 @@ def read_table(
     else:
         if text_column is not None:
             raise InvalidInputError(
-                f"text_column={text_column!r} is for files; pass the texts themselves."
+                f"text_column={quoted(text_column)} is for files; pass the texts themselves."
             )
         texts = as_texts(source)
         if texts is not None:

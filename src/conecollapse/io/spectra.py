@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def read_spectra(
         Whether one sample is enough.
     """
     path = Path(fspath(source))
-    if not path.is_dir():
+    if not isdir(path):  # False also for a name that no system could have
         check_file(path)
     if bands not in BANDS:
         raise InvalidInputError(f"bands must be one of {', '.join(BANDS)}; got {bands!r}.")

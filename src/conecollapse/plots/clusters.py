@@ -15,7 +15,7 @@ from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.clusters import NO_CLUSTER, largest_elsewhere
-from conecollapse.estimators._input import values_of
+from conecollapse.estimators._prepared import values_of
 from conecollapse.metrics import contingency
 from conecollapse.plots.style import BESIDE, SCALE, colour, evenly, figure, names_or_numbers, text
 

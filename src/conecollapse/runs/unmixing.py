@@ -87,7 +87,7 @@ class UnmixRun:
     @cached_property
     def samples(self) -> Points:
         """The samples in the unit of the model, in float64."""
-        return self.table.X.astype(np.float64) / self.model._unit
+        return self.table.X.astype(np.float64) / self.model._fitted.unit
 
     @cached_property
     def points(self) -> Points:
@@ -95,14 +95,16 @@ class UnmixRun:
         samples."""
         if hasattr(self.model, "ray_indices_"):
             return self.samples
-        return stack_rows(self.model._H, self.samples, like=self.samples)
+        return stack_rows(self.model._fitted.components, self.samples, like=self.samples)
 
     @cached_property
     def nearest(self) -> FloatArray:
         """The weights of the nearest mixture of each of the points, (n_points, r), as the
         certificate has them."""
         weights = self.model.cone_.certificate.coefficients.toarray()
-        return np.asarray(weights * row_lengths(self.points)[:, None] / row_lengths(self.model._H))
+        return np.asarray(
+            weights * row_lengths(self.points)[:, None] / row_lengths(self.model._fitted.components)
+        )
 
     @cached_property
     def distances(self) -> FloatArray:
@@ -110,7 +112,9 @@ class UnmixRun:
         lengths, nearest = row_lengths(self.samples), self.nearest[-self.table.n_samples :]
         parts = (slice(a, a + CHUNK) for a in range(0, len(lengths), CHUNK))
         off = [
-            row_lengths(as_dense(self.samples[rows]) - nearest[rows] @ self.model._H)
+            row_lengths(
+                as_dense(self.samples[rows]) - nearest[rows] @ self.model._fitted.components
+            )
             for rows in parts
         ]
         return np.concatenate(off) / np.where(lengths > 0, lengths, 1.0)
@@ -122,7 +126,9 @@ class UnmixRun:
         noise = self.model.feature_noise_
         if not self.parameters["sum_to_one"]:
             return W
-        return weights_of_shares(scaled_columns(self.samples, 1 / noise), self.model._H / noise, W)
+        return weights_of_shares(
+            scaled_columns(self.samples, 1 / noise), self.model._fitted.components / noise, W
+        )
 
     @property
     def maps(self) -> FloatArray | None:
@@ -224,7 +230,7 @@ def unmix_results(run: UnmixRun) -> dict[str, Any]:
         "n_features": run.table.n_features,
         "n_components": len(model.components_),
         "rank_reason": run.rank_reason,
-        "relative_error": relative_error(run.samples, run.weights, model._H),
+        "relative_error": relative_error(run.samples, run.weights, model._fitted.components),
         "largest_residual": float(far.max()),
         "median_residual": float(np.median(far)),
         "cone_residual": model.cone_.tol,
@@ -324,8 +330,8 @@ def factors(run: UnmixRun) -> dict[str, Any]:
         "data_hashes": feature_hashes(run.table.X),
         "components": run.model.components_,
         # the components as the certificate has them, in the data's unit below
-        "rays": run.model._H,
-        "unit": np.float64(run.model._unit),
+        "rays": run.model._fitted.components,
+        "unit": np.float64(run.model._fitted.unit),
         "abundances": run.model.embedding_,
         "residuals": run.distances,
         "outliers": np.asarray(run.model.outliers_),

@@ -12,6 +12,9 @@ from conecollapse._errors import CertificateError, RunFolderError, quoted
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns
 from conecollapse._types import FloatArray
 from conecollapse.certificates import ApproximateCertificate, Verdict, allowance, departures
+from conecollapse.estimators._fitted import Fitted
+from conecollapse.estimators._mixture import leave_out, read_feature_noise
+from conecollapse.factorization.encoders import ScaledLeastSquares
 from conecollapse.io.formats import same_layout
 from conecollapse.io.spectra import MASKED, Spectra, read_spectra
 from conecollapse.runs.agreement import check_arrays, verify_cone
@@ -65,11 +68,13 @@ def rebuild_mixtures(stored: Stored, read: Spectra) -> tuple[UnmixRun, dict[str,
         )
     was_auto = asked["n_components"] == "auto"
     model = estimator_of(asked | {"n_components": r})
-    model._H, model._unit = arrays["rays"].astype(np.float64), float(arrays["unit"])
-    if not model._unit > 0 or math.frexp(model._unit)[0] != 0.5:
+    unit = float(arrays["unit"])
+    if not unit > 0 or math.frexp(unit)[0] != 0.5:
         raise RunFolderError(f"the unit in {FACTORS} is no power of two; it is damaged.")
+    H, noise = arrays["rays"].astype(np.float64), arrays["feature_noise"]
+    model._fitted = Fitted(H, unit, ScaledLeastSquares(H, noise))
     model.components_, model.embedding_ = arrays["components"], arrays["abundances"]
-    model.outliers_, model.feature_noise_ = arrays["outliers"], arrays["feature_noise"]
+    model.outliers_, model.feature_noise_ = arrays["outliers"], noise
     model.cone_ = cone
     if is_chosen:
         model.ray_indices_ = cone.ray_indices
@@ -97,7 +102,7 @@ def prove_mixtures(stored: Stored, run: UnmixRun, tol: float | None) -> Verdict:
     samples, model = run.table.samples, run.model
     names = [*(component_names(run) if stored.cone.n_points > len(samples) else []), *samples]
     verdict = verify_cone(stored.cone, run.points, names, "sample", tol)
-    H, noise = model._H, model.feature_noise_
+    H, noise = model._fitted.components, model.feature_noise_
     _check_nearest(departures(run.points, H, run.nearest), allowance(H), names, CERTIFICATE)
     off = departures(scaled_columns(run.samples, 1 / noise), H / noise, run.weights)
     most = allowance(H, model.embedding_.dtype)
@@ -113,21 +118,27 @@ def _check_search(run: UnmixRun) -> None:
     the data."""
     model, samples = run.model, run.samples
     eps = float(np.finfo(model.components_.dtype).eps)
-    same = np.allclose(model.components_, model._H * model._unit, rtol=eps, atol=0)
+    same = np.allclose(
+        model.components_, model._fitted.components * model._fitted.unit, rtol=eps, atol=0
+    )
     if run.parameters["method"] == "samples":
-        same = same and bool((as_dense(samples[model.ray_indices_]) == model._H).all())
-    if not same or not (model._H >= 0).all():
+        same = same and bool(
+            (as_dense(samples[model.ray_indices_]) == model._fitted.components).all()
+        )
+    if not same or not (model._fitted.components >= 0).all():
         raise CertificateError(
             f"the components in {FACTORS} are not those that {CERTIFICATE} is about."
         )
     filled = row_lengths(samples) > 0
-    away = model._left_out(samples, filled)
+    away = leave_out(samples, filled, model.n_components, model.outliers)
     for i in np.flatnonzero(away != model.outliers_)[:1]:
         raise CertificateError(
             f"'outliers' in {FACTORS} is {bool(model.outliers_[i])} for the sample"
             f" {_name(run, i)}, but the data say {bool(away[i])}."
         )
-    noise = model._feature_sizes(samples[np.flatnonzero(~away)])
+    noise = read_feature_noise(
+        samples[np.flatnonzero(~away)], model.n_components, model.feature_noise
+    )
     off = np.abs(model.feature_noise_ / noise - 1)
     for j in np.flatnonzero(~(off <= NOISE_PRECISION))[:1]:
         raise CertificateError(

@@ -14,11 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse.io.source import TableSource
-from conecollapse.tables.blocked import BlockedTable
+from conecollapse.tables.blocks import BlockedTable, FileTable
 from conecollapse.tables.csr import CsrTable
 from conecollapse.tables.dense import DenseTable
 from conecollapse.tables.diffused import DiffusedTable
-from conecollapse.tables.files import FileTable
 from conecollapse.tables.in_memory import InMemoryTable
 from conecollapse.tables.masked import MaskedTable
 from conecollapse.tables.product import ProductTable
@@ -49,7 +48,7 @@ def _of_dask(X: Any) -> Table | None:
     if type(X).__module__.partition(".")[0] != "dask":
         return None
     # an optional dependency, which takes a second to import
-    from conecollapse.tables.dask_array import table_of
+    from conecollapse.tables.dask import table_of
 
     return table_of(X)
 

@@ -11,7 +11,7 @@ from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.tables.protocol import Table
 
 if TYPE_CHECKING:
-    from conecollapse.tables.blocked import BlockedTable
+    from conecollapse.tables.blocks import BlockedTable
 
 
 class Columns(Table):

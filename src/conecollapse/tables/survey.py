@@ -22,11 +22,13 @@ SLICE = 2**20  # entries that are worked on at a time: 8 MiB
 @dataclass(frozen=True)
 class BlockSurvey:
     """Of one block: the largest entry of each column, squared lengths of the columns in units of
-    that, which rows hold anything."""
+    that, which rows hold anything; how many entries are stored, and whether as a sparse array."""
 
     peaks: FloatArray
     squares: FloatArray
     filled: BoolArray
+    n_entries: int
+    is_sparse: bool
 
 
 def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
@@ -37,6 +39,8 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
             f"{label} of X is empty, of shape {block.shape}; leave such blocks out (in Dask:"
             " rechunk)."
         )
+    if block.dtype.kind not in "fiu":
+        block = block.astype(np.float64)
     width = block.shape[1]
     if sp.issparse(block) and block.format == "csc":
         return _survey_columns(block, at, label)
@@ -48,13 +52,13 @@ def survey_block(block: Points, at: tuple[int, int], label: str) -> BlockSurvey:
         squares = np.bincount(
             columns, weights=np.square(data / _or_one(peaks)[columns]), minlength=width
         ).astype(np.float64)
-        return BlockSurvey(peaks, squares, np.diff(block.indptr) > 0)
+        return BlockSurvey(peaks, squares, np.diff(block.indptr) > 0, block.nnz, True)
     peaks = block.max(axis=0).astype(np.float64)
     squares, units = np.zeros(width), _or_one(peaks)
     for rows in np.array_split(block, max(1, block.size // 2**20)):
         scaled = rows / units
         squares += np.einsum("ij,ij->j", scaled, scaled)
-    return BlockSurvey(peaks, squares, block.any(axis=1))
+    return BlockSurvey(peaks, squares, block.any(axis=1), block.size, False)
 
 
 def _survey_columns(block: Any, at: tuple[int, int], label: str) -> BlockSurvey:
@@ -78,7 +82,7 @@ def _survey_columns(block: Any, at: tuple[int, int], label: str) -> BlockSurvey:
                 np.square(points.data / np.repeat(_or_one(peaks[a:b]), counts[a:b])), starts
             )
             holders[points.indices] = True
-    return BlockSurvey(peaks, squares, holders)
+    return BlockSurvey(peaks, squares, holders, block.nnz, True)
 
 
 def slices_of(ptr: IntArray) -> list[tuple[int, int]]:
@@ -146,6 +150,8 @@ class Survey:
     peaks: FloatArray  # (n_features,) largest entries of the columns
     lengths: FloatArray  # (n_features,) of the columns
     filled: BoolArray  # (n_samples,) which samples hold anything
+    n_entries: int  # that are stored
+    is_sparse: bool
 
     @classmethod
     def of(cls, grid: list[list[BlockSurvey]]) -> Survey:
@@ -160,7 +166,14 @@ class Survey:
             peaks.append(peak)
             lengths.append(np.sqrt(squares) * peak)
         filled = [np.any([block.filled for block in row], axis=0) for row in grid]
-        return cls(np.concatenate(peaks), np.concatenate(lengths), np.concatenate(filled))
+        blocks = [block for row in grid for block in row]
+        return cls(
+            np.concatenate(peaks),
+            np.concatenate(lengths),
+            np.concatenate(filled),
+            sum(block.n_entries for block in blocks),
+            any(block.is_sparse for block in blocks),
+        )
 
     @property
     def peak(self) -> float:

@@ -1,5 +1,7 @@
-"""The input of an estimator as a checked table with its names, and warnings about rows and columns
-that are all zero."""
+"""The input of an estimator: unwrapped, checked, named and brought into a working unit once.
+
+`prepare` makes the record that the steps of a `fit` pass on; `check_table` checks new samples.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -21,8 +24,8 @@ from conecollapse._errors import (
     InvalidInputError,
     UnexpectedArgumentError,
 )
-from conecollapse._types import AnyArray, BoolArray, IntArray, Points
-from conecollapse.estimators._running import WITH_WEIGHTS
+from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.estimators._estimator import WITH_WEIGHTS
 from conecollapse.io import TableFile, TableSource, open_table
 from conecollapse.io.annotated import in_memory, is_anndata, stored_at
 from conecollapse.io.names import as_names
@@ -31,6 +34,48 @@ from conecollapse.tables import Table, as_table, recognised
 SAFE = (1e-30, 1e30)  # largest entries with which sixth powers and their sums stay in range
 NAMED = 5  # how many empty rows or columns a warning names
 SHOWN = 300  # characters of a message of scikit-learn's, which may paste a table
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked table, and what the steps of a fit ask about it."""
+
+    table: Table  # over `unit`, so that no square or product of squares is lost
+    unit: float  # a power of two; 1 for ordinary data
+    peak: float  # the largest entry of X
+    dtype: np.dtype[Any]  # of X
+    is_rounded: bool  # whether X may carry the rounding of float32
+    empty: BoolArray  # which samples are all zero
+    feature_names: AnyArray | None = None
+    sample_weight: FloatArray | None = None  # over `weight_unit`
+    weight_unit: float = 1.0
+    weighted_by: str = ""  # what makes entries count differently, for messages
+
+    @property
+    def n_samples(self) -> int:
+        return self.table.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        return self.table.shape[1]
+
+
+def prepare(
+    estimator: Any, X: Any, feature_names: Any, layer: str | None, *, samples_are: str
+) -> Prepared:
+    """What `fit` was given. ``samples_are`` says what becomes of samples of zeros, in a warning."""
+    table = check_table(estimator, remember_layer(estimator, X, feature_names, layer), reset=True)
+    return prepare_table(estimator, table, samples_are)
+
+
+def prepare_table(estimator: Any, X: Table, samples_are: str) -> Prepared:
+    """A checked table in its working unit; warns of samples and features that are all zero."""
+    empty = warn_of_empty(X, samples_are, estimator)
+    unit = safe_unit(X)
+    working = X.divided(unit)
+    check_range(X, working, unit)
+    names = getattr(estimator, "feature_names_in_", None)
+    return Prepared(working, unit, X.peak, X.dtype, X.is_rounded, empty, names)
 
 
 class Named(NamedTuple):
@@ -144,7 +189,7 @@ def our_errors(X: Any = None) -> Iterator[None]:
         raise kind(shorten(str(error), SHOWN, placeholder=" ...")) from error
 
 
-def taken(estimator: Any, X: Any, feature_names: Any, layer: str | None) -> Named:
+def remember_layer(estimator: Any, X: Any, feature_names: Any, layer: str | None) -> Named:
     """`named`, for `fit`: the layer is that of later tables, too."""
     estimator._layer = layer
     return named(X, feature_names, layer)
@@ -284,6 +329,19 @@ def check_range(X: Table, working: Table, unit: float) -> None:
             )
 
 
+def feature_names_of(estimator: Any, names: Any = None) -> AnyArray:
+    """The names given, else those that the estimator knows, else x0, x1, ..."""
+    n = estimator.n_features_in_
+    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    if names is None:
+        return np.array([f"x{j}" for j in range(n)])
+    if len(names) != n:
+        raise InvalidInputError(
+            f"there are {len(names)} names for {n} features; give one for each."
+        )
+    return np.asarray(names)
+
+
 def in_dtype(array: AnyArray, dtype: Any) -> AnyArray:
     """``array`` in ``dtype``; in float64 where ``dtype`` could not hold its largest entries."""
     fits = array.size == 0 or float(np.abs(array).max()) <= float(np.finfo(dtype).max)
@@ -308,7 +366,7 @@ def warn_of_empty(X: Table, samples_are: str, estimator: Any) -> BoolArray:
     if rows.all():
         raise InvalidInputError("X is zero everywhere; there is nothing to factorize.")
     warn_of_samples(rows, samples_are, estimator)
-    if columns.any() and not _is_told(estimator, "features"):
+    if columns.any() and not _is_known(estimator, "features"):
         names = getattr(estimator, "feature_names_in_", None)
         listed = _listed(np.flatnonzero(columns), "feature", names)
         warnings.warn(
@@ -319,7 +377,7 @@ def warn_of_empty(X: Table, samples_are: str, estimator: Any) -> BoolArray:
 
 def warn_of_samples(empty: BoolArray, samples_are: str, estimator: Any = None) -> None:
     """Name the samples that are all zero, and say what becomes of them."""
-    if empty.any() and not _is_told(estimator, "samples"):
+    if empty.any() and not _is_known(estimator, "samples"):
         warnings.warn(
             f"{_listed(np.flatnonzero(empty), 'sample')} only zeros: {samples_are}.",
             EmptyDataWarning,
@@ -337,9 +395,11 @@ def outside() -> int:
     return level
 
 
-def _is_told(estimator: Any, of: str) -> bool:
+def _is_known(estimator: Any, subject: str) -> bool:
     """Whether a copy of the model, such as that of another fold, has warned of it."""
-    return hasattr(estimator, "_is_told") and estimator._is_told(of, estimator.n_features_in_)
+    return hasattr(estimator, "_note_warning") and estimator._note_warning(
+        subject, estimator.n_features_in_
+    )
 
 
 def safe_unit(X: Table) -> float:

@@ -15,7 +15,7 @@ evenly over the mixtures of the components, so that their density is one over th
 
 so that :math:`\lambda = n \sigma^2`, the squared noise in each direction of the subspace of the
 components. It is estimated from what lies outside of the subspace
-(`conecollapse.factorization.compressed`); no constant is left to choose.
+(`conecollapse.factorization.mixtures.compressed`); no constant is left to choose.
 
 *Steps.* W by coordinate descent on its rows. The logarithm is concave in :math:`H H^T`, so its
 tangent is an upper bound (Fu et al. 2016; Leplat, Ang & Gillis 2019); with it H is a quadratic
@@ -34,9 +34,9 @@ import numpy as np
 from conecollapse._iterate import TOL, Stopping, iterate
 from conecollapse._kernels import kernel
 from conecollapse._types import FloatArray
-from conecollapse.factorization.compressed import Compressed
 from conecollapse.factorization.data import ROUNDING, Factorization
 from conecollapse.factorization.hals import BETA, BETA_MOST, GROW, GROW_MOST, SHRINK, sweep
+from conecollapse.factorization.mixtures.compressed import Compressed
 from conecollapse.factorization.small_sweeps import is_small, sweep_small
 from conecollapse.tables import Equations
 

@@ -4,8 +4,8 @@ Every method gives r points. To choose between methods and scalings without labe
 judged by how well its cone fits all points: the sum over points of
 :math:`\operatorname{dist}(x, \operatorname{cone})^2 / \|x\|`, in which neither the brightest points
 nor the darkest decide alone. One of the choices is made of the points nearest in angle to the
-components of minimum volume (`conecollapse.factorization.mixtures`), which use all points where the
-others look at extremes.
+components of minimum volume (`conecollapse.factorization.mixtures.starts`), which use all points
+where the others look at extremes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conecollapse._linalg import dense_rows, row_lengths, unit_rows
 from conecollapse._threads import serial_blas
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.mixtures import unmix
+from conecollapse.factorization.mixtures.starts import unmix
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.scaling import SCALINGS, scaled_points
 from conecollapse.geometry.snpa import snpa

@@ -17,7 +17,7 @@ tell its noise from, and it keeps the size that it has.
 light that is reflected twice. It says little about how reliable a feature is. So features are
 divided only if what is left then looks like independent noise: the squared singular values r + 1 to
 2 r of the scaled samples are at most `UNSTRUCTURED` times what such noise has
-(`conecollapse.factorization.compressed`).
+(`conecollapse.factorization.mixtures.compressed`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 
 from conecollapse._linalg import scaled_columns
 from conecollapse._types import FloatArray, Points
-from conecollapse.factorization.compressed import Compressed, compressed
-from conecollapse.factorization.mixtures import LEAST_NOISE, core_samples, root_scaled
+from conecollapse.factorization.mixtures.compressed import Compressed, compressed
+from conecollapse.factorization.mixtures.starts import LEAST_NOISE, core_samples, root_scaled
 from conecollapse.tables import as_table
 
 # of what independent noise has: about 1 for planted counts, above 10 for spectra

@@ -9,134 +9,53 @@ Then
           \vdots \end{pmatrix},
 
 so each product is one visit to every block, and only thin matrices move. Whoever holds the blocks
-(a file, a Dask cluster) says in `BlockedTable.visit` how they are visited, and in
-`BlockedTable.reduce` how results are combined; everything else is written here once.
+says in `BlockedTable.visit_from` how they are visited: `FileTable` reads them one after the other,
+and a Dask cluster (`conecollapse.tables.dask`) visits many at the same time.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import cached_property, reduce
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, columns_as_points
+from conecollapse._threads import current_threads
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
+from conecollapse.io.limits import free_memory
+from conecollapse.io.source import TableSource
 from conecollapse.tables.columns import Columns, gram_by_products
 from conecollapse.tables.csr import CsrTable
 from conecollapse.tables.dense import DenseTable
 from conecollapse.tables.in_memory import InMemoryTable
 from conecollapse.tables.protocol import Table
-from conecollapse.tables.survey import Survey
+from conecollapse.tables.survey import BlockSurvey, Survey, survey_block
 
 Work = Callable[..., Any]  # work(block, piece, shared)
-# what `Held.select` and `Held.cross` give: values, or tasks whose values are still with the workers
-Groups = list[Any]
 
 
-class Kept:
-    """What a piece of work tells the others, and its own, which stays in the process that made it:
-    only ``told`` travels."""
+class Worker(NamedTuple):
+    """A process that works on blocks."""
 
-    __slots__ = ("own", "told")
-
-    def __init__(self, own: Any, told: Any) -> None:
-        self.own = own
-        self.told = told
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, (None, self.told)
+    address: str
+    threads: int
+    memory: float  # bytes that it may take; infinite where there is no limit
 
 
-class Looked:
-    """What a look at every block found, in the order of the blocks; a cluster may keep it until it
-    is asked for here."""
+class Step(NamedTuple):
+    """Work for which all items are at hand: ``work(items, k, told, shared)`` for each k below
+    ``tasks``, where ``told`` are the results of the step before."""
 
-    def __init__(self, found: list[Any]) -> None:
-        self.found = found
-
-    def results(self) -> list[Any]:
-        """All results, here."""
-        return self.found
-
-
-class Held(ABC):
-    """One item for each block, which stays with whoever holds the blocks: in the memory of a
-    cluster, or made again from a file.
-
-    No work sees more than two items at once, and each piece of work can be done again without the
-    others.
-    """
-
-    n_blocks: int
-
-    @abstractmethod
-    def select(
-        self, work: Work, which: Sequence[tuple[int, Any]], shared: Any = None, *, stage: str
-    ) -> Groups:
-        """``work(item[k], piece, shared)`` for each ``(k, piece)``."""
-
-    @abstractmethod
-    def spread(self, work: Work, pieces: Sequence[Any], shared: Any, *, stage: str) -> Groups:
-        """``work(piece, shared)`` for each piece: work that needs no item."""
-
-    @abstractmethod
-    def whole(self, work: Work, shared: Any, *, stage: str) -> Any:
-        """``work([item, ...], shared)`` of all items in one place, where they are small; to be
-        collected, or shared by other work."""
-
-    @abstractmethod
-    def join(self, groups: Groups, work: Work, *, stage: str) -> Any:
-        """``work([value, ...])`` of all groups, in one place: to be given to other work as what it
-        shares."""
-
-    @abstractmethod
-    def tiles(
-        self,
-        work: Work,
-        which: Sequence[tuple[int, int]],
-        shared: Any = None,
-        *,
-        stage: str,
-        side: int = 1,
-        costs: Sequence[float] | None = None,
-    ) -> list[Any]:
-        """``work(item[a], item[b], shared)`` for each pair ``(a, b)``, here.
-
-        Where pairs are many, one piece of work may have up to ``side`` items on either side.
-        ``costs`` says how much work each pair is, where that is not the same for all; what costs
-        most begins first.
-        """
-
-    @abstractmethod
-    def cross(
-        self,
-        groups: Groups,
-        pair: Work,
-        gather: Work,
-        shared: Any = None,
-        *,
-        stage: str,
-        thin: bool = False,
-    ) -> Groups:
-        """``gather(group, [pair(group, item, shared) for every item], shared)`` for each group;
-        ``thin`` if ``pair`` gives little."""
-
-    @abstractmethod
-    def chain(
-        self, groups: Groups, work: Work, rounds: int, shared: Any = None, *, stage: str
-    ) -> Groups:
-        """Each group goes round the blocks ``rounds`` times,
-        ``group = work(group, item[k], k, shared)``; groups may begin at any block."""
-
-    @abstractmethod
-    def collect(self, *groups: Groups, stage: str) -> list[list[Any]]:
-        """The values of the groups, here; all are made at the same time."""
+    stage: str
+    work: Callable[..., Any]
+    tasks: int
 
 
 class BlockedTable(Table):
@@ -154,7 +73,6 @@ class BlockedTable(Table):
     """
 
     kind = "read in blocks"
-    block_entries = 0  # of the largest block, once somebody has counted them
 
     def __init__(
         self, shape: tuple[int, int], dtype: Any, axis: int, bounds: IntArray, *, is_sparse: bool
@@ -167,6 +85,18 @@ class BlockedTable(Table):
         self.unit = 1.0
 
     @abstractmethod
+    def visit_from(
+        self,
+        first: int,
+        work: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str = "products",
+    ) -> Iterator[Any]:
+        """``work(block, piece, shared)`` for the blocks from number ``first`` on, one after the
+        other as they are asked for; ``pieces`` has one item for each block."""
+
     def visit(
         self,
         work: Work,
@@ -175,17 +105,9 @@ class BlockedTable(Table):
         *,
         stage: str = "products",
     ) -> list[Any]:
-        """``[work(block, piece, shared), ...]`` over the blocks, in order; ``pieces`` has one item
-        for each block."""
+        """``[work(block, piece, shared), ...]`` over the blocks, in order."""
+        return list(self.visit_from(0, work, pieces, shared, stage=stage))
 
-    @abstractmethod
-    def visit_from(
-        self, first: int, work: Work, shared: Any = None, *, stage: str = "products"
-    ) -> Iterator[Any]:
-        """``work(block, None, shared)`` for the blocks from number ``first`` on, one after the
-        other as they are asked for."""
-
-    @abstractmethod
     def reduce(
         self,
         work: Work,
@@ -195,71 +117,41 @@ class BlockedTable(Table):
         stage: str = "products",
     ) -> Any:
         """``work(block, None, shared)`` of every block, neighbours combined in pairs until one
-        result is left."""
+        result is left.
 
-    @abstractmethod
-    def hold(
-        self,
-        make: Work,
-        pieces: Sequence[Any] | None = None,
-        shared: Any = None,
-        *,
-        stage: str,
-        cheap: bool = False,
-        last: bool = False,
-    ) -> Held:
-        """``make(block, piece, shared)`` of every block, for work on blocks and on pairs of them.
-
-        What is ``cheap`` to make is made again where it is needed, and a cluster need not hold it.
-        With ``last`` the blocks are not needed any more afterwards; if they are all the same, they
-        are made again.
+        Like the digits of a binary counter: two results of equally many blocks become one at once,
+        so that few are held.
         """
+        digits: list[tuple[int, Any]] = []  # how many blocks, and their result
+        for result in self.visit_from(0, work, None, shared, stage=stage):
+            count = 1
+            while digits and digits[-1][0] == count:
+                result, count = combine(digits.pop()[1], result), 2 * count
+            digits.append((count, result))
+        result = digits.pop()[1]
+        while digits:
+            result = combine(digits.pop()[1], result)
+        return result
 
-    def look(self, work: Work, shared: Any = None, *, stage: str) -> Looked:
-        """Begin ``work(block, None, shared)`` of every block; if there was no survey yet, it is
-        made in the same pass if possible."""
-        _ = self.survey
-        return Looked(self.visit(work, None, shared, stage=stage))
+    def share_out(
+        self, make: Work, pieces: Sequence[Any] | None, steps: Sequence[Step], shared: Any
+    ) -> list[Any]:
+        """Make ``make(block, piece, shared)`` of every block, give these items to every worker, and
+        take the steps one after the other; the results of the last one."""
+        items = self.visit(make, pieces, shared, stage="points")
+        told: list[Any] = []
+        for step in steps:
+            told = [step.work(items, k, told, shared) for k in range(step.tasks)]
+        return told
+
+    @property
+    def workers(self) -> list[Worker]:
+        """The processes that work on the blocks: this one."""
+        return [Worker("", current_threads(), float(free_memory()))]
 
     @abstractmethod
     def along(self, axis: int) -> BlockedTable:
         """The same table in blocks along the other axis, or itself."""
-
-    @property
-    def parallel(self) -> int:
-        """How many pieces of work run at the same time, about."""
-        return 1
-
-    @property
-    def together(self) -> int:
-        """How many pieces of work can have copies of all blocks at the same time, if these are
-        small; 0 where nobody holds the blocks."""
-        return 0
-
-    def work_together(
-        self,
-        _first: Work,
-        _then: Work,
-        _looked: Looked,
-        _shared: Any,
-        _count: int,
-        *,
-        stages: tuple[str, str],
-    ) -> list[Any]:
-        """Two steps in ``count`` pieces, each with all blocks at hand and with what a look at them
-        found.
-
-        ``kept[k] = first(blocks, k, found, shared)`` is a `Kept`, and the result
-        ``then(kept[k].own, k, [one.told for one in kept], shared)``.
-        """
-        raise InvalidInputError(
-            f"all blocks of a table at once were asked for in {' and '.join(stages)}, and X is"
-            f" {self.kind}."
-        )
-
-    def cut_at(self, bounds: IntArray) -> BlockedTable:  # noqa: ARG002
-        """The same table in blocks with other bounds, or itself where that saves nothing."""
-        return self
 
     @abstractmethod
     def blocks(self) -> Iterable[Points]:
@@ -337,19 +229,19 @@ class BlockedTable(Table):
         B = np.ascontiguousarray(B, self.dtype)
         if self.axis == 0:
             return np.concatenate(self.visit(times, shared=B))
-        return self._total(self.visit(times_piece, self.split(B)))
+        return self._total(self.visit(times, self.split(B)))
 
     def transposed_times(self, C: Any) -> AnyArray:
         C = np.ascontiguousarray(as_dense(C), self.dtype)
         if self.axis == 1:
             return np.concatenate(self.visit(transposed_times, shared=C))
-        return self._total(self.visit(transposed_times_piece, self.split(C)))
+        return self._total(self.visit(transposed_times, self.split(C)))
 
     def row_squares(self, weights: FloatArray) -> FloatArray:
         """Squared lengths of the rows, with the columns multiplied by ``weights`` first."""
         if self.axis == 0:
             return np.concatenate(self.visit(weighted_squares, shared=weights))
-        return np.asarray(sum(self.visit(weighted_squares_piece, self.split(weights))))
+        return np.asarray(sum(self.visit(weighted_squares, self.split(weights))))
 
     def weighted_gram(self, indices: IntArray, scale: FloatArray) -> FloatArray | None:
         """The smaller Gram matrix of ``X[:, indices] diag(scale)``, where the blocks lie along the
@@ -397,6 +289,75 @@ class BlockedTable(Table):
         return Columns(self, indices, np.ones(len(indices)) if scale is None else scale)
 
 
+class FileTable(BlockedTable):
+    """A table that is read from its source, a block at a time, whenever a product needs it."""
+
+    kind = "an opened file, read in blocks"
+
+    def __init__(self, source: TableSource, axis: int = 0, block_size: int | None = None) -> None:
+        n, m = source.shape
+        if not (n and m):
+            raise InvalidInputError(
+                f"the table has shape {source.shape}; at least one sample and one feature are"
+                " needed."
+            )
+        self.source = source
+        super().__init__(
+            source.shape,
+            source.dtype,
+            axis,
+            source.bounds(axis, block_size),
+            is_sparse=source.is_sparse,
+        )
+
+    def block(self, k: int) -> Points:
+        """Block ``k`` as a dense array or a CSR array, in floating point."""
+        return as_floats(self._read(k), self.dtype, self.unit)
+
+    def _read(self, k: int) -> Points:
+        return self.source.read(self.axis, int(self.bounds[k]), int(self.bounds[k + 1]))
+
+    def blocks(self) -> Iterator[Points]:
+        return (self.block(k) for k in range(self.n_blocks))
+
+    def visit_from(
+        self,
+        first: int,
+        work: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str = "products",  # noqa: ARG002
+    ) -> Iterator[Any]:
+        return (
+            work(self.block(k), None if pieces is None else pieces[k], shared)
+            for k in range(first, self.n_blocks)
+        )
+
+    def along(self, axis: int) -> FileTable:
+        if axis == self.axis:
+            return self
+        other = FileTable(self.source, axis)
+        other.unit, other.dtype = self.unit, self.dtype
+        return other
+
+    def _survey(self) -> Survey:
+        if self.source.survey is None:
+            parts = [self._surveyed(k, self._read(k)) for k in range(self.n_blocks)]
+            grid = [[part] for part in parts] if self.axis == 0 else [parts]
+            self.source.survey = Survey.of(grid)
+        survey: Survey = self.source.survey
+        return survey
+
+    def _surveyed(self, k: int, block: Points) -> BlockSurvey:
+        a, b = self.bounds[k : k + 2].tolist()
+        label = f"block {k} ({('samples', 'features')[self.axis]} {a} to {b - 1})"
+        return survey_block(block, (a, 0) if self.axis == 0 else (0, a), label)
+
+    def _copy(self) -> FileTable:
+        return copy(self)
+
+
 class FilledRows(BlockedTable):
     """The samples of a table in blocks that are not all zero; ``indices`` are their numbers."""
 
@@ -410,6 +371,19 @@ class FilledRows(BlockedTable):
             (len(indices), table.shape[1]), table.dtype, 0, bounds, is_sparse=table.is_sparse
         )
 
+    def visit_from(
+        self,
+        first: int,
+        work: Work,
+        pieces: Sequence[Any] | None = None,
+        shared: Any = None,
+        *,
+        stage: str = "products",
+    ) -> Iterator[Any]:
+        return self.table.visit_from(
+            first, _on_rows, self._with(pieces), (work, shared), stage=stage
+        )
+
     def visit(
         self,
         work: Work,
@@ -419,35 +393,6 @@ class FilledRows(BlockedTable):
         stage: str = "products",
     ) -> list[Any]:
         return self.table.visit(_on_rows, self._with(pieces), (work, shared), stage=stage)
-
-    def visit_from(
-        self, first: int, work: Work, shared: Any = None, *, stage: str = "products"
-    ) -> Iterator[Any]:
-        return iter(self.visit(work, None, shared, stage=stage)[first:])
-
-    def reduce(
-        self,
-        work: Work,
-        combine: Callable[[Any, Any], Any],
-        shared: Any = None,
-        *,
-        stage: str = "products",
-    ) -> Any:
-        return reduce(combine, self.visit(work, None, shared, stage=stage))
-
-    def hold(
-        self,
-        make: Work,
-        pieces: Sequence[Any] | None = None,
-        shared: Any = None,
-        *,
-        stage: str,
-        cheap: bool = False,
-        last: bool = False,
-    ) -> Held:
-        return self.table.hold(
-            _on_rows, self._with(pieces), (make, shared), stage=stage, cheap=cheap, last=last
-        )
 
     def blocks(self) -> Iterator[Points]:
         return (block[rows] for block, rows in zip(self.table.blocks(), self._chosen, strict=True))
@@ -485,6 +430,12 @@ class FilledRows(BlockedTable):
         return FilledRows(self.table, self.indices)
 
 
+def as_floats(block: Points, dtype: Any, unit: float) -> Points:
+    """The block in floating point, divided by ``unit``."""
+    block = block.astype(dtype, copy=False)
+    return block if unit == 1 else block / dtype.type(unit)
+
+
 def _on_rows(block: Points, piece: tuple[IntArray, Any], shared: tuple[Work, Any]) -> Any:
     """``work`` on these rows of the block."""
     rows, other = piece
@@ -509,39 +460,25 @@ def keys_of(block: Points, _: Any, __: Any) -> list[bytes]:
     return _as_table(block).row_keys()
 
 
-def times(block: Points, _: Any, B: AnyArray) -> AnyArray:
-    """``X_i B``."""
-    return np.asarray(block @ B)
+def times(block: Points, own: AnyArray | None, shared: AnyArray | None) -> AnyArray:
+    """The block times what is its own, or what all blocks share."""
+    return np.asarray(block @ (shared if own is None else own))
 
 
-def times_piece(block: Points, B: AnyArray, _: Any) -> AnyArray:
-    """``X_j B_j``."""
-    return np.asarray(block @ B)
+def transposed_times(block: Points, own: AnyArray | None, shared: AnyArray | None) -> AnyArray:
+    """The transposed block times what is its own, or what all blocks share."""
+    return np.asarray(block.T @ (shared if own is None else own))
 
 
-def transposed_times(block: Points, _: Any, C: AnyArray) -> AnyArray:
-    """``X_j' C``."""
-    return np.asarray(block.T @ C)
-
-
-def transposed_times_piece(block: Points, C: AnyArray, _: Any) -> AnyArray:
-    """``X_i' C_i``."""
-    return np.asarray(block.T @ C)
-
-
-def weighted_squares(block: Points, _: Any, weights: FloatArray) -> FloatArray:
+def weighted_squares(block: Points, own: FloatArray | None, shared: FloatArray) -> FloatArray:
     """Squared lengths of the rows, columns weighted before they are squared, so that no square is
     lost."""
+    weights = shared if own is None else own
     if sp.issparse(block):
         weighted = sp.csr_array(block @ sp.diags_array(weights))
         return np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel()
     pieces = (rows * weights for rows in np.array_split(block, 1 + block.size // 2**20))
     return np.concatenate([np.einsum("ij,ij->i", rows, rows) for rows in pieces])
-
-
-def weighted_squares_piece(block: Points, weights: FloatArray, _: Any) -> FloatArray:
-    """The part of one block of columns in the squared lengths of the rows."""
-    return weighted_squares(block, None, weights)
 
 
 def outer_gram(block: Points, weights: FloatArray, _: Any) -> FloatArray:

@@ -25,11 +25,11 @@ import numpy as np
 
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._types import BoolArray, FloatArray, Points
-from conecollapse.factorization.compressed import compressed
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
 from conecollapse.factorization.inits import initialize
-from conecollapse.factorization.minvolume import volume_scale
-from conecollapse.factorization.mixtures import Mixture, furthest_from
+from conecollapse.factorization.mixtures.compressed import compressed
+from conecollapse.factorization.mixtures.minvolume import volume_scale
+from conecollapse.factorization.mixtures.starts import Mixture, furthest_from
 from conecollapse.factorization.mu import mu
 from conecollapse.tables import Table, as_table
 

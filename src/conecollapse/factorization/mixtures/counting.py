@@ -13,17 +13,17 @@ and make a choice together.
   root of their length.
 - *Noise*: the noise of each feature is estimated by regression on all other features (as
   Bioucas-Dias & Nascimento 2008 do), or as what the largest rank leaves of it where that is
-  independent (`conecollapse.factorization.feature_noise`). With features divided by it, noise alone
-  has eigenvalues of the covariance up to :math:`(1 + \sqrt{m / n})^2`; those well above count.
-  Every kind of variation counts here, such as shadow and variants of a material, so it is an upper
-  limit.
+  independent (`conecollapse.factorization.mixtures.feature_noise`). With features divided by it,
+  noise alone has eigenvalues of the covariance up to :math:`(1 + \sqrt{m / n})^2`; those well above
+  count. Every kind of variation counts here, such as shadow and variants of a material, so it is an
+  upper limit.
 
 *Choice.* The rank of the clearance, but not below that of the spectrum and at most `BEYOND` above
 it. By itself the clearance counts variants of a material and scattered light, too, and is then far
 too high; the spectrum is blind to a dark component, and is then one too low.
 
 All but the noise look at features that are divided by their noise where
-`conecollapse.factorization.feature_noise` says so.
+`conecollapse.factorization.mixtures.feature_noise` says so.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ import numpy as np
 from conecollapse._linalg import as_dense, scaled_columns, unit_rows
 from conecollapse._nnls.active_set import active_set
 from conecollapse._types import FloatArray, IntArray, Points
-from conecollapse.factorization.compressed import RANK, compressed
-from conecollapse.factorization.feature_noise import feature_noise
-from conecollapse.factorization.mixtures import root_scaled, unmix
+from conecollapse.factorization.mixtures.compressed import RANK, compressed
+from conecollapse.factorization.mixtures.feature_noise import feature_noise
+from conecollapse.factorization.mixtures.starts import root_scaled, unmix
 from conecollapse.tables import as_table
 
 BEYOND = 1  # components that may hide in the singular values

@@ -1,0 +1,1 @@
+"""Mixtures: pure components and how much of each is in every sample."""

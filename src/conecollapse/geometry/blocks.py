@@ -1,0 +1,262 @@
+r"""The exact cone of a table in blocks of features, by several workers side by side.
+
+1. *Groups.* One pass says where each point lies along two fixed random directions. Only points that
+   are near each other along both can have the same direction; these leave their blocks and are
+   compared. One point of each group is its leader.
+2. *Shares.* The leaders go to every worker. Each decides its share of them over all leaders by the
+   stages of a cone in memory (`certified.decide`): a witness, or a combination of other points.
+3. *Conclusion.* One worker puts the decisions together (`certified.conclude`): combinations over
+   points that another worker deleted become combinations of rays, and points near the tolerance are
+   decided one after the other.
+
+Where one worker is enough, the points are read into its memory, and the cone is found there. In
+either way every worker holds all leaders. How many bytes that takes is known before it starts
+(`memory_needed`); if the workers have less, blocks are decided one by one and merged
+(`conecollapse.geometry.streaming`), which takes the memory of one block and of all rays.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError, SlowWarning
+from conecollapse._linalg import (
+    columns_as_points,
+    merge_colinear,
+    near_along,
+    projection,
+    take_rows,
+    unit_rows,
+)
+from conecollapse._progress import teller
+from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points
+from conecollapse.geometry.certified import Decisions, conclude, decide
+from conecollapse.geometry.parts import Part, part_of
+from conecollapse.tables import BlockedTable
+from conecollapse.tables.blocks import Step, Worker
+
+HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
+DIRECTIONS = (0, 1)  # numbers of the fixed random directions
+# bytes at the peak for each entry of the leaders: blocks as they came, unit points, and of dense
+# ones two sets of round coordinates, of sparse ones the lists of the points with each coordinate
+DENSE_ENTRY, SPARSE_ENTRY = 48, 72
+# part of a worker's memory that the leaders may take: Dask writes to disk what is above 0.6 of it
+USABLE = 0.6
+WORTH_SAYING = 0.1  # part of the memory from which on progress names both sizes
+# multiplications of all points with each other that a share is worth, and entries of sparse points:
+# below that the messages take longer than the work
+DENSE_SHARE, SPARSE_SHARE = 2**31, 2**20
+
+
+def part_of_features(table: BlockedTable, tol: float, effort: Effort) -> Part | None:
+    """The part of a surveyed table in blocks of features; None where the workers have too little
+    memory for it."""
+    workers = table.workers
+    if not fits(memory_needed(table, len(workers)), workers):
+        return None
+    count = n_shares(table, len(workers)) if effort == "exact" else 1
+    part = part_of_shares(table, tol, count) if count > 1 else None
+    return part_of_whole(table, tol, effort) if part is None else part
+
+
+def memory_needed(table: BlockedTable, n_workers: int = 1) -> float:
+    """Bytes that a worker takes at the peak: its part of the blocks, and all leaders."""
+    each = SPARSE_ENTRY if table.is_sparse else DENSE_ENTRY
+    own = 12 if table.is_sparse else 8
+    return table.survey.n_entries * (each + own / n_workers)
+
+
+def fits(needed: float, workers: list[Worker]) -> bool:
+    """Whether every worker has the memory, which is said before work begins: a warning where it has
+    not, else as progress."""
+    memory = min(worker.memory for worker in workers)
+    who = "each worker" if workers[0].address else "this process"
+    sizes = f"{needed / 2**30:.2g} GiB of points and has {memory / 2**30:.2g} GiB"
+    if needed > USABLE * memory:
+        warnings.warn(
+            f"{who} would hold {sizes}, of which {USABLE:.0%} may be used: blocks are decided one"
+            " by one and merged, which takes longer where many points are rays.",
+            SlowWarning,
+            stacklevel=4,
+        )
+        return False
+    tell = teller()
+    if tell is not None and needed > WORTH_SAYING * memory:
+        tell(f"{who} will hold {sizes}", 0, 1)
+    return True
+
+
+def n_shares(table: BlockedTable, n_workers: int) -> int:
+    """Workers among which the points are divided: as many as have enough to do."""
+    if table.is_sparse:
+        return int(min(n_workers, max(1, table.survey.n_entries // SPARSE_SHARE)))
+    n, m = table.shape
+    return min(n_workers, max(1, m * m * n // DENSE_SHARE))
+
+
+def part_of_whole(table: BlockedTable, tol: float, effort: Effort) -> Part:
+    """The part of all points in the memory of one worker."""
+    part: Part = table.share_out(_points_of, None, [Step("rays", _find, 1)], (tol, effort))[0]
+    return part
+
+
+def _points_of(block: Points, _: Any, __: Any) -> Points:
+    return points_of(block)
+
+
+def _find(items: list[Points], _k: int, _told: list[Any], asked: tuple[float, Effort]) -> Part:
+    tol, effort = asked
+    points = _stacked(items)
+    items.clear()
+    part = part_of(points, tol, effort=effort)
+    return part if _is_held(points, part) else Part(part.n_points, None, part.certificate)
+
+
+class Groups(NamedTuple):
+    """Groups of points of one direction."""
+
+    leader: IntArray  # (n_points,): of each one's group, -1 for zero points
+    apart: float  # the largest distance of a point from its leader
+
+    @property
+    def leaders(self) -> IntArray:
+        return np.flatnonzero(self.leader == np.arange(len(self.leader)))
+
+
+class Shared(NamedTuple):
+    """What every worker needs to know."""
+
+    tol: float
+    groups: Groups
+    n_shares: int
+
+
+def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
+    """The part of all points, decided in ``count`` shares; None where rounding spoils a proof at
+    ``tol``, or there is one ray."""
+    groups = group_features(table, tol)
+    if len(groups.leaders) == 1:
+        return None
+    steps = [Step("decide", _decide, count), Step("settle", _conclude, 1)]
+    places = by_block(table.bounds, groups.leaders)
+    part: Part | None = table.share_out(_unit_rows_of, places, steps, Shared(tol, groups, count))[0]
+    return part
+
+
+def _decide(items: list[Points], k: int, _told: list[Any], shared: Shared) -> Decisions:
+    U = _stacked(items)
+    return decide(U, shared.tol, np.arange(k, U.shape[0], shared.n_shares))
+
+
+def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Shared) -> Part | None:
+    U, (tol, (leader, apart), _) = _stacked(items), shared
+    proof = conclude(U, tol, Decisions.join(told))
+    if not proof.is_proven:
+        return None
+    certificate = proof.certificate(U, shared.groups.leaders, leader, apart, tol)
+    part = Part(len(leader), take_rows(U, proof.rays), certificate)
+    return part if _is_held(U, part) else Part(len(leader), None, certificate)
+
+
+def _is_held(points: Points, part: Part) -> bool:
+    """Whether the rays are few enough to travel and to be held."""
+    if part.certificate is None:
+        return True
+    entries = points.nnz if sp.issparse(points) else len(part.certificate.rays) * points.shape[1]
+    return bool(entries <= HELD_RAYS)
+
+
+def _stacked(parts: list[Points]) -> Points:
+    """Rows below each other."""
+    if len(parts) == 1:
+        return parts[0]
+    return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.vstack(parts)
+
+
+# groups of points in blocks
+
+
+def group_features(table: BlockedTable, tol: float) -> Groups:
+    """The groups of the columns of a table, as in memory.
+
+    Runs of points that are near each other along both fixed directions leave their blocks and are
+    compared, as many at a time as a block has.
+    """
+    found = table.visit(_key_of, stage="measure")
+    key, filled = (np.concatenate(some) for some in zip(*found, strict=True))
+    if not filled.any():
+        raise InvalidInputError(
+            f"all {len(filled)} points are zero; a cone needs at least one point that is not."
+        )
+    leader, worst = np.where(filled, np.arange(len(filled)), -1), 0.0
+    runs = _crowded(key, filled, table.shape[0], tol)
+    size = max(-(-len(filled) // table.n_blocks), 1)
+    for some in _pieces(runs, size):
+        at, apart = merge_colinear(fetch(table, some), tol)
+        leader[some], worst = some[at], max(worst, apart)
+    return Groups(leader, worst)
+
+
+def _key_of(block: Points, _: Any, __: Any) -> tuple[FloatArray, BoolArray]:
+    """The places of the columns along the fixed directions, and which are not zero."""
+    U, lengths = unit_rows(points_of(block))
+    W = np.column_stack([projection(U.shape[1], which) for which in DIRECTIONS])
+    return np.asarray(U @ W), lengths > 0
+
+
+def _crowded(key: FloatArray, filled: BoolArray, dim: int, tol: float) -> list[IntArray]:
+    """Runs of points that are near each other along all directions; points alone in a run are like
+    no other."""
+    order = np.flatnonzero(filled)
+    run = np.zeros(len(order), np.int64)
+    for which in DIRECTIONS:
+        place = np.lexsort((key[order, which], run))
+        order, run = order[place], run[place]
+        is_new = (np.diff(run) > 0) | (np.diff(key[order, which]) > near_along(dim, tol, which))
+        run = np.cumsum(np.append(0, is_new)[: len(order)])
+        crowded = (np.bincount(run) > 1)[run]
+        order, run = order[crowded], run[crowded]
+    return np.split(order, np.flatnonzero(np.diff(run)) + 1) if len(order) else []
+
+
+def _pieces(runs: list[IntArray], size: int) -> list[IntArray]:
+    """Whole runs put together to about ``size`` points, increasing."""
+    if not runs:
+        return []
+    before = np.cumsum([0, *map(len, runs[:-1])]) // size
+    ends = np.flatnonzero(np.diff(before)) + 1
+    parts = np.split(np.arange(len(runs)), ends)
+    return [np.sort(np.concatenate([runs[k] for k in part])) for part in parts]
+
+
+def fetch(table: BlockedTable, points: IntArray) -> Points:
+    """These points, increasing, as unit rows."""
+    return _stacked(table.visit(_unit_rows_of, by_block(table.bounds, points), stage="fetch"))
+
+
+def _unit_rows_of(block: Points, columns: IntArray, _: Any) -> Points:
+    """These columns of a block, increasing, as unit rows."""
+    return unit_rows(take_rows(points_of(block), columns))[0]
+
+
+def points_of(block: Points) -> Points:
+    """The columns of a block as rows; sparse ones with increasing coordinates and without stored
+    zeros, which would count as entries."""
+    points = columns_as_points(block)
+    if sp.issparse(points) and not (points.has_canonical_format and points.data.all()):
+        points = points.copy()  # the block may not be ours
+        points.sum_duplicates()
+        points.eliminate_zeros()
+    return points
+
+
+def by_block(bounds: IntArray, points: IntArray) -> list[IntArray]:
+    """Increasing numbers of points, as places in their blocks."""
+    place = np.searchsorted(points, bounds)
+    return [
+        points[a:b] - first for a, b, first in zip(place[:-1], place[1:], bounds[:-1], strict=True)
+    ]
