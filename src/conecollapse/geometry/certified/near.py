@@ -65,14 +65,15 @@ class NearPoints:
         The residuals are accurate relative to themselves; lengths are of what the combinations
         leave as they are.
         """
-        found, residual = [], np.empty((len(targets), self.U.shape[1]))
+        found: list[tuple[IntArray, FloatArray]] = []
+        residual = np.empty((len(targets), self.U.shape[1]))
         for a in range(0, len(targets), AT_ONCE):
             some = targets[a : a + AT_ONCE]
             every = np.arange(len(some))
             self.slots.load(every, self.U[some])
             lists = np.tile(over, (len(some), 1))
             self.slots.advance(every, lists, np.full(len(some), len(over)), PLAIN_STOP, 3 * N_NEAR)
-            found.extend(self.slots.solution(slot) for slot in every)
+            found.extend(self.slots.solution(slot) for slot in range(len(some)))
             residual[a : a + AT_ONCE] = self.slots.r[every]
         left = self.U[targets] - np.array([h @ self.U[S] for S, h in found])
         return found, residual, row_norms(left)

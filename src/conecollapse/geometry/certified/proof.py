@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -202,7 +203,7 @@ def _joined(families: tuple[Witnesses, ...]) -> tuple[Witnesses, ...]:
     multiplies a family with the points at once."""
     supports = [family for family in families if isinstance(family, Support)]
     metrics = [family for family in families if isinstance(family, Metric)]
-    others = [family for family in families if not isinstance(family, (Support, Metric))]
+    others: list[Witnesses] = [f for f in families if not isinstance(f, Support | Metric)]
     if len(supports) > 1:
         F = sp.csr_array(sp.vstack([family.F for family in supports]))
         of, lift = (_stack(name, supports) for name in ("of", "lift"))
@@ -220,7 +221,7 @@ def _are_one_metric(a: Metric, b: Metric) -> bool:
     return np.array_equal(a.T, b.T) and np.array_equal(a.centre, b.centre)
 
 
-def _stack(name: str, families: Sequence[Witnesses]) -> FloatArray:
+def _stack(name: str, families: Sequence[Witnesses]) -> Any:
     return np.concatenate([getattr(family, name) for family in families])
 
 

@@ -196,8 +196,8 @@ class InTurn:
                 progress("settle", done, len(points))
         step = max(1, dense_entries(self.U) // self.U.shape[0])
         for a in range(0, len(kept), step):
-            i, about, residual = (np.array(part) for part in zip(*kept[a : a + step], strict=True))
-            for j in i[~self._keep(i, about, residual)].tolist():
+            rays, about, residual = map(np.array, zip(*kept[a : a + step], strict=True))
+            for j in rays[~self._keep(rays, about, residual)].tolist():
                 self.decide(j)
 
     def decide(self, i: int) -> None:
