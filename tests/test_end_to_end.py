@@ -90,7 +90,7 @@ def test_from_a_file_to_a_report(
 ):
     file = write(dataset(name, monkeypatch), tmp_path)
     out = tmp_path / "out"
-    assert command("cluster", file, *options, "--out", out) == 0
+    assert command("cluster", file, *options, "--rays", "--out", out) == 0
     assert {path.name for path in out.iterdir()} == {
         "labels.csv",
         "rays.csv",

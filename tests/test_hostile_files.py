@@ -26,7 +26,7 @@ from conecollapse._errors import ConeCollapseError
 from conecollapse.io import FORMATS, open_table, read_labels, read_spectra, read_table
 from conecollapse.io.structure import errors_of_h5py
 from conecollapse.runs import cluster, save, verify
-from conecollapse.runs.formulas import SIGNS, harmless, original
+from conecollapse.runs.values import SIGNS, harmless, original
 
 MB = 10**6
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
@@ -537,7 +537,7 @@ def test_formulas_in_names_do_not_reach_the_files_live(tmp_path):
         read_table(frame, features_in="columns"),
         2,
         target=np.array(names),
-        random_state=0,
+        rays=True,
         method="features",
     )
     save(run, tmp_path / "out")

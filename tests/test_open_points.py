@@ -29,8 +29,7 @@ from conecollapse.geometry.certified.cost import (
 )
 from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.private import private_coordinates
-from conecollapse.io import open_table, read_table
-from conecollapse.runs import rays, save, verify
+from conecollapse.io import open_table
 
 MAKERS = {"dense": dense_points, "sparse": sparse_points, "twins": with_twins}
 
@@ -257,11 +256,10 @@ def table(tmp_path):
 
 
 @pytest.mark.usefixtures("with_room")
-def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse.runs.clustering.LONG", 0.0)
+def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_path):
     out = tmp_path / "out"
-    asked = ["rays", table, "--features-in", "columns", "-o", out]
-    said = run(*asked)[1]
+    asked = ["rays", table, "--features-in", "columns", "-o", out, "--force"]
+    said = run(*asked, "--quick")[1]
     assert (
         "29 of 70 features are extreme rays; proven, see certificate.npz. 41 more are open: kept as"
         " rays without proof" in said
@@ -270,36 +268,15 @@ def test_the_command_says_what_is_proven_and_how_many_are_open(run, table, tmp_p
     assert json.loads(run("verify", out, "--json")[1])["verdict"]["n_open"] == 41
     states = [row.split(",")[-2] for row in (out / "rays.csv").read_text().splitlines()]
     assert (states[0], states.count("1")) == ("open", 41)
-    assert (
-        "39 of 70 features are extreme rays; proven, see certificate.npz.\n"
-        in run(*asked, "--prove")[1]
-    )
-    assert "open" not in run("verify", out)[1]
-    code, _, refused = run(*asked, "--prove", "--max-rays", 3)
-    assert code == 1
-    assert (
-        "--prove is for the cone of all rays; leave it out, or leave out --max-residual and"
-        " --max-rays" in refused
-    )
-
-
-@pytest.mark.usefixtures("with_room")
-def test_the_command_proves_what_takes_seconds(run, table, tmp_path):
-    said = run(
-        "cluster", table, "-k", 2, "--no-report", "--features-in", "columns", "-o", tmp_path / "out"
-    )[1]
-    assert "39 of 70 features are extreme rays; proven, see certificate.npz.\n" in said
-
-
-@pytest.mark.usefixtures("with_room")
-def test_open_points_that_a_folder_hides_are_found(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("conecollapse.runs.clustering.LONG", 0.0)
-    out = save(rays(read_table(table, features_in="columns")), tmp_path / "out")
     facts = json.loads((out / "run.json").read_text())
-    assert facts["results"]["n_open"] == 41
-    (out / "run.json").write_text(json.dumps(facts | {"results": facts["results"] | {"n_open": 0}}))
-    with pytest.raises(CertificateError, match=r"results.n_open is 0, but .* give 41"):
-        verify(out)
+    hidden = facts | {"results": facts["results"] | {"n_open": 0}}
+    (out / "run.json").write_text(json.dumps(hidden))
+    assert "results.n_open is 0, but" in run("verify", out)[2]
+    proven = "39 of 70 features are extreme rays; proven, see certificate.npz.\n"
+    assert proven in run(*asked)[1]
+    assert "open" not in run("verify", out)[1]
+    cluster = ["cluster", table, "-k", 2, "--no-report", "--features-in", "columns", "--rays"]
+    assert proven in run(*cluster, "-o", tmp_path / "clusters")[1]
 
 
 @pytest.mark.usefixtures("with_room")

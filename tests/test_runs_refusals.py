@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,38 +12,29 @@ from conecollapse import RunFolderError
 from conecollapse.io import read_table
 from conecollapse.runs import cluster, rays, save, verify
 from conecollapse.runs.folder import check_folder
-from conecollapse.runs.places import PAGE_MARK, check_place
 
 
-@pytest.mark.parametrize(
-    "check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"]
-)
 @pytest.mark.parametrize("missing", [os.W_OK, os.X_OK])
 def test_a_folder_that_may_not_be_written_or_entered_is_refused_before_any_work(
-    check, missing, tmp_path, monkeypatch
+    missing, tmp_path, monkeypatch
 ):
-    assert check(tmp_path / "out") == tmp_path / "out"
+    assert check_folder(tmp_path / "out") == tmp_path / "out"
     monkeypatch.setattr(os, "access", lambda _path, mode: not mode & missing)
     with pytest.raises(RunFolderError, match=f"no permission in '{tmp_path}'"):
-        check(tmp_path / "out")
+        check_folder(tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    "check", [check_folder, partial(check_place, mark=PAGE_MARK)], ids=["folder", "file"]
-)
-def test_a_folder_in_which_no_file_can_be_made_is_refused_before_any_work(
-    check, tmp_path, monkeypatch
-):
+def test_a_folder_in_which_no_file_can_be_made_is_refused_before_any_work(tmp_path, monkeypatch):
     def full(**_kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    check(tmp_path / "out")
+    check_folder(tmp_path / "out")
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     with pytest.raises(
         RunFolderError, match=f"cannot write to .*: {os.strerror(errno.ENOSPC)}; name another"
     ):
-        check(tmp_path / "out")
+        check_folder(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +76,7 @@ def test_a_factor_that_holds_no_numbers_is_refused_as_damaged(change, message, t
     A = change(arrays["A"])
     np.savez(
         tmp_path / "out" / "factors.npz",
-        **(arrays | {"A": A, "components": arrays["components"][: A.shape[1]]}),
+        **(arrays | {"A": A, "shares": arrays["shares"][:, : A.shape[1]]}),
     )
     with pytest.raises(RunFolderError, match=message):
         verify(tmp_path / "out", X)

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import CertificateError, quoted
+from conecollapse._errors import CertificateError, point_name, quoted
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.witnesses import KINDS, Witnesses
@@ -151,7 +151,8 @@ def plain(c: Any) -> AnyCertificate:
         i = int(np.searchsorted(coefficients.indptr, at, side="right")) - 1
         value, ray = coefficients.data[at], coefficients.indices[at]
         raise CertificateError(
-            f"point {i}: its coefficient {value:.6g} on ray {ray} is not a non-negative number."
+            f"{point_name(i)}: its coefficient {value:.6g} on ray {ray} is not a non-negative"
+            " number."
         )
     if type(c) is ApproximateCertificate:
         if len(np.unique(rays)) != len(rays):

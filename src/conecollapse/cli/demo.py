@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
+from conecollapse.cli.installed import warm_up
 from conecollapse.cli.terminal import say, say_table, working
-from conecollapse.cli.warm import warm_up
 
 
 def demo(
@@ -27,7 +27,7 @@ def demo(
     from conecollapse._errors import RunFolderError
     from conecollapse.runs.folder import check_folder
 
-    check_folder(out / "run")
+    check_folder(out / "run", force=True)
     try:
         out.mkdir(parents=True, exist_ok=True)
         _write_digits(out)
@@ -37,14 +37,14 @@ def demo(
             " --out."
         ) from error
     # after the folder is known to be good: an error does not wait for them
-    from conecollapse.runs import save, verify
+    from conecollapse.runs import verify
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # three pixels are always black, as is said below
         with working("clustering the digits") as progress:
             run, rows = _cluster_digits(out, seed, progress)
             folder = out / "run"
-            save(run, folder, options.report_writer(report))
+            options.save_run(run, folder, report=report, force=True)
             found = verify(folder)
     black = len(run.cone.zero_points)
     say(
@@ -86,7 +86,7 @@ def _cluster_digits(out: Path, seed: int, progress: Any) -> tuple[Any, list[list
     table = read_table(out / "digits.csv", image_shape=(8, 8))
     target = read_labels(out / "labels.txt", None, table.n_samples)
     warm_up()
-    run = cluster(table, 10, target=target, random_state=seed, progress=progress)
+    run = cluster(table, 10, target=target, random_state=seed, rays=True, progress=progress)
     rows = [["CC-NMF", f"{purity_score(target, run.labels):.3f}", f"{run.timings['clusters']:.1f}"]]
     baselines = {
         "k-means": KMeans(10, n_init=10, random_state=seed),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._prepared import outside
@@ -125,7 +125,7 @@ def _warn_once(n_classes: int, r: int) -> None:
         warnings.warn(
             f"y labels every sample, with {n_classes} classes, more than n_components = {r}, so it"
             " is ignored, here and in later fits: it seems to be meant for another step of a"
-            f" pipeline. To use it, set n_components={n_classes} or more.",
+            f" pipeline. To use it, set {argument('n_components', n_classes)} or more.",
             stacklevel=outside(),
         )
         _has_warned = True

@@ -18,7 +18,7 @@ from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
 from conecollapse.factorization.onmf.encoders import LabelRule, OverRays
 from conecollapse.geometry.cone import Cone
-from conecollapse.geometry.parts import warn_if_too_coarse
+from conecollapse.geometry.merging import warn_if_too_coarse
 from conecollapse.tables import Table
 
 

@@ -49,8 +49,7 @@ from conecollapse.geometry.certified import certify_points
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
 from conecollapse.geometry.invertible import part_of_invertible
-from conecollapse.geometry.merging import with_rays
-from conecollapse.geometry.parts import Part, merge, warn_if_too_coarse
+from conecollapse.geometry.merging import Part, merge, warn_if_too_coarse, with_rays
 from conecollapse.geometry.streaming import part_of_blocks, part_of_samples, part_of_table
 from conecollapse.tables import BlockedTable, as_blocked, as_table, recognised
 from conecollapse.tables.survey import checked_blocks

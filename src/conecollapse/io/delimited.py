@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse.io.headings import ROWS_JUDGED, detect_layout, is_number, is_text
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
@@ -97,7 +97,7 @@ def _append_numbers(
         )
     remedy = "correct it, or drop that column"
     if columns is not None and len(cells[j].split()) >= MIN_TEXT:
-        remedy = f"if these are texts, pass text_column={str(columns[j - skip])!r}"
+        remedy = f"if these are texts, pass {argument('text_column', str(columns[j - skip]))}"
     raise InvalidInputError(
         f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; {remedy}."
     )

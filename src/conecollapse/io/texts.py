@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError, quoted
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file
 from conecollapse.io.names import as_names
@@ -46,7 +46,8 @@ def read_column(path: Path, column: str) -> Texts:
     names them, else their numbers."""
     if suffix(path) not in KINDS:
         raise InvalidInputError(
-            f"text_column={quoted(column)} is for {' and '.join(KINDS)} files; {path.name} is none."
+            f"{argument('text_column', column)} is for {' and '.join(KINDS)} files; {path.name} is"
+            " none."
         )
     rows = read_rows(path, suffix(path))
     heading = next(rows, (1, []))[1]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import FloatArray
+from conecollapse._types import FloatArray, IntArray
 from conecollapse.plots.clusters import distances
 from conecollapse.plots.style import PALETTE, colour, figure, rgba
 
@@ -64,22 +64,25 @@ def outlier_fence(values: Any) -> float:
     return float(high + FENCE * (high - low))
 
 
-def residuals(model: Any, X: Any, *, values: FloatArray | None = None) -> go.Figure:
+def residuals(model: Any, X: Any) -> go.Figure:
     """How far samples are from the mean of their cluster, as an angle's sine: a histogram for each
     cluster and the fence of outliers."""
     check_is_fitted(model)
-    values = (
-        distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else values
-    )
+    far = distances(as_matrix(X, "X"), model.labels_, model.profiles_)
+    return draw_residuals(model.labels_, len(model.profiles_), far)
+
+
+def draw_residuals(labels: IntArray, n_clusters: int, values: FloatArray) -> go.Figure:
+    """As `residuals`, of the distances of the samples."""
     bins = {"start": 0.0, "end": 1.0, "size": 0.02}
     traces = [
         go.Histogram(
-            x=values[model.labels_ == k],
+            x=values[labels == k],
             xbins=bins,
             name=f"cluster {k}",
             marker={"color": rgba(colour(k), 0.75)},
         )
-        for k in range(len(model.profiles_))
+        for k in range(n_clusters)
     ]
     fence = outlier_fence(values)
     shapes = [
