@@ -16,7 +16,6 @@ from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
-from conecollapse._progress import teller
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
@@ -211,7 +210,6 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "tol": self.tol,
             "max_iter": self.max_iter,
             "callback": self._report_iteration,
-            "progress": teller(),
         }
 
     def _order(self, problem: Problem, solution: Solution) -> IntArray:

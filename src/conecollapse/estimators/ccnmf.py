@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
-from conecollapse._progress import teller
 from conecollapse._types import IntArray, Sparse
 from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators._problem import Problem, Solution, start_of_samples
@@ -195,7 +194,7 @@ class CCNMF(OrthogonalNMF):
         # by mass a generator that could be left out only stands for itself; at unit weight it would
         # count as one more ray
         effort: Literal["none", "exact"] = "none" if self.weighting == "mass" else "exact"
-        return data_cone(table, self.cone, tol=tol, eta=self.eta, effort=effort, progress=teller())
+        return data_cone(table, self.cone, tol=tol, eta=self.eta, effort=effort)
 
     def _given(self, cone: Cone, table: Table) -> Cone:
         if (cone.dim, cone.n_points) != table.shape:

@@ -233,7 +233,6 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
             max_rays=self.max_rays,
             weighting=self.weighting,
             effort=self.effort,
-            progress=self._progress(),
         )
 
     def _forget(self) -> None:

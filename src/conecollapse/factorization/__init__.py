@@ -1,8 +1,7 @@
 """Every factorization as a pure function: ``method(X, W, H, ...)`` takes a start and returns a
 `Factorization`.
 
-X is a `conecollapse.tables.Table`, or an array that `as_table` makes one of, already checked: the
-estimators are the public door.
+X is a checked `conecollapse.tables.Table`: the estimators are the public door.
 """
 
 from conecollapse.factorization.anls import anls

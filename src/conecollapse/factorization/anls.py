@@ -30,7 +30,7 @@ from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.fixed import Fixed
 from conecollapse.factorization.rows import solve
-from conecollapse.tables import Equations, Table, as_table
+from conecollapse.tables import Equations, Table
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ def anls(
     W only serves to choose the passive sets that the first solve begins with. With penalties,
     ``objective`` includes them.
     """
-    X = as_table(X)
     norm2 = X.squared_norm
     if fixed is None:
         W, H = _balanced(W, H, alpha, eta)

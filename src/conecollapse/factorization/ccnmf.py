@@ -53,7 +53,8 @@ from conecollapse._checks import as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import columns_as_points, scaled_rows
-from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Progress, Sparse
+from conecollapse._progress import teller
+from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import ApproximateCertificate
 from conecollapse.factorization.constraints import Constraints
 from conecollapse.factorization.data import Factorization, squared_error
@@ -112,8 +113,7 @@ def ccnmf(
     a factorization too.
     """
     check_weighting(weighting)
-    X = as_table(X)
-    cone = data_cone(X, progress=stopping.get("progress")) if cone is None else cone
+    cone = data_cone(X) if cone is None else cone
     every, indices = X.column_lengths, cone.ray_indices
     V, lengths = encoded(X, cone, every), every[indices]
     d = ray_weights(V, weighting, X.dtype)
@@ -186,7 +186,6 @@ def data_cone(
     max_rays: int | None = None,
     weighting: Any = "unit",
     effort: Effort | Literal["none"] = "quick",
-    progress: Progress = None,
 ) -> Cone:
     """The cone of the columns of X: certified, by the paper's Algorithm 1 (the same rays, slowly),
     or an epsilon-cone.
@@ -198,7 +197,6 @@ def data_cone(
     Where the inverse of X is known, no column is a combination of the others: all are rays, and row
     j of the inverse is a witness for the j-th.
     """
-    X = as_table(X)
     if method not in CONES:
         raise InvalidInputError(f"the cone must be one of {', '.join(CONES)}; got {method!r}.")
     if method == "certified":
@@ -208,7 +206,7 @@ def data_cone(
             if X.inverse is None:
                 return undecided(X, tol)
             effort = "quick"
-        return Cone.from_table(X, tol, effort, progress=progress)
+        return Cone.from_table(X, tol, effort, progress=teller())
     points = as_points(X.points(), "X.T")
     if method == "paper":
         return collapse(points, eta=eta, tol=tol)

@@ -162,7 +162,6 @@ def graph_ccnmf(
 ) -> GraphFactorization:
     """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse
     tables. ``constraints`` need "em"."""
-    X = as_table(X)
     samples, representatives, group = distinct_samples(X, n_components, rng)
     copies = np.bincount(group)
     choice = choose_view(

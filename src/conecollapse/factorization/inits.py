@@ -20,7 +20,7 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.kmeans import lloyd
 from conecollapse.factorization.rows import solve
-from conecollapse.tables import DenseTable, Table, as_table
+from conecollapse.tables import DenseTable, Table
 
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")
 # samples or features up to which singular vectors come from the eigenvectors of a Gram matrix
@@ -55,7 +55,6 @@ def initialize(
     row of W then depends on nothing but its sample, and random numbers are drawn for H alone, as
     many of them for any number of samples.
     """
-    X = as_table(X)
     n, m = X.shape
     if not isinstance(init, str):
         return _custom(X, n_components, init, sample_weight)

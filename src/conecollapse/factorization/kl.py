@@ -28,7 +28,7 @@ from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
 from conecollapse.factorization.fixed import Fixed
 from conecollapse.factorization.hals import hals
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 from conecollapse.tables.divergence import Effort
 
 # two sweeps save few steps and cost twice as much (TF-IDF of REUTERS, rank 20)
@@ -52,7 +52,6 @@ def kl(
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H), by coordinate descent on the divergence, which never
     rises."""
-    X = as_table(X)
     rows = X.quotients()
     columns = rows.transposed()
 
@@ -90,7 +89,6 @@ def encode_divergence(X: Table, H: AnyArray, penalties: AnyArray | float = 0.0) 
     batch. Rows of X and of H may have any scale: each is solved in a unit of its own. The rows of
     the start have the weighted sums of those of X.
     """
-    X = as_table(X)
     units, unit = X.row_units, power_of_two(H.max(axis=1).astype(np.float64))
     X, H = X.row_scaled(1 / units), H / unit[:, None]
     quotients = X.quotients()

@@ -28,7 +28,7 @@ from conecollapse._linalg import TINY, ratio
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
 from conecollapse.factorization.fixed import Fixed
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ def mu(
 ) -> Factorization:
     """``X ~ W H`` from the start (W, H) by multiplicative updates; ``loss`` is "frobenius" or
     "kullback-leibler"."""
-    X = as_table(X)
     step, start, rounding, scale = _LOSSES[loss](X, W, H, fixed)
     trace = iterate(step, start, rounding=rounding, stage="MU", **stopping)
     state = trace.state
@@ -61,7 +60,6 @@ def mu(
 def positive_codes(X: Table, H: AnyArray, n_iter: int) -> AnyArray:
     """Rows w > 0 after so many updates for the divergence with H fixed: a start for multiplicative
     updates, which leave no zero."""
-    X = as_table(X)
     quotients = X.quotients()
     total = H.sum(axis=1)
     mass = X @ np.ones((X.shape[1], 1), X.dtype)

@@ -23,7 +23,7 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import ratio
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ def pnmf(
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ G G' X`` from the start ``G = W``; returned as W = G and H = G'X."""
-    X = as_table(X)
     norm2 = X.squared_norm
 
     def measure(G: AnyArray) -> _State:

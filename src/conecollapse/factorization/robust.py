@@ -22,7 +22,7 @@ from typing import Unpack
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 
 STEPS = 5  # of the weighted method in each round
 # for encodings: at most so many rounds, or until one changes the loss by this share
@@ -59,7 +59,6 @@ def robust(
 
     ``limit`` may differ from row to row. ``penalty`` is what ``run`` adds to the loss.
     """
-    X = as_table(X)
 
     def state(W: AnyArray, H: AnyArray) -> _State:
         table, loss = X.downweighted(W, H, limit)

@@ -4,26 +4,21 @@ or entries that do not move.
 .. math:: \min_{w_i \ge 0} w_i G_i w_i^T - 2 c_i w_i^T
 
 `solve` finds the minima by block pivoting where rows share one matrix, and by the active set of
-`conecollapse._nnls.quadratic` else; `sweep_rows` takes steps of coordinate descent. With entries u
-that are known, the others solve the same problem with :math:`c_i - u_i G_i`.
+`conecollapse._nnls.quadratic` else. With entries u that are known, the others solve the same
+problem with :math:`c_i - u_i G_i`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from conecollapse._kernels import kernel
 from conecollapse._nnls.gram import solve_gram
 from conecollapse._nnls.quadratic import Quadratic, solve_quadratic
-from conecollapse._threads import for_ranges
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray
 from conecollapse.factorization.fixed import Fixed
 from conecollapse.tables import Equations
 from conecollapse.tables.protocol import Part
 
-STILL = 0.01  # a row whose sweep moves it by this share (squared) of its first sweep is done
 ALONE = 16  # rows of a matrix from which on they are solved together
 
 
@@ -82,65 +77,3 @@ def _solve_part(
     )
     X = solve_quadratic(problems, begin, r, 5 * r + 100).X
     return np.asarray(np.maximum(X, 0.0) * units * free + values)
-
-
-class Problems(NamedTuple):
-    """What the kernel sees of a `Part`."""
-
-    G: AnyArray  # (matrices, r, r)
-    of: IntArray
-    C: AnyArray
-    free: BoolArray  # (rows or 1, r)
-
-
-def sweep_rows(W: AnyArray, part: Part, sweeps: int, fixed: Fixed | None) -> None:
-    """Coordinate descent on these rows of ``W`` in place, up to ``sweeps`` rounds, over the entries
-    that are not fixed."""
-    free = np.ones((1, W.shape[1]), bool) if fixed is None else fixed.rows(part.rows)[0]
-    problems = Problems(
-        np.ascontiguousarray(part.G, W.dtype), part.of, np.ascontiguousarray(part.C, W.dtype), free
-    )
-    rows = W[part.rows]
-
-    def work(start: int, stop: int) -> None:
-        _sweep_each(rows, problems, sweeps, start, stop)
-
-    for_ranges(work, len(rows), smallest=max(1, 2**16 // (1 + W.shape[1] ** 2)))
-
-
-@kernel(fastmath=True)
-def _sweep_each(W, part, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    r = W.shape[1]
-    g = np.empty(r, W.dtype)
-    for i in range(start, stop):
-        w, G = W[i], part.G[part.of[i]]
-        for k in range(r):
-            g[k] = part.C[i, k]
-        for k in range(r):
-            if w[k] != 0:
-                for j in range(r):
-                    g[j] -= w[k] * G[k, j]
-        sweep_row(w, g, G, part.free[i if len(part.free) > 1 else 0], sweeps)
-
-
-@kernel(fastmath=True)
-def sweep_row(w, g, G, free, sweeps):  # type: ignore[no-untyped-def]
-    """Coordinate descent on one row in place; g is ``c - w G`` and goes along. A coordinate that
-    does not move costs nothing."""
-    r = len(w)
-    first = w.dtype.type(0)
-    for t in range(sweeps):
-        moved = w.dtype.type(0)
-        for k in range(r):
-            if G[k, k] <= 0 or not free[k]:
-                continue
-            change = max(g[k] / G[k, k], -w[k])
-            if change != 0:
-                w[k] += change
-                for j in range(r):
-                    g[j] -= change * G[k, j]
-                moved += change * change * G[k, k]
-        if t == 0:
-            first = moved
-        if moved <= STILL * first:
-            break

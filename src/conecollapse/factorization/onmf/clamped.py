@@ -79,7 +79,7 @@ from conecollapse.factorization.evidence import (
 from conecollapse.factorization.onmf.em import Clusters, disjoint_factors, gram_matrix
 from conecollapse.factorization.onmf.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 
 # trust in guided clusters, relative to one source of evidence, where nothing speaks against them
 GUIDED = 8.0
@@ -143,7 +143,7 @@ class ClampedClusters:
         evidence: Evidence | None = None,
         **stopping: Unpack[Stopping],
     ) -> None:
-        self.X = as_table(X)
+        self.X = X
         self.gram = gram_matrix(self.X)
         self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
         self.constraints, self.evidence = constraints, evidence

@@ -35,7 +35,7 @@ from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.inits import SMALL_SIDE
 from conecollapse.factorization.onmf.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
-from conecollapse.tables import Equations, Table, as_table
+from conecollapse.tables import Equations, Table
 
 LARGEST_GRAM = 2**26  # entries up to which X X' may be formed: 512 MiB
 # features for each sample from which on X X' pays where it is not needed for the starts too
@@ -91,7 +91,7 @@ class Clusters:
     def __init__(
         self, X: Table, gram: AnyArray | None = None, **stopping: Unpack[Stopping]
     ) -> None:
-        self.X = as_table(X)
+        self.X = X
         self.gram = gram_matrix(self.X) if gram is None else gram
         self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
         self.stopping = stopping
@@ -198,7 +198,6 @@ def disjoint_error(X: Table, A: AnyArray, H: AnyArray) -> float:
 
 def gram_matrix(X: Table) -> AnyArray | None:
     """``X X'`` where X is dense and wide enough for that to pay, else None."""
-    X = as_table(X)
     n, m = X.shape
     if X.is_sparse or n > m or (m < WIDE_FROM * n and n > SMALL_SIDE) or n * n > LARGEST_GRAM:
         return None

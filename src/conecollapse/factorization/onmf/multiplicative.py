@@ -34,7 +34,7 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import ratio, unit_columns
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of, squared_error_from
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,6 @@ def multiplicative(
     **stopping: Unpack[Stopping],
 ) -> Factorization:
     """``X ~ A S`` from the start A = W, S = H, by the ``rule`` named in the table above."""
-    X = as_table(X)
     norm2 = X.squared_norm
     update = RULES[rule]
 

@@ -31,7 +31,7 @@ from conecollapse._iterate import TOL, Stopping, iterate
 from conecollapse._types import AnyArray
 from conecollapse.factorization.data import Factorization, rounding_of
 from conecollapse.factorization.onmf.em import disjoint_factors
-from conecollapse.tables import Table, as_table
+from conecollapse.tables import Table
 
 # weight of the penalty, for data of unit spectral norm, and its growth at each step
 RHO, GAMMA = 0.01, 1.03
@@ -59,7 +59,6 @@ def onp_mf(
 ) -> Factorization:
     """``X ~ A S`` with exactly disjoint supports, from the orthonormal matrix nearest to W; ``tol``
     bounds A's negative part."""
-    X = as_table(X)
     norm2 = X.squared_norm
     unit = _spectral_norm(X)
     tol = stopping.get("tol", TOL)
