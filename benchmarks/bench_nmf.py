@@ -30,8 +30,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conecollapse import CCNMF, HierarchicalNMF, MultiplicativeNMF, OrthogonalNMF
 from conecollapse.factorization import em, hals, initialize, multiplicative
-from conecollapse.factorization.kl import kl
-from conecollapse.factorization.onmf.em import disjoint_factors
+from conecollapse.factorization.nmf.kl import kl
+from conecollapse.factorization.orthogonal.em import disjoint_factors
 from conecollapse.tables import as_table
 
 RANKS = {"ORL": 40, "REUTERS": 65, "MED": 31, "AMLALL": 3, "counts": 20}

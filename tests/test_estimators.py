@@ -42,8 +42,8 @@ from conecollapse import (
     affinity,
 )
 from conecollapse.factorization import SOLVERS
-from conecollapse.factorization.ccnmf import data_cone
-from conecollapse.factorization.graph_ccnmf import graph_ccnmf
+from conecollapse.factorization.cones.ccnmf import data_cone
+from conecollapse.factorization.cones.graph_ccnmf import graph_ccnmf
 from conecollapse.io import read_table
 from conecollapse.tables import DiffusedTable, as_table
 

@@ -27,15 +27,15 @@ from conecollapse.factorization import (
     orthogonality,
     pnmf,
 )
-from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.inits import INITS
-from conecollapse.factorization.kl import encode_divergence, kl, kl_by_squares
+from conecollapse.factorization.initial_factors import INITS
 from conecollapse.factorization.kmeans import lloyd, seeds
-from conecollapse.factorization.onmf.em import Clusters, gram_matrix
-from conecollapse.factorization.onmf.trials import promising, try_em
+from conecollapse.factorization.nmf.anls import solve_rows
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.kl import encode_divergence, kl, kl_by_squares
+from conecollapse.factorization.nmf.row_sweeps import sweep, sweep_ahead
+from conecollapse.factorization.orthogonal.em import Clusters, gram_matrix
+from conecollapse.factorization.orthogonal.trials import promising, try_em
 from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.factorization.row_sweeps import sweep, sweep_ahead
 from conecollapse.tables import as_table
 from conecollapse.tables.divergence import Effort
 

@@ -28,8 +28,9 @@ from conecollapse import (
 )
 from conecollapse.affinity.graphs import knn_graph, normalized
 from conecollapse.estimators._labels import Names, read_labels, read_pairs
-from conecollapse.factorization.constraints import constrained
-from conecollapse.factorization.evidence import (
+from conecollapse.factorization.orthogonal.clamped import NAMED, ClampedClusters
+from conecollapse.factorization.orthogonal.constraints import constrained
+from conecollapse.factorization.orthogonal.evidence import (
     Diffusion,
     Evidence,
     Ridge,
@@ -39,7 +40,6 @@ from conecollapse.factorization.evidence import (
     probabilities,
     sharpness,
 )
-from conecollapse.factorization.onmf.clamped import NAMED, ClampedClusters
 from conecollapse.io import open_table
 from conecollapse.tables import as_table
 

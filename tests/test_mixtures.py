@@ -16,7 +16,7 @@ from conecollapse.factorization.mixtures.counting import count_components
 from conecollapse.factorization.mixtures.minvolume import minvolume
 from conecollapse.factorization.mixtures.separable import SELECTIONS, select
 from conecollapse.factorization.mixtures.starts import STARTS
-from conecollapse.factorization.row_sweeps import sweep
+from conecollapse.factorization.nmf.row_sweeps import sweep
 from conecollapse.geometry.archetypes import archetypes
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.separable_bound import recovery_bound

@@ -16,9 +16,9 @@ from benchmarks.paper.records import Record
 from conecollapse._linalg import unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.estimators import OrthogonalNMF
-from conecollapse.factorization.ccnmf import data_cone
-from conecollapse.factorization.graph_ccnmf import graph_ccnmf
-from conecollapse.factorization.inits import kmeans_labels
+from conecollapse.factorization.cones.ccnmf import data_cone
+from conecollapse.factorization.cones.graph_ccnmf import graph_ccnmf
+from conecollapse.factorization.initial_factors import kmeans_labels
 from conecollapse.tables import Table, as_table
 
 TOL, MAX_ITER = 1e-6, 100  # of stage 2

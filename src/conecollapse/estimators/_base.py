@@ -39,9 +39,9 @@ from conecollapse.estimators._sklearn import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.encoders import LeastSquares, with_encodings
+from conecollapse.factorization.nmf.encoders import LeastSquares, with_encodings
 from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
 Method = Callable[[Table, AnyArray, AnyArray], Factorization]  # from a start to the factors

@@ -14,8 +14,8 @@ from conecollapse._types import IntArray, Sparse
 from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators._problem import Problem, Solution, start_of_samples
 from conecollapse.estimators.orthogonal import OrthogonalNMF
-from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
-from conecollapse.factorization.onmf.encoders import LabelRule, OverRays
+from conecollapse.factorization.cones.ccnmf import ConeFactorization, ccnmf, data_cone
+from conecollapse.factorization.orthogonal.encoders import LabelRule, OverRays
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.merging import warn_if_too_coarse
 from conecollapse.tables import Table
@@ -29,8 +29,8 @@ class CCNMF(OrthogonalNMF):
     .. math:: X = U V, \qquad U \approx A S, \qquad X \approx A (S V), \qquad A^T A = I
 
     The mathematics, and why ``weighting="mass"`` bounds the error on X, are in
-    `conecollapse.factorization.ccnmf`. On a graph (``affinity``) the points of the cone are the
-    columns of the graph, or of its diffusion.
+    `conecollapse.factorization.cones.ccnmf`. On a graph (``affinity``) the points of the cone are
+    the columns of the graph, or of its diffusion.
 
     Parameters
     ----------

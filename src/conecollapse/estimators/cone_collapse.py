@@ -28,7 +28,7 @@ from conecollapse.estimators._prepared import (
     without_question_of_names,
 )
 from conecollapse.estimators._sklearn import BaseEstimator, SelectorMixin
-from conecollapse.factorization.ccnmf import CONES, data_cone
+from conecollapse.factorization.cones.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.sample import Source
 from conecollapse.tables import BlockedTable, Table

@@ -21,7 +21,7 @@ from conecollapse.factorization.mixtures.minvolume_kl import TOL as COUNTS_TOL
 from conecollapse.factorization.mixtures.minvolume_kl import VOLUME as COUNTS_VOLUME
 from conecollapse.factorization.mixtures.minvolume_kl import unmix_counts
 from conecollapse.factorization.mixtures.starts import STARTS, VOLUME, Mixture, equally_long, unmix
-from conecollapse.factorization.mu import LOSSES
+from conecollapse.factorization.nmf.mu import LOSSES
 from conecollapse.tables import Table
 
 

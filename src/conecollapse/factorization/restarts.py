@@ -9,13 +9,13 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import (
+from conecollapse.factorization.initial_factors import (
     from_labels,
     initialize,
     kmeans_labels,
     spectral_embedding,
 )
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
 SAME_OBJECTIVE = 64.0  # roundoffs of the squared norm within which two objectives count as one

@@ -244,8 +244,8 @@ def cone_arrays(table: TableFile, cone: Cone) -> dict[str, Any]:
 
 def ray_masses(table: TableFile, cone: Cone) -> FloatArray:
     """The mass of each ray: the length of the features on it taken together, see
-    `conecollapse.factorization.ccnmf`."""
-    from conecollapse.factorization.ccnmf import mass
+    `conecollapse.factorization.cones.ccnmf`."""
+    from conecollapse.factorization.cones.ccnmf import mass
     from conecollapse.tables import as_table
 
     unit = float(table.X.max())  # squares of entries of 1e200 are no numbers

@@ -21,7 +21,7 @@ components. It is estimated from what lies outside of the subspace
 tangent is an upper bound (Fu et al. 2016; Leplat, Ang & Gillis 2019); with it H is a quadratic
 problem over simplices, for which a few accelerated projected gradient steps are taken. Both factors
 are extrapolated, and a step that raises the objective is taken back and done again without, as in
-`conecollapse.factorization.hals`; so the objective never rises. Components can be held.
+`conecollapse.factorization.nmf.hals`; so the objective never rises. Components can be held.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ import numpy as np
 from conecollapse._iterate import TOL, Stopping, iterate
 from conecollapse._kernels import kernel
 from conecollapse._types import FloatArray
-from conecollapse.factorization.data import ROUNDING, Factorization
-from conecollapse.factorization.hals import BETA, BETA_MOST, GROW, GROW_MOST, SHRINK
 from conecollapse.factorization.mixtures.compressed import Compressed
-from conecollapse.factorization.row_sweeps import sweep
+from conecollapse.factorization.nmf.hals import BETA, BETA_MOST, GROW, GROW_MOST, SHRINK
+from conecollapse.factorization.nmf.row_sweeps import sweep
+from conecollapse.factorization.result import ROUNDING, Factorization
 from conecollapse.tables import Equations
 
 # of the mean squared length of the first components: volumes below that are not told apart

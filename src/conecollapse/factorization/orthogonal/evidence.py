@@ -19,8 +19,8 @@ weights make the labels left out most likely, with a normal prior of deviation 1
 weights of sum 1. A source that finds them counts more than one that does not; the weights are large
 together, and the probabilities near 0 and 1, if the labels left out are found well. If they are
 found badly the weights still sum to 1, and it is for the clusters to count more
-(`conecollapse.factorization.onmf.clamped`). With one label for each class nothing can be left out,
-and the weights are the given ones.
+(`conecollapse.factorization.orthogonal.clamped`). With one label for each class nothing can be left
+out, and the weights are the given ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import scipy.sparse as sp
 
 from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Sparse
-from conecollapse.factorization.constraints import UNKNOWN
+from conecollapse.factorization.orthogonal.constraints import UNKNOWN
 from conecollapse.tables import DiffusedTable, Table
 
 CONFIDENCE = 0.7  # mean of the largest probability of a sample after sharpening

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import initialize
+from conecollapse.factorization.initial_factors import initialize
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import MaskedTable
 
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)

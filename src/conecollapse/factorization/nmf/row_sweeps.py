@@ -26,7 +26,7 @@ from conecollapse._kernels import kernel
 from conecollapse._linalg import CACHED
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, BoolArray, IntArray
-from conecollapse.factorization.fixed import Fixed
+from conecollapse.factorization.nmf.fixed import Fixed
 from conecollapse.tables import Equations
 from conecollapse.tables.protocol import Part
 

@@ -12,10 +12,10 @@ from typing import Protocol, Self
 import numpy as np
 
 from conecollapse._types import AnyArray, IntArray
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.kl import encode_divergence
-from conecollapse.factorization.robust import robust_codes
-from conecollapse.factorization.rows import solve
+from conecollapse.factorization.nmf.kl import encode_divergence
+from conecollapse.factorization.nmf.robust import robust_codes
+from conecollapse.factorization.nmf.row_solver import solve
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Equations, Table
 
 

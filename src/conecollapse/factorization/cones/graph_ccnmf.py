@@ -36,14 +36,21 @@ from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
 from conecollapse.affinity.neighbors import are_mostly_zeros, as_compared
 from conecollapse.affinity.sketch import digest, gathered, random_rows
 from conecollapse.affinity.views import N_NEIGHBORS, Choice, Samples, choose_view
-from conecollapse.factorization.ccnmf import data_cone, ray_weights, weighted_rays
-from conecollapse.factorization.constraints import Constraints
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.evidence import Diffusion, Evidence, Ridge, Seeds, Source, pooled
-from conecollapse.factorization.inits import spectral_embedding
-from conecollapse.factorization.onmf import prepared
-from conecollapse.factorization.onmf.clamped import ClampedClusters, Judgement
+from conecollapse.factorization.cones.ccnmf import data_cone, ray_weights, weighted_rays
+from conecollapse.factorization.initial_factors import spectral_embedding
+from conecollapse.factorization.orthogonal import prepared
+from conecollapse.factorization.orthogonal.clamped import ClampedClusters, Judgement
+from conecollapse.factorization.orthogonal.constraints import Constraints
+from conecollapse.factorization.orthogonal.evidence import (
+    Diffusion,
+    Evidence,
+    Ridge,
+    Seeds,
+    Source,
+    pooled,
+)
 from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.result import Factorization
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.invertible import part_of_invertible
 from conecollapse.tables import (

@@ -21,7 +21,7 @@ from typing import Unpack
 
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error
+from conecollapse.factorization.result import Factorization, rounding_of, squared_error
 from conecollapse.tables import Table
 
 STEPS = 5  # of the weighted method in each round

@@ -28,7 +28,7 @@ import numpy as np
 from conecollapse._linalg import power_of_two
 from conecollapse._nnls import nnls
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.factorization.shrinkage import hold_out
+from conecollapse.factorization.nmf.shrinkage import hold_out
 from conecollapse.tables import MaskedTable
 from conecollapse.tables.guessed import rank_one_guess
 

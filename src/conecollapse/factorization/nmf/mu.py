@@ -26,8 +26,8 @@ import numpy as np
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import TINY, ratio
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error
-from conecollapse.factorization.fixed import Fixed
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.result import Factorization, rounding_of, squared_error
 from conecollapse.tables import Table
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from conecollapse._linalg import row_lengths
 from conecollapse._nnls.stepwise import stepwise
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.factorization.anls import solve_rows
+from conecollapse.factorization.nmf.anls import solve_rows
 from conecollapse.tables import Table
 
 SELECTIONS = ("forward", "backward")

@@ -4,7 +4,7 @@ One coordinate at a time has a closed form: with :math:`G = H H^T` and :math:`C 
 
 .. math:: w_{ik} \leftarrow \max\Big(0,\ w_{ik} + \frac{c_{ik} - w_i G_{\cdot k}}{G_{kk}}\Big).
 
-The sweeps are in `conecollapse.factorization.row_sweeps`. Two accelerations:
+The sweeps are in `conecollapse.factorization.nmf.row_sweeps`. Two accelerations:
 
 - *several sweeps* for each product with X, which is the expensive part (Gillis & Glineur 2012): as
   many as the product is worth, and fewer for a row that has stopped moving;
@@ -26,9 +26,9 @@ from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import row_lengths
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.row_sweeps import sweep_ahead
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.row_sweeps import sweep_ahead
+from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Equations, Table
 
 # few coordinates of a sparse factor move, so that four sweeps cost little more than one

@@ -29,8 +29,8 @@ import numpy as np
 
 from conecollapse._iterate import TOL, Stopping, iterate
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.onmf.em import disjoint_factors
+from conecollapse.factorization.orthogonal.em import disjoint_factors
+from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Table
 
 # weight of the penalty, for data of unit spectral norm, and its growth at each step

@@ -43,9 +43,9 @@ from scipy.special import kl_div
 
 from conecollapse._linalg import TINY
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
-from conecollapse.factorization.hals import hals
-from conecollapse.factorization.inits import initialize
-from conecollapse.factorization.kl import kl
+from conecollapse.factorization.initial_factors import initialize
+from conecollapse.factorization.nmf.hals import hals
+from conecollapse.factorization.nmf.kl import kl
 from conecollapse.tables import MaskedTable
 from conecollapse.tables.guessed import rank_one_guess
 

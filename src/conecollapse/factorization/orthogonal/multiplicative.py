@@ -33,7 +33,7 @@ import numpy as np
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import ratio, unit_columns
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error_from
+from conecollapse.factorization.result import Factorization, rounding_of, squared_error_from
 from conecollapse.tables import Table
 
 

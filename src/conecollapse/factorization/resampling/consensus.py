@@ -24,7 +24,7 @@ import numpy as np
 
 from conecollapse._linalg import unit_rows
 from conecollapse._types import BoolArray, FloatArray, IntArray
-from conecollapse.factorization.matching import matched
+from conecollapse.factorization.resampling.matching import matched
 
 NEIGHBOURS = 0.3  # of n_runs: how many others a component is compared with (Kotliar et al.)
 BEST_RUNS = 10  # whose components are tried as centres

@@ -22,7 +22,7 @@ import numpy as np
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import ratio
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization, rounding_of
+from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Table
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.factorization.inits import leading_coordinates, unit_vectors
+from conecollapse.factorization.initial_factors import leading_coordinates, unit_vectors
 from conecollapse.factorization.kmeans import lloyd, seeds, sums
 from conecollapse.tables import Table
 

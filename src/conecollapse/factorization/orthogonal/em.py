@@ -31,10 +31,10 @@ import scipy.sparse as sp
 from conecollapse._iterate import MAX_ITER, Stopping, Trace, iterate
 from conecollapse._linalg import unit_columns
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.inits import SMALL_SIDE
-from conecollapse.factorization.onmf.trials import promising
+from conecollapse.factorization.initial_factors import SMALL_SIDE
+from conecollapse.factorization.orthogonal.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
+from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Equations, Table
 
 LARGEST_GRAM = 2**26  # entries up to which X X' may be formed: 512 MiB

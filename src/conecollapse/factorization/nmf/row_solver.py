@@ -15,7 +15,7 @@ import numpy as np
 from conecollapse._nnls.gram import solve_gram
 from conecollapse._nnls.quadratic import Quadratic, solve_quadratic
 from conecollapse._types import AnyArray, BoolArray, FloatArray
-from conecollapse.factorization.fixed import Fixed
+from conecollapse.factorization.nmf.fixed import Fixed
 from conecollapse.tables import Equations
 from conecollapse.tables.protocol import Part
 

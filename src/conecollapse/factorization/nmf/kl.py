@@ -5,7 +5,7 @@ of H, and so on.
    (WH)_{ij} .
 
 One coefficient is moved at a time, by a step in the direction of the multiplicative update
-(`conecollapse.factorization.mu`) that is at least as long and never raises the divergence;
+(`conecollapse.factorization.nmf.mu`) that is at least as long and never raises the divergence;
 `conecollapse.tables.divergence` derives it. Only entries with x > 0 are looked at: the sum of all
 of W H is a product of sums. With H fixed the problem is convex, and sweeps until nothing moves
 solve it: `encode_divergence`.
@@ -25,9 +25,9 @@ import numpy as np
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._linalg import power_of_two
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.hals import hals
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.hals import hals
+from conecollapse.factorization.result import Factorization, rounding_of, squared_error
 from conecollapse.tables import Table
 from conecollapse.tables.divergence import Effort
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.affinity.kinds import find, known_samples
-from conecollapse.factorization.constraints import UNKNOWN, Constraints
-from conecollapse.factorization.evidence import Linear
-from conecollapse.factorization.onmf.clamped import Judgement, for_clusters
-from conecollapse.factorization.rows import solve
+from conecollapse.factorization.nmf.row_solver import solve
+from conecollapse.factorization.orthogonal.clamped import Judgement, for_clusters
+from conecollapse.factorization.orthogonal.constraints import UNKNOWN, Constraints
+from conecollapse.factorization.orthogonal.evidence import Linear
 from conecollapse.tables import Equations, Table
 
 Decide = Callable[[AnyArray], AnyArray]  # from scores to what the cluster is chosen by

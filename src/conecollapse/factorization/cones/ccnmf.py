@@ -21,7 +21,7 @@ depend on the order of the points, so it is solved for once more, over the rays 
 
 .. math:: \min_{A, S \ge 0,\ A^T A = I} \|(U - A S)\, D\|^2 ,
 
-by any of the solvers in `conecollapse.factorization.onmf`. The paper has D = I
+by any of the solvers in `conecollapse.factorization.orthogonal`. The paper has D = I
 (``weighting="unit"``): every ray counts the same, however little data it carries. What a user wants
 to be small is the error on X,
 
@@ -56,12 +56,12 @@ from conecollapse._linalg import columns_as_points, scaled_rows
 from conecollapse._progress import teller
 from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Sparse
 from conecollapse.certificates import ApproximateCertificate
-from conecollapse.factorization.constraints import Constraints
-from conecollapse.factorization.data import Factorization, squared_error
-from conecollapse.factorization.onmf import prepared
-from conecollapse.factorization.onmf.clamped import Known
-from conecollapse.factorization.onmf.em import disjoint_error
+from conecollapse.factorization.orthogonal import prepared
+from conecollapse.factorization.orthogonal.clamped import Known
+from conecollapse.factorization.orthogonal.constraints import Constraints
+from conecollapse.factorization.orthogonal.em import disjoint_error
 from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.result import Factorization, squared_error
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.undecided import undecided

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from conecollapse._types import AnyArray
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.onmf.em import Clusters, em
-from conecollapse.factorization.onmf.multiplicative import RULES, multiplicative
-from conecollapse.factorization.onmf.onp import onp_mf
+from conecollapse.factorization.orthogonal.em import Clusters, em
+from conecollapse.factorization.orthogonal.multiplicative import RULES, multiplicative
+from conecollapse.factorization.orthogonal.onp import onp_mf
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
 SOLVERS: dict[str, Callable[..., Factorization]] = {

@@ -19,7 +19,7 @@ from conecollapse._linalg import SAME, as_dense
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray
 from conecollapse.factorization.kmeans import lloyd
-from conecollapse.factorization.rows import solve
+from conecollapse.factorization.nmf.row_solver import solve
 from conecollapse.tables import DenseTable, Table
 
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "spectral")

@@ -21,14 +21,14 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.encoders import Divergence, LeastSquares, with_encodings
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.inits import automatic_start
+from conecollapse.factorization.initial_factors import automatic_start
+from conecollapse.factorization.nmf.encoders import Divergence, LeastSquares, with_encodings
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.robust import Penalty, no_penalty, robust
+from conecollapse.factorization.nmf.row_solver import solve
+from conecollapse.factorization.nmf.shrinkage import choose_shrinkage
 from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.factorization.robust import Penalty, no_penalty, robust
-from conecollapse.factorization.rows import solve
-from conecollapse.factorization.shrinkage import choose_shrinkage
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import MaskedTable, Table
 
 # random draws for each start of a table with weights, whose optima differ more (chosen on two

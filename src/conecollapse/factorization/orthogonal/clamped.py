@@ -1,15 +1,15 @@
 r"""EM-ONMF with what is known beforehand: clamped samples, groups of samples, groups that are kept
 apart, and evidence for the others.
 
-EM-ONMF (`conecollapse.factorization.onmf.em`) maximises the sum of squared scores :math:`z_{ik}^2`,
-:math:`z_{ik} = x_i \cdot s_k`. Here the sum is
+EM-ONMF (`conecollapse.factorization.orthogonal.em`) maximises the sum of squared scores
+:math:`z_{ik}^2`, :math:`z_{ik} = x_i \cdot s_k`. Here the sum is
 
 .. math:: \sum_i z_{i k(i)}^2 + \frac{|x_i|^2}{t} \log q_{i k(i)} ,
 
 with :math:`q_{ik}` a probability of class k for sample i that the labels give
-(`conecollapse.factorization.evidence`), over the clusterings in which labelled samples have their
-class, and groups and pairs are as they must. A step gives each group its best allowed cluster while
-those it is kept apart from stay where they are, so this sum never falls.
+(`conecollapse.factorization.orthogonal.evidence`), over the clusterings in which labelled samples
+have their class, and groups and pairs are as they must. A step gives each group its best allowed
+cluster while those it is kept apart from stay where they are, so this sum never falls.
 
 The probabilities :math:`p_{ik} \propto \exp(t z_{ik}^2 / |x_i|^2)` say what the clusters alone
 would choose. Their sharpness is t = c t', with t' such that the largest of them is 0.7 on average
@@ -63,9 +63,9 @@ from scipy.special import bdtrc
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping, Trace, iterate
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
-from conecollapse.factorization.constraints import UNKNOWN, Constraints
-from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.evidence import (
+from conecollapse.factorization.orthogonal.constraints import UNKNOWN, Constraints
+from conecollapse.factorization.orthogonal.em import Clusters, disjoint_factors, gram_matrix
+from conecollapse.factorization.orthogonal.evidence import (
     FLOOR,
     Evidence,
     Linear,
@@ -76,9 +76,9 @@ from conecollapse.factorization.evidence import (
     probabilities,
     sharpness,
 )
-from conecollapse.factorization.onmf.em import Clusters, disjoint_factors, gram_matrix
-from conecollapse.factorization.onmf.trials import promising
+from conecollapse.factorization.orthogonal.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
+from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Table
 
 # trust in guided clusters, relative to one source of evidence, where nothing speaks against them

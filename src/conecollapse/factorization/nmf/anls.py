@@ -27,9 +27,9 @@ import numpy as np
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._nnls.gram import solve_gram
 from conecollapse._types import AnyArray, FloatArray
-from conecollapse.factorization.data import Factorization, rounding_of
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.rows import solve
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.row_solver import solve
+from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Equations, Table
 
 
