@@ -169,7 +169,7 @@ def study_samson(count: int = 1024) -> None:
     def ours() -> None:
         mean = X.mean(axis=0)
         A = skewers.T / np.linalg.norm(skewers, axis=0)[:, None]
-        leaders = scan(X, np.vstack([A, -A]), TOL, on_slice=False)
+        leaders = scan(X, A, TOL, on_slice=False)
         _, first = np.unique(leaders.which, return_index=True)
         above = (leaders.value[first] - np.concatenate([A, -A]) @ mean).reshape(2, -1)
         points = leaders.point[first].reshape(2, -1)
