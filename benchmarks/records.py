@@ -52,7 +52,7 @@ COMMANDS = {
     "bootstrap": "python benchmarks/bootstrap.py",
     "sample-cones": "python benchmarks/sample.py cones 2000",
     "sample-until": "python benchmarks/sample.py until",
-    "sample-amlall": "python benchmarks/sample.py amlall",
+    "sample-amlall": "python benchmarks/sample.py amlall --out docs/figures",
     "sample-samson": "python benchmarks/sample.py samson",
     "sample-memory": "python benchmarks/bench_sample.py",
     "stream": "python benchmarks/memory_stream.py --verify",
