@@ -10,6 +10,7 @@ import numpy as np
 from conecollapse._checks import as_points, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, row_lengths, stack_rows
+from conecollapse._progress import report
 from conecollapse._types import FloatArray, Points
 from conecollapse.estimators._estimator import running
 from conecollapse.estimators._mixture import MixtureNMF
@@ -185,7 +186,7 @@ class Unmixing(MixtureNMF):
         def told(stage: str) -> None:
             nonlocal done
             done += 1
-            self._report_stage(stage, min(done, STAGES - 1), STAGES)
+            report(stage, min(done, STAGES - 1), STAGES)
 
         return find_components(
             points,
