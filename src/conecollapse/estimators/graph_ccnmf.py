@@ -29,15 +29,18 @@ class GraphCCNMF(OrthogonalNMF):
     the command's default.
 
     Two ways of comparing samples (*views*) give two graphs; the one that falls more clearly into r
-    clusters is taken, without any labels. The recipe, step by step, is in
+    clusters is taken, without any labels. Counts, such as those of molecules in cells, are
+    recognised: pass them as they are. The recipe, step by step, is in
     `conecollapse.factorization.graph_ccnmf`.
 
     Parameters
     ----------
-    view : {"auto", "root", "centred", "cosine", "root cosine"}
+    view : {"auto", "root", "centred", "cosine", "root cosine", "residuals", "log pcs"}
         How samples are compared: by Euclidean distances of square roots, the same after centring
-        unit rows, by cosines, or by cosines of square roots. "auto" takes the better of the first
-        two for dense tables, of the last two for tables with at most 10 % of non-zero entries.
+        unit rows, by cosines, by cosines of square roots, or by principal components of counts
+        (`conecollapse.affinity.counts`). "auto" takes the better of the last two for counts of
+        cells, of the first two for other dense tables, of the cosines for other tables with at most
+        10 % of non-zero entries.
     n_neighbors : int
         Neighbours of each sample in the graph.
     neighbors : {"auto", "exact", "approximate"}
@@ -63,11 +66,14 @@ class GraphCCNMF(OrthogonalNMF):
     eigengap_ratios_ : dict
         For each view tried how far its graph is from falling into r clusters: 0 if it does, near 1
         if nothing distinguishes r from 2 r.
+    view_gains_ : dict
+        Of counts, for which it decides: for each view by how many nats clusters predict a count
+        better than all samples do. Empty for other tables.
     cone_ : Cone
-        The cone of the points that are diffused: the features of the view where the table is mostly
-        zeros, else one axis for each sample. The diffusion is invertible, so the rays of the
-        diffused points are the images of these. It is a quick cone (`Cone.from_points`): points
-        that it leaves open are kept as rays.
+        The cone of the points that are diffused: the features of the view where these are cosines
+        of a table that is mostly zeros, else one axis for each sample. The diffusion is invertible,
+        so the rays of the diffused points are the images of these. It is a quick cone
+        (`Cone.from_points`): points that it leaves open are kept as rays.
     ray_indices_ : (c,) array
         Which of these points are rays, or open.
     classes_, cluster_labels_, label_distributions_
@@ -136,13 +142,17 @@ class GraphCCNMF(OrthogonalNMF):
         found: GraphFactorization = solution.own
         self._set_labels(problem, solution, order, found.judgement, found.group)
         self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
+        self.view_gains_ = found.choice.gains
         self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
         self.loadings_ = found.S[order]
 
     def _summary(self) -> dict[str, str]:
-        ratios = ", ".join(f"{name} {ratio:.3g}" for name, ratio in self.eigengap_ratios_.items())
+        what, values = "eigengap ratios", self.eigengap_ratios_
+        if self.view_gains_:
+            what, values = "nats by which clusters predict a count better", self.view_gains_
+        listed = ", ".join(f"{name} {value:.3g}" for name, value in values.items())
         return {
             "cone": cone_line(self.cone_),
-            "view": f"{self.view_}; eigengap ratios: {ratios}",
+            "view": f"{self.view_}; {what}: {listed}",
             **super()._summary(),
         }

@@ -4,12 +4,13 @@ r"""CC-NMF of a diffused table, with everything chosen from the data and nothing
 1. Identical samples are merged into one, with weight the square root of their number. Of a table
    that does not fit into memory the samples are represented by coordinates
    (`conecollapse.affinity.sketch`), and it counts as dense in step 3.
-2. Two views give two graphs of shared neighbours; the one with the smaller eigengap ratio for r
-   clusters is taken (`conecollapse.affinity.views`). Neighbours of more than 20,000 samples are
-   approximate (`conecollapse.affinity.neighbors`).
-3. The graph is diffused, :math:`P = (I - aN)^{-1}`. Sparse tables: the points of the cone are the
-   columns of P B, B the samples with unit rows, and the rows of P B are brought to unit length.
-   Dense tables: B is the identity, so they are the columns of P.
+2. Views give graphs of shared neighbours. The one with the smaller eigengap ratio for r clusters is
+   taken (`conecollapse.affinity.views`), for counts the one whose clusters predict best
+   (`conecollapse.affinity.counts`). Neighbours of more than 20,000 samples are approximate
+   (`conecollapse.affinity.neighbors`).
+3. The graph is diffused, :math:`P = (I - aN)^{-1}`. Sparse tables that are compared by their
+   features: the points of the cone are the columns of P B, B the samples with unit rows, and the
+   rows of P B are brought to unit length. Others: B is the identity, so they are the columns of P.
 4. EM-ONMF of the weighted rays, from k-means on the spectral embedding, several starts, the best
    objective.
 
@@ -360,8 +361,10 @@ def distinct_samples(
     if table is not None:
         return distinct_samples(table, n_components, rng)
     representatives, group = identical(found.keys, n_components)
-    some = stored(as_table(random_rows(blocked, rng)), sparse=is_sparse).array
-    return Samples(some, is_sparse, blocked, representatives), representatives, group
+    chosen, rows = random_rows(blocked, rng)
+    some = stored(as_table(rows), sparse=is_sparse).array
+    samples = Samples(some, is_sparse, blocked, representatives, group[chosen])
+    return samples, representatives, group
 
 
 def identical(keys: list[bytes], n_components: int) -> tuple[IntArray, IntArray]:
