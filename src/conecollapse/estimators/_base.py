@@ -16,7 +16,6 @@ from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
-from conecollapse._progress import teller
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
@@ -40,9 +39,9 @@ from conecollapse.estimators._sklearn import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.encoders import LeastSquares, with_encodings
+from conecollapse.factorization.nmf.encoders import LeastSquares, with_encodings
 from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
 Method = Callable[[Table, AnyArray, AnyArray], Factorization]  # from a start to the factors
@@ -211,7 +210,6 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "tol": self.tol,
             "max_iter": self.max_iter,
             "callback": self._report_iteration,
-            "progress": teller(),
         }
 
     def _order(self, problem: Problem, solution: Solution) -> IntArray:

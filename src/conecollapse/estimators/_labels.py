@@ -16,7 +16,7 @@ from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._prepared import outside
-from conecollapse.factorization.constraints import UNKNOWN, Constraints, constrained
+from conecollapse.factorization.orthogonal.constraints import UNKNOWN, Constraints, constrained
 
 _has_warned = False  # in this process, of a y that labels every sample
 MARKS = ("", "-1")  # strings that mean unknown; arrays of strings turn -1 into the second

@@ -16,11 +16,11 @@ from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.estimators.ccnmf import start_of_rays
 from conecollapse.estimators.orthogonal import OrthogonalNMF
-from conecollapse.factorization.ccnmf import check_weighting
-from conecollapse.factorization.data import squared_error
-from conecollapse.factorization.graph_ccnmf import DAMPING, GraphFactorization, graph_ccnmf
-from conecollapse.factorization.inits import is_components, is_pair
-from conecollapse.factorization.onmf.encoders import OverGraph
+from conecollapse.factorization.cones.ccnmf import check_weighting
+from conecollapse.factorization.cones.graph_ccnmf import DAMPING, GraphFactorization, graph_ccnmf
+from conecollapse.factorization.initial_factors import is_components, is_pair
+from conecollapse.factorization.orthogonal.encoders import OverGraph
+from conecollapse.factorization.result import squared_error
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -31,7 +31,7 @@ class GraphCCNMF(OrthogonalNMF):
     Two ways of comparing samples (*views*) give two graphs; the one that falls more clearly into r
     clusters is taken, without any labels. Counts, such as those of molecules in cells, are
     recognised: pass them as they are. The recipe, step by step, is in
-    `conecollapse.factorization.graph_ccnmf`.
+    `conecollapse.factorization.cones.graph_ccnmf`.
 
     Parameters
     ----------

@@ -9,14 +9,14 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import (
+from conecollapse.factorization.initial_factors import (
     from_labels,
     initialize,
     kmeans_labels,
     spectral_embedding,
 )
-from conecollapse.tables import Table, as_table
+from conecollapse.factorization.result import Factorization
+from conecollapse.tables import Table
 
 SAME_OBJECTIVE = 64.0  # roundoffs of the squared norm within which two objectives count as one
 # and so do objectives that differ by this share: a run stops where one more step would change no
@@ -63,7 +63,6 @@ def best_of_starts(
     ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are
     those of the samples in its k-means. ``sample_weight`` is as in `initialize`.
     """
-    X = as_table(X)
     n_starts = n_init * n_trials
     spread = starts(X, n_components, init, n_starts, rng, embedding, weights, sample_weight)
     if isinstance(run, FromLabels):

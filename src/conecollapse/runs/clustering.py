@@ -393,7 +393,7 @@ def shares_of_clusters(means: AnyArray, X: Points) -> FloatArray:
     A sample is explained by the mean samples of the clusters, with weights >= 0 (least squares); a
     share is the length of what a cluster contributes, over the sum of these lengths.
     """
-    from conecollapse.factorization.anls import solve_rows
+    from conecollapse.factorization.nmf.anls import solve_rows
 
     peak = float(means.max(initial=0.0)) or 1.0  # squares of entries of 1e200 are no numbers
     P = np.asarray(means, np.float64) / peak
