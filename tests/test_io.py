@@ -371,6 +371,7 @@ class TestDelimited:
                 ),
             ),
             ("a,b\n1,\n3,4\n", r"line 2, column 2 \('b'\) of t.csv holds no number \(''\)"),
+            ("a,b\n1,2\n3,4\n5,\x1e6\n", r"line 4, column 2 \('b'\) of t.csv holds '\\x1e6' where"),
             ("a,b\n1,NA\n3,4\n", r"holds no number \('NA'\)"),
             ("a,b\n1,nan\n3,4\n", r"missing value \(NaN\) in row 1, column 2 \('b'\)"),
             ("a,b\n1,inf\n3,4\n", r"infinite value in row 1, column 2 \('b'\)"),

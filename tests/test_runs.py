@@ -631,7 +631,8 @@ class TestTampered:
     def test_clusters_cannot_be_hidden_as_rays(self, saved):
         lines = (saved / "labels.csv").read_text(encoding="utf-8").replace(",0,", ",9,")
         (saved / "labels.csv").write_text(lines, encoding="utf-8")
-        asked = dict.fromkeys(("max_residual", "max_rays")) | {"weighting": "unit"}
+        names = ("max_residual", "max_rays", "sample", "random_state")
+        asked = dict.fromkeys(names) | {"weighting": "unit"}
         self.edited(saved, kind="rays", parameters=asked | {"effort": "exact"})
         with pytest.raises(CertificateError, match=r"factors\.npz has an entry 'A'"):
             verify(saved)

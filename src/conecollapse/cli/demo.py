@@ -166,9 +166,10 @@ def _mixtures() -> None:
         f"  Algorithm 1 of the paper on the first 40 points: {len(slow.history or [])} iterations,"
         f" the same rays: {same}."
     )
-    forged = cone.certificate.coefficients.copy()
+    certificate = cone._exact("demo")
+    forged = certificate.coefficients.copy()
     forged.data[0] *= 1.01
     try:
-        Cone(cone.rays, dataclasses.replace(cone.certificate, coefficients=forged)).verify(P)
+        Cone(cone.rays, dataclasses.replace(certificate, coefficients=forged)).verify(P)
     except CertificateError as error:
         say(f"  One coefficient changed by 1 %: refused ({error})")

@@ -153,7 +153,7 @@ class UnmixRun(Run):
     def nearest(self) -> FloatArray:
         """The weights of the nearest mixture of each of the points, (n_points, r), as the
         certificate has them."""
-        weights = self.cone.certificate.coefficients.toarray()
+        weights = self.cone.point_coefficients.toarray()
         return np.asarray(weights * row_lengths(self.points)[:, None] / row_lengths(self.H))
 
     @cached_property
