@@ -19,6 +19,7 @@
 - `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.scverse`: clusters and gene programs of AnnData objects.
+- `conecollapse.texts`: topics of documents.
 - `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
 
@@ -109,7 +110,7 @@ _HOMES = {
     ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse")
+_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse", "texts")
 
 __all__ = [
     "CCNMF",
