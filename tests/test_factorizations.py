@@ -35,7 +35,7 @@ from conecollapse.factorization.nmf.kl import encode_divergence, kl, kl_by_squar
 from conecollapse.factorization.nmf.row_sweeps import sweep, sweep_ahead
 from conecollapse.factorization.orthogonal.em import Clusters, gram_matrix
 from conecollapse.factorization.orthogonal.trials import promising, try_em
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.tables import as_table
 from conecollapse.tables.divergence import Effort
 
@@ -412,7 +412,7 @@ def test_the_best_of_several_starts_wins():
     rng = np.random.default_rng(0)
     X, _ = clusters(rng)
     one = [em(X, *initialize(X, 3, "random", np.random.default_rng(s))).objective for s in range(3)]
-    many = best_of_starts(em, as_table(X), 3, "random", 20, np.random.default_rng(0))
+    many = best_of_starts(em, as_table(X), Starts(3, "random", 20, np.random.default_rng(0)))
     assert many.objective <= min(one) * (1 + 1e-9)
 
 
@@ -447,7 +447,7 @@ def test_promising_starts_lead_as_low_as_all_of_them(make):
     X, _ = clusters(rng)
     X = make(X)
     few = best_of_starts(
-        Clusters(as_table(X)), as_table(X), 3, "spectral", 10, np.random.default_rng(0)
+        Clusters(as_table(X)), as_table(X), Starts(3, "spectral", 10, np.random.default_rng(0))
     )
     every = [
         em(X, *initialize(X, 3, "spectral", np.random.default_rng(s))).objective for s in range(5)

@@ -37,6 +37,7 @@ from conecollapse.factorization import (
     mu,
     pnmf,
 )
+from conecollapse.factorization.restarts import Starts
 from conecollapse.geometry.tall import triangular_of
 from conecollapse.io import open_table, read_table
 from conecollapse.report.clustering import contents
@@ -339,7 +340,7 @@ def test_of_starts_that_end_alike_the_first_is_taken():
 
         return int(
             best_of_starts(
-                run, as_table(X), 2, "random", len(objectives), np.random.default_rng(0)
+                run, X, Starts(2, "random", len(objectives), np.random.default_rng(0))
             ).status
         )
 

@@ -40,7 +40,7 @@ from conecollapse.estimators._sklearn import (
     TransformerMixin,
 )
 from conecollapse.factorization.nmf.encoders import LeastSquares, with_encodings
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
@@ -194,9 +194,8 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
         """The best of ``n_init`` runs of the method, with W by least squares."""
         init = problem.start(self.init, self.n_components)
-        result = best_of_starts(
-            self._method(problem), problem.table, self.n_components, init, self.n_init, rng
-        )
+        starts = Starts(self.n_components, init, self.n_init, rng)
+        result = best_of_starts(self._method(problem), problem.table, starts)
         encoder = LeastSquares(result.H)
         result = with_encodings(result, problem.table, encoder)
         return Solution(result, encoder, row_lengths(result.H))

@@ -38,6 +38,7 @@ from conecollapse.factorization.nmf.weighted import (
     check_shrinkage,
     factorize_weighted,
 )
+from conecollapse.factorization.restarts import Starts
 from conecollapse.tables import MaskedTable, Table
 from conecollapse.tables.incomplete import check_sample_weight, filled_in, incomplete_table
 
@@ -244,10 +245,7 @@ class WeightedNMF(BaseNMF):
         solved = factorize_weighted(
             method,
             problem.table,
-            self.n_components,
-            self._start(problem),
-            self.n_init,
-            rng,
+            Starts(self.n_components, self._start(problem), self.n_init, rng),
             Terms(data.sample_weight, fixed, self.shrinkage, limit),
         )
         self.shrinkage_ = solved.shrinkage

@@ -16,6 +16,7 @@ from conecollapse.estimators._problem import Problem, Solution, start_of_samples
 from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.factorization.cones.ccnmf import ConeFactorization, ccnmf, data_cone
 from conecollapse.factorization.orthogonal.encoders import LabelRule, OverRays
+from conecollapse.factorization.restarts import Starts
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.merging import warn_if_too_coarse
 from conecollapse.tables import Table
@@ -124,13 +125,10 @@ class CCNMF(OrthogonalNMF):
         try:
             found = ccnmf(
                 table,
-                self.n_components,
+                Starts(self.n_components, start_of_rays(problem, self.init), self.n_init, rng),
                 cone=cone,
                 weighting=self.weighting,
                 solver=self.solver,
-                init=start_of_rays(problem, self.init),
-                n_init=self.n_init,
-                rng=rng,
                 constraints=known,
                 **self._stopping(),
             )

@@ -30,7 +30,7 @@ from conecollapse.factorization.nmf.kl import kl, kl_by_squares
 from conecollapse.factorization.nmf.mu import LOSSES
 from conecollapse.factorization.resampling.consensus import agreement, stability
 from conecollapse.factorization.resampling.many_runs import Checkpoint, Run, many_runs, reporter
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
@@ -184,14 +184,9 @@ class ConsensusNMF(BaseNMF):
         seed = int(rng.integers(2**31 - 1))
 
         def run(i: int) -> Run:
-            found = best_of_starts(
-                method,
-                table,
-                self.n_components,
-                self.init,
-                self.n_init,
-                np.random.default_rng([seed, i]),
-            )
+            own = np.random.default_rng([seed, i])
+            starts = Starts(self.n_components, self.init, self.n_init, own)
+            found = best_of_starts(method, table, starts)
             labels = labels_of(found.W, row_lengths(found.H))
             return Run(np.asarray(found.H, np.float64), labels, found.objective / found.scale)
 

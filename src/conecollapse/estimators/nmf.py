@@ -23,7 +23,7 @@ from conecollapse.factorization.nmf.mu import LOSSES, mu
 from conecollapse.factorization.nmf.pnmf import pnmf
 from conecollapse.factorization.nmf.weighted import Method
 from conecollapse.factorization.orthogonal import orthogonality
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -246,14 +246,9 @@ class ProjectiveNMF(BaseNMF):
     """
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
-        result = best_of_starts(
-            partial(pnmf, **self._stopping()),
-            problem.table,
-            self.n_components,
-            problem.start(self.init, self.n_components),
-            self.n_init,
-            rng,
-        )
+        init = problem.start(self.init, self.n_components)
+        starts = Starts(self.n_components, init, self.n_init, rng)
+        result = best_of_starts(partial(pnmf, **self._stopping()), problem.table, starts)
         ones = np.ones(self.n_components)
         return Solution(result, LeastSquares(result.H), ones, is_encoding=False)
 

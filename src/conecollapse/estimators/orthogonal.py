@@ -23,7 +23,7 @@ from conecollapse.factorization.orthogonal.clamped import Judgement, Known
 from conecollapse.factorization.orthogonal.constraints import UNKNOWN
 from conecollapse.factorization.orthogonal.encoders import LabelRule, OneCluster
 from conecollapse.factorization.orthogonal.multiplicative import RULES
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization
 
 UNLESS_LABELLED = (
@@ -197,7 +197,7 @@ class OrthogonalNMF(BaseNMF):
         clamped = Known.of(table, table, known, **stopping)
         run = prepared(self.solver, table, **stopping) if clamped is None else clamped.run
         init = problem.start(self.init, self.n_components)
-        result = best_of_starts(run, table, self.n_components, init, self.n_init, rng)
+        result = best_of_starts(run, table, Starts(self.n_components, init, self.n_init, rng))
         if clamped is not None:
             judgement = clamped.run.judgement(result)
             rule = LabelRule.of(table, judgement, clamped.linear, known)

@@ -60,7 +60,7 @@ from conecollapse.factorization.orthogonal import prepared
 from conecollapse.factorization.orthogonal.clamped import Known
 from conecollapse.factorization.orthogonal.constraints import Constraints
 from conecollapse.factorization.orthogonal.em import disjoint_error
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization, squared_error
 from conecollapse.geometry.collapse import collapse
 from conecollapse.geometry.cone import Cone
@@ -94,23 +94,19 @@ class ConeFactorization:
 
 def ccnmf(
     X: Table,
-    n_components: int,
+    starts: Starts,
     *,
     cone: Cone | None = None,
     weighting: str = "mass",
     solver: str = "em",
-    init: Any = "spectral",
-    n_init: int = 10,
-    rng: np.random.Generator | None = None,
-    embedding: AnyArray | None = None,
     constraints: Constraints | None = None,
     **stopping: Unpack[Stopping],
 ) -> ConeFactorization:
     """CC-NMF of checked data; ``cone`` is `data_cone(X)` by default. ``constraints`` are for the
     solver "em".
 
-    Starts are made for the matrix of weighted rays, of which an ``init`` given as a pair (A, S) is
-    a factorization too.
+    ``starts`` are of the matrix of weighted rays, of which an ``init`` given as a pair (A, S) is a
+    factorization too.
     """
     check_weighting(weighting)
     cone = data_cone(X) if cone is None else cone
@@ -119,12 +115,10 @@ def ccnmf(
     d = ray_weights(V, weighting, X.dtype)
     rays = _scaled(X, indices, d / lengths)
     _warn_of_orthant(cone)
-    _check_reach(rays, n_components)
+    _check_reach(rays, starts.r)
     known = Known.of(X, rays, constraints, **stopping)
     run = prepared(solver, rays, **stopping) if known is None else known.run
-    stage2 = best_of_starts(
-        run, rays, n_components, init, n_init, rng or np.random.default_rng(), embedding=embedding
-    )
+    stage2 = best_of_starts(run, rays, starts)
     A = stage2.W
     S = stage2.H / d.astype(X.dtype)
     H = np.asarray((V.T @ S.T).T).astype(X.dtype, copy=False)

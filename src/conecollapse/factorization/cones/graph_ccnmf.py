@@ -49,7 +49,7 @@ from conecollapse.factorization.orthogonal.evidence import (
     Source,
     pooled,
 )
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.invertible import part_of_invertible
@@ -150,58 +150,70 @@ class Placement:
         )
 
 
+@dataclass(frozen=True)
+class GraphOptions:
+    """How samples are compared and joined, and how far they are diffused."""
+
+    view: str | int = "auto"
+    n_neighbors: int = N_NEIGHBORS
+    neighbors: str = "auto"
+    damping: float = DAMPING
+
+
 def graph_ccnmf(
     X: Table,
-    n_components: int,
+    starts: Starts,
+    graph: GraphOptions | None = None,
     *,
-    view: str | int = "auto",
-    n_neighbors: int = N_NEIGHBORS,
-    neighbors: str = "auto",
-    damping: float = DAMPING,
     weighting: str = "mass",
     solver: str = "em",
-    init: Any = "spectral",
-    n_init: int = 10,
-    rng: np.random.Generator,
     cone: Callable[[Table], Cone] = data_cone,
     constraints: Constraints | None = None,
     **stopping: Unpack[Stopping],
 ) -> GraphFactorization:
     """The recipe above on checked data; ``cone`` makes the cone of the columns of B for sparse
     tables. ``constraints`` need "em"."""
-    samples, representatives, group = distinct_samples(X, n_components, rng)
+    graph, r, rng = graph or GraphOptions(), starts.r, starts.rng
+    samples, representatives, group = distinct_samples(X, r, rng)
     copies = np.bincount(group)
     choice = choose_view(
-        samples, n_components, rng, view=view, n_neighbors=n_neighbors, neighbors=neighbors
+        samples,
+        r,
+        rng,
+        view=graph.view,
+        n_neighbors=graph.n_neighbors,
+        neighbors=graph.neighbors,
     )
     # EM on rows scaled by the root of their mass, itself the root of their number
     row_weights = np.asarray(copies**0.25, np.float64)
     of_features = choice.is_sparse and choice.has_entries
     diffuse = _diffused_features if of_features else _diffused_graph
-    rays = diffuse(choice, row_weights, weighting, damping, cone)
-    embedding = spectral_embedding(rays.table, n_components, rng) if of_features else choice.places
+    rays = diffuse(choice, row_weights, weighting, graph.damping, cone)
+    embedding = spectral_embedding(rays.table, r, rng) if of_features else choice.places
     clamped = (
         None
         if constraints is None
         else _clamped(rays.table, choice, embedding, constraints.merged(group), stopping)
     )
     run = prepared(solver, rays.table, **stopping) if clamped is None else clamped
-    n_starts = n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2)
-    init = np.asarray(init)[representatives] if np.shape(init) == group.shape else init
-    stage2 = best_of_starts(
-        run,
-        rays.table,
-        n_components,
-        init,
-        n_starts,
-        rng,
+    init, n_init = starts.init, starts.n_init
+    starts = replace(
+        starts,
+        init=np.asarray(init)[representatives] if np.shape(init) == group.shape else init,
+        n_init=n_init if len(representatives) <= MANY_SAMPLES else max(1, n_init // 2),
         embedding=embedding,
         weights=np.sqrt(copies),
     )
+    stage2 = best_of_starts(run, rays.table, starts)
     A = unit_columns((stage2.W / row_weights[:, None]).astype(X.dtype)[group])
     judgement = None if clamped is None else clamped.judgement(stage2)
     placement = Placement(
-        choice, damping, n_neighbors, rays.images(stage2.H), rays.loads(stage2.H), judgement
+        choice,
+        graph.damping,
+        graph.n_neighbors,
+        rays.images(stage2.H),
+        rays.loads(stage2.H),
+        judgement,
     )
     return GraphFactorization(
         choice,

@@ -27,7 +27,7 @@ from conecollapse.factorization.nmf.fixed import Fixed
 from conecollapse.factorization.nmf.robust import Penalty, no_penalty, robust
 from conecollapse.factorization.nmf.row_solver import solve
 from conecollapse.factorization.nmf.shrinkage import choose_shrinkage
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.restarts import Starts, best_of_starts
 from conecollapse.factorization.result import Factorization
 from conecollapse.tables import MaskedTable, Table
 
@@ -81,52 +81,39 @@ class Weighted:
     seed: int = 0  # of these folds
 
 
-def factorize_weighted(
-    method: Method,
-    X: Table,
-    r: int,
-    init: Any,
-    n_init: int,
-    rng: np.random.Generator,
-    terms: Terms,
-) -> Weighted:
-    """``X ~ W H`` by the method, the best of ``n_init`` starts."""
-    s, fixed, run = terms.sample_weight, terms.fixed, method.run
+def factorize_weighted(method: Method, X: Table, starts: Starts, terms: Terms) -> Weighted:
+    """``X ~ W H`` by the method, the best of several starts."""
+    s, r = terms.sample_weight, starts.r
     kept = X if s is None or s.all() else X.rows(np.flatnonzero(s))
     s = np.ones(kept.shape[0]) if s is None else s[s > 0]
-    if fixed is not None:
-        run = partial(run, fixed=fixed)
-    scale = np.sqrt(s) if not method.is_divergence else s
+    scale = s if method.is_divergence else np.sqrt(s)
     is_scaled = bool((s != 1).any())
-    scaled = kept.row_scaled(scale) if is_scaled else kept
-    chosen = _Shrinkage.of(run, scaled, r, terms, rng)
-    scaled = chosen.table
+    run = method.run if terms.fixed is None else partial(method.run, fixed=terms.fixed)
+    chosen = _Shrinkage.of(run, kept.row_scaled(scale) if is_scaled else kept, r, terms, starts.rng)
     if terms.limit is not None:
         # residuals are those of scaled samples
         limit = terms.limit * (1.0 if terms.sample_weight is None else scale)
         run = partial(robust, run, limit=limit, penalty=method.penalty, **method.stopping)
     if is_scaled:
-        run = _on_scaled_samples(run, scaled, scale)
-    table = kept if is_scaled else scaled
-    if fixed is not None and isinstance(init, str):
-        result = _beside_fixed(run, table, fixed, init, n_init, rng, s)
-    else:
-        init = automatic_start(init, table, r)
-        is_trial = isinstance(init, str) and init == "random" and not table.is_complete
-        result = best_of_starts(
-            run if fixed is None else lambda X, W, H: run(X, W, fixed.put(H)),
-            table,
-            r,
-            init,
-            n_init,
-            rng,
-            n_trials=TRIALS if is_trial and fixed is None else 1,
-            sample_weight=s,
-        )
+        run = _on_scaled_samples(run, chosen.table, scale)
+    table = kept if is_scaled else chosen.table
+    result = _best_run(run, table, replace(starts, sample_weight=s), terms.fixed)
     encoder = method.encoder(result.H, chosen.penalties, terms.limit)
     unseen = tuple(method.encoder(H, chosen.penalties, terms.limit) for H in chosen.unseen)
     result = _with_all_samples(result, X, encoder, terms)
     return Weighted(result, encoder, chosen.share, unseen, chosen.seed)
+
+
+def _best_run(run: Any, X: Table, starts: Starts, fixed: Fixed | None) -> Factorization:
+    """The best run of a method that keeps what is fixed."""
+    if fixed is not None:
+        if isinstance(starts.init, str):
+            return _beside_fixed(run, X, starts, fixed)
+        return best_of_starts(lambda X, W, H: run(X, W, fixed.put(H)), X, starts)
+    starts = replace(starts, init=automatic_start(starts.init, X, starts.r))
+    if isinstance(starts.init, str) and starts.init == "random" and not X.is_complete:
+        starts = replace(starts, n_trials=TRIALS)
+    return best_of_starts(run, X, starts)
 
 
 @dataclass(frozen=True)
@@ -157,18 +144,10 @@ class _Shrinkage:
         return cls(shrunk, np.asarray(shrunk.penalties(r)), share, unseen, seed)
 
 
-def _beside_fixed(
-    run: Any,
-    X: Table,
-    fixed: Fixed,
-    init: str,
-    n_init: int,
-    rng: np.random.Generator,
-    s: FloatArray,
-) -> Factorization:
-    """The best of ``n_init`` runs in which the components that are not fixed start from what the
-    fixed ones leave."""
-    r, k = len(fixed.mask), fixed.n_components
+def _beside_fixed(run: Any, X: Table, starts: Starts, fixed: Fixed) -> Factorization:
+    """The best run in which the components that are not fixed start from what the fixed ones
+    leave."""
+    r, k = starts.r, fixed.n_components
     known = fixed.values[:k]
     codes = solve(X.row_equations(known)) if k else np.zeros((X.shape[0], 0), X.dtype)
     if k == r:
@@ -182,8 +161,8 @@ def _beside_fixed(
         result: Factorization = run(X, np.hstack((codes, W)), fixed.put(np.vstack((known, H))))
         return result
 
-    init = automatic_start(init, X, r - k)
-    return best_of_starts(run_all, rest, r - k, init, n_init, rng, sample_weight=s)
+    init = automatic_start(starts.init, X, r - k)
+    return best_of_starts(run_all, rest, replace(starts, r=r - k, init=init))
 
 
 def _with_all_samples(
