@@ -47,6 +47,8 @@ from conecollapse.tables import BlockedTable
 TILE = 2**21  # products at a time, 8 MiB: what follows finds them in cache
 BATCH = 2**22  # entries of the functionals of one pass, 16 MiB
 CONFIDENCE = 0.95  # of a bound, where nothing else is asked for
+# share of its largest value within which a functional's other values are looked at in float64
+NEAR = 0.01
 MANY = 8  # pairs for each functional that are kept until they are compared
 PAIRS = 2**18  # entries of pairs of points that are compared at a time
 MOST = 2**18  # functionals that are drawn for a bound
@@ -186,7 +188,7 @@ def _scan_tile(
     blur = (dim + 7) * SINGLE * float(row_norms(Q).max())
     highest = V.max(axis=1).astype(np.float64)
     np.maximum(floor, highest - blur, out=floor)
-    least = floor - blur - _slack(dim, tol)
+    least = _just_below(floor, dim, tol) - blur
     hot = np.flatnonzero(highest >= least)
     which, at = np.nonzero(V[hot] >= least[hot, None])
     used, at = np.unique(at, return_inverse=True)
@@ -223,10 +225,10 @@ def _on_slice(points: Points) -> tuple[Points, IntArray]:
     return points / sums.astype(points.dtype)[:, None], filled
 
 
-def _slack(dim: int, tol: float) -> float:
-    """More than a unit functional differs on the slice between points within tol of each other, and
-    enough to prove a distance of tol."""
-    return 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
+def _just_below(values: FloatArray, dim: int, tol: float) -> FloatArray:
+    """Less by a share `NEAR`, so that witnesses prove more than tol, and by more than a unit
+    functional differs on the slice between points within tol of each other."""
+    return values - NEAR * np.abs(values) - 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
 
 
 def _scan_block(block: Points, _: Any, shared: tuple[AnyArray, float, int, FloatArray]) -> Leaders:
@@ -427,8 +429,7 @@ def decide(
     close, far = np.flatnonzero(near), np.flatnonzero(~near)
     close = close[np.lexsort((point[close], which[close]))]
     lead = close[np.unique(which[close], return_index=True)[1]]
-    # others are below the largest by at least this
-    second = value[first] - _slack(dim, tol)
+    second = _just_below(value[first], dim, tol)  # points that are not among the leaders are lower
     at = np.searchsorted(functionals, which[far])
     np.maximum.at(second, at, value[far])
     second += 2 * (dim + 4) * EPS
