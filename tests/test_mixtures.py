@@ -18,11 +18,9 @@ from conecollapse.factorization.mixtures.minvolume import minvolume
 from conecollapse.factorization.mixtures.separable import SELECTIONS, select
 from conecollapse.factorization.mixtures.starts import STARTS
 from conecollapse.factorization.small_sweeps import is_small, sweep_small
-from conecollapse.geometry.archetypes import archetypes
 from conecollapse.geometry.epsilon import greedy_rays
+from conecollapse.geometry.selections import archetypes, onto_mixtures, spa
 from conecollapse.geometry.separable_bound import recovery_bound
-from conecollapse.geometry.snpa import onto_mixtures
-from conecollapse.geometry.spa import spa
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, as_table
 

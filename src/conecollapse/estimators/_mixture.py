@@ -25,7 +25,7 @@ from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.encoders import Divergence, ScaledLeastSquares
 from conecollapse.factorization.mixtures.feature_noise import feature_noise
 from conecollapse.factorization.mixtures.starts import shares
-from conecollapse.geometry.chosen import chosen_cone
+from conecollapse.geometry.selections import chosen_cone
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, Table
 
