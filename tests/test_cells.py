@@ -16,7 +16,7 @@ from conecollapse.affinity.counts import (
     prediction_gains,
     sizes,
 )
-from conecollapse.factorization import graph_ccnmf as recipe
+from conecollapse.factorization.cones import graph_ccnmf as recipe
 from conecollapse.io import open_table
 from conecollapse.metrics import purity_score
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from conecollapse.certificates.claims import (
     AnyCertificate,
     ApproximateCertificate,
     Certificate,
+    SampledCertificate,
     Verdict,
     plain,
 )
@@ -29,6 +30,7 @@ from conecollapse.certificates.witnesses import (
     Witnesses,
     row_lengths,
     take,
+    unit_peak,
 )
 
 # points that follow a leader are left where they are if they have less than this part of all
@@ -50,6 +52,8 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
     """
     c = plain(certificate)
     tol = c.tol if tol is None else tol
+    if isinstance(c, SampledCertificate):
+        return check_sample([P], rays, c, tol)
     _check_shape(P, c)
     if isinstance(c, Certificate) and any(isinstance(family, Support) for family in c.witnesses):
         P = sp.csr_array(P)
@@ -76,6 +80,46 @@ def _ray(c: AnyCertificate, k: Any) -> str:
     return f"ray {k} ({point_name(c.rays[k])})"
 
 
+def check_sample(blocks: Iterable[Points], rays: Any, certificate: Any, tol: float) -> Verdict:
+    """Prove every claim of a sample of rays about the points that come in blocks of rows, or raise
+    `CertificateError`. ``rays`` are the unit rays."""
+    c = plain(certificate)
+    assert isinstance(c, SampledCertificate)
+    rays = form.floats("unit_rays", rays, (len(c.rays), c.dim))
+    G, seen = unit_peak(c.G), 0
+    lengths, own = row_lengths(G), np.full(len(rays), np.nan)
+    error = (c.dim + 2) * EPS * lengths
+    for block in blocks:
+        if block.shape[1] != c.dim:
+            raise _other_points(c, block.shape)
+        for some in pieces(np.arange(block.shape[0]), max(c.dim, len(rays))):
+            with np.errstate(all="ignore"):
+                U, sizes = _unit_rows(block[some])
+            U = U.toarray() if sp.issparse(U) else U
+            values = U @ G.T
+            k = np.flatnonzero((c.rays >= seen) & (c.rays < seen + len(U)))
+            at = c.rays[k] - seen
+            far_off(row_lengths(U[at] - rays[k]), c.rays[k])
+            own[k] = values[at, k]
+            i, k = np.nonzero(~(values <= -error) & (sizes > 0)[:, None])
+            off = row_lengths(U[i] - rays[k])
+            for a in np.flatnonzero(~(off <= 2 * tol))[:1]:
+                raise CertificateError(
+                    f"{_ray(c, k[a])}: its witness gives {values[i[a], k[a]]:.3g} on"
+                    f" {point_name(seen + i[a])}, which is {off[a]:.3g} away from it."
+                )
+            seen += len(U)
+    if seen != c.n_points:
+        raise _other_points(c, (seen, c.dim))
+    distance = (own - error) / lengths
+    for k in np.flatnonzero(~(distance > tol * (1 - ROOM)))[:1]:
+        raise CertificateError(
+            f"{_ray(c, k)}: its witness proves a distance of {distance[k]:.3g} only, not more than"
+            f" tol = {tol:.3g}."
+        )
+    return Verdict(c.n_points, len(rays), tol, np.nan, float(distance.min()))
+
+
 def check_cover(P: Points, rays: Points | None, certificate: Certificate) -> float:
     """As `check`, for all claims but those of the witnesses: these are the points, and the rays
     generate them. The largest residual."""
@@ -90,10 +134,14 @@ def check_cover(P: Points, rays: Points | None, certificate: Certificate) -> flo
 
 def _check_shape(P: Points, c: AnyCertificate) -> None:
     if P.shape != (c.n_points, c.dim):
-        raise CertificateError(
-            f"the certificate is about {c.n_points} points in dimension {c.dim}, but P has shape"
-            f" {P.shape}; pass the points that the cone was made from."
-        )
+        raise _other_points(c, P.shape)
+
+
+def _other_points(c: AnyCertificate, shape: tuple[int, ...]) -> CertificateError:
+    return CertificateError(
+        f"the certificate is about {c.n_points} points in dimension {c.dim}, but P has shape"
+        f" {shape}; pass the points that the cone was made from."
+    )
 
 
 def verdict(c: Certificate, tol: float, worst: float, smallest: float) -> Verdict:
@@ -318,7 +366,7 @@ def _check_coverage(U: Points, c: Certificate, tol: float) -> float:
 
 
 def _residuals(
-    U: Points, points: IntArray, combined: IntArray, c: AnyCertificate
+    U: Points, points: IntArray, combined: IntArray, c: Certificate | ApproximateCertificate
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Some of ``points`` at a time, and how far each is from the combination of rays that the point
     ``combined`` has."""

@@ -68,7 +68,7 @@ def cluster(
     rays: Annotated[
         bool, typer.Option("--rays", help="Also find and prove the rays of the features.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
+    seed: options.Seed = 0,
     report: options.Report = True,
     write_h5ad: Annotated[
         Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")

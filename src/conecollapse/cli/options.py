@@ -79,6 +79,7 @@ ImageShape = Annotated[
     str | None,
     typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92."),
 ]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[
     bool,

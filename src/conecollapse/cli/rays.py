@@ -32,6 +32,14 @@ def rays(
         bool,
         typer.Option("--quick", help="Leave rays open that would take long to decide."),
     ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only the rays at which so many random functionals are largest, in one pass.",
+        ),
+    ] = None,
+    seed: options.Seed = 0,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
@@ -45,8 +53,9 @@ def rays(
 ) -> None:
     """Find and prove the rays of the features of FILE: which of them generate all others.
 
-    Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays. Writes a
-    folder: rays.csv, factors.npz, certificate.npz and run.json.
+    Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays, or --sample for
+    those that random functionals find, with a bound on what was missed. Writes a folder: rays.csv,
+    factors.npz, certificate.npz and run.json.
     """
     from conecollapse import runs
     from conecollapse._checks import check_positive
@@ -54,10 +63,10 @@ def rays(
     from conecollapse.io import read_table
 
     few = max_rays is not None or max_residual is not None
-    if (mass and not few) or (quick and few):
+    if (mass and not few) or (quick and few) or (sample is not None and (few or quick)):
         raise InvalidInputError(
-            "--mass is for few rays, which --max-rays or --max-residual asks for, and --quick is"
-            " for all of them; leave one out."
+            "--mass is for few rays, which --max-rays or --max-residual asks for, --quick is for"
+            " all of them, and --sample for some; leave one out."
         )
     if max_residual is not None:
         check_positive(max_residual, "max_residual", below=1.0)
@@ -72,6 +81,8 @@ def rays(
             max_rays=max_rays,
             weighting="mass" if mass else "unit",
             effort="quick" if quick else "exact",
+            sample=sample,
+            random_state=seed,
             progress=progress,
         )
         options.save_run(run, folder, force=force)
@@ -88,6 +99,13 @@ def rays(
 
 def say_cone(found: dict[str, Any]) -> None:
     """One line about the rays."""
+    if "missed" in found:
+        say(
+            f"{found['n_rays']} of {found['n_features']} features are rays, proven; a random"
+            f" functional is largest at another one with at most {found['missed']:.2g} probability,"
+            f" at 95 % confidence (estimate: {found['missed_estimate']:.2g})."
+        )
+        return
     if not found["exact"]:
         say(
             f"{found['n_rays']} rays; no feature is further from their cone than"

@@ -16,11 +16,17 @@ from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.estimators.ccnmf import start_of_rays
 from conecollapse.estimators.orthogonal import OrthogonalNMF
-from conecollapse.factorization.ccnmf import check_weighting
-from conecollapse.factorization.data import squared_error
-from conecollapse.factorization.graph_ccnmf import DAMPING, GraphFactorization, graph_ccnmf
-from conecollapse.factorization.inits import is_components, is_pair
-from conecollapse.factorization.onmf.encoders import OverGraph
+from conecollapse.factorization.cones.ccnmf import check_weighting
+from conecollapse.factorization.cones.graph_ccnmf import (
+    DAMPING,
+    GraphFactorization,
+    GraphOptions,
+    graph_ccnmf,
+)
+from conecollapse.factorization.initial_factors import is_components, is_pair
+from conecollapse.factorization.orthogonal.encoders import OverGraph
+from conecollapse.factorization.restarts import Starts
+from conecollapse.factorization.result import squared_error
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -31,7 +37,7 @@ class GraphCCNMF(OrthogonalNMF):
     Two ways of comparing samples (*views*) give two graphs; the one that falls more clearly into r
     clusters is taken, without any labels. Counts, such as those of molecules in cells, are
     recognised: pass them as they are. The recipe, step by step, is in
-    `conecollapse.factorization.graph_ccnmf`.
+    `conecollapse.factorization.cones.graph_ccnmf`.
 
     Parameters
     ----------
@@ -117,16 +123,15 @@ class GraphCCNMF(OrthogonalNMF):
         table = problem.table
         found = graph_ccnmf(
             table,
-            self.n_components,
-            view=self.view,
-            n_neighbors=self.n_neighbors,
-            neighbors=self.neighbors,
-            damping=check_positive(self.damping, "damping", below=1.0),
+            Starts(self.n_components, start_of_rays(problem, self.init), self.n_init, rng),
+            GraphOptions(
+                self.view,
+                self.n_neighbors,
+                self.neighbors,
+                check_positive(self.damping, "damping", below=1.0),
+            ),
             weighting=self.weighting,
             solver=self.solver,
-            init=start_of_rays(problem, self.init),
-            n_init=self.n_init,
-            rng=rng,
             constraints=problem.constraints,
             **self._stopping(),
         )

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import stack_rows, unit_rows
+from conecollapse._progress import report
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import Estimator, running
 from conecollapse.estimators._explain import NovelFeature, leading_features
@@ -144,9 +145,9 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         self._trusted = U
         self._gram = gram(U)
         self.n_trusted_ = U.shape[0]
-        self._report_stage("noise", 0, 2)
+        report("noise", 0, 2)
         self.noise_ = self._found_noise()
-        self._report_stage("calibration", 1, 2)
+        report("calibration", 1, 2)
         # None after `partial_fit`, until it is asked for
         self._calibration: FloatArray | None = self._calibrated()
         return self

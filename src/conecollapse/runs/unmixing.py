@@ -153,7 +153,7 @@ class UnmixRun(Run):
     def nearest(self) -> FloatArray:
         """The weights of the nearest mixture of each of the points, (n_points, r), as the
         certificate has them."""
-        weights = self.cone.certificate.coefficients.toarray()
+        weights = self.cone.point_coefficients.toarray()
         return np.asarray(weights * row_lengths(self.points)[:, None] / row_lengths(self.H))
 
     @cached_property
@@ -415,7 +415,8 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
 def _check_search(run: UnmixRun) -> None:
     """The components are those of the certificate; what was left out, and the noise, follow from
     the data."""
-    from conecollapse.estimators._mixture import leave_out, read_feature_noise
+    from conecollapse.estimators._mixture import read_feature_noise
+    from conecollapse.factorization.mixtures.unmixing import leave_out
 
     samples, r = run.samples, len(run.components)
     eps = float(np.finfo(run.components.dtype).eps)
