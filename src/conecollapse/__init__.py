@@ -4,7 +4,8 @@
 - `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that
   `Cone.verify` checks.
 - `Hull.from_points`: the vertices of points of any sign, in any dimension, with a certificate.
-- `Cone.approximate`: few rays with a guaranteed largest residual.
+- `Cone.approximate`: few rays with a guaranteed largest residual; `Cone.sample`: those that random
+  functionals find in one pass, with a bound on what was missed.
 - `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.io.open_table`: the same
   for data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
