@@ -1,9 +1,10 @@
 """Clusters of planted single-cell counts: `GraphCCNMF` and `select_rank` beside Leiden.
 
 ``python benchmarks/cell_families.py [--seeds 2]`` draws twelve families of negative binomial
-counts, at two strengths of the types' genes. Where scanpy, igraph and leidenalg are installed, Leiden runs
-with scanpy's defaults at the resolution that gives the true number of clusters; families are weak
-or strong enough that its purity is mostly between 0.6 and 0.97. Types are used only for scoring.
+counts, at two strengths of the types' genes. Where scanpy, igraph and leidenalg are installed,
+Leiden runs with scanpy's defaults at the resolution that gives the true number of clusters;
+families are weak or strong enough that its purity is mostly between 0.6 and 0.97. Types are used
+only for scoring.
 """
 
 from __future__ import annotations
