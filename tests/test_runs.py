@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import errno
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -18,7 +18,6 @@ from conecollapse import (
     CCNMF,
     CertificateError,
     Cone,
-    ConeCollapseError,
     ConeFileError,
     EmptyDataWarning,
     GraphCCNMF,
@@ -26,7 +25,7 @@ from conecollapse import (
     RunFolderError,
 )
 from conecollapse.io import read_table
-from conecollapse.runs import Interrupted, cluster, prepare, rays, save, verify
+from conecollapse.runs import Interrupted, check_folder, cluster, prepare, rays, save, verify
 from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.run import checksum, rank_candidates
 from conecollapse.runs.values import original
@@ -52,23 +51,6 @@ def saved(genes, tmp_path):
     run = cluster(read_table(genes), 3, target=TRUTH, rays=True)
     save(run, tmp_path / "out")
     return tmp_path / "out"
-
-
-def vouched(folder):
-    """What a folder that passes `verify` says: samples and clusters, rays and their names, the
-    arrays, the values of the data."""
-    with np.load(folder / "factors.npz") as arrays:
-        factors = {name: arrays[name].tolist() for name in arrays.files}
-    data = read_table(folder / "../data/genes.csv")
-    facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    return {
-        "labels": [row[:2] for row in rows(folder / "labels.csv")[1:]],
-        "rays": [row[1:3] for row in rows(folder / "rays.csv")[1:]],
-        "claims": [facts["results"][name] for name in ("exact", "n_rays", "tol", "cluster_sizes")],
-        "certificate": Cone.load(folder / "certificate.npz").ray_indices.tolist(),
-        "factors": factors,
-        "data": [data.X.tolist(), data.samples.tolist(), data.features.tolist()],
-    }
 
 
 def rows(path):
@@ -99,13 +81,6 @@ class TestPrepare:
         np.testing.assert_allclose(np.linalg.norm(prepared(tfidf=True), axis=1), [1, 0, 1])
         assert prepare(table, "max").raw is table
         assert prepare(table, "max").preparation == {"normalize": "max", "tfidf": False}
-
-    def test_float32_stays(self):
-        for how in ("unit-samples", "sum-samples", "max", "log"):
-            assert prepare(read_table(X.astype(np.float32)), how).X.dtype == np.float32
-            assert (
-                prepare(read_table(sp.csr_array(X.astype(np.float32))), how).X.dtype == np.float32
-            )
 
     def test_an_unknown_normalization_is_refused(self):
         with pytest.raises(
@@ -147,7 +122,7 @@ class TestCluster:
     @pytest.mark.slow
     def test_the_rank_is_chosen(self):
         run = cluster(read_table(X), "auto", method=CCNMF(n_init=2))
-        assert run.rank.rank == run.model.n_components == 3
+        assert run.n_clusters == run.model.n_components == 3
         assert run.facts()["rank_reason"].startswith("the largest mean adjusted Rand index")
         assert run.parameters["n_components"] == "auto"
 
@@ -467,69 +442,11 @@ class TestVerify:
         (saved / "run.json").write_text(json.dumps(facts), encoding="utf-8")
         assert "(tol = 1e-07)" in str(verify(saved))
 
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [("n_zero_features", 3), ("n_features", 1), ("n_rays", 1), ("exact", False)],
-    )
-    def test_every_number_of_the_sentence_is_compared(self, saved, name, value):
-        facts = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-        facts["results"][name] = value
-        (saved / "run.json").write_text(json.dumps(facts), encoding="utf-8")
-        with pytest.raises(CertificateError, match=rf"run.json: results.{name} is {value}, but"):
-            verify(saved)
-
     def test_a_certificate_about_another_number_of_features_is_refused(self, saved):
         Cone.from_points(np.vstack([np.eye(24), np.ones(24)])).save(saved / "certificate.npz")
         with pytest.raises(
             CertificateError, match=r"certificate.npz is about 25 features, but the run has 24"
         ):
-            verify(saved)
-
-    def test_factors_of_other_rays_are_refused(self, saved):
-        arrays = dict(np.load(saved / "factors.npz"))
-        np.savez(saved / "factors.npz", **(arrays | {"ray_indices": arrays["ray_indices"][::-1]}))
-        with pytest.raises(CertificateError, match=r"factors.npz: ray_indices\[0\] is 23"):
-            verify(saved)
-        one = np.where(np.arange(len(arrays["ray_indices"])) == 1, 0, arrays["ray_indices"])
-        np.savez(saved / "factors.npz", **(arrays | {"ray_indices": one}))
-        with pytest.raises(CertificateError, match=r"factors.npz: ray_indices\[1\] is 0"):
-            verify(saved)
-
-    def test_groups_in_the_list_of_rays_are_compared(self, saved):
-        lines = (saved / "rays.csv").read_text(encoding="utf-8").splitlines()
-        cells = lines[1].split(",")
-        cells[3] = "17"
-        (saved / "rays.csv").write_text(
-            "\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n", encoding="utf-8"
-        )
-        with pytest.raises(
-            CertificateError,
-            match=r"rays.csv, line 2, cell 4, is '17', but .* give '1'",
-        ):
-            verify(saved)
-
-    def test_forged_labels_and_rays(self, saved):
-        text = (saved / "labels.csv").read_text(encoding="utf-8")
-        (saved / "labels.csv").write_text(
-            text.replace("s4,0", "s4,9").replace("s4,1", "s4,9").replace("s4,2", "s4,9"),
-            encoding="utf-8",
-        )
-        with pytest.raises(CertificateError, match=r"labels.csv, line 6, cell 2, is '9', but"):
-            verify(saved)
-        (saved / "labels.csv").write_text(text.replace("s4,", "s44,"), encoding="utf-8")
-        with pytest.raises(CertificateError, match=r"line 6, cell 1, is 's44', but .* give 's4'"):
-            verify(saved)
-        shorter = text.rstrip().splitlines()[:-1]
-        (saved / "labels.csv").write_text("\n".join(shorter), encoding="utf-8")
-        with pytest.raises(CertificateError, match=rf"labels.csv, line {len(shorter) + 1}, cell 1"):
-            verify(saved)
-        (saved / "labels.csv").write_text(text.replace("s0,", "s0,1,", 1), encoding="utf-8")
-        with pytest.raises(CertificateError, match=r"labels.csv, line 2, cell 2"):
-            verify(saved)
-        (saved / "labels.csv").write_text(text, encoding="utf-8")
-        listed = (saved / "rays.csv").read_text(encoding="utf-8")
-        (saved / "rays.csv").write_text(listed.replace("gene2,", "gene5,", 1), encoding="utf-8")
-        with pytest.raises(CertificateError, match=r"rays.csv, line 4, cell 3, is 'gene5'"):
             verify(saved)
 
     @pytest.mark.parametrize(
@@ -545,30 +462,6 @@ class TestVerify:
                 (RunFolderError, ConeFileError, CertificateError), match=r"^[^\n]+$"
             ):
                 verify(saved)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "factors.npz",
-            "certificate.npz",
-            "run.json",
-            "labels.csv",
-            "rays.csv",
-            "../data/genes.csv",
-        ],
-    )
-    def test_flipped_bytes_are_refused_or_change_nothing_that_verify_checks(self, name, saved):
-        path = saved / name
-        content, original = path.read_bytes(), vouched(saved)
-        dice = np.random.default_rng(1)
-        for _ in range(25):
-            flipped = bytearray(content)
-            flipped[dice.integers(len(flipped))] ^= 1 << int(dice.integers(7))
-            path.write_bytes(bytes(flipped))
-            with contextlib.suppress(ConeCollapseError):
-                verify(saved)
-                assert vouched(saved) == original
 
     @pytest.mark.parametrize(
         "facts",
@@ -635,17 +528,6 @@ class TestTampered:
         asked = dict.fromkeys(names) | {"weighting": "unit"}
         self.edited(saved, kind="rays", parameters=asked | {"effort": "exact"})
         with pytest.raises(CertificateError, match=r"factors\.npz has an entry 'A'"):
-            verify(saved)
-
-    @pytest.mark.parametrize(("name", "value"), [("n_rays", 3), ("exact", False), ("tol", 0.5)])
-    def test_the_certificate_is_what_the_run_claims(self, saved, name, value):
-        self.edited(saved, **{name: value})
-        with pytest.raises(CertificateError, match=f"results.{name} is {value}"):
-            verify(saved)
-
-    def test_sizes_of_clusters_are_counted(self, saved):
-        self.edited(saved, cluster_sizes=[1, 2, 12])
-        with pytest.raises(CertificateError, match=r"results.cluster_sizes.0 is 1, but .* give 5"):
             verify(saved)
 
     def test_another_preparation_gives_other_numbers(self, saved):
@@ -742,3 +624,26 @@ def test_forged_names_of_rays_are_refused(genes, tmp_path):
         match=r"certificate\.npz does not give the rays the names that factors\.npz gives",
     ):
         verify(tmp_path / "out")
+
+
+@pytest.mark.parametrize("missing", [os.W_OK, os.X_OK])
+def test_a_folder_that_may_not_be_written_or_entered_is_refused_before_any_work(
+    missing, tmp_path, monkeypatch
+):
+    assert check_folder(tmp_path / "out") == tmp_path / "out"
+    monkeypatch.setattr(os, "access", lambda _path, mode: not mode & missing)
+    with pytest.raises(RunFolderError, match=f"no permission in '{tmp_path}'"):
+        check_folder(tmp_path / "out")
+
+
+def test_a_folder_in_which_no_file_can_be_made_is_refused_before_any_work(tmp_path, monkeypatch):
+    def full(**_kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    check_folder(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(
+        RunFolderError, match=f"cannot write to .*: {os.strerror(errno.ENOSPC)}; name another"
+    ):
+        check_folder(tmp_path / "out")

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
@@ -111,10 +110,10 @@ def warm() -> None:
         # about the tiny tables; kernels that cannot be kept are told of
         warnings.simplefilter("ignore", UserWarning)
         warnings.filterwarnings("default", message="compiled kernels cannot be kept")
-        for done, part in enumerate(PARTS):
+        for done, part in enumerate((_least_squares, _cones, _factorizations)):
             if progress is not None:
-                progress("compiling", done, len(PARTS))
-            part()
+                progress("compiling", done, 3)
+            part(np.random.default_rng(0))
     say(
         "the kernels of the usual calls on tables in memory are compiled"
         f" ({time.perf_counter() - start:.0f} s)."
@@ -123,93 +122,62 @@ def warm() -> None:
 
 def warm_up() -> None:
     """Run what will be timed on tiny tables."""
-    from conecollapse import nnls
-    from conecollapse.estimators import GraphCCNMF, HierarchicalNMF, MultiplicativeNMF
+    from conecollapse import GraphCCNMF, MultiplicativeNMF
 
-    X = _table()
-    nnls(X, X[:, :2])
-    HierarchicalNMF(2, random_state=0).fit(X)
-    MultiplicativeNMF(2, random_state=0).fit(X)
-    GraphCCNMF(2, random_state=0).fit(X)
+    X = np.random.default_rng(0).random((40, 12))
+    for model in (MultiplicativeNMF(2, random_state=0), GraphCCNMF(2, random_state=0)):
+        model.fit(X)
 
 
-def _table() -> np.ndarray:
-    return np.random.default_rng(0).random((40, 12))
-
-
-def _least_squares() -> None:
+def _least_squares(rng: np.random.Generator) -> None:
     from conecollapse import nnls
 
-    rng = np.random.default_rng(0)
-    for shape, n_sides in (
-        ((8, 3), 1),
-        ((80, 3), 1),
-        ((40, 12), 300),
-        ((12, 40), 3),
-        ((30, 300), 3),
-    ):
-        A, B = rng.random(shape), rng.random((shape[0], n_sides))
+    for m, n, count in ((8, 3, 1), (80, 3, 1), (40, 12, 300), (12, 40, 3), (30, 300, 3)):
+        A, B = rng.random((m, n)), rng.random((m, count))
         nnls(A, B)
         nnls(A, B[:, 0])
     # so ill-conditioned that it is solved with care
     nnls(np.vander(np.linspace(0.1, 1, 30), 25), rng.random((30, 3)))
-    nnls(_table(), _table()[:, :4], simplex=True)
+    nnls(rng.random((40, 12)), rng.random((40, 4)), simplex=True)
 
 
-def _cones() -> None:
+def _cones(rng: np.random.Generator) -> None:
     import scipy.sparse as sp
 
     from conecollapse import Cone, collapse
 
-    rng = np.random.default_rng(0)
-    corners = rng.random((20, 8))
-    points = np.vstack([corners, rng.dirichlet(np.ones(20), 400) @ corners])
-    cone = Cone.from_points(points)
-    cone.contains(points[:3])
-    collapse(points[:60])
-    Cone.approximate(points, max_residual=0.1)
+    for n, dim in ((20, 8), (300, 250)):
+        corners = rng.random((n, dim))
+        points = np.vstack([corners, rng.dirichlet(np.ones(n), 50) @ corners])
+        Cone.from_points(points).contains(points[:3])
+        Cone.from_points(points, effort="quick")
+        Cone.approximate(points, max_residual=0.1)
+    collapse(rng.random((60, 8)))
     for density in (0.02, 0.2):
         words = sp.random_array((400, 300), density=density, rng=rng)
         Cone.from_points(sp.vstack([words, words[:40] + words[40:80]], format="csr"))
-    Cone.from_points(
-        np.vstack(
-            [rng.random((300, 250)), rng.dirichlet(np.ones(300), 50) @ rng.random((300, 250))]
-        ),
-        effort="quick",
-    )
 
 
-def _factorizations() -> None:
+def _factorizations(rng: np.random.Generator) -> None:
     import scipy.sparse as sp
 
-    from conecollapse.estimators import (
-        CCNMF,
-        AlternatingNMF,
-        ConeNovelty,
-        GraphCCNMF,
-        HierarchicalNMF,
-        MinVolumeNMF,
-        MultiplicativeNMF,
-    )
+    import conecollapse as cc
     from conecollapse.tables import as_table
 
-    wide = sp.random_array((600, 700), density=0.9, format="csr", rng=np.random.default_rng(0))
+    X = rng.random((40, 12))
+    wide = sp.random_array((600, 700), density=0.9, format="csr", rng=rng)
     for dtype in (np.float64, np.float32):
-        X = _table().astype(dtype)
-        HierarchicalNMF(2, random_state=0).fit(X).transform(X)
-        AlternatingNMF(8, random_state=0).fit(X)  # so many components that passive sets differ
+        Y = X.astype(dtype)
+        cc.HierarchicalNMF(2, random_state=0).fit(Y).transform(Y)
+        cc.AlternatingNMF(8, random_state=0).fit(Y)  # so many components that passive sets differ
         for selection in ("forward", "backward"):
-            HierarchicalNMF.from_components(X[:4]).transform(X, at_most=2, selection=selection)
-        for table in (X, sp.csr_array(X)):
-            MultiplicativeNMF(2, loss="kullback-leibler", random_state=0).fit(table)
+            cc.HierarchicalNMF.from_components(Y[:4]).transform(Y, at_most=2, selection=selection)
+        for table in (Y, sp.csr_array(Y)):
+            cc.MultiplicativeNMF(2, loss="kullback-leibler", random_state=0).fit(table)
         large = as_table(wide.astype(dtype))
         large @ np.ones((700, 16), dtype)
         large.T @ sp.csr_array(np.eye(600, 2, dtype=dtype))
-    CCNMF(2, random_state=0).fit(X)
-    MinVolumeNMF(3).fit(_table())
-    ConeNovelty().fit(_table()).score_samples(_table())
-    GraphCCNMF(2, random_state=0).fit(_table())
-    GraphCCNMF(2, random_state=0).fit(sp.csr_array(_table() * (_table() > 0.7)))
-
-
-PARTS: tuple[Callable[[], None], ...] = (_least_squares, _cones, _factorizations)
+    for model in (cc.CCNMF(2, random_state=0), cc.MinVolumeNMF(3), cc.GraphCCNMF(2)):
+        model.fit(X)
+    cc.ConeNovelty().fit(X).score_samples(X)
+    cc.GraphCCNMF(2, random_state=0).fit(sp.csr_array(X * (X > 0.7)))

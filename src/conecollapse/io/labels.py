@@ -12,7 +12,7 @@ from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.names import as_names
 from conecollapse.io.npy import load_npy
 from conecollapse.io.npz import load_npz
-from conecollapse.io.text import read_rows, suffix
+from conecollapse.io.text import read_rows, read_text, suffix
 
 LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(
@@ -112,7 +112,7 @@ def _name_classes(labels: AnyArray, names: AnyArray | None) -> AnyArray:
 def _rows(path: Path, kind: str) -> list[list[str]]:
     """A label in each, or a name and a label."""
     rows: list[list[str]] = []
-    for _, cells in read_rows(path, kind):
+    for _, cells in read_rows(read_text(path), kind):
         width = len(rows[0]) if rows else len(cells)
         if width > 2:
             raise InvalidInputError(

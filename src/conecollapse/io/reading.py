@@ -98,7 +98,8 @@ def read_table(
             return _read_folder_or_texts(path, text_column, features_in, options)
         check_file(path)
         try:
-            matrix, sha256 = read_whole(path, options), sha256_of(path)
+            matrix = read_whole(path, options)
+            sha256 = matrix.sha256 or sha256_of(path)
             table = as_table_file(
                 matrix, path, sha256, decide_orientation(matrix, features_in, image_shape)
             )

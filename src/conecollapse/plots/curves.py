@@ -122,42 +122,38 @@ def draw_residuals(labels: IntArray, n_clusters: int, values: FloatArray) -> go.
 
 def rank_selection(selection: Any) -> go.Figure:
     """The scores behind `select_rank`, with their spread; the chosen rank is marked."""
-    x, y = np.asarray(selection.candidates), np.asarray(selection.scores)
-    spread = {"type": "data", "array": np.asarray(selection.spread), "visible": True}
+    curve = {
+        "method": selection.method,
+        "candidates": selection.candidates,
+        "scores": selection.scores,
+        "standard_errors": selection.spread,
+    }
+    return draw_curve(curve, selection.rank, selection.reference)
+
+
+def draw_curve(curve: Any, rank: int, reference: Any = None) -> go.Figure:
+    """As `rank_selection`, of the scores of the candidates and their standard errors."""
+    x, y = np.asarray(curve["candidates"]), np.asarray(curve["scores"])
+    at = np.flatnonzero(x == rank)[:1]
     traces = [
         go.Scatter(
             x=x,
             y=y,
-            error_y=spread,
+            error_y={"type": "data", "array": np.asarray(curve["standard_errors"])},
             mode="lines+markers",
-            name=selection.method,
+            name=curve["method"],
             line={"color": PALETTE[0]},
-        )
-    ]
-    if selection.reference is not None:
-        traces.append(
-            go.Scatter(
-                x=x,
-                y=np.asarray(selection.reference),
-                mode="lines",
-                name="shuffled data",
-                line={"dash": "dot"},
-            )
-        )
-    at = int(np.flatnonzero(x == selection.rank)[0])
-    marker = {"size": 14, "color": PALETTE[4]}
-    traces.append(
+        ),
         go.Scatter(
-            x=x[at : at + 1],
-            y=y[at : at + 1],
+            x=x[at],
+            y=y[at],
             mode="markers",
-            name=f"chosen: {selection.rank}",
-            marker=marker,
-        )
-    )
-    return figure(
-        traces,
-        xaxis={"title": "clusters", "dtick": 1},
-        yaxis={"title": selection.method},
-        height=340,
-    )
+            name=f"chosen: {rank}",
+            marker={"size": 14, "color": PALETTE[4]},
+        ),
+    ]
+    if reference is not None:
+        shuffled = {"x": x, "y": np.asarray(reference), "name": "shuffled data"}
+        traces.insert(1, go.Scatter(**shuffled, mode="lines", line={"dash": "dot"}))
+    across = {"title": "clusters", "dtick": 1}
+    return figure(traces, xaxis=across, yaxis={"title": curve["method"]}, height=340)

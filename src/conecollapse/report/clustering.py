@@ -3,7 +3,7 @@ fit badly, and the rays where they were asked for. It draws what the run holds."
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from conecollapse.metrics import (
     purity_score,
 )
 from conecollapse.plots.clusters import distances, draw_heat_map, draw_map
-from conecollapse.plots.curves import draw_residuals, outlier_fence
+from conecollapse.plots.curves import draw_curve, draw_residuals, outlier_fence
 from conecollapse.plots.style import colour
 from conecollapse.report.parts import (
     MAX_ROWS,
@@ -47,6 +47,7 @@ TOP = 8  # features and rays named for each cluster
 LEADING = 3  # features named in the opening sentences
 TYPICAL = 4  # samples named, or shown, for each cluster
 SNIPPET = 240  # characters of a typical text
+LARGE = 1e100  # squares of numbers beyond it are none; the page is then in units of the largest
 
 MAP = (
     "Each dot is a sample. At the corner of its cluster it is typical and belongs there alone;"
@@ -104,6 +105,9 @@ class Subject:
 
 def contents(run: Any) -> Page:
     """Collect what the page of ``run`` shows."""
+    peak = float(run.table.X.max())
+    if not 1 / LARGE < peak < LARGE:
+        run = replace(run, table=replace(run.table, X=run.table.X.astype(np.float64) / peak))
     table, means, labels = run.table, run.means, run.labels
     lead = np.array([means[k] - largest_elsewhere(means, k) for k in range(len(means))])
     found = Subject(run, lead, distances(table.X, labels, means))
@@ -365,9 +369,9 @@ def _ray_table(found: Subject) -> Table:
 
 def _how(run: Any) -> Section:
     parts: list[Part] = []
-    if run.rank is not None:
-        reason = f"The number of clusters: {run.rank.reason}"
-        parts.append(Chart("rank", plots.rank_selection(run.rank), reason))
+    if run.choice["rank_curve"]:
+        drawn = draw_curve(run.choice["rank_curve"], run.n_clusters)
+        parts.append(Chart("rank", drawn, f"The number of clusters: {run.choice['rank_reason']}"))
     if len(getattr(run.model, "history_", ())) > 1:
         drawn = plots.convergence(run.model)
         parts.append(Chart("convergence", drawn, "The objective after each iteration."))

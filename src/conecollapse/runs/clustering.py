@@ -63,9 +63,8 @@ OF_THE_SEARCH = {
         "parameters.random_state",
         "results.converged",
         "results.status",
-        "results.rank_curve.scores",
-        "results.rank_curve.standard_errors",
-    )
+    ),
+    "the choice of the number of clusters": ("results.rank_reason", "results.rank_curve"),
 }
 
 
@@ -89,8 +88,8 @@ class ClusterRun(Run):
         Of a sample, when the features are pixels.
     cone : Cone or None
         Of the features, certified, where it was asked for.
-    rank : RankSelection or None
-        How the number of clusters was chosen, when it was "auto".
+    choice : mapping
+        Why there are so many clusters, and the scores of other numbers, when it was "auto".
     status : {"converged": bool, "status": str}
         How the iteration ended.
     model : estimator or None
@@ -110,7 +109,7 @@ class ClusterRun(Run):
     target: AnyArray | None = None
     image_shape: tuple[int, int] | None = None
     cone: Cone | None = None
-    rank: RankSelection | None = None
+    choice: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -142,8 +141,7 @@ class ClusterRun(Run):
             "orthogonality": float(np.abs(A.T @ A - np.eye(r)).max()),
             "image_shape": self.image_shape,
             **self.status,
-            "rank_reason": None if self.rank is None else self.rank.reason,
-            "rank_curve": None if self.rank is None else _curve(self.rank),
+            **self.choice,
         }
         if self.target is not None:
             from conecollapse.metrics import clustering_accuracy, purity_score
@@ -189,7 +187,10 @@ class ClusterRun(Run):
             raise RunFolderError(
                 f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
             )
-        rank = _stored_rank(said.get("rank_curve"), r, read.n_samples)
+        if asked["n_components"] not in (r, "auto"):
+            raise CertificateError(
+                f"{FACTS} names {asked['n_components']} clusters, but A in {FACTORS} has {r}."
+            )
         cone = stored_cone(stored) if asked["rays"] else None
         if cone is None and stored.cone is not None:
             raise CertificateError(
@@ -203,9 +204,9 @@ class ClusterRun(Run):
             target=arrays.get("target"),
             image_shape=_stored_shape(said["image_shape"], read.n_features),
             cone=cone,
-            rank=rank,
+            choice={name: said.get(name) for name in ("rank_reason", "rank_curve")},
             status={name: said[name] for name in ("converged", "status")},
-            parameters=asked | {"n_components": r if rank is None else "auto"},
+            parameters=asked,
             timings=facts["timings"],
         )
         verdict = None if cone is None else check_cone(cone, read, tol)
@@ -303,7 +304,7 @@ def cluster(
             target=classes,
             image_shape=shape,
             cone=cone,
-            rank=rank,
+            choice=_choice(rank),
             status={"converged": bool(model.converged_), "status": str(model.status_)},
             parameters=asked | {"rays": cone is not None},
             timings=timings,
@@ -428,35 +429,14 @@ def _stored_shape(shape: Any, n_features: int) -> tuple[int, int] | None:
     return shape  # type: ignore[no-any-return]
 
 
-def _curve(found: RankSelection) -> dict[str, Any]:
-    """The score of each number of clusters that was tried, its standard error, and those that
-    cannot be told from the best."""
-    return {
+def _choice(found: RankSelection | None) -> dict[str, Any]:
+    """Why this number of clusters; the score of each number that was tried, its standard error, and
+    those that cannot be told from the best."""
+    curve = found and {
         "method": found.method,
         "candidates": found.candidates.tolist(),
         "scores": found.scores.tolist(),
         "standard_errors": found.spread.tolist(),
         "ties": list(found.ties),
     }
-
-
-def _stored_rank(curve: Any, r: int, n_samples: int) -> Any:
-    """The choice of the number of clusters that follows from the scores of the candidates."""
-    if curve is None:
-        return None
-    from conecollapse.estimators._rank_clusters import most_stable
-
-    try:
-        ranks = np.array(curve["candidates"], np.int64)
-        found = most_stable(
-            ranks, *(np.array(curve[name], np.float64) for name in ("scores", "standard_errors"))
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise RunFolderError(f"rank_curve in {FACTS} is damaged ({error}).") from error
-    if ranks.tolist() != list(rank_candidates(n_samples)):
-        raise CertificateError(f"{FACTS} does not name the numbers of clusters that are tried.")
-    if found.rank != r:
-        raise CertificateError(
-            f"{FACTS} says that {found.rank} clusters are best, but A in {FACTORS} has {r}."
-        )
-    return found
+    return {"rank_reason": found and found.reason, "rank_curve": curve}
