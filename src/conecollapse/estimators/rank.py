@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import get_tags
 
-from conecollapse._checks import as_matrix, as_points, check_callable, check_count, first_nan
+from conecollapse._checks import as_matrix, check_callable, check_count, first_nan
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
+from conecollapse._linalg import is_sparse
 from conecollapse._progress import showing
 from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
@@ -198,7 +198,7 @@ def _table(X: Any, method: str) -> Table:
         return known.checked()
     array = as_matrix(unmasked(values if known is None else known.array), "X")
     missing = first_nan(array)
-    if missing is not None and (method != "heldout" or as_table(array).is_sparse):
+    if missing is not None and (method != "heldout" or is_sparse(array)):
         row, column = missing
         raise InvalidInputError(
             f'X has NaN at row {row}, column {column}; of the methods only "heldout" can use'
@@ -209,7 +209,7 @@ def _table(X: Any, method: str) -> Table:
         None,
         unstored=False,
         is_new=False,
-        checked=partial(as_points, name="X", needs="NMF needs X >= 0"),
+        needs="NMF needs X >= 0",
     )
 
 
