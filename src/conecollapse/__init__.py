@@ -12,7 +12,8 @@
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`,
   `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`): factorizations and clusterings with one interface;
   `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
-- `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
+- `Unmixing`: the components of mixtures, with pure samples and without; `MinVolumeNMF` and
+  `SeparableNMF` are two of its methods.
 - `ConsensusNMF`: the components that many runs agree on.
 - `bootstrap`: intervals for components, encodings and labels.
 - `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         ConeCollapse,
         ConeNovelty,
         ConsensusNMF,
+        Explanation,
         GraphCCNMF,
         HierarchicalNMF,
         MinVolumeNMF,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
         RankSelection,
         SeparableNMF,
         SparseNMF,
+        Unmixing,
         bootstrap,
         select_rank,
     )
@@ -89,6 +92,7 @@ _HOMES = {
         "ConeCollapse",
         "ConeNovelty",
         "ConsensusNMF",
+        "Explanation",
         "GraphCCNMF",
         "HierarchicalNMF",
         "MinVolumeNMF",
@@ -99,6 +103,7 @@ _HOMES = {
         "RankSelection",
         "SeparableNMF",
         "SparseNMF",
+        "Unmixing",
         "bootstrap",
         "select_rank",
     ),
@@ -127,6 +132,7 @@ __all__ = [
     "DatasetError",
     "DatasetNotFoundError",
     "EmptyDataWarning",
+    "Explanation",
     "GraphCCNMF",
     "HierarchicalNMF",
     "Hull",
@@ -147,6 +153,7 @@ __all__ = [
     "SlowWarning",
     "SparseNMF",
     "UnexpectedArgumentError",
+    "Unmixing",
     "Verdict",
     "bootstrap",
     "collapse",
