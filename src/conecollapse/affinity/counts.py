@@ -49,7 +49,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._linalg import as_dense
+from conecollapse._linalg import as_dense, is_sparse
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 
 COUNT_VIEWS = ("residuals", "log pcs")
@@ -83,7 +83,7 @@ def are_counts(X: Points) -> bool:
 
 
 def _are_whole(X: Points) -> bool:
-    if sp.issparse(X):
+    if is_sparse(X):
         return bool((X.data == np.floor(X.data)).all())
     step = max(1, AT_ONCE // X.shape[1])
     parts = (X[a : a + step] for a in range(0, X.shape[0], step))

@@ -31,7 +31,7 @@ from conecollapse.estimators._sklearn import BaseEstimator, SelectorMixin
 from conecollapse.factorization.cones.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 from conecollapse.geometry.sample import Source
-from conecollapse.tables import BlockedTable, Table
+from conecollapse.tables import Table, as_blocked
 
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
 
@@ -216,7 +216,7 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
         if self.max_rays is not None:
             check_count(self.max_rays, "max_rays")
         if self.method == "sample":
-            is_blocked = isinstance(table, BlockedTable)
+            is_blocked = as_blocked(table) is not None
             return Cone._sampled(
                 Source(table, 1) if is_blocked else Source(table.points()),
                 self.n_functionals,
