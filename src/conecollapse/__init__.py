@@ -4,7 +4,8 @@
 - `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that
   `Cone.verify` checks.
 - `Hull.from_points`: the vertices of points of any sign, in any dimension, with a certificate.
-- `Cone.approximate`: few rays with a guaranteed largest residual.
+- `Cone.approximate`: few rays with a guaranteed largest residual; `Cone.sample`: those that random
+  functionals find in one pass, with a bound on what was missed.
 - `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.io.open_table`: the same
   for data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
@@ -19,6 +20,7 @@
 - `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.scverse`: clusters and gene programs of AnnData objects.
+- `conecollapse.texts`: topics of documents.
 - `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
 
@@ -109,7 +111,7 @@ _HOMES = {
     ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse")
+_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse", "texts")
 
 __all__ = [
     "CCNMF",
