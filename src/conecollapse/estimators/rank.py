@@ -19,7 +19,11 @@ from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._prepared import generator, named, safe_unit, unmasked, warn_of_empty
-from conecollapse.estimators._rank_clusters import (
+from conecollapse.estimators._rank_fits import Fits
+from conecollapse.estimators.graph_ccnmf import GraphCCNMF
+from conecollapse.estimators.nmf import HierarchicalNMF
+from conecollapse.estimators.orthogonal import OrthogonalNMF
+from conecollapse.factorization.resampling.rank_of_clusters import (
     SHARE,
     consensus,
     counts_of_cells,
@@ -27,11 +31,8 @@ from conecollapse.estimators._rank_clusters import (
     prediction,
     stability,
 )
-from conecollapse.estimators._rank_components import heldout, mixture, residual
-from conecollapse.estimators._rank_fits import Fits, RankSelection
-from conecollapse.estimators.graph_ccnmf import GraphCCNMF
-from conecollapse.estimators.nmf import HierarchicalNMF
-from conecollapse.estimators.orthogonal import OrthogonalNMF
+from conecollapse.factorization.resampling.rank_of_components import heldout, mixture, residual
+from conecollapse.factorization.resampling.rank_selection import RankSelection
 from conecollapse.tables import Table, as_table, recognised
 from conecollapse.tables.incomplete import incomplete_table
 
