@@ -25,7 +25,7 @@ from conecollapse.factorization.mixtures.feature_noise import feature_noise
 from conecollapse.factorization.mixtures.starts import shares
 from conecollapse.factorization.nmf.anls import solve_rows
 from conecollapse.factorization.nmf.encoders import Divergence, ScaledLeastSquares
-from conecollapse.geometry.chosen import chosen_cone
+from conecollapse.geometry.selections import chosen_cone
 from conecollapse.tables import Equations, Table
 
 FEATURE_NOISE = ("auto", "equal")

@@ -29,21 +29,17 @@ from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 from conecollapse.factorization.mixtures.distance import Distance, lower_distance
 from conecollapse.factorization.mixtures.facets import search_facets
 from conecollapse.factorization.mixtures.samples import Samples
-from conecollapse.geometry.epsilon import greedy_rays
-from conecollapse.geometry.scaling import scaled_points
-from conecollapse.geometry.snpa import snpa
-from conecollapse.geometry.spa import spa
-from conecollapse.geometry.vca import vca
+from conecollapse.geometry.selections import cone, snpa, spa, vca
 
 Choose = Callable[[Points, int], IntArray]
 CHOICES: dict[str, Choose] = {
-    "cone, mass": lambda P, r: greedy_rays(scaled_points(P, "raw"), r),
-    "cone, unit length": lambda P, r: greedy_rays(scaled_points(P, "length"), r),
+    "cone, mass": lambda P, r: cone(P, r, "raw"),
+    "cone, unit length": lambda P, r: cone(P, r, "length"),
     "SPA": lambda P, r: spa(P, r, "raw"),
     "SPA, unit sum": lambda P, r: spa(P, r, "sum"),
     "SPA, unit length": lambda P, r: spa(P, r, "length"),
     "SNPA": snpa,
-    "VCA": lambda P, r: vca(P, r, np.random.default_rng(0)),
+    "VCA": lambda P, r: vca(P, r, rng=0),
 }
 FIRST_STEPS = 15  # of J for every candidate
 FINALISTS = 3  # candidates that are improved until they stand, and whose facets are searched
