@@ -170,9 +170,6 @@ def _is_held(points: Points, part: Part) -> bool:
     return bool(entries <= HELD_RAYS)
 
 
-# groups of points in blocks
-
-
 def group_features(table: BlockedTable, tol: float) -> Groups:
     """The groups of the columns of a table, as in memory.
 
