@@ -21,10 +21,10 @@ from conecollapse.estimators._sklearn import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.encoders import Divergence, ScaledLeastSquares
 from conecollapse.factorization.mixtures.feature_noise import feature_noise
 from conecollapse.factorization.mixtures.starts import shares
+from conecollapse.factorization.nmf.anls import solve_rows
+from conecollapse.factorization.nmf.encoders import Divergence, ScaledLeastSquares
 from conecollapse.geometry.chosen import chosen_cone
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, Table

@@ -14,7 +14,7 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.affinity.views import eigengaps
 from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
-from conecollapse.factorization.graph_ccnmf import distinct_samples
+from conecollapse.factorization.cones.graph_ccnmf import distinct_samples
 from conecollapse.tables import Table
 
 SHARE = 0.8  # of the samples in each subsample of "stability"

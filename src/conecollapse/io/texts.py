@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError, quoted
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file
 from conecollapse.io.names import as_names
-from conecollapse.io.text import check_text, read_rows, suffix
+from conecollapse.io.text import read_rows, read_text, suffix
 
 WORD = r"(?u)\b[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)?\b"
 FEW = 10  # documents
@@ -46,9 +46,10 @@ def read_column(path: Path, column: str) -> Texts:
     names them, else their numbers."""
     if suffix(path) not in KINDS:
         raise InvalidInputError(
-            f"text_column={quoted(column)} is for {' and '.join(KINDS)} files; {path.name} is none."
+            f"{argument('text_column', column)} is for {' and '.join(KINDS)} files; {path.name} is"
+            " none."
         )
-    rows = read_rows(path, suffix(path))
+    rows = read_rows(read_text(path), suffix(path))
     heading = next(rows, (1, []))[1]
     if column not in heading:
         raise InvalidInputError(
@@ -99,10 +100,11 @@ def read_folder(folder: Path) -> Texts:
     """Each ``.txt`` file of a folder as a document, named after the file."""
     texts = []
     for path in (files := text_files(folder)):
+        content = b""
         if path.stat().st_size:
             check_file(path)
-            check_text(path)
-        texts.append(path.read_text(encoding="utf-8-sig"))
+            content = read_text(path).content
+        texts.append(content.decode("utf-8-sig"))
     return Texts(as_names((path.stem for path in files), "documents"), texts)
 
 
