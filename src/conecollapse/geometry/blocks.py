@@ -4,7 +4,8 @@ r"""The exact cone of a table in blocks of features, by several workers side by 
    are near each other along both can have the same direction; these leave their blocks and are
    compared. One point of each group is its leader.
 2. *Shares.* The leaders go to every worker. Each decides its share of them over all leaders by the
-   stages of a cone in memory (`certified.decide`): a witness, or a combination of other points.
+   stages of a cone in memory (`certified.decide`): first the rays that a cheap witness proves, then
+   the others, knowing the rays of all shares.
 3. *Conclusion.* One worker puts the decisions together (`certified.conclude`): combinations over
    points that another worker deleted become combinations of rays, and points near the tolerance are
    decided one after the other.
@@ -35,6 +36,7 @@ from conecollapse._linalg import (
 from conecollapse._progress import teller
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points
 from conecollapse.geometry.certified import Decisions, conclude, decide
+from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.merging import Part, part_of, stacked
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocks import Step, Worker
@@ -134,6 +136,10 @@ class Shared(NamedTuple):
     groups: Groups
     n_shares: int
 
+    def share(self, k: int, U: Points) -> IntArray:
+        """The leaders of share ``k``."""
+        return np.arange(k, U.shape[0], self.n_shares)
+
 
 def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
     """The part of all points, decided in ``count`` shares; None where rounding spoils a proof at
@@ -141,15 +147,25 @@ def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
     groups = group_features(table, tol)
     if len(groups.leaders) == 1:
         return None
-    steps = [Step("decide", _decide, count), Step("settle", _conclude, 1)]
+    steps = [
+        Step("lead", _decide_cheaply, count),
+        Step("decide", _decide, count),
+        Step("settle", _conclude, 1),
+    ]
     places = by_block(table.bounds, groups.leaders)
     part: Part | None = table.share_out(_unit_rows_of, places, steps, Shared(tol, groups, count))[0]
     return part
 
 
-def _decide(items: list[Points], k: int, _told: list[Any], shared: Shared) -> Decisions:
+def _decide_cheaply(items: list[Points], k: int, _told: list[Any], shared: Shared) -> Decisions:
+    """The rays of a share that a cheap witness proves: the others are decided over all of them."""
     U = stacked(items)
-    return decide(U, shared.tol, np.arange(k, U.shape[0], shared.n_shares))
+    return decide(U, shared.tol, shared.share(k, U), budget=Budget.cheap())
+
+
+def _decide(items: list[Points], k: int, told: list[Decisions], shared: Shared) -> Decisions:
+    U = stacked(items)
+    return decide(U, shared.tol, shared.share(k, U), known=Decisions.join(told))
 
 
 def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Shared) -> Part | None:
