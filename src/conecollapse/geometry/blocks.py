@@ -164,8 +164,12 @@ def _decide_cheaply(items: list[Points], k: int, _told: list[Any], shared: Share
 
 
 def _decide(items: list[Points], k: int, told: list[Decisions], shared: Shared) -> Decisions:
-    U = stacked(items)
-    return decide(U, shared.tol, shared.share(k, U), known=Decisions.join(told))
+    """The other points of a share, knowing what all shares proved."""
+    known, U = Decisions.join(told), stacked(items)
+    share = shared.share(k, U)
+    if not len(known.undecided_among(share)):
+        return known
+    return decide(U, shared.tol, share, known=known)
 
 
 def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Shared) -> Part | None:
