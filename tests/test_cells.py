@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from conecollapse import GraphCCNMF
+from conecollapse import GraphCCNMF, InvalidInputError, scverse, select_rank
 from conecollapse.affinity.counts import (
+    PRIORS,
     Counts,
     CountView,
     are_counts,
+    form_of_counts,
     leading,
     prediction_gains,
     sizes,
 )
+from conecollapse.estimators._rank_clusters import most_predictive
 from conecollapse.factorization.cones import graph_ccnmf as recipe
 from conecollapse.io import open_table
 from conecollapse.metrics import purity_score
@@ -51,6 +54,13 @@ def test_counts_are_recognised_by_sampling_noise_and_nothing_else_is(cells):
     rng = np.random.default_rng(0)
     assert are_counts(X)
     assert are_counts(sp.csr_array(X.astype(np.float32)))
+    assert form_of_counts(X) == "counts"
+    same_depth = 1e4 * X / X.sum(axis=1, keepdims=True)
+    assert form_of_counts(same_depth) == "scaled"
+    assert form_of_counts(np.log1p(same_depth).astype(np.float32)) == "logarithms"
+    assert form_of_counts(sp.csr_array(np.log1p(same_depth))) == "logarithms"
+    assert form_of_counts(np.sqrt(X + rng.random(X.shape))) is None
+    assert form_of_counts(rng.random((30, 20))) is None
     assert not are_counts(np.log1p(X))  # not whole
     assert not are_counts(X * 9)  # reads: nine of each molecule
     assert not are_counts((X > 0).astype(float))  # presence and absence
@@ -99,7 +109,7 @@ def test_the_gain_is_the_logarithm_of_a_ratio_of_predictions_by_the_others():
             found[i] = X[i] @ np.log(p / q)
         return found
 
-    best = max((gains(10.0**k) for k in range(1, 9)), key=np.sum)
+    best = max((gains(prior) for prior in PRIORS), key=np.sum)
     np.testing.assert_allclose(prediction_gains(sp.csr_array(X), labels, 2), best)
 
 
@@ -125,10 +135,10 @@ def test_storage_does_not_decide_about_counts(cells, model, tmp_path):
     X = cells[0]
     np.save(tmp_path / "cells.npy", X)
     for stored in (
-        X.astype(np.float32),
         sp.csr_array(X),
         sp.csc_array(X.astype(np.float32)),
         open_table(tmp_path / "cells.npy"),
+        np.log1p(1e4 * X / X.sum(axis=1, keepdims=True)),
     ):
         other = GraphCCNMF(4, random_state=0).fit(stored)
         assert other.view_ == model.view_
@@ -155,3 +165,29 @@ def test_counts_in_blocks_are_compared_by_the_same_view(cells, tmp_path, monkeyp
     assert model.view_ in ("residuals", "log pcs")
     assert purity_score(kinds, model.labels_) > 0.95
     assert np.mean(model.predict(X) == model.labels_) > 0.95
+
+
+def test_the_number_of_kinds_is_the_one_whose_clusters_predict_best(cells):
+    found = select_rank(cells[0], range(2, 9), random_state=0)
+    assert (found.rank, found.method) == (4, "prediction")
+    assert found.scores.argmax() == 2
+    assert "the runner-up is" in found.reason
+    assert most_predictive(found.candidates, found.scores, found.spread).rank == 4
+
+
+def test_prediction_is_refused_where_there_are_no_counts():
+    X = np.random.default_rng(0).random((30, 20))
+    with pytest.raises(InvalidInputError, match="prediction is for counts of cells"):
+        select_rank(X, [2, 3], "prediction")
+    assert select_rank(X, [2, 3], n_runs=2, random_state=0).method == "stability"
+
+
+def test_batches_are_asked_alone_how_many_kinds_there_are():
+    anndata = pytest.importorskip("anndata")
+    X, _ = make_cells(1, n=300)
+    batch = np.arange(len(X)) % 2
+    rng = np.random.default_rng(0)
+    other = np.exp(rng.normal(0, 0.8, X.shape[1]))  # each gene is seen more or less in batch 1
+    X[batch == 1] = rng.poisson(X[batch == 1] * other)
+    adata = anndata.AnnData(X, obs={"batch": batch.astype(str)})
+    assert scverse.select(adata, range(2, 9), batch_key="batch").rank == 4

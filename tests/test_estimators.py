@@ -39,6 +39,7 @@ from conecollapse import (
     SeparableNMF,
     SparseNMF,
     UnexpectedArgumentError,
+    Unmixing,
     affinity,
 )
 from conecollapse.factorization import SOLVERS
@@ -1050,6 +1051,7 @@ EVERY = [
     ConsensusNMF(n_runs=2),
     MinVolumeNMF(),
     SeparableNMF(),
+    Unmixing(2),
     ConeNovelty(),
     ConeCollapse(),
     ConeCollapse(points="samples"),

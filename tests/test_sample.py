@@ -104,16 +104,6 @@ def test_storage_and_blocks_decide_nothing(kind, tmp_path):
     columns.cone_.verify(table)
 
 
-def test_dask_gives_the_same():
-    da = pytest.importorskip("dask.array")
-    P = planted("mixtures", 5)
-    wanted = Cone.sample(P, 300, random_state=1)
-    cone = Cone.sample(da.from_array(P, chunks=(9, -1)), 300, random_state=1)
-    np.testing.assert_array_equal(cone.ray_indices, wanted.ray_indices)
-    np.testing.assert_array_equal(cone.counts, wanted.counts)
-    assert cone.missed == wanted.missed
-
-
 @pytest.mark.parametrize(
     ("scale", "dtype"),
     [(2.0**-700, float), (2.0**980, float), (2.0**-115, np.float32), (2.0**120, np.float32)],
@@ -263,7 +253,8 @@ def test_functionals_as_they_are():
     X, A = rng.standard_normal((500, 9)), rng.standard_normal((200, 9))
     leaders = scan(X, A / np.linalg.norm(A, axis=1)[:, None], TOL, on_slice=False)
     _, first = np.unique(leaders.which, return_index=True)
-    np.testing.assert_array_equal(leaders.point[first], (X @ A.T).argmax(axis=0))
+    values = X @ np.concatenate([A, -A]).T
+    np.testing.assert_array_equal(leaders.point[first], values.argmax(axis=0))
 
 
 @pytest.fixture

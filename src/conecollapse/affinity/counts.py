@@ -13,6 +13,10 @@ counts,
 so that at least half of their variance is sampling noise: f is 1 if all of it is. Molecules in
 cells and words in texts have 1 to 2, reads in cells and pixels 4 and more.
 
+Samples that were scaled to one sum, and the logarithms log(1 + x) of these, show what they were
+counted from: the smallest entry of a sample is one count. They are counts too, and give the same
+clusters.
+
 **residuals.** Counts of one kind of sample vary more than by sampling: their variance is
 :math:`\mu + \varphi \mu^2`. As :math:`f_j = 1 + \varphi \bar\mu_j`, each feature says what
 :math:`\varphi` is, and the median, weighted by the means, is of features that do not tell kinds
@@ -35,14 +39,14 @@ by the *others* of its cluster than by all others, in nats,
 .. math:: g_i = \sum_j x_{ij} \log \frac{(o_{ij} + b\, q_{ij}) / (m_i + b)}{q_{ij}} ,
 
 with :math:`o_{ij}` the counts of the others of the cluster, :math:`m_i` their sum, and q the shares
-in all other samples, which weigh as much as b counts. b is the power of ten with the largest
+in all other samples, which weigh as much as b counts. b is the one of `PRIORS` with the largest
 :math:`\sum_i g_i`. No sample takes part in its own prediction, so that clusters of noise gain
 nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -61,7 +65,9 @@ N_FEATURES = {"residuals": 3000, "log pcs": 2000}
 N_COMPONENTS = 50  # at most, which is common practice
 DEPTH = 1e4  # to which samples are scaled before the logarithm, as scanpy does
 SHUFFLED = 3  # singular values of the shuffled table that are computed, for the first
-PRIORS = 10.0 ** np.arange(1, 9)
+PRIORS = 10.0 ** np.arange(1, 9, 1.5)
+FORMS = ("counts", "scaled", "logarithms")  # of counts
+NEAR = 1e-3  # share by which what was counted may differ from whole numbers, in float32
 AT_ONCE = 2**22  # entries that are measured at once, in 32 MiB
 
 
@@ -83,11 +89,47 @@ def are_counts(X: Points) -> bool:
 
 
 def _are_whole(X: Points) -> bool:
-    if sp.issparse(X):
-        return bool((X.data == np.floor(X.data)).all())
     step = max(1, AT_ONCE // X.shape[1])
-    parts = (X[a : a + step] for a in range(0, X.shape[0], step))
+    parts = (sp.csr_array(X[a : a + step]).data for a in range(0, X.shape[0], step))
     return all(bool((part == np.floor(part)).all()) for part in parts)
+
+
+def form_of_counts(X: Points) -> str | None:
+    """Which of `FORMS` the counts in X have; None if X holds none."""
+    if are_counts(X):
+        return "counts"
+    if _are_whole(X[:1]):
+        return None
+    for form in FORMS[1:]:
+        scaled = _scaled_to_one(X, form)
+        near = np.abs(scaled.data - np.rint(scaled.data)) <= NEAR * scaled.data
+        if near.all() and are_counts(as_counts(X, form)):
+            return form
+    return None
+
+
+def as_counts(X: Points, form: str) -> Sparse:
+    """The counts as a CSR array in float64, without stored zeros."""
+    found = _scaled_to_one(X, form)
+    if form != "counts":
+        found.data = np.rint(found.data)
+    return found
+
+
+def _scaled_to_one(X: Points, form: str) -> Sparse:
+    """Each sample, without the logarithm, in units of its smallest entry."""
+    found = sp.csr_array(X, dtype=np.float64, copy=True)
+    found.eliminate_zeros()
+    if form == "counts":
+        return found
+    if form == "logarithms":
+        found.data = np.expm1(found.data)
+    counts = np.diff(found.indptr)
+    filled = counts > 0
+    smallest = np.ones(len(counts))
+    smallest[filled] = np.minimum.reduceat(found.data, found.indptr[:-1][filled])
+    found.data /= np.repeat(smallest, counts)
+    return found
 
 
 def _noise(X: Sparse, size: FloatArray, totals: FloatArray, mass: float) -> FloatArray:
@@ -104,6 +146,7 @@ class Counts:
 
     X: Sparse  # CSR, float64, without stored zeros
     places: IntArray
+    form: str = "counts"  # that the table has
 
     @cached_property
     def totals(self) -> FloatArray:
@@ -133,6 +176,7 @@ class CountView:
     dispersion: float
     mean: FloatArray | None = None  # of the values, which is subtracted
     directions: FloatArray | None = None  # (n_features, d)
+    form: str = "counts"  # of the samples that it is applied to
 
     metric: Literal["euclidean"] = "euclidean"
 
@@ -147,7 +191,8 @@ class CountView:
         values = view.values(X)
         mean = values.mean(axis=0)
         values -= mean
-        return CountView(name, features, shares, view.dispersion, mean, leading(values))
+        directions = leading(values)
+        return replace(view, mean=mean, directions=directions, form=counts.form)
 
     def of(self, X: Points) -> AnyArray:
         """The coordinates of samples in the components."""
@@ -156,13 +201,13 @@ class CountView:
         step = max(1, AT_ONCE // len(self.features))
         return np.concatenate(
             [
-                (self.values(X[a : a + step]) - self.mean) @ self.directions
+                (self.values(as_counts(X[a : a + step], self.form)) - self.mean) @ self.directions
                 for a in range(0, X.shape[0], step)
             ]
         )
 
     def values(self, X: Points) -> FloatArray:
-        """Residuals, or logarithms, of the features of the view."""
+        """Residuals, or logarithms, of the features of the view, from counts."""
         size = np.maximum(sizes(X), np.finfo(float).tiny)[:, None]
         x = np.asarray(as_dense(X[:, self.features]), np.float64)
         if self.name == "log pcs":

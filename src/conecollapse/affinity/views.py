@@ -26,7 +26,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import root, unit_rows
@@ -36,7 +35,8 @@ from conecollapse.affinity.counts import (
     COUNT_VIEWS,
     Counts,
     CountView,
-    are_counts,
+    as_counts,
+    form_of_counts,
     prediction_gains,
 )
 from conecollapse.affinity.graphs import graph_of, normalized, tie_small_parts
@@ -169,14 +169,20 @@ class Samples:
         chosen = np.arange(n)
         if n > SAMPLE_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(n, SAMPLE_ROWS, replace=False))
-        X = sp.csr_array(self.entries[chosen], dtype=np.float64)
-        X.eliminate_zeros()
-        return Counts(X, chosen if self.places is None else self.places[chosen])
+        form = self.form or "counts"
+        places = chosen if self.places is None else self.places[chosen]
+        return Counts(as_counts(self.entries[chosen], form), places, form)
 
     @cached_property
+    def form(self) -> str | None:
+        """The form of counts that the table has; None if it holds none, or not of sampling
+        noise."""
+        return form_of_counts(self.entries[:SAMPLE_ROWS])
+
+    @property
     def are_counts(self) -> bool:
         """Whether the table holds counts, mostly of sampling noise."""
-        return are_counts(self.entries[:SAMPLE_ROWS]) and are_counts(self.some.X)
+        return self.form is not None
 
     @property
     def are_cells(self) -> bool:

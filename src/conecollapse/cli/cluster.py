@@ -198,7 +198,7 @@ def known_classes(
     from conecollapse._errors import InvalidInputError, argument
     from conecollapse.io import read_labels
     from conecollapse.io.annotated import obs_column, whole_h5ad
-    from conecollapse.io.texts import read_column
+    from conecollapse.io.documents import read_column
 
     if labels is not None:
         return read_labels(labels, table.sample_names, table.n_samples)

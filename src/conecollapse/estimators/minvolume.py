@@ -15,12 +15,13 @@ from conecollapse._iterate import TOL, Stopping
 from conecollapse._linalg import as_dense, scaled_columns, stack_rows
 from conecollapse._types import BoolArray, FloatArray, Points
 from conecollapse.estimators._estimator import running
-from conecollapse.estimators._mixture import MixtureNMF, leave_out, read_feature_noise
+from conecollapse.estimators._mixture import MixtureNMF, read_feature_noise
 from conecollapse.estimators._prepared import outside
 from conecollapse.factorization.mixtures.minvolume_kl import TOL as COUNTS_TOL
 from conecollapse.factorization.mixtures.minvolume_kl import VOLUME as COUNTS_VOLUME
 from conecollapse.factorization.mixtures.minvolume_kl import unmix_counts
 from conecollapse.factorization.mixtures.starts import STARTS, VOLUME, Mixture, equally_long, unmix
+from conecollapse.factorization.mixtures.unmixing import leave_out
 from conecollapse.factorization.nmf.mu import LOSSES
 from conecollapse.tables import Table
 

@@ -12,9 +12,10 @@ from conecollapse._linalg import as_dense, dense_rows, scaled_columns
 from conecollapse._progress import report
 from conecollapse._types import FloatArray, Points
 from conecollapse.estimators._estimator import running
-from conecollapse.estimators._mixture import MixtureNMF, leave_out, read_feature_noise
+from conecollapse.estimators._mixture import MixtureNMF, read_feature_noise
 from conecollapse.estimators._prepared import generator
 from conecollapse.factorization.mixtures.separable import select
+from conecollapse.factorization.mixtures.unmixing import leave_out
 from conecollapse.factorization.nmf.anls import solve_rows
 from conecollapse.geometry.separable_bound import Guarantee, guarantee
 from conecollapse.tables import Table

@@ -143,9 +143,10 @@ def scan(
     on_slice: bool = True,
 ) -> Leaders:
     """Where the functionals ``A`` (unit rows) are largest among the rows of ``points``: on the
-    slice, or as they are. ``floor`` is what the largest values of all points are at least, as far
-    as is known; it is raised in place, and points below it are left out."""
+    slice, or as they are, and then ``-A`` too. ``floor`` is what the largest values of all points
+    are at least, as far as is known; it is raised in place, and points below it are left out."""
     n_points = points.shape[0]
+    A = A if on_slice else np.concatenate([A, -A])
     floor = np.full(len(A), -np.inf) if floor is None else floor
     found: list[Leaders] = []
     lock, rows = Lock(), max(1, TILE // len(A))
@@ -176,7 +177,10 @@ def _scan_tile(
     if sp.issparse(Q):
         V = (Q @ single.T).T
     else:
-        V = np.matmul(single, Q.T, out=room if len(filled) == room.shape[1] else None)
+        V = room if len(filled) == room.shape[1] else np.empty((len(A), len(filled)), np.float32)
+        half = len(A) if on_slice else len(A) // 2
+        np.matmul(single[:half], Q.T, out=V[:half])
+        np.negative(V[: len(A) - half], out=V[half:])
     # a dot product of n terms errs by at most n roundoffs of |a| |q|, in any order of summation
     # (Jeannerod & Rump 2013); rounding q and a, and lengths that are not quite 1, add less than 7
     blur = (dim + 7) * SINGLE * float(row_norms(Q).max())

@@ -17,6 +17,7 @@ from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
 from conecollapse._files import sha256_of
 from conecollapse.io.annotated import from_anndata, is_anndata, stored_at
+from conecollapse.io.documents import Texts, as_texts, count_words, read_column, read_folder
 from conecollapse.io.folders import digest, find_files, is_10x
 from conecollapse.io.formats import open_blocks, read_whole, take_options
 from conecollapse.io.frames import from_frame, is_frame
@@ -27,7 +28,6 @@ from conecollapse.io.orientation import decide_orientation
 from conecollapse.io.source import ArraySource, TableSource, TransposedSource
 from conecollapse.io.spectrum_files import read_spectrum_files, spectrum_files
 from conecollapse.io.table_file import TableFile
-from conecollapse.io.texts import Texts, as_texts, count_words, read_column, read_folder
 
 
 def read_table(
@@ -65,7 +65,7 @@ def read_table(
         Of an ``.h5ad`` file or an AnnData object: the layer to read instead of ``X``.
     text_column : str, optional
         Of a ``.csv`` or ``.tsv`` file: the column of texts, whose words are counted as
-        `conecollapse.io.texts` describes.
+        `conecollapse.io.documents` describes.
 
     Returns
     -------
@@ -206,11 +206,11 @@ def _read_folder_or_texts(
 
 def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -> TableFile:
     """The counts of words of documents."""
-    counts, words = count_words(texts, source)
+    counts = count_words(texts, source)
     return TableFile(
-        counts,
+        counts.X,
         texts.names,
-        words,
+        counts.words,
         source,
         sha256,
         "columns",

@@ -415,7 +415,8 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
 def _check_search(run: UnmixRun) -> None:
     """The components are those of the certificate; what was left out, and the noise, follow from
     the data."""
-    from conecollapse.estimators._mixture import leave_out, read_feature_noise
+    from conecollapse.estimators._mixture import read_feature_noise
+    from conecollapse.factorization.mixtures.unmixing import leave_out
 
     samples, r = run.samples, len(run.components)
     eps = float(np.finfo(run.components.dtype).eps)
