@@ -8,7 +8,7 @@ long it takes where each has a core of its own. Messages between the processes c
 tenth of a second. Memory is the peak of the busiest worker above what it held before, where the
 points are large enough to tell.
 
-python benchmarks/workers.py [--only zipf] [--scales 0.5 1 2] [--repeat 3] [--blocks 8] [--stages]
+python benchmarks/workers.py [--only zipf] [--scales 0.5 1 2] [--repeat 2] [--blocks 8] [--stages]
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=PROBLEMS)
     parser.add_argument("--scales", type=float, nargs="+", default=[0.5, 1.0, 2.0])
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--stages", action="store_true", help="also the time of each stage")
     options = parser.parse_args()

@@ -43,9 +43,10 @@ from conecollapse.tables.blocks import Step, Worker
 
 HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
 DIRECTIONS = (0, 1)  # numbers of the fixed random directions
-# bytes at the peak for each entry of the leaders: blocks as they came, unit points, and of dense
-# ones two sets of round coordinates, of sparse ones the lists of the points with each coordinate
-DENSE_ENTRY, SPARSE_ENTRY = 48, 72
+# bytes at the peak for each entry of the points: blocks as they came, unit points, and of dense
+# ones round coordinates in both precisions, of sparse ones the lists of the points with each
+# coordinate; and for each point, where the search asks all of them about 512 at a time
+DENSE_ENTRY, SPARSE_ENTRY, EACH_POINT = 48, 48, 2**11
 # part of a worker's memory that the leaders may take: Dask writes to disk what is above 0.6 of it
 USABLE = 0.6
 WORTH_SAYING = 0.1  # part of the memory from which on progress names both sizes
@@ -69,7 +70,7 @@ def memory_needed(table: BlockedTable, n_workers: int = 1) -> float:
     """Bytes that a worker takes at the peak: its part of the blocks, and all leaders."""
     each = SPARSE_ENTRY if table.is_sparse else DENSE_ENTRY
     own = 12 if table.is_sparse else 8
-    return table.survey.n_entries * (each + own / n_workers)
+    return table.survey.n_entries * (each + own / n_workers) + table.shape[1] * EACH_POINT
 
 
 def fits(needed: float, workers: list[Worker]) -> bool:
