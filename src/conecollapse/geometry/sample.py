@@ -189,7 +189,7 @@ def _scan_tile(
     blur = (dim + 7) * SINGLE * float(row_norms(Q).max())
     highest = V.max(axis=1).astype(np.float64)
     np.maximum(floor, highest - blur, out=floor)
-    least = _just_below(floor, dim, tol) - blur
+    least = _just_below(floor, dim, tol, NEAR if on_slice else 0.0) - blur
     hot = np.flatnonzero(highest >= least)
     which, at = np.nonzero(V[hot] >= least[hot, None])
     used, at = np.unique(at, return_inverse=True)
@@ -224,10 +224,10 @@ def _on_slice(points: Points) -> tuple[Points, IntArray]:
     return points / sums.astype(points.dtype)[:, None], filled
 
 
-def _just_below(values: FloatArray, dim: int, tol: float) -> FloatArray:
-    """Less by a share `NEAR`, so that witnesses prove more than tol, and by more than a unit
-    functional differs on the slice between points within tol of each other."""
-    return values - NEAR * np.abs(values) - 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
+def _just_below(values: FloatArray, dim: int, tol: float, near: float = NEAR) -> FloatArray:
+    """Less by a share, so that witnesses prove more than tol, and by more than a unit functional
+    differs on the slice between points within tol of each other."""
+    return values - near * np.abs(values) - 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
 
 
 def _scan_block(block: Points, _: Any, shared: tuple[AnyArray, float, int, FloatArray]) -> Leaders:
