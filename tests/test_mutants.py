@@ -127,15 +127,15 @@ def mutant(text, file):
 
 @pytest.mark.slow
 def test_kernels_are_tried_with_what_calls_them_and_constants_with_what_reads_them(uses):
-    m = mutant("                    candidates.dead[q] = True", "_nnls/kernels.py")
+    m = mutant("                    candidates.dead[q] = True", "_nnls/columns.py")
     assert {
-        ("_nnls/kernels.py", "revive"),
-        ("_nnls/kernels.py", "descend"),
+        ("_nnls/columns.py", "revive"),
+        ("_nnls/columns.py", "descend"),
         ("_nnls/slots.py", "_advance"),
     } <= set(uses.kernels(m))
-    assert ("_nnls/kernels.py", "dot") not in uses.kernels(m)
+    assert ("_nnls/factor.py", "dot") not in uses.kernels(m)
     assert any(file == "_nnls/slots.py" for file, _ in uses.lines(m))
-    assert not any(file == "_nnls/kernels.py" for file, _ in uses.lines(m))
+    assert not any(file == "_nnls/columns.py" for file, _ in uses.lines(m))
     assert any(test.startswith("tests/test_nnls_factors.py::") for test in uses.named(m))
     constant = next(m for m in mutants_of("geometry/subspace.py") if uses.is_import(m))
     assert uses.kernels(constant) == []

@@ -4,7 +4,7 @@ sparse.
 In the coordinates of the point's support alone, each divided by a weight, the point is ``x`` and
 the contained points are few and mostly much sparser than it. They are priced as they are stored,
 all of them only now and then: between two such *looks* a descent chooses among a short and varied
-list. Only columns in use become dense, as rows of the factorization (`conecollapse._nnls.kernels`).
+list. Only columns in use become dense, as rows of the factorization (`conecollapse._nnls.factor`).
 
 Weights :math:`w_d = x_d^{-1/2}` make every coordinate of the point count, the faint ones too.
 Without them the large coordinates are fitted first, by columns that have to leave again when it is
@@ -16,14 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import (
-    CLEANED_BELOW,
-    append_column,
-    axpy,
-    dot,
-    new_state,
-    restore_feasibility,
-)
+from conecollapse._nnls.columns import CLEANED_BELOW
+from conecollapse._nnls.factor import append_column, axpy, dot, new_state, restore
 from conecollapse.geometry.certified.lists import product_with
 
 LISTED = 64  # columns on the list of a look
@@ -68,7 +62,7 @@ def descend_contained(columns, position, x, zero, lead):  # type: ignore[no-unty
     """
     n, m = len(columns.first), len(x)
     capacity = max(1, min(m, n))
-    state = new_state(capacity, m)
+    state = new_state(capacity, m, True)
     r, k = state.r, np.int64(0)
     for t in range(m):
         r[t] = x[t]
@@ -90,7 +84,7 @@ def descend_contained(columns, position, x, zero, lead):  # type: ignore[no-unty
                 break
             z[:] = 0.0
             _add_column(columns, position, j, 1.0, z)
-            if append_column(z, r, state.Q, state.R, state.qx, k):
+            if append_column(z, state, k):
                 k, norm = _enter(columns, position, j, x, passive, state, k)
     return state.S[:k].copy(), state.h[:k].copy(), r
 
@@ -141,7 +135,7 @@ def _enter(columns, position, j, x, passive, state, k):  # type: ignore[no-untyp
     for a in range(k):
         passive[S[a]] = False
     grown = k + 1
-    k = restore_feasibility(state, grown)
+    k = restore(state, grown)
     for a in range(k):
         passive[S[a]] = True
     norm, x_norm = 0.0, np.sqrt(dot(x, x))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import dot
+from conecollapse._nnls.factor import dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.geometry.certified.confirm import CLEAR

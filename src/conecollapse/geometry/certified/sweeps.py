@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import dot
+from conecollapse._nnls.factor import dot
 from conecollapse.geometry.certified.lists import add_times, product_with
 from conecollapse.geometry.certified.polish import polish
 
