@@ -105,6 +105,7 @@ docs: $(ALL_STAMP) ## the documentation as a site, in build/docs
 docs-figures: $(ALL_STAMP) ## figures of the documentation
 	$(BIN)/python benchmarks/recovery.py --out docs/figures
 	$(BIN)/python benchmarks/extreme.py --out docs/figures
+	$(BIN)/python benchmarks/sample.py amlall --out docs/figures
 
 screenshots: $(ALL_STAMP) browser ## pictures of the report for the documentation
 	CONECOLLAPSE_SCREENSHOTS=docs/figures $(BIN)/python -m pytest tests/test_report.py -k screenshot

@@ -26,7 +26,8 @@ from conecollapse import CCNMF, DatasetNotFoundError
 from conecollapse.datasets import load
 
 em, trials = (
-    importlib.import_module(f"conecollapse.factorization.onmf.{name}") for name in ("em", "trials")
+    importlib.import_module(f"conecollapse.factorization.orthogonal.{name}")
+    for name in ("em", "trials")
 )
 SETS = (
     "AMLALL",

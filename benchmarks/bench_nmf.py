@@ -30,8 +30,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conecollapse import CCNMF, HierarchicalNMF, MultiplicativeNMF, OrthogonalNMF
 from conecollapse.factorization import em, hals, initialize, multiplicative
-from conecollapse.factorization.kl import kl
-from conecollapse.factorization.onmf.em import disjoint_factors
+from conecollapse.factorization.nmf.kl import kl
+from conecollapse.factorization.orthogonal.em import disjoint_factors
 from conecollapse.tables import as_table
 
 RANKS = {"ORL": 40, "REUTERS": 65, "MED": 31, "AMLALL": 3, "counts": 20}
@@ -69,10 +69,11 @@ def counts():
 def against_coordinate_descent(X, r: int, repeats: int, clock=time.perf_counter) -> float:
     """Time to the error of scikit-learn's 60 iterations. From one start the two may fall into
     different local minima; if ours is the worse one, both are timed to its error."""
-    W, H = initialize(X, r, "random", np.random.default_rng(0))
+    table = as_table(X)
+    W, H = initialize(table, r, "random", np.random.default_rng(0))
     iterations = CD_ITERATIONS
     target = coordinate_descent(X, W, H, r, iterations).reconstruction_err_ ** 2
-    ours = hals(X, W, H, tol=0, max_iter=CD_ITERATIONS, callback=lambda _, f: f <= target)
+    ours = hals(table, W, H, tol=0, max_iter=CD_ITERATIONS, callback=lambda _, f: f <= target)
     if ours.objective > target:
         print(
             f"  HierarchicalNMF ends in another local minimum, {ours.objective / target - 1:.2%}"
@@ -111,13 +112,16 @@ def coordinate_descent(X, W, H, r: int, iterations: int) -> NMF:
 
 def against_divergence(X, r: int, repeats: int, clock=time.perf_counter) -> float:
     """Time to the divergence of scikit-learn's multiplicative updates."""
-    W, H = initialize(X, r, "random", np.random.default_rng(0))
+    table = as_table(X)
+    W, H = initialize(table, r, "random", np.random.default_rng(0))
     peer = NMF(
         r, init="custom", solver="mu", beta_loss="kullback-leibler", tol=0, max_iter=KL_ITERATIONS
     )
     peer.fit_transform(X, W=W.copy(), H=H.copy())
     target = peer.reconstruction_err_**2 / 2
-    needed = kl(X, W, H, tol=0, max_iter=KL_ITERATIONS, callback=lambda _, f: f <= target).n_iter
+    needed = kl(
+        table, W, H, tol=0, max_iter=KL_ITERATIONS, callback=lambda _, f: f <= target
+    ).n_iter
     model = MultiplicativeNMF(r, loss="kullback-leibler", init=(W, H), tol=0, max_iter=needed)
     ours_time, peer_time = in_turns(
         lambda: model.fit(X), lambda: peer.fit_transform(X, W=W.copy(), H=H.copy()), repeats, clock
@@ -136,10 +140,11 @@ def against_divergence(X, r: int, repeats: int, clock=time.perf_counter) -> floa
 
 
 def against_multiplicative(X, r: int, repeats: int, clock=time.perf_counter) -> float:
-    W, H = initialize(X, r, "random", np.random.default_rng(0))
+    table = as_table(X)
+    W, H = initialize(table, r, "random", np.random.default_rng(0))
 
     def peer():
-        return multiplicative(X, W, H, rule="mu", tol=0, max_iter=MU_ITERATIONS)
+        return multiplicative(table, W, H, rule="mu", tol=0, max_iter=MU_ITERATIONS)
 
     slow = peer()
     target = clustering_objective(X, slow.W)
@@ -154,7 +159,7 @@ def against_multiplicative(X, r: int, repeats: int, clock=time.perf_counter) -> 
     ours = OrthogonalNMF(r, init="random", n_init=starts, random_state=0)
     reached, one, n2 = (
         ours.fit(X).reconstruction_err_ ** 2,
-        em(X, W, H).objective,
+        em(table, W, H).objective,
         as_table(X).squared_norm,
     )
     ours_time, peer_time = in_turns(lambda: ours.fit(X), peer, repeats, clock)

@@ -21,7 +21,7 @@ import numpy as np
 from common import machine
 
 from conecollapse import HierarchicalNMF, MultiplicativeNMF, bootstrap
-from conecollapse.factorization.matching import matched
+from conecollapse.factorization.resampling.matching import matched
 
 # name, samples, features, components, noise, its size, loss
 FAMILIES = [

@@ -93,7 +93,7 @@ def main() -> None:
             write_cells(file, arguments.cells, arguments.genes)
         command = [
             "-m",
-            "conecollapse.cli",
+            "conecollapse",
             "cluster",
             str(file),
             "-k",

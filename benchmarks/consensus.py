@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from common import machine
 
 from conecollapse import ConsensusNMF, HierarchicalNMF, SeparableNMF
-from conecollapse.factorization.matching import matched
+from conecollapse.factorization.resampling.matching import matched
 
 RANK, RUNS = 8, 100
 

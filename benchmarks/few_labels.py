@@ -44,7 +44,7 @@ from conecollapse import CCNMF, GraphCCNMF
 from conecollapse.affinity.neighbors import are_mostly_zeros, as_compared
 from conecollapse.affinity.views import Samples, choose_view
 from conecollapse.datasets import load, tfidf
-from conecollapse.factorization import graph_ccnmf as recipe
+from conecollapse.factorization.cones import graph_ccnmf as recipe
 from conecollapse.tables import as_table
 
 PAPER = (

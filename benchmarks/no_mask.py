@@ -26,7 +26,7 @@ from common import machine
 
 from conecollapse import AlternatingNMF, HierarchicalNMF, MultiplicativeNMF
 from conecollapse.factorization import anls, hals, mu
-from conecollapse.factorization.kl import kl
+from conecollapse.factorization.nmf.kl import kl
 from conecollapse.tables import DenseTable, MaskedTable
 
 RANK, STEPS, REPEATS = 10, 30, 5

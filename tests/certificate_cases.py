@@ -50,7 +50,7 @@ def quick(P):
     """The cone of ``P`` with what its first product, or its supports, leave open; `effort="quick"`
     leaves all of so few points open."""
     U, lengths = unit_rows(P)
-    with mock.patch("conecollapse.geometry.certified.budget.PRODUCTS", 1e9):
+    with mock.patch("conecollapse.geometry.certified.cost.PRODUCTS", 1e9):
         certificate = certify(U, lengths, 1e-8, effort="quick")
     return Cone(U[certificate.rays], certificate)
 

@@ -6,6 +6,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
+from conecollapse import Cone
+from conecollapse._linalg import unit_rows
+from conecollapse.geometry.certified import Decisions, group
+from conecollapse.geometry.certified.proof import Proof
+from conecollapse.geometry.certified.settle import settle
+from conecollapse.geometry.certified.supports import decide_by_supports
+
 
 def unit(P):
     P = np.asarray(P, float)
@@ -30,3 +37,14 @@ def planted(rng, dim, n_rays, n_inside, *, spread=1.0, terms=None):
         row[chosen] = rng.random(len(chosen)) + 0.05
     P = np.vstack([rays, inside @ rays])
     return P[rng.permutation(len(P))]
+
+
+def cone_by_supports(P, tol=1e-8):
+    """The cone of sparse points by the method for supports, however full they are."""
+    U, lengths = unit_rows(P)
+    leader, apart = group(U, lengths, tol)
+    leaders = np.flatnonzero(leader == np.arange(len(leader)))
+    V = U[leaders]
+    found = decide_by_supports(V, tol, Decisions.nothing(len(leaders)), most_dense=0)
+    proof = Proof.of_settled(settle(V, tol, found), V.shape[1], found.families)
+    return Cone(V[proof.rays], proof.certificate(V, leaders, leader, apart, tol))

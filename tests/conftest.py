@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, settings
 from setup_browser import find
 
+from conecollapse.tables import as_table
+
 PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 # no search for an explanation: it takes minutes for numerical code
 SHRINK = [Phase.explicit, Phase.generate, Phase.shrink]
@@ -182,3 +184,12 @@ def open_page(browser):
     for context in contexts:
         context.close()
     assert wrong == []
+
+
+def takes_arrays(function):
+    """A function of a table that makes one of an array itself: estimators do so at their door."""
+
+    def of_table(X, *args, **kwargs):
+        return function(as_table(X), *args, **kwargs)
+
+    return of_table

@@ -125,7 +125,7 @@ KINDS = {
 def read(door, path):
     """Read a file by one of the doors, all of it."""
     from conecollapse import Cone
-    from conecollapse.cli.sources import known_classes
+    from conecollapse.cli.cluster import known_classes
     from conecollapse.io import open_table, read_labels, read_spectra, read_table
 
     if door == "read_table":

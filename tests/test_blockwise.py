@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -225,10 +226,12 @@ def test_rows_are_taken_from_a_block_without_a_copy():
 
 
 def test_decisions_travel_whole_and_those_of_several_shares_are_joined():
-    first = Decisions((Vectors(np.array([2]), np.ones((1, 3))),), {0: (np.array([2]), np.ones(1))})
-    second = Decisions((), {1: (np.array([2, 3]), np.array([0.5, 2.0]))})
+    nothing, witness = Decisions.nothing(4), Vectors(np.array([2]), np.ones((1, 3)))
+    first = replace(nothing, combination={0: (np.array([2]), np.ones(1))}).add(witness)
+    second = replace(nothing, combination={1: (np.array([2, 3]), np.array([0.5, 2.0]))})
     joined = Decisions.join([pickle.loads(pickle.dumps(some)) for some in (first, second)])
     np.testing.assert_array_equal(joined.families[0].G, first.families[0].G)
+    assert joined.sure.tolist() == [False, False, True, False]
     assert {i: (S.tolist(), h.tolist()) for i, (S, h) in joined.combination.items()} == {
         0: ([2], [1.0]),
         1: ([2, 3], [0.5, 2.0]),
@@ -244,9 +247,9 @@ def test_combinations_of_each_other_become_combinations_of_rays():
     def combination(points, values):
         return np.array(points), np.array(values) / of_unit[points]
 
-    decided = Decisions(
-        (Vectors(np.array([0, 1]), np.array([[1.0, -1e-3], [-1e-3, 1.0]])),),
-        {2: combination([0, 3], [1.0, 0.5]), 3: combination([1, 2], [1.0, 0.5])},
+    combinations = {2: combination([0, 3], [1.0, 0.5]), 3: combination([1, 2], [1.0, 0.5])}
+    decided = replace(Decisions.nothing(4), combination=combinations).add(
+        Vectors(np.array([0, 1]), np.array([[1.0, -1e-3], [-1e-3, 1.0]]))
     )
     proof = conclude(U, 1e-8, decided)
     np.testing.assert_array_equal(proof.rays, [0, 1])

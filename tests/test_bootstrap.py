@@ -23,8 +23,13 @@ from conecollapse import (
     bootstrap,
     plots,
 )
-from conecollapse.factorization.matching import matched
-from conecollapse.factorization.resampling import Poisson, Residuals, _leverages, intervals
+from conecollapse.factorization.resampling.drawn_tables import (
+    Poisson,
+    Residuals,
+    _leverages,
+    intervals,
+)
+from conecollapse.factorization.resampling.matching import matched
 
 
 def planted(seed, n=100, m=30, r=3):

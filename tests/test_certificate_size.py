@@ -9,8 +9,8 @@ from cones import planted
 
 from conecollapse import Cone
 from conecollapse.certificates import SparseVectors, Vectors
-from conecollapse.geometry.certified.confirm import confirm
 from conecollapse.geometry.certified.proof import in_least_room, narrow
+from conecollapse.geometry.certified.witness import confirm
 
 
 def test_witnesses_that_are_far_from_the_tolerance_are_float32_and_the_checker_judges_these():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conecollapse import AlternatingNMF, HierarchicalNMF, InvalidInputError, plots
-from conecollapse.factorization.feasible import _barycentric, _Middle, ranges
+from conecollapse.factorization.nmf.feasible import _barycentric, _Middle, ranges
 
 
 def problem(seed, r, m=9, n=30, sparse=False):

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
 import pytest
-import scipy.optimize
 import scipy.sparse as sp
-from cones import brute_force, planted, unit
+from cones import brute_force, cone_by_supports, planted, unit
 from conftest import seeds
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse
+from conecollapse._linalg import unit_rows
 from conecollapse.certificates import Vectors
-from conecollapse.geometry.certified import inside, products
-from conecollapse.geometry.certified.budget import Budget, again_time
+from conecollapse.geometry import certified
+from conecollapse.geometry.certified import Decisions, conclude, decide, group, inside
+from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.certified.frame import Frame
 from conecollapse.geometry.certified.inside import inside_known
-from conecollapse.geometry.certified.near import NearPoints
-from conecollapse.geometry.certified.products import largest_products, leading_products
-from conecollapse.geometry.certified.proof import Known
+from conecollapse.geometry.certified.lead import largest_products, largest_products_of
 from conecollapse.geometry.certified.search import RAY, REDUNDANT, UNDECIDED, search
+from conecollapse.geometry.cone import BLOCK_ROWS
 
 
 @pytest.mark.slow
@@ -112,24 +113,14 @@ def test_the_support_method_equals_the_dense_method(seed):
     cone.verify(P)
 
 
-@pytest.fixture
-def by_supports_only(monkeypatch):
-    """Send every sparse matrix through the support method, however full it is."""
-    monkeypatch.setattr("conecollapse.geometry.certified.support.MOSTLY_FILLED", 2.0)
-
-
-@pytest.mark.usefixtures("by_supports_only")
 @given(awkward_points())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_support_method_equals_brute_force_on_awkward_points(P):
-    cone = Cone.from_points(sp.csr_array(P))
+    cone = cone_by_supports(sp.csr_array(P))
     assert cone.ray_indices.tolist() == oracle(P).tolist()
     cone.verify(sp.csr_array(P))
 
 
-@pytest.mark.usefixtures("by_supports_only")
 @given(st.integers(0, 10_000))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_support_method_is_certified_near_the_tolerance(seed):
     """Entries of the size of the tolerance off the support: a support says nothing exact about
     them."""
@@ -445,8 +436,11 @@ def test_a_tolerance_that_cannot_be_proven_is_refused():
 
 
 def test_where_rounding_hides_a_ray_a_larger_tolerance_is_certified_and_said(monkeypatch):
-    # as if every proof of a weak ray were spoiled
-    monkeypatch.setattr("conecollapse.geometry.certified.in_turn.SPARE", 2.0)
+    def spoil(U, tol, *rest):  # as if rounding spoiled the proof of a weak ray
+        proof = conclude(U, tol, *rest)
+        return dataclasses.replace(proof, is_proven=tol > 1e-8)
+
+    monkeypatch.setattr(certified, "conclude", spoil)
     P = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2e-8], [1, 1.3, 2.5e-8]])
     with pytest.warns(
         UserWarning,
@@ -460,15 +454,14 @@ def test_where_rounding_hides_a_ray_a_larger_tolerance_is_certified_and_said(mon
     cone.verify(P)
 
 
-def test_many_points_are_projected_in_blocks(monkeypatch):
+def test_many_points_are_projected_in_blocks():
     rng = np.random.default_rng(8)
     cone = Cone.from_points(planted(rng, 4, 7, 7))
-    Y = rng.standard_normal((23, 4))
-    whole, residuals = cone.project(Y), cone.residuals(Y)
-    monkeypatch.setattr("conecollapse.geometry.cone.BLOCK_ROWS", 3)
-    np.testing.assert_allclose(cone.project(Y), whole, atol=1e-14)
-    np.testing.assert_allclose(cone.residuals(Y), residuals, atol=1e-14)
-    assert cone.coefficients(Y).shape == (23, 7)
+    Y = rng.standard_normal((BLOCK_ROWS + 5, 4))
+    last = slice(BLOCK_ROWS - 5, None)
+    np.testing.assert_allclose(cone.project(Y)[last], cone.project(Y[last]), atol=1e-14)
+    np.testing.assert_allclose(cone.residuals(Y)[last], cone.residuals(Y[last]), atol=1e-14)
+    assert cone.coefficients(Y).shape == (BLOCK_ROWS + 5, 7)
 
 
 def test_the_bound_on_products_of_rounded_points_holds_where_every_rounding_errs_most():
@@ -479,25 +472,39 @@ def test_the_bound_on_products_of_rounded_points_holds_where_every_rounding_errs
     assert (largest - 2 * error <= z * z).all()
 
 
-def test_leads_that_float32_does_not_resolve_are_taken_in_float64():
-    t = 1e-4 * np.arange(2000)  # neighbours lead by 5e-9
-    Z = np.column_stack([np.cos(t), np.sin(t)])
-    brute = Z @ Z.T
-    np.fill_diagonal(brute, -np.inf)
-    largest, error = leading_products(Z, Z.astype(np.float32), np.ones(2000), Budget.endless())
-    np.testing.assert_allclose(largest, brute.max(axis=1), rtol=0, atol=1e-14)
-    assert (error < 1e-14).all()
-    budget = Budget(2.5 * again_time(*Z.shape))  # room for two of them
-    _, error = leading_products(Z, Z.astype(np.float32), np.ones(2000), budget)
-    assert np.flatnonzero(error < 1e-14).tolist() == [0, 1]
-    assert budget.spent == 2 * again_time(*Z.shape)
+def test_leads_that_float32_does_not_resolve_are_left_to_the_search():
+    """Neighbours on a fine circle lead by less than float32's digits."""
+    t = np.concatenate([2 * np.pi * np.arange(200) / 200, 2 + 1e-3 * np.arange(300)])
+    U, _ = unit_rows(np.column_stack([2 + np.cos(t), 2 + np.sin(t), np.ones(500)]))
+    quick = decide(U, 1e-8, budget=Budget.cheap())
+    assert not quick.sure[201:499].any()
+    assert decide(U, 1e-8, known=quick).sure[201:499].mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_shares_that_are_decided_at_different_places_give_the_same_cone(kind):
+    """Each over all points; combinations over points that another share deleted are expressed once
+    more."""
+    rng = np.random.default_rng(4)
+    P = planted(rng, 12, 30, 60)
+    P = P if kind == "dense" else sp.csr_array(P * (rng.random(P.shape) < 0.4))
+    P = P if kind == "dense" else P[np.diff(P.indptr) > 0]
+    U = unit_rows(P)[0]
+    U = U[group(U, np.ones(U.shape[0]), 1e-8)[0] == np.arange(U.shape[0])]
+    whole = conclude(U, 1e-8, decide(U, 1e-8))
+    shares = np.array_split(rng.permutation(U.shape[0]), 3)
+    together = conclude(U, 1e-8, Decisions.join([decide(U, 1e-8, share) for share in shares]))
+    np.testing.assert_array_equal(together.rays, whole.rays)
+    everyone = np.arange(U.shape[0])
+    certificate = together.certificate(U, everyone, everyone, 0.0, 1e-8)
+    Cone(U[together.rays], certificate).verify(U)
 
 
 def test_what_a_quick_cone_has_proven_is_not_asked_again():
     P = np.vstack([np.eye(4), np.ones((1, 4)), np.eye(4)[:1] + 1e-12])
     cone = Cone.from_points(P)
     leaders = np.flatnonzero(cone.certificate.leader == np.arange(len(P)))
-    known = Known.from_certificate(cone.certificate, leaders)
+    known = Decisions.from_certificate(cone.certificate, leaders)
     assert known.sure.tolist() == [True] * 4 + [False]
     S, h = known.combination[4]
     np.testing.assert_allclose(h @ (P / np.linalg.norm(P, axis=1)[:, None])[leaders][S], P[4] / 2)
@@ -516,22 +523,6 @@ def test_points_of_a_fine_circle_on_any_slice_are_settled_by_their_neighbours():
     verdict = cone.verify(P)
     assert 100 < cone.n_rays < 600
     assert verdict.largest_residual <= 2e-5
-
-
-def test_what_is_near_is_found_among_the_allowed_points_and_solved_over_them():
-    rng = np.random.default_rng(0)
-    U = unit(rng.random((300, 3)) + 0.5)
-    near = NearPoints.of(U, len(U))
-    allowed = np.zeros(300, bool)
-    allowed[np.argsort(U @ U[0])[:5]] = True  # the furthest from the first
-    (over,) = near.nearest(np.array([0]), allowed)
-    np.testing.assert_array_equal(np.sort(over), np.flatnonzero(allowed))
-    ((S, h),), residual, (length,) = near.solve(np.array([0]), over)
-    assert np.isin(S, over).all()
-    assert (h > 0).all()
-    _, expected = scipy.optimize.nnls(U[allowed].T, U[0])
-    assert np.linalg.norm(residual) == pytest.approx(expected)
-    assert length == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -582,15 +573,6 @@ def test_few_points_are_left_to_the_search():
     assert inside_known(Z, np.arange(8), np.arange(8, len(Z))) == {}
 
 
-def test_near_points_are_looked_for_in_few_dimensions_and_for_many_points():
-    rng = np.random.default_rng(0)
-    few, many = unit(rng.random((120, 8))), unit(rng.random((120, 9)))
-    assert NearPoints.of(few, 100) is not None
-    assert NearPoints.of(few, 99) is None
-    assert NearPoints.of(many, 100) is None
-    assert NearPoints.of(sp.csr_array(few), 100) is None
-
-
 @pytest.mark.parametrize("n_known", [0, 5])
 def test_the_search_decides_points_in_general_position_by_itself(n_known):
     """Nothing is left to `settle`: each ray has a functional of which it is the only maximiser,
@@ -610,25 +592,24 @@ def test_the_search_decides_points_in_general_position_by_itself(n_known):
     for i, functional in found.functional.items():
         assert np.argmax(frame.Z @ functional) == i
     for i, (S, h) in found.combination.items():
-        assert is_ray[S].all()
+        assert i not in S
         np.testing.assert_allclose(h @ frame.lifted[S], frame.lifted[i], atol=1e-8)
 
 
-def test_products_are_bounded_tile_by_tile_in_both_precisions(monkeypatch):
-    """Bounds hold for the largest product with another point, and are tighter where float32 does
-    not resolve the lead."""
-    monkeypatch.setattr(products, "TILE_ROWS", 4)
-    monkeypatch.setattr(products, "TILE_COLUMNS", 5)
+def test_products_are_bounded_tile_by_tile():
+    """Bounds hold for the largest product with another point, and are tight; the same for a share
+    of the points."""
     Z = np.random.default_rng(2).standard_normal((23, 3))
     Z /= np.linalg.norm(Z, axis=1)[:, None]
     # nearly equal points: the lead of one over the other is below float32's digits
     Z = np.vstack([Z, Z[[3, 9, 14]] * (1 + 1e-9)])
-    G = Z @ Z.T
+    G, share = Z @ Z.T, np.array([25, 3, 4, 0, 14, 9])
     np.fill_diagonal(G, -np.inf)
-    for budget, digits in ((Budget.endless(), 1e-13), (Budget(0.0), 1e-5)):
-        largest, error = products.leading_products(
-            Z, Z.astype(np.float32), np.einsum("ij,ij->i", Z, Z), budget
-        )
-        assert (largest >= G.max(axis=1)).all()
-        assert (largest <= G.max(axis=1) + 2 * error).all()
-        assert error[[3, 9, 14, 23, 24, 25]].max() < digits
+    single, norms = Z.astype(np.float32), np.linalg.norm(Z, axis=1)
+    largest, error = largest_products(single, norms, tile=(4, 5))
+    assert (largest >= G.max(axis=1)).all()
+    assert (largest <= G.max(axis=1) + 2 * error).all()
+    assert error.max() < 1e-5
+    some, bounds = largest_products_of(single, norms, share, tile=(4, 5))
+    assert (some >= G.max(axis=1)[share]).all()
+    assert (some <= G.max(axis=1)[share] + 2 * bounds).all()

@@ -8,48 +8,34 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cones import cone_by_supports, unit
 from scipy.optimize import nnls
 
 from conecollapse import Cone, _memory
-from conecollapse.geometry.certified import small, support
-from conecollapse.geometry.certified.budget import Budget
-from conecollapse.geometry.certified.contained import _list, descend_contained
-from conecollapse.geometry.certified.lists import Lists, Rows, stored_columns
-from conecollapse.geometry.certified.polish import polish
+from conecollapse.geometry.certified import Decisions
+from conecollapse.geometry.certified.cost import Budget
+from conecollapse.geometry.certified.lists import Lists, stored_columns
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
-from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps
+from conecollapse.geometry.certified.supports import decide_by_supports
+from conecollapse.geometry.certified.sweeps import descend_by_sweeps, polish
 
 pytestmark = pytest.mark.own
 
 
-@pytest.fixture
-def settled(monkeypatch):
-    """The rays and combinations that were found when the rest is left to `settle`."""
-    seen = []
-
-    def spy(U, sums, tol, sure, combination, *rest):
-        seen.append((sure.copy(), {i: sorted(S.tolist()) for i, (S, _) in combination.items()}))
-        return settle(U, sums, tol, sure, combination, *rest)
-
-    settle = support.settle
-    monkeypatch.setattr(support, "settle", spy)
-    monkeypatch.setattr(support, "MOSTLY_FILLED", 2.0)
-    return seen
-
-
-def test_a_point_is_represented_by_the_points_that_its_support_contains(settled):
+def test_a_point_is_represented_by_the_points_that_its_support_contains():
     P = np.zeros((7, 12))
     P[0, 0] = P[1, 1] = P[2, 2] = 1
     P[3, [0, 1]] = 1, 2  # of points 0 and 1
     P[4, [0, 1, 2]] = 3, 1, 1  # of points 0, 1 and 2
     P[5, [5, 6]] = 1, 1
     P[6, [2, 5, 7]] = 1, 1, 1  # has a coordinate of its own
-    cone = Cone.from_points(sp.csr_array(P))
-    (sure, combination), *_ = settled
-    assert combination.keys() == {3, 4}
-    assert combination[3] == [0, 1]
-    assert set(combination[4]) <= {0, 1, 2}
-    assert np.flatnonzero(sure).tolist() == cone.ray_indices.tolist() == [0, 1, 2, 5, 6]
+    U = sp.csr_array(unit(P))
+    found = decide_by_supports(U, 1e-8, Decisions.nothing(7), most_dense=0)
+    assert found.combination.keys() == {3, 4}
+    assert sorted(found.combination[3][0].tolist()) == [0, 1]
+    assert set(found.combination[4][0].tolist()) <= {0, 1, 2}
+    cone = cone_by_supports(sp.csr_array(P))
+    assert np.flatnonzero(found.sure).tolist() == cone.ray_indices.tolist() == [0, 1, 2, 5, 6]
     cone.verify(P)
 
 
@@ -103,10 +89,8 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         x = x * weight / (x @ weight)
         slices = slices * weight / (slices @ weight)[:, None]
         support = np.arange(12, dtype=np.int32)
-        columns = stored_columns(
-            Rows.as_stored(lists), np.arange(len(words)), support, weight, np.empty((3, 12))
-        )
-        is_solved, h, r = descend_by_sweeps(columns, x, 1e-6, MAX_LOOKS)
+        columns = stored_columns(lists, np.arange(len(words)), support, weight, np.empty((3, 12)))
+        is_solved, h, r = descend_by_sweeps(columns, x, 1e-6)
         assert is_solved
         assert (h >= 0).all()
         np.testing.assert_allclose(r, 0.0 if is_inside else x - h @ slices, atol=1e-12)
@@ -115,32 +99,27 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         assert is_inside or r @ x > 1e-6 > 1e-15 >= (slices @ r).max()
 
 
-def test_an_active_set_over_sparse_columns_finds_the_nearest_point_of_their_cone():
-    """It represents x, or its residual is the optimum's: the same as that of SciPy, and positive on
-    no column."""
+def test_whatever_a_point_contains_sweeps_decide_it_as_scipy_does():
+    """Inside where SciPy's distance is zero; else the residual leads from the point to no
+    column, over few and many columns, thin and full."""
     rng = np.random.default_rng(0)
-    saved = []
-    for dim, n in ((12, 40), (30, 20), (5, 1)):
+    for dim, n in ((12, 40), (30, 20), (5, 1), (3, 60), (8, 8)):
         words = (rng.random((n, dim)) < 0.3) * rng.random((n, dim))
         words[np.arange(n), rng.integers(dim, size=n)] = 1.0
-        lists = Lists.of(sp.csr_array(words))
-        places = np.arange(dim, dtype=np.int32)
-        columns = stored_columns(
-            Rows.as_stored(lists), np.arange(n), places, np.ones(dim), np.empty((3, dim))
-        )
-        for x in (rng.random(n) @ words, rng.random(dim)):
+        lists, places = Lists.of(sp.csr_array(words)), np.arange(dim, dtype=np.int32)
+        columns = stored_columns(lists, np.arange(n), places, np.ones(dim), np.empty((3, dim)))
+        slices = words / words.sum(axis=1, keepdims=True)
+        for x in (rng.random(n) @ words, rng.random(dim), words[0] + words[-1]):
             x = x / x.sum()
-            S, h, r = descend_contained(columns, places, x, 1e-12, 1 - 1e-12)
-            slices = words / words.sum(axis=1, keepdims=True)
-            _, least = nnls(slices.T, x)
-            np.testing.assert_allclose(np.linalg.norm(x - h @ slices[S]), least, atol=1e-10)
-            np.testing.assert_allclose(r, (x - h @ slices[S]) if r.any() else 0, atol=1e-12)
-            assert (h > 0).all()
-            if r.any():  # it ends earlier where a residual that separates the point is enough
-                early, _, g = descend_contained(columns, places, x, 1e-12, 0.1)
-                assert g @ x - (slices @ g).max() > 0.1 * (g @ g)
-                saved.append(len(S) - len(early))
-    assert max(saved) > 0
+            is_solved, h, r = descend_by_sweeps(columns, x, 1e-10)
+            assert is_solved
+            assert (h >= 0).all()
+            assert r.any() == (nnls(slices.T, x)[1] > 1e-9)
+            if r.any():
+                assert r @ x > 0
+                assert (slices @ r).max() <= 1e-15
+            else:
+                assert np.linalg.norm(x - h @ slices) <= 1e-10 * np.linalg.norm(x)
 
 
 def test_points_decided_at_the_same_time_do_not_lean_on_each_other():
@@ -178,39 +157,6 @@ def test_the_search_for_a_contained_point_counts_the_entries_that_it_reads():
     stamp[:] = -1
     stamp[supports[1]] = 1
     assert _contained_holder(lists, 1, 5, stamp) == (-1, 3)
-
-
-def test_the_highest_price_of_all_columns_may_be_negative():
-    """Two axes, and a residual that is negative on both: no column is listed, and the bound that
-    ends the descent is below zero."""
-    rows, listed, prices = (
-        Rows.as_stored(Lists.of(sp.csr_array(np.eye(2)))),
-        np.empty(1, np.int64),
-        np.empty(1),
-    )
-    axes = stored_columns(
-        rows, np.arange(2), np.arange(2, dtype=np.int32), np.ones(2), np.empty((3, 2))
-    )
-    assert _list(axes, np.array([-1.0, -3.0]), np.zeros(2, bool), listed, prices) == -1
-    assert listed.tolist() == [-1]
-
-
-def test_sums_over_a_support_are_the_same_whichever_way_they_are_made(monkeypatch):
-    """By the coordinates of the point, or point by point where most entries are met: the same
-    witness."""
-    rng = np.random.default_rng(3)
-    P = (rng.random((40, 12)) < 0.5) * rng.random((40, 12))
-    P = P[P.any(axis=1)]
-    lists = Lists.of(sp.csr_array(P / np.linalg.norm(P, axis=1)[:, None]))
-    f, weight, found = rng.standard_normal(lists.ptr[1]), rng.random(lists.ptr[1]), []
-    for most in (0.0, 2.0):
-        monkeypatch.setattr(small, "MOST_MET", most)
-        scratch = small._scratch(*lists.shape)
-        n_touched = small._sum_on_support.py_func(lists, 0, f, weight, scratch)
-        found.append((np.sort(scratch.touched[:n_touched]), scratch.sums.copy()))
-    np.testing.assert_array_equal(found[0][0], np.flatnonzero((P * (P[0] > 0)).any(axis=1)))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-14)
 
 
 def test_a_cone_of_sparse_points_and_its_verification_hold_at_most_four_times_the_points():
@@ -252,7 +198,7 @@ def nearly_inside(seed, power):
     words = sp.csr_array(sp.vstack([words[np.diff(words.indptr) > 0], sp.eye_array(60)]))
     n, weight = words.shape[0], rng.uniform(0.5, 2.0, 60) ** power
     columns = stored_columns(
-        Rows.as_stored(Lists.of(words)),
+        Lists.of(words),
         np.arange(n),
         np.arange(60, dtype=np.int32),
         weight,

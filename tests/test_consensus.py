@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from conecollapse import CheckpointError, ConsensusNMF, HierarchicalNMF, InvalidInputError, plots
-from conecollapse.factorization.consensus import agreement, stability
-from conecollapse.factorization.matching import matched
+from conecollapse.factorization.resampling.consensus import agreement, stability
+from conecollapse.factorization.resampling.matching import matched
 
 
 def programs(seed=0, n=80, m=30, r=3, depth=400):

@@ -114,7 +114,7 @@ def test_a_recipe_works(name, checkout):
     (checkout / "page.py").write_text("\n".join([doctests, *found.code]), encoding="utf-8")
     run(checkout, "-W", "ignore", "page.py")
     for words in found.commands:
-        run(checkout, "-m", "conecollapse.cli", *words)
+        run(checkout, "-m", "conecollapse", *words)
 
 
 @pytest.mark.slow

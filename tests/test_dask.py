@@ -120,6 +120,33 @@ def test_dask_equals_local(seed):
     assert_same(CCNMF(3, init=start).fit(array(X, how, sparse)), CCNMF(3, init=start).fit(held))
 
 
+def assert_same_sample(make, P):
+    wanted = Cone.sample(P, 300, random_state=1)
+    for how in CHUNKS:
+        cone = Cone.sample(make(P, how), 300, random_state=1)
+        np.testing.assert_array_equal(cone.ray_indices, wanted.ray_indices)
+        np.testing.assert_array_equal(cone.counts, wanted.counts)
+        assert cone.missed == wanted.missed
+        cone.verify(make(P, how))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sample_of_rays_is_that_of_the_array(seed):
+    assert_same_sample(array, problem(seed))
+    assert_same_sample(lambda P, how: array(P, how, sparse=True), problem(seed))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_sample_of_rays_is_the_same_on_workers_and_from_a_file(tmp_path):
+    P = problem(1)
+    assert_same_sample(array, P)
+    np.save(tmp_path / "p.npy", P)
+    table = da.from_array(np.load(tmp_path / "p.npy", mmap_mode="r"), chunks=(19, -1))
+    cone, wanted = (Cone.sample(points, 300, random_state=1) for points in (table, P))
+    np.testing.assert_array_equal(cone.winners, wanted.winners)
+    assert cone.missed == wanted.missed
+
+
 @pytest.mark.parametrize("how", CHUNKS)
 def test_cones_and_selectors_of_dask_arrays(how):
     for seed in (0, 1):

@@ -149,18 +149,6 @@ def test_a_bad_npz(data_folder, more, message):
         load("MED", download=False)
 
 
-@pytest.mark.parametrize("keep", [0, 10, 0.5, -1])
-def test_a_truncated_npz(data_folder, keep):
-    save_dense(data_folder, "ORL")
-    path = data_folder / "ORL.npz"
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * keep) if keep == 0.5 else keep])
-    with pytest.raises(
-        DatasetError, match=r"ORL cannot be read from .*replace it with a whole copy"
-    ):
-        load("ORL", download=False)
-
-
 def test_checksums_of_the_data_folder(data_folder):
     save_dense(data_folder, "ORL")
     digest = hashlib.sha256((data_folder / "ORL.npz").read_bytes()).hexdigest()

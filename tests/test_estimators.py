@@ -39,13 +39,15 @@ from conecollapse import (
     SeparableNMF,
     SparseNMF,
     UnexpectedArgumentError,
+    Unmixing,
     affinity,
 )
 from conecollapse.factorization import SOLVERS
-from conecollapse.factorization.ccnmf import data_cone
-from conecollapse.factorization.graph_ccnmf import graph_ccnmf
+from conecollapse.factorization.cones.ccnmf import data_cone
+from conecollapse.factorization.cones.graph_ccnmf import graph_ccnmf
+from conecollapse.factorization.restarts import Starts
 from conecollapse.io import read_table
-from conecollapse.tables import DiffusedTable
+from conecollapse.tables import DiffusedTable, as_table
 
 FACTORIZATIONS = [
     MultiplicativeNMF(),
@@ -897,7 +899,7 @@ def test_as_many_rays_as_clusters_in_a_sparse_table():
         np.kron(np.eye(4), np.ones((100, 1)) * np.eye(1, 30))
     )
     few = partial(data_cone, method="approximate", max_rays=4, weighting="mass")
-    found = graph_ccnmf(sp.csr_array(X), 4, cone=few, rng=rng)
+    found = graph_ccnmf(as_table(sp.csr_array(X)), Starts(4, "spectral", 10, rng), cone=few)
     assert found.cone.n_rays == 4
     assert len(np.unique(found.A.argmax(axis=1))) == 4
 
@@ -978,7 +980,7 @@ def test_the_view_can_be_named(data):
         assert adjusted_rand_score(y, model.labels_) > 0.9
     with pytest.raises(
         InvalidInputError,
-        match="view must be auto, root, centred, cosine or root cosine; got 'best'",
+        match=r"view must be auto, .*, root cosine, residuals or log pcs; got 'best'",
     ):
         GraphCCNMF(3, view="best").fit(X)
     with pytest.raises(InvalidInputError, match="view='centred' subtracts a mean"):
@@ -1049,6 +1051,7 @@ EVERY = [
     ConsensusNMF(n_runs=2),
     MinVolumeNMF(),
     SeparableNMF(),
+    Unmixing(2),
     ConeNovelty(),
     ConeCollapse(),
     ConeCollapse(points="samples"),

@@ -28,8 +28,9 @@ from conecollapse import (
 )
 from conecollapse.affinity.graphs import knn_graph, normalized
 from conecollapse.estimators._labels import Names, read_labels, read_pairs
-from conecollapse.factorization.constraints import constrained
-from conecollapse.factorization.evidence import (
+from conecollapse.factorization.orthogonal.clamped import NAMED, ClampedClusters
+from conecollapse.factorization.orthogonal.constraints import constrained
+from conecollapse.factorization.orthogonal.evidence import (
     Diffusion,
     Evidence,
     Ridge,
@@ -39,7 +40,6 @@ from conecollapse.factorization.evidence import (
     probabilities,
     sharpness,
 )
-from conecollapse.factorization.onmf.clamped import NAMED, ClampedClusters
 from conecollapse.io import open_table
 from conecollapse.tables import as_table
 
@@ -429,7 +429,7 @@ def test_the_objective_never_rises_and_constraints_hold(seed, weight):
     except InvalidInputError:
         return
     evidence = Evidence(rng.dirichlet(np.ones(r), n)) if weight else None
-    run = ClampedClusters(X, known, evidence, tol=0.0, max_iter=40)
+    run = ClampedClusters(as_table(X), known, evidence, tol=0.0, max_iter=40)
     found = run.best_of([rng.integers(r, size=n)], r)
     assert (np.diff(found.history) <= 1e-12 * X.squared_norm).all()
     clusters = found.W.argmax(axis=1)
@@ -554,7 +554,9 @@ def test_one_of_two_labels_outside_is_too_many():
     for second, are_named in ((20, True), (1, False)):
         known = np.full(40, -1)
         known[[0, second]] = [0, 1]
-        run = ClampedClusters(X, constrained(known), Evidence(0.2 + 0.6 * np.eye(2)[clusters]))
+        run = ClampedClusters(
+            as_table(X), constrained(known), Evidence(0.2 + 0.6 * np.eye(2)[clusters])
+        )
         run.best_of([clusters], 2)
         assert (run.trust == NAMED) is are_named
 
@@ -580,7 +582,7 @@ def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_evi
         known[[10, 20][:outside]] = -1
         # labels of classes 1 and 2 in the cluster of class 0
         known[[1, 2][:outside]] = [1, 2][:outside]
-        run = ClampedClusters(X, constrained(known), Evidence(0.1 + 0.6 * q))
+        run = ClampedClusters(as_table(X), constrained(known), Evidence(0.1 + 0.6 * q))
         run.best_of([clusters], 4)
         assert (run.trust == NAMED) is are_named
 

@@ -26,7 +26,7 @@ from conecollapse._errors import ConeCollapseError
 from conecollapse.io import FORMATS, open_table, read_labels, read_spectra, read_table
 from conecollapse.io.structure import errors_of_h5py
 from conecollapse.runs import cluster, save, verify
-from conecollapse.runs.formulas import SIGNS, harmless, original
+from conecollapse.runs.values import SIGNS, harmless, original
 
 MB = 10**6
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
@@ -100,7 +100,7 @@ def test_gzipped_bombs(name, tmp_path, monkeypatch):
         r" is [0-9.]+ MB",
         sentence,
     )
-    assert peak < 30 * MB
+    assert peak < 2**26  # what is kept of it stays below the limit
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ MISTAKES = [
     (".npz", "conecollapse.io.npz._names"),
     (".csv", "conecollapse.io.delimited.detect_layout"),
     (".csv", "conecollapse.io.delimited._append_numbers"),
-    (".tsv", "conecollapse.io.text.check_text"),
+    (".tsv", "conecollapse.io.delimited.read_text"),
     (".mtx", "conecollapse.io.market._sizes"),
     (".mtx", "conecollapse.io.market.MtxSource._entries"),
     (".parquet", "conecollapse.io.parquet.from_frame"),
@@ -537,7 +537,7 @@ def test_formulas_in_names_do_not_reach_the_files_live(tmp_path):
         read_table(frame, features_in="columns"),
         2,
         target=np.array(names),
-        random_state=0,
+        rays=True,
         method="features",
     )
     save(run, tmp_path / "out")

@@ -22,7 +22,7 @@ from conecollapse.datasets import load
 from conecollapse.io import FORMATS, read_labels, read_table
 from conecollapse.io.delimited import read as read_delimited
 from conecollapse.io.frames import from_frame
-from conecollapse.io.text import read_rows
+from conecollapse.io.text import read_rows, read_text
 
 X = np.array([[1.0, 0.0, 2.5], [0.25, 3.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1e-3, 7.0]])
 ROWS = ["plain", 'a "quoted", name', "<script>alert(1)</script>", "=1+1"]
@@ -371,6 +371,7 @@ class TestDelimited:
                 ),
             ),
             ("a,b\n1,\n3,4\n", r"line 2, column 2 \('b'\) of t.csv holds no number \(''\)"),
+            ("a,b\n1,2\n3,4\n5,\x1e6\n", r"line 4, column 2 \('b'\) of t.csv holds '\\x1e6' where"),
             ("a,b\n1,NA\n3,4\n", r"holds no number \('NA'\)"),
             ("a,b\n1,nan\n3,4\n", r"missing value \(NaN\) in row 1, column 2 \('b'\)"),
             ("a,b\n1,inf\n3,4\n", r"infinite value in row 1, column 2 \('b'\)"),
@@ -505,7 +506,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("kind", [".txt", ".csv"])
     def test_lines_are_numbered_from_one_and_empty_lines_count(self, kind, tmp_path):
-        assert list(read_rows(write(tmp_path / f"t{kind}", "a\n\nb\n"), kind)) == [
+        assert list(read_rows(read_text(write(tmp_path / f"t{kind}", "a\n\nb\n")), kind)) == [
             (1, ["a"]),
             (3, ["b"]),
         ]

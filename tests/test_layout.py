@@ -280,7 +280,7 @@ class TestCommand:
 
         def run(*arguments):
             with pytest.raises(SystemExit) as stop:
-                main(["rays", "t.csv", "--out", "out", *arguments])
+                main(["rays", "t.csv", "--out", "out", "--force", *arguments])
             printed = capsys.readouterr()
             return stop.value.code, printed.out, printed.err
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import each
+from conftest import each, takes_arrays
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 
@@ -37,11 +37,15 @@ from conecollapse.factorization import (
     mu,
     pnmf,
 )
+from conecollapse.factorization.restarts import Starts
 from conecollapse.geometry.tall import triangular_of
 from conecollapse.io import open_table, read_table
 from conecollapse.report.clustering import contents
 from conecollapse.runs import cluster
 from conecollapse.tables import as_table
+
+hals = takes_arrays(hals)
+initialize = takes_arrays(initialize)
 
 MODELS = [
     MultiplicativeNMF(),
@@ -196,7 +200,7 @@ def test_a_pure_factorization_refuses_squares_that_it_cannot_hold(method, scale,
         InvalidInputError,
         match=r"the squares of X, whose largest entry is .*, leave the range of float",
     ):
-        method(X, W, H)
+        method(as_table(X), W, H)
 
 
 def test_encodings_that_would_overflow_are_refused():
@@ -322,7 +326,7 @@ def test_a_table_in_blocks_has_the_same_clusters_in_float32_and_float64():
 
 
 def test_of_starts_that_end_alike_the_first_is_taken():
-    X = np.ones((4, 3))
+    X = as_table(np.ones((4, 3)))
 
     def chosen(objectives):
         """The number of the start that is kept when the runs end with these objectives."""
@@ -335,7 +339,9 @@ def test_of_starts_that_end_alike_the_first_is_taken():
             )
 
         return int(
-            best_of_starts(run, X, 2, "random", len(objectives), np.random.default_rng(0)).status
+            best_of_starts(
+                run, X, Starts(2, "random", len(objectives), np.random.default_rng(0))
+            ).status
         )
 
     # rounding and the place where a run stopped decide nothing

@@ -136,7 +136,7 @@ def test_a_diffusion_that_is_applied_gives_the_clusters_of_one_that_is_formed(
     weighting, monkeypatch
 ):
     formed = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
-    monkeypatch.setattr("conecollapse.factorization.graph_ccnmf.FORMED_N", 10)
+    monkeypatch.setattr("conecollapse.factorization.cones.graph_ccnmf.FORMED_N", 10)
     applied = GraphCCNMF(3, weighting=weighting, random_state=0).fit(X)
     np.testing.assert_array_equal(applied.labels_, formed.labels_)
     np.testing.assert_allclose(

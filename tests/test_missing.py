@@ -28,12 +28,12 @@ from conecollapse import (
     select_rank,
 )
 from conecollapse.factorization import anls, hals, initialize, mu
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.heldout import _mixed_error
-from conecollapse.factorization.kl import kl
-from conecollapse.factorization.robust import robust
-from conecollapse.factorization.rows import solve
-from conecollapse.factorization.shrinkage import _zero_or_best, hold_out
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.kl import kl
+from conecollapse.factorization.nmf.robust import robust
+from conecollapse.factorization.nmf.row_solver import solve
+from conecollapse.factorization.nmf.shrinkage import _zero_or_best, hold_out
+from conecollapse.factorization.resampling.heldout import _mixed_error
 from conecollapse.tables import DenseTable, MaskedTable, as_table
 
 METHODS = {

@@ -20,6 +20,7 @@ from conecollapse import (
     InvalidInputError,
     MinVolumeNMF,
     SeparableNMF,
+    Unmixing,
     select_rank,
 )
 from conecollapse.io import open_table, read_table
@@ -33,6 +34,7 @@ MODELS = [
     CCNMF(3, random_state=0),
     MinVolumeNMF(3),
     SeparableNMF(3),
+    Unmixing(3),
     ConeCollapse(),
     ConeNovelty(),
 ]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import warnings
 from pathlib import Path
 
@@ -20,14 +18,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import conecollapse.geometry.nearest as nearest_module
-from conecollapse import ConeNovelty, EmptyDataWarning, InvalidInputError, RunFolderError
+from conecollapse import ConeNovelty, EmptyDataWarning, InvalidInputError
 from conecollapse.cli import main
 from conecollapse.cli.commands import run as run_command
 from conecollapse.geometry.nearest import EXACT, Terms, distances, gram, nearest
 from conecollapse.io.envi import write_envi
 from conecollapse.report import page as page_of
-from conecollapse.runs.novelty import HEADING_LINE, judge
-from conecollapse.runs.places import check_place
+from conecollapse.runs import judge, verify
 
 # these checks fit samples with negative entries, which no cone of non-negative samples can take
 NEEDS_NEGATIVE = ("check_outliers_train", "check_outliers_fit_predict")
@@ -241,7 +238,7 @@ def test_the_command_matches_features_by_name_and_writes_reasons(tmp_path, capsy
     new.index = ["x", "y", "=z"]
     new.loc["=z", "e"] = 3.0
     a, b = files(tmp_path, trusted, new)
-    out = tmp_path / "out.csv"
+    out = tmp_path / "out"
     with pytest.raises(SystemExit) as end:
         main(["novelty", str(a), str(b), "--out", str(out), "--reasons", "2"])
     said = capsys.readouterr().out
@@ -249,15 +246,15 @@ def test_the_command_matches_features_by_name_and_writes_reasons(tmp_path, capsy
     assert "Features were matched by their names." in said
     assert "=z: " in said
     assert "; e +3" in said
-    written = pd.read_csv(out)
+    written = pd.read_csv(out / "novelty.csv")
     assert written["novel"].tolist() == ["no", "no", "yes"]
     assert written["distance"].max() == written["distance"][2]
     assert written["features"][2].startswith("e +3")
     judged = judge(a, b)
-    np.testing.assert_allclose(judged.distance, written["distance"])
+    np.testing.assert_allclose(judged.distances, written["distance"])
+    assert "1 of the 3 samples are further" in str(verify(out))
     with pytest.raises(SystemExit):
-        # an earlier result may be replaced
-        main(["novelty", str(a), str(b), "--out", str(out), "--json"])
+        main(["novelty", str(a), str(b), "--out", str(out), "--force", "--json"])
     assert json.loads(capsys.readouterr().out)["n_novel"] == 1
     single = files(tmp_path, trusted, new.iloc[2:])[1]
     assert [row["novel"] for row in judge(a, single).rows()] == [True]
@@ -283,19 +280,12 @@ def test_the_command_refuses_in_one_sentence_and_writes_nothing(tmp_path, capsys
     for trusted, new, sentence in cases:
         a, b = files(tmp_path, trusted, new)
         with pytest.raises(SystemExit) as end:
-            main(["novelty", str(a), str(b), "--out", str(tmp_path / "out.csv")])
+            main(["novelty", str(a), str(b), "--out", str(tmp_path / "out")])
         said = capsys.readouterr().err
         assert end.value.code == 1
         assert sentence in said
         assert said.count("\n") == 1
-    with pytest.raises(SystemExit):
-        main(["novelty", str(a), str(b), "--out", str(a)])
-    assert "is no earlier result" in capsys.readouterr().err
-    assert not (tmp_path / "out.csv").exists()
-    with pytest.raises(RunFolderError, match="is a folder"):
-        check_place(tmp_path, HEADING_LINE)
-    with pytest.raises(RunFolderError, match="there is no folder"):
-        check_place(tmp_path / "none" / "out.csv", HEADING_LINE)
+    assert not (tmp_path / "out").exists()
     np.save(tmp_path / "wide.npy", np.ones((4, 5)))
     with pytest.raises(
         InvalidInputError, match="the new samples have 5 features, but the trusted ones 3"
@@ -319,20 +309,16 @@ def test_the_page_names_the_new_and_their_features(tmp_path, run):
         "--features-in",
         "columns",
         "--out",
-        tmp_path / "judged.csv",
+        tmp_path / "judged",
     )
     code, out, err = run(*command)
     assert code == 0, err
-    assert "judged.html" in out
-    page = (tmp_path / "judged.html").read_text(encoding="utf-8")
+    assert "judged/report.html" in out
+    page = (tmp_path / "judged" / "report.html").read_text(encoding="utf-8")
     assert "1 of the 6 samples is new" in page
     assert "The farthest, new 5, has the distance" in page
     assert "differs most in &lt;b&gt;feature 6" in page
     assert "<b>feature" not in page
-    assert run(*command, "--no-report")[0] == 0
-    (tmp_path / "judged.html").write_text("mine")
-    assert "is no earlier result" in run(*command)[2]
-    assert "takes the name of the .csv file" in run(*command[:-1], tmp_path / "page.html")[2]
     assert "None of the 5 samples is new." in page_of(judge(trusted, trusted[:5]))
 
 
@@ -354,51 +340,18 @@ def test_the_command_takes_cubes(tmp_path, monkeypatch, capsys, kind):
         else:
             flat = scene.transpose(2, 1, 0).reshape(6, -1)
             np.savez(name, Y=flat, nRow=scene.shape[0], nCol=8, cube=flat)
-    asked = ["novelty", f"old.{kind}", f"new.{kind}", "--out", "out.csv"]
+    asked = ["novelty", f"old.{kind}", f"new.{kind}", "--out", "out"]
     assert run_command([*asked, *(["--variable", "cube"] if kind in ("mat", "npz") else [])]) == 0
     said = capsys.readouterr().out
     assert "40 trusted samples, 6 features" in said
     assert f"new.{kind}: 1 pixel without data left out." in said
-    rows = pd.read_csv("out.csv").set_index("sample")
+    rows = pd.read_csv("out/novelty.csv").set_index("sample")
     assert len(rows) == 15
     assert rows.novel["row 1, column 3"] == "yes"
     if kind == "npy":
         cube[0, 0, 0] = -0.1
         np.save("low", cube)
-        assert run_command(["novelty", "low.npy", "new.npy", "--out", "out.csv"]) == 1
+        assert run_command(["novelty", "low.npy", "new.npy", "--out", "low"]) == 1
         assert "pass --clip to set them to zero" in capsys.readouterr().err
-        assert run_command(["novelty", "low.npy", "new.npy", "--out", "out.csv", "--clip"]) == 0
+        assert run_command(["novelty", "low.npy", "new.npy", "--out", "low", "--clip"]) == 0
         assert "low.npy: 1 negative value set to zero." in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("which", ["out.csv", "out.html"])
-def test_a_full_disk_names_the_file_and_leaves_nothing_half_written(
-    tmp_path, monkeypatch, capsys, which
-):
-    monkeypatch.chdir(tmp_path)
-    np.save("old", np.random.default_rng(0).random((30, 5)))
-    kept = [path.name for path in tmp_path.iterdir()]
-    opened = open
-
-    def full(file, mode="r", *rest, **more):
-        """Open a file that takes a few characters before the disk is full."""
-        stream = opened(file, mode, *rest, **more)
-        if "w" in mode and which in Path(file).name:
-            write = stream.write
-
-            def until_full(text):
-                write(text[:5])
-                stream.flush()
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-            stream.write = until_full
-        return stream
-
-    monkeypatch.setattr("builtins.open", full)
-    monkeypatch.setattr("io.open", full)
-    assert run_command(["novelty", "old.npy", "old.npy", "--out", "out.csv"]) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"cannot be written to '{which}': No space left on device; nothing was left" in said
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == sorted([*kept, *(["out.csv"] if which == "out.html" else [])])

@@ -16,7 +16,7 @@ from conecollapse import GraphCCNMF, InvalidInputError, plots, scverse
 from conecollapse.cli.commands import run as run_command
 from conecollapse.io import read_labels, read_table
 from conecollapse.runs import cluster, prepare, save, verify
-from conecollapse.runs.saving import topic_shares
+from conecollapse.runs.clustering import shares_of_clusters
 
 RNG = np.random.default_rng(0)
 KIND = np.repeat([0, 1, 2], 10)
@@ -251,7 +251,7 @@ class TestCommand:
         with pytest.raises(InvalidInputError, match=r"matrix\.mtx\.gz"):
             read_table(folder)
         (folder / "barcodes.tsv.gz").unlink()
-        code, _, err = command("cluster", "filtered", "-k", 3)
+        code, _, err = command("cluster", "filtered", "-k", 3, "--force")
         assert code == 1
         assert (
             "has matrix.mtx.gz, but no barcodes.tsv (also .gz); a 10x folder needs all three files."
@@ -454,10 +454,10 @@ class TestTexts:
         profiles = np.array([[3.0, 4.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
         X = np.array([[3.0, 4.0, 5.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
         np.testing.assert_allclose(
-            topic_shares(profiles, X), [[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]], atol=1e-12
+            shares_of_clusters(profiles, X), [[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]], atol=1e-12
         )
         np.testing.assert_allclose(
-            topic_shares(profiles, sp.csr_array(X)), topic_shares(profiles, X)
+            shares_of_clusters(profiles, sp.csr_array(X)), shares_of_clusters(profiles, X)
         )
 
 

@@ -22,6 +22,7 @@ PUBLIC = (
     ".report",
     ".runs",
     ".scverse",
+    ".texts",
 )
 # of modules that are private otherwise
 SINGLE = ("conecollapse.certificates.check",)

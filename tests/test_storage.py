@@ -26,6 +26,7 @@ from conecollapse import (
     ProjectiveNMF,
     SeparableNMF,
     SparseNMF,
+    Unmixing,
 )
 from conecollapse._threads import limit_threads
 from conecollapse.affinity import KNN, Diffusion, knn_graph
@@ -53,6 +54,7 @@ MODELS = [
     ConsensusNMF(4, n_runs=3, random_state=0),
     MinVolumeNMF(4),
     SeparableNMF(4),
+    Unmixing(4),
     ConeCollapse(),
     ConeNovelty(),
 ]

@@ -24,7 +24,7 @@ from conecollapse import (
 )
 from conecollapse._linalg import unit_rows
 from conecollapse.geometry import streaming
-from conecollapse.geometry.parts import merge
+from conecollapse.geometry.merging import merge
 from conecollapse.geometry.tall import _combined
 from conecollapse.io import open_table
 from conecollapse.tables import BlockedTable, as_table

@@ -13,12 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from cones import planted
+from conftest import takes_arrays
 from threadpoolctl import threadpool_info
 
 from conecollapse import CCNMF, Cone, ConeNovelty, GraphCCNMF, HierarchicalNMF, nnls
 from conecollapse._linalg import LARGE_PRODUCT, dense_product, gram_of
 from conecollapse._threads import available_threads, current_threads, for_ranges, limit_threads
 from conecollapse.factorization import hals, initialize
+
+hals = takes_arrays(hals)
+initialize = takes_arrays(initialize)
 
 
 def rays_of(seed):

@@ -12,8 +12,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from conecollapse import CertificateError, InvalidInputError, RunFolderError
-from conecollapse.cli import main
+from conecollapse import InvalidInputError
 from conecollapse.io.spectra import read_spectra, read_wavelengths
 from conecollapse.report.pictures import MOST_SIDE, shrunk
 from conecollapse.runs import verify
@@ -30,17 +29,6 @@ def cube(tmp_path, monkeypatch):
     values = (share * PURE[0] + (1 - share) * PURE[1]).reshape(HEIGHT, WIDTH, BANDS)
     np.save("cube.npy", values)
     return values
-
-
-@pytest.fixture
-def run(capsys):
-    def called(*arguments):
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        said = capsys.readouterr()
-        return end.value.code, said.out, said.err
-
-    return called
 
 
 def refused(run, *arguments):
@@ -213,42 +201,6 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
     np.savetxt("inf.txt", [1, np.inf])
     with pytest.raises(InvalidInputError, match="no finite number, number 2"):
         read_wavelengths("inf.txt", 2)
-
-
-@pytest.mark.usefixtures("cube")
-def test_a_changed_folder_or_changed_data_is_refused(run, tmp_path):
-    assert run("unmix", "cube.npy", "-k", "2", "--out", "out", "--no-report")[0] == 0
-    listed = (tmp_path / "out" / "endmembers.csv").read_text(encoding="utf-8")
-    (tmp_path / "out" / "endmembers.csv").write_text(
-        listed.replace("x0,", "x0,1"), encoding="utf-8"
-    )
-    with pytest.raises(CertificateError, match=r"endmembers.csv, line 2, cell 2, is '1"):
-        verify("out")
-    (tmp_path / "out" / "endmembers.csv").write_text(listed, encoding="utf-8")
-    facts = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
-    for change, error in (
-        ({"results": {**facts["results"], "cone_residual": 0.0}}, CertificateError),
-        ({"preparation": {"clip": 1}}, RunFolderError),
-    ):
-        (tmp_path / "out" / "run.json").write_text(json.dumps(facts | change), encoding="utf-8")
-        with pytest.raises(error):
-            verify("out")
-    (tmp_path / "out" / "run.json").write_text(json.dumps(facts), encoding="utf-8")
-    arrays = dict(np.load(tmp_path / "out" / "factors.npz"))
-    np.savez(
-        tmp_path / "out" / "factors.npz", **(arrays | {"components": arrays["components"] * 1.001})
-    )
-    with pytest.raises(
-        CertificateError,
-        match=r"the components in factors.npz are not those that certificate.npz is about",
-    ):
-        verify("out")
-    np.savez(tmp_path / "out" / "factors.npz", **arrays)
-    X = np.load("cube.npy")
-    X[0, 0, 0] += 1
-    np.save("cube.npy", X)
-    with pytest.raises(CertificateError, match="the feature 'x0' does not have the values"):
-        verify("out")
 
 
 def test_large_maps_are_averaged():

@@ -16,10 +16,11 @@ from benchmarks.paper.records import Record
 from conecollapse._linalg import unit_rows
 from conecollapse._types import IntArray, Points
 from conecollapse.estimators import OrthogonalNMF
-from conecollapse.factorization.ccnmf import data_cone
-from conecollapse.factorization.graph_ccnmf import graph_ccnmf
-from conecollapse.factorization.inits import kmeans_labels
-from conecollapse.tables import Table
+from conecollapse.factorization.cones.ccnmf import data_cone
+from conecollapse.factorization.cones.graph_ccnmf import GraphOptions, graph_ccnmf
+from conecollapse.factorization.initial_factors import kmeans_labels
+from conecollapse.factorization.restarts import Starts
+from conecollapse.tables import Table, as_table
 
 TOL, MAX_ITER = 1e-6, 100  # of stage 2
 RAY_COUNTS = (50, 100, 400, 1000)
@@ -52,13 +53,19 @@ class Variant:
             start_only,
             arguments,
         )
+        self.init = arguments.pop("init", "spectral")
+        names = ("view", "n_neighbors", "neighbors", "damping")
+        self.graph = GraphOptions(
+            **{name: arguments.pop(name) for name in names if name in arguments}
+        )
         if rays is not None:
             self.arguments["cone"] = few_rays(max(rays, 2 * n_components))
 
     def fit_predict(self, X: Points) -> IntArray:
         rng = np.random.default_rng(self.seed)
+        starts = Starts(self.n_components, self.init, 10, rng)
         found = graph_ccnmf(
-            X, self.n_components, rng=rng, tol=TOL, max_iter=MAX_ITER, **self.arguments
+            as_table(X), starts, self.graph, tol=TOL, max_iter=MAX_ITER, **self.arguments
         )
         self.view_ = found.choice.view.name
         if self.start_only:

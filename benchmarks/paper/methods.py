@@ -33,7 +33,7 @@ from conecollapse.estimators import (
     ProjectiveNMF,
     SparseNMF,
 )
-from conecollapse.factorization.inits import kmeans_labels
+from conecollapse.factorization.initial_factors import kmeans_labels
 
 N_NEIGHBORS = 5
 MAX_ITER, TOL = 100, 1e-4  # of the paper's methods; the paper does not say when it stopped

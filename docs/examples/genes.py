@@ -18,7 +18,7 @@ The method does not see the kinds. They are used only for scoring.
 import numpy as np
 import pandas as pd
 
-from conecollapse import CCNMF, plots
+from conecollapse import CCNMF, collapse, plots
 from conecollapse.datasets import load
 from conecollapse.metrics import purity_score
 
@@ -93,6 +93,7 @@ assert cone.n_rays < X.shape[1]
 # and genes that are left outside (red) become rays themselves (blue).
 
 shadow, kept, axes = plots.shadow(X.to_numpy(), model.labels_, most=150)
-plots.collapse_animation(shadow, names=X.columns[kept], axes=axes).show()
+found = collapse(shadow, eta=0.03)
+plots.collapse_animation(shadow, found, names=X.columns[kept], axes=axes).show()
 
 # sphinx_gallery_thumbnail_number = 4

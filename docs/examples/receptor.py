@@ -18,7 +18,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from conecollapse import HierarchicalNMF
-from conecollapse.factorization.matching import matched
+from conecollapse.factorization.resampling.matching import matched
 
 species = [
     "OC",

@@ -4,7 +4,8 @@
 - `Cone.from_points`: the extreme rays of a set of points, exactly, with a certificate that
   `Cone.verify` checks.
 - `Hull.from_points`: the vertices of points of any sign, in any dimension, with a certificate.
-- `Cone.approximate`: few rays with a guaranteed largest residual.
+- `Cone.approximate`: few rays with a guaranteed largest residual; `Cone.sample`: those that random
+  functionals find in one pass, with a bound on what was missed.
 - `Cone.from_table`, `Cone.from_blocks`, `Cone.from_samples`, `conecollapse.io.open_table`: the same
   for data larger than memory, and on Dask.
 - `collapse`: Algorithm 1 of the paper, step by step.
@@ -12,12 +13,14 @@
 - `CCNMF` and the baselines (`MultiplicativeNMF`, `AlternatingNMF`, `HierarchicalNMF`,
   `ProjectiveNMF`, `OrthogonalNMF`, `SparseNMF`): factorizations and clusterings with one interface;
   `ConeCollapse`: the rays as a feature selector; `select_rank`: how many components.
-- `MinVolumeNMF` and `SeparableNMF`: the components of mixtures, without pure samples and with them.
+- `Unmixing`: the components of mixtures, with pure samples and without; `MinVolumeNMF` and
+  `SeparableNMF` are two of its methods.
 - `ConsensusNMF`: the components that many runs agree on.
 - `bootstrap`: intervals for components, encodings and labels.
 - `ConeNovelty`: is a new sample a mixture of trusted ones, and if not, by which features?
 - `conecollapse.metrics`, `conecollapse.affinity`: scores; graphs of samples to factorize.
 - `conecollapse.scverse`: clusters and gene programs of AnnData objects.
+- `conecollapse.texts`: topics of documents.
 - `conecollapse.datasets`: the paper's sixteen datasets, and cones with planted truth.
 """
 
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
         ConeCollapse,
         ConeNovelty,
         ConsensusNMF,
+        Explanation,
         GraphCCNMF,
         HierarchicalNMF,
         MinVolumeNMF,
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
         RankSelection,
         SeparableNMF,
         SparseNMF,
+        Unmixing,
         bootstrap,
         select_rank,
     )
@@ -89,6 +94,7 @@ _HOMES = {
         "ConeCollapse",
         "ConeNovelty",
         "ConsensusNMF",
+        "Explanation",
         "GraphCCNMF",
         "HierarchicalNMF",
         "MinVolumeNMF",
@@ -99,12 +105,13 @@ _HOMES = {
         "RankSelection",
         "SeparableNMF",
         "SparseNMF",
+        "Unmixing",
         "bootstrap",
         "select_rank",
     ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse")
+_MODULES = ("affinity", "blocks", "certificates", "geometry", "scverse", "texts")
 
 __all__ = [
     "CCNMF",
@@ -127,6 +134,7 @@ __all__ = [
     "DatasetError",
     "DatasetNotFoundError",
     "EmptyDataWarning",
+    "Explanation",
     "GraphCCNMF",
     "HierarchicalNMF",
     "Hull",
@@ -147,6 +155,7 @@ __all__ = [
     "SlowWarning",
     "SparseNMF",
     "UnexpectedArgumentError",
+    "Unmixing",
     "Verdict",
     "bootstrap",
     "collapse",

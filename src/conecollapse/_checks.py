@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError, quoted
+from conecollapse._errors import InvalidInputError, argument, quoted
 from conecollapse._types import AnyArray, Effort, IntArray, Points, Sparse
 
 # a proof may lose 1 % of tol to rounding, and some n^1.5 roundoffs are lost in n dimensions
@@ -204,7 +204,7 @@ def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
         number = np.nan
     if not 0 < number < below:
         limit = "" if below == np.inf else f" and below {below:g}"
-        raise InvalidInputError(f"{name} must be a number above 0{limit}; got {value!r}.")
+        raise InvalidInputError(f"{argument(name)} must be a number above 0{limit}; got {value!r}.")
     return number
 
 

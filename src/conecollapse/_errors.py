@@ -1,9 +1,11 @@
-"""Exceptions. Each also derives from the builtin that a caller would expect to catch."""
+"""Exceptions, and the words that messages share. Each exception also derives from the builtin that
+a caller would expect to catch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 LONGEST_QUOTE = 80  # characters of a value from a file that a message repeats
@@ -20,6 +22,53 @@ def quoted(value: Any) -> str:
     text = repr(value)
     half = (LONGEST_QUOTE - 3) // 2
     return text if len(text) <= LONGEST_QUOTE else f"{text[: half + 1]}...{text[-half:]}"
+
+
+def _in_python(name: str, *value: Any) -> str:
+    if not value:
+        return name
+    word = value[0]
+    return f"{name}={'...' if word is ... else _in_quotes(word)}"
+
+
+def _in_quotes(word: Any) -> str:
+    is_short = isinstance(word, str) and len(word) < LONGEST_QUOTE
+    return f'"{word}"' if is_short else quoted(word)
+
+
+_spelling: ContextVar[Callable[..., str]] = ContextVar("spelling", default=_in_python)
+_naming: ContextVar[Callable[[Any], str]] = ContextVar("naming", default=lambda i: f"point {i}")
+
+
+def argument(name: str, *value: Any) -> str:
+    """An argument as a message names it: alone, with a value, or with ``...`` for any value. In
+    the command it is spelled as the option that sets it.
+
+    Examples
+    --------
+    >>> argument("header"), argument("header", False), argument("data", ...)
+    ('header', 'header=False', 'data=...')
+    """
+    return _spelling.get()(name, *value)
+
+
+def point_name(index: Any) -> str:
+    """How a message calls a point of a cone: by its number, or by the name that the data has."""
+    return _naming.get()(index)
+
+
+@contextmanager
+def messages(
+    *, spell: Callable[..., str] | None = None, name: Callable[[Any], str] | None = None
+) -> Iterator[None]:
+    """Inside, messages spell arguments as `argument` would with ``spell``, and points with
+    ``name``."""
+    before = _spelling.set(spell or _spelling.get()), _naming.set(name or _naming.get())
+    try:
+        yield
+    finally:
+        _spelling.reset(before[0])
+        _naming.reset(before[1])
 
 
 class ConeCollapseError(Exception):

@@ -1,9 +1,8 @@
 """Files and folders that are there whole or not at all; the checksum of a file.
 
 What is to be written goes to a temporary name beside its place, ``.NAME.TOKEN.tmp``, and takes its
-place in one step. As long as that lasts, the process holds a lock on the file ``.NAME.TOKEN.lock``.
-The system drops the lock when the process ends, however it ends: a temporary whose lock is free was
-left by a process that was killed, and the next one that writes to the same place removes it.
+place in one step. A process that is killed leaves its temporary; the next one that writes to the
+same place removes those that are older than a day.
 """
 
 from __future__ import annotations
@@ -14,76 +13,46 @@ import os
 import re
 import shutil
 import sys
-import tempfile
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 SWAP = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 HERE = -100  # AT_FDCWD of Linux: paths are relative to the working directory
+OLD = 24 * 60 * 60  # seconds; writing takes far less
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path`` to write to; it takes the place of ``path`` when the block
     ends, and goes if the block fails."""
-    for _ in leftovers(path):
-        pass
     with temporary_beside(path) as temporary:
         yield temporary
         temporary.replace(path)
 
 
 @contextmanager
-def temporary_beside(path: Path, keep: Callable[[Path], bool] = lambda _: False) -> Iterator[Path]:
-    """A name for a temporary file or folder beside ``path``, locked; what has it at the end is
-    removed unless ``keep`` says otherwise."""
-    lock = path.with_name(f".{path.name}.{uuid.uuid4().hex}.lock")
-    temporary = lock.with_suffix(".tmp")
-    held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """A name for a temporary file or folder beside ``path``; what has it at the end is removed, and
+    what killed processes left there more than a day ago."""
+    remove_leftovers(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        # where the file system has no locks, nobody can take this one either, and nobody removes
-        # the temporary
-        _take(held)
         yield temporary
     finally:
-        kept = keep(temporary) or not _removed(temporary)
-        os.close(held)
-        if not kept:
-            lock.unlink(missing_ok=True)
+        _remove(temporary)
 
 
-def leftovers(path: Path) -> Iterator[Path]:
-    """What killed processes left of their writing to ``path``, one by one; each is removed when the
-    next one is asked for."""
-    ours = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{32}\.lock")
-    try:
-        locks = [path.with_name(name) for name in os.listdir(path.parent) if ours.fullmatch(name)]
-    except OSError:
-        return
-    for lock in locks:
-        try:
-            held = os.open(lock, os.O_RDWR)
-        except OSError:
-            continue  # gone by now, or of another user
-        try:
-            if not _take(held):
-                continue
-            temporary = lock.with_suffix(".tmp")
-            if temporary.exists():
-                yield temporary
-            gone = _removed(temporary)
-        finally:
-            os.close(held)
-        if gone:
-            with suppress(OSError):
-                lock.unlink()
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporaries of ``path`` that were written to more than a day ago."""
+    ours = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{32}\.tmp")
+    with suppress(OSError):
+        for name in filter(ours.fullmatch, os.listdir(path.parent)):
+            temporary = path.with_name(name)
+            if time.time() - temporary.lstat().st_mtime > OLD:
+                _remove(temporary)
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -104,11 +73,14 @@ def exchange(one: Path, other: Path) -> bool:
     return False
 
 
-def try_writing(folder: Path) -> None:
-    """Make a file in ``folder`` that is gone at once; an OSError where that fails, which
-    permissions alone do not tell."""
-    with tempfile.TemporaryFile(dir=folder):
-        pass
+def can_exchange(path: Path) -> bool:
+    """Whether folders beside ``path`` can swap names; an OSError if nothing can be written
+    there."""
+    with temporary_beside(path) as place:
+        pair = place / "one", place / "other"
+        for each in pair:
+            each.mkdir(parents=True)
+        return exchange(*pair)
 
 
 def sha256_of(path: Path) -> str:
@@ -117,23 +89,10 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _take(held: int) -> bool:
-    """Lock an open file, unless another process has."""
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(held, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _removed(temporary: Path) -> bool:
-    """Remove a file or a folder; whether it is gone."""
+def _remove(temporary: Path) -> None:
+    """Remove a file or a folder, or a link and not what it leads to."""
     if temporary.is_dir() and not temporary.is_symlink():
         shutil.rmtree(temporary, ignore_errors=True)
     else:
         with suppress(OSError):
             temporary.unlink()
-    return not os.path.lexists(temporary)

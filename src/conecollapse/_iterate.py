@@ -15,20 +15,20 @@ from typing import Generic, Protocol, TypedDict, TypeVar
 
 import numpy as np
 
-from conecollapse._types import FloatArray, Progress
+from conecollapse._progress import teller
+from conecollapse._types import FloatArray
 
 # called as callback(n_iter, objective); a true answer stops the run
 Callback = Callable[[int, float], object] | None
 
 
 class Stopping(TypedDict, total=False):
-    """When a run ends, and whom it tells how it goes: the keywords that every method passes on to
-    `iterate`, which says what they mean."""
+    """When a run ends, and what is called after each step: the keywords that every method passes on
+    to `iterate`, which says what they mean."""
 
     tol: float
     max_iter: int
     callback: Callback
-    progress: Progress
 
 
 class State(Protocol):
@@ -67,7 +67,6 @@ def iterate(
     max_iter: int = MAX_ITER,
     settled: Callable[[S], bool] | None = None,
     callback: Callback = None,
-    progress: Progress = None,
     stage: str = "iterations",
     history: Sequence[float] | FloatArray = (),
 ) -> Trace[S]:
@@ -90,8 +89,6 @@ def iterate(
         objective.
     callback : callable, optional
         Called as ``callback(n_iter, objective)`` after each step; a true answer ends the run.
-    progress : callable, optional
-        Called as ``progress(stage, done, total)`` after each step.
     history : sequence of float
         Of a run that goes on: its objectives up to ``start``. Its steps count in ``max_iter``.
 
@@ -107,13 +104,13 @@ def iterate(
     >>> trace.n_iter, trace.converged, trace.history.tolist()
     (1, True, [1.0, 0.5])
     """
-    state = start
+    state, report = start, teller()
     objectives = [*map(float, history)] or [state.objective]
     for n_iter in range(len(objectives), max_iter + 1):
         state = step(state)
         objectives.append(state.objective)
-        if progress is not None:
-            progress(stage, n_iter, max_iter)
+        if report is not None:
+            report(stage, n_iter, max_iter)
         if callback is not None and callback(n_iter, state.objective):
             return Trace(
                 state,

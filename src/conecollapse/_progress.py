@@ -34,16 +34,27 @@ class Screen(Protocol):
 
 
 class Display:
-    """One piece of work, and the screen that shows it."""
+    """One piece of work, and what hears of it: a screen, the work around it, and a callback."""
 
-    def __init__(self, what: str, screen: Screen | None) -> None:
-        self.what, self.screen = what, screen
+    def __init__(
+        self,
+        what: str,
+        screen: Screen | None,
+        outer: Display | None = None,
+        callback: Progress = None,
+    ) -> None:
+        self.what, self.screen, self.outer, self.callback = what, screen, outer, callback
         self.counts = False  # whether it is known how much there is to do
         self.names: dict[str, str] = {}  # what stages are called on the screen
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """So much of a stage is done."""
         self.counts = total > 1
+        # a method of an estimator that calls another one has the same callback
+        if self.callback is not None and not (self.outer and self.outer.callback is self.callback):
+            self.callback(stage, done, total)
+        if self.outer is not None:
+            self.outer.tell(stage, done, total)
         if self.screen is not None:
             self.screen.update(
                 self.names.get(stage, stage if stage == self.what else f"{self.what}: {stage}"),
@@ -57,7 +68,11 @@ _SHOWN: ContextVar[Display | None] = ContextVar("conecollapse_progress", default
 
 @contextmanager
 def showing(
-    what: str, verbose: bool | None = None, *, names: dict[str, str] | None = None
+    what: str,
+    verbose: bool | None = None,
+    *,
+    names: dict[str, str] | None = None,
+    callback: Progress = None,
 ) -> Iterator[Display]:
     """Show the progress of the work in this block.
 
@@ -70,6 +85,8 @@ def showing(
         step; False shows nothing.
     names : mapping, optional
         What stages are called, instead of ``what: stage``.
+    callback : callable, optional
+        Called as ``callback(stage, done, total)``, whether anything is shown or not.
 
     Examples
     --------
@@ -81,10 +98,9 @@ def showing(
     """
     outer = _SHOWN.get()
     screen = None if verbose is False or outer is not None else _lines() if verbose else _screen()
-    display = Display(what, screen)
-    if outer is not None and not outer.counts and verbose is not False:
-        display = outer
-    display.names.update(names or {})
+    is_heard = outer is not None and not outer.counts and verbose is not False
+    display = Display(what, screen, outer if is_heard else None, callback)
+    (outer if is_heard and outer is not None else display).names.update(names or {})
     token = _SHOWN.set(display)
     timer = _shown_later(screen) if screen is not None and not verbose else None
     try:
@@ -103,6 +119,13 @@ def teller() -> Progress:
     where nothing is."""
     display = _SHOWN.get()
     return None if display is None else display.tell
+
+
+def report(stage: str, done: int, total: int) -> None:
+    """Move the progress that is shown here, if any is."""
+    display = _SHOWN.get()
+    if display is not None:
+        display.tell(stage, done, total)
 
 
 def is_notebook() -> bool:

@@ -17,7 +17,7 @@ from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.affinity import brute
 from conecollapse.affinity.cells import cell_neighbors, random_samples
 from conecollapse.affinity.ties import take_nearest
-from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
+from conecollapse.geometry.certified.cost import product_seconds, warn_if_long
 from conecollapse.tables import Table, as_table, stored
 
 # share of non-zero entries up to which samples are mostly zeros: those of text are, images are not

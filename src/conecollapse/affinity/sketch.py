@@ -52,8 +52,9 @@ def gathered(X: BlockedTable, n_stored: int) -> Table | None:
     return as_table(sp.csr_array(sp.vstack(blocks)) if X.is_sparse else np.concatenate(blocks))
 
 
-def random_rows(X: BlockedTable, rng: np.random.Generator) -> Points:
-    """A few thousand samples of a table in blocks of samples, in their order."""
+def random_rows(X: BlockedTable, rng: np.random.Generator) -> tuple[IntArray, Points]:
+    """Which samples of a table in blocks of samples are a few thousand random ones, and these, in
+    their order."""
     n, m = X.shape
     count = min(n, SAMPLE_ROWS, max(SAMPLE_ENTRIES // m, 1))
     chosen = np.sort(rng.choice(n, count, replace=False))
@@ -63,7 +64,7 @@ def random_rows(X: BlockedTable, rng: np.random.Generator) -> Points:
         for a, b, start in zip(place[:-1], place[1:], X.bounds[:-1], strict=True)
     ]
     parts = X.visit(_rows_of, pieces, stage="samples")
-    return sp.csr_array(sp.vstack(parts)) if X.is_sparse else np.concatenate(parts)
+    return chosen, sp.csr_array(sp.vstack(parts)) if X.is_sparse else np.concatenate(parts)
 
 
 def _rows_of(block: Points, rows: IntArray, _: Any) -> Points:

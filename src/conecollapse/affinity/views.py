@@ -15,13 +15,14 @@ are clusters, if they are clear.
 Dense tables: ``root``, the square root of the entries (it tames large ones) with Euclidean
 distances; ``centred``, the same with unit rows, minus the mean row, with unit rows again, which
 sees shape and not level. Sparse tables (text): ``cosine`` of the rows, and ``root cosine`` of their
-square roots.
+square roots. Counts have views and a choice of their own (`conecollapse.affinity.counts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +30,22 @@ import numpy as np
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import root, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
+from conecollapse.affinity.counts import (
+    BURSTY,
+    COUNT_VIEWS,
+    Counts,
+    CountView,
+    as_counts,
+    form_of_counts,
+    prediction_gains,
+)
 from conecollapse.affinity.graphs import graph_of, normalized, tie_small_parts
 from conecollapse.affinity.neighbors import are_large
-from conecollapse.affinity.sketch import coordinates, leading_directions
+from conecollapse.affinity.sketch import SAMPLE_ROWS, coordinates, leading_directions
 from conecollapse.affinity.spectrum import leading_eigenpairs, spectral_places
 from conecollapse.tables import BlockedTable
 
-VIEWS = ("root", "centred", "cosine", "root cosine")
+VIEWS = ("root", "centred", "cosine", "root cosine", *COUNT_VIEWS)
 N_NEIGHBORS = 5
 LEAST = 3  # samples below which there is no graph to speak of
 # a part of the graph with less than 1/10 of the mean cluster is an artefact, and is tied to the
@@ -43,6 +53,8 @@ LEAST = 3  # samples below which there is no graph to speak of
 SMALL_PART = 10
 # eigengap ratios that differ by less are the same: those of graphs that fall apart are rounding
 SAME = 1e-9
+CLEARLY = 2.0  # standard errors by which the clusters of another view must predict better
+STARTS = 5  # of k-means for these clusters
 AT_ONCE = 2**22  # entries of a dense table that are measured at once, in 32 MiB
 LEAST_COLUMNS = 64  # of a table that are taken together: fewer would be summed in another order
 # when fewer features than this carry the variance, units decide, and columns are scaled
@@ -114,7 +126,7 @@ def _parts(X: Points) -> Iterator[slice]:
 class Choice:
     """The view taken, its graph, and why."""
 
-    view: View
+    view: View | CountView
     samples: Points  # as the view has them
     N: Sparse
     degrees: FloatArray
@@ -124,6 +136,8 @@ class Choice:
     is_sparse: bool
     # whether `samples` have the entries of the table, and not coordinates in their place
     has_entries: bool
+    # of each view for counts: nats by which clusters predict a count better than all samples do
+    gains: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,6 +150,7 @@ class Samples:
     is_sparse: bool
     table: BlockedTable | None = None  # that does not fit into memory
     representatives: IntArray | None = None  # its distinct samples
+    places: IntArray | None = None  # which distinct samples the random ones are
 
     @property
     def are_large(self) -> bool:
@@ -147,7 +162,36 @@ class Samples:
         """Number of distinct samples."""
         return self.entries.shape[0] if self.representatives is None else len(self.representatives)
 
-    def seen(self, views: list[View], n_components: int) -> Iterator[tuple[View, Points]]:
+    @cached_property
+    def some(self) -> Counts:
+        """At most a few thousand of them, as counts."""
+        n = self.entries.shape[0]
+        chosen = np.arange(n)
+        if n > SAMPLE_ROWS:
+            chosen = np.sort(np.random.default_rng(0).choice(n, SAMPLE_ROWS, replace=False))
+        form = self.form or "counts"
+        places = chosen if self.places is None else self.places[chosen]
+        return Counts(as_counts(self.entries[chosen], form), places, form)
+
+    @cached_property
+    def form(self) -> str | None:
+        """The form of counts that the table has; None if it holds none, or not of sampling
+        noise."""
+        return form_of_counts(self.entries[:SAMPLE_ROWS])
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether the table holds counts, mostly of sampling noise."""
+        return self.form is not None
+
+    @property
+    def are_cells(self) -> bool:
+        """Whether these are counts without the bursts of words."""
+        return self.are_counts and self.some.dispersion < BURSTY
+
+    def seen(
+        self, views: list[View | CountView], n_components: int
+    ) -> Iterator[tuple[View | CountView, Points]]:
         """Each view with the samples as it has them."""
         if self.table is None:
             yield from ((view, view.of(self.entries)) for view in views)
@@ -156,6 +200,8 @@ class Samples:
             replace(
                 v, directions=leading_directions(v.before_projection(self.entries), n_components)
             )
+            if isinstance(v, View)
+            else v
             for v in views
         ]
         seen = coordinates(self.table, views, as_sparse=self.is_sparse)
@@ -171,46 +217,68 @@ def choose_view(
     n_neighbors: int = N_NEIGHBORS,
     neighbors: str = "auto",
 ) -> Choice:
-    """The view of X whose graph has the smallest eigengap ratio for ``n_components`` clusters; or
-    the one named, or its number (0, 1)."""
-    if samples.count < LEAST:
-        raise InvalidInputError(
-            f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples ="
-            f" {samples.count}."
-        )
-    choices: list[Choice] = []
-    views = _views(samples.entries, samples.is_sparse, view)
-    for v, seen in samples.seen(views, n_components):
+    """The view of X whose graph has the smallest eigengap ratio for ``n_components`` clusters, or
+    of counts the one whose clusters predict best; or the one named, or its number (0, 1)."""
+    views = _views(samples, view)
+
+    def look(v: View | CountView, seen: Points) -> Choice:
         graph = _graph(seen, v.metric, n_components, n_neighbors, neighbors)
         N = normalized(graph.G)
         values, vectors = leading_eigenpairs(N, 2 * n_components, rng)
-        ratios = {
-            **(choices[0].eigengap_ratios if choices else {}),
-            v.name: eigengap_ratio(values, n_components),
-        }
-        if not choices or ratios[v.name] < ratios[choices[0].view.name] - SAME:
-            is_sparse, has_entries = samples.is_sparse, samples.table is None
-            choices = [
-                Choice(
-                    v,
-                    seen,
-                    N,
-                    graph.degrees,
-                    spectral_places(N, values, vectors, n_components),
-                    ratios,
-                    graph.n_tied,
-                    is_sparse,
-                    has_entries,
-                )
-            ]
-        else:
-            choices = [replace(choices[0], eigengap_ratios=ratios)]
+        return Choice(
+            v,
+            seen,
+            N,
+            graph.degrees,
+            spectral_places(N, values, vectors, n_components),
+            {v.name: eigengap_ratio(values, n_components)},
+            graph.n_tied,
+            samples.is_sparse,
+            samples.table is None and isinstance(v, View),
+        )
+
+    if view == "auto" and samples.are_counts:
+        choices = [look(v, seen) for v, seen in samples.seen(views, n_components)]
+        return _best_predicting(choices, samples.some, n_components)
+    best: Choice | None = None
+    for v, seen in samples.seen(views, n_components):
+        choice = look(v, seen)
+        ratios = (best.eigengap_ratios if best else {}) | choice.eigengap_ratios
+        if best is None or ratios[v.name] < ratios[best.view.name] - SAME:
+            best = choice
+        best = replace(best, eigengap_ratios=ratios)
         if samples.are_large and v is not views[-1]:  # make room for the next view
-            choices, seen = [replace(choices[0], samples=None)], None
-    best = choices[0]
-    return (
-        best if best.samples is not None else replace(best, samples=best.view.of(samples.entries))
+            best, seen = replace(best, samples=None), None
+            del choice
+    assert best is not None
+    if best.samples is None:
+        best = replace(best, samples=best.view.of(samples.entries))
+    return best
+
+
+def _best_predicting(choices: list[Choice], counts: Counts, n_components: int) -> Choice:
+    """The first view, unless the clusters of another predict the counts clearly better."""
+    gains = [_gains(choice, counts, n_components) for choice in choices]
+    best = 0
+    for k in range(1, len(choices)):
+        more = gains[k] - gains[best]
+        if more.sum() > CLEARLY * np.sqrt(len(more)) * more.std():
+            best = k
+    names = [choice.view.name for choice in choices]
+    total = float(counts.totals.sum())
+    return replace(
+        choices[best],
+        eigengap_ratios={k: v for choice in choices for k, v in choice.eigengap_ratios.items()},
+        gains={name: float(g.sum()) / total for name, g in zip(names, gains, strict=True)},
     )
+
+
+def _gains(choice: Choice, counts: Counts, n_components: int) -> FloatArray:
+    """How well k-means clusters of the graph's eigenvectors predict the counts."""
+    from sklearn.cluster import k_means
+
+    labels = k_means(choice.places, n_components, n_init=STARTS, random_state=0)[1]
+    return prediction_gains(counts.X, labels[counts.places], n_components)
 
 
 def eigengaps(
@@ -224,13 +292,8 @@ def eigengaps(
 ) -> tuple[str, FloatArray]:
     """How far the eigenvalues of N fall after each of the increasing ``ranks``, in the view with
     the largest fall, and its name."""
-    if samples.count < LEAST:
-        raise InvalidInputError(
-            f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples ="
-            f" {samples.count}."
-        )
     most, found = int(ranks[-1]), []
-    for v, seen in samples.seen(_views(samples.entries, samples.is_sparse, view), most):
+    for v, seen in samples.seen(_views(samples, view, for_cells=False), most):
         values, _ = leading_eigenpairs(
             normalized(_graph(seen, v.metric, most, n_neighbors, neighbors).G), most + 1, rng
         )
@@ -238,24 +301,37 @@ def eigengaps(
     return max(found, key=lambda view: round(view[1].max() / SAME))
 
 
-def _views(X: Points, is_sparse: bool, wanted: str | int) -> list[View]:
-    """Both views of such a table, or the one wanted."""
+def _views(
+    samples: Samples, wanted: str | int, *, for_cells: bool = True
+) -> list[View | CountView]:
+    """The views that such a table is tried in, or the one wanted; those for counts of cells also if
+    it is one, unless ``for_cells`` is False: their graphs have few dimensions and no clear gaps."""
+    if samples.count < LEAST:
+        raise InvalidInputError(
+            f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples ="
+            f" {samples.count}."
+        )
     if wanted not in ("auto", 0, 1, *VIEWS):
         raise InvalidInputError(
             f"view must be auto, {', '.join(VIEWS[:-1])} or {VIEWS[-1]}; got {wanted!r}."
         )
+    is_sparse = samples.is_sparse
     if is_sparse and wanted == "centred":
         raise InvalidInputError(
             "view='centred' subtracts a mean, which would fill a table that is mostly zeros; use"
             " 'auto' or another view."
         )
+    if wanted in COUNT_VIEWS:
+        return [CountView.of_counts(str(wanted), samples.some)]
+    if for_cells and wanted == "auto" and samples.are_cells:
+        return [CountView.of_counts(name, samples.some) for name in COUNT_VIEWS]
     cosines = [View("cosine"), View("root cosine")]
     if is_sparse or "cosine" in str(wanted):
         views = [*cosines, View("root")] if wanted == "root" else cosines
     else:
-        views = _filled_views(X)
+        views = _filled_views(samples.entries)
     if wanted == "auto":
-        return views
+        return list(views)
     return [views[wanted]] if isinstance(wanted, int) else [v for v in views if v.name == wanted]
 
 

@@ -2,11 +2,12 @@
 `blocked`); whether points of a cone are the nearest ones (`optimality`)."""
 
 from conecollapse.certificates.blocked import check_blocks
-from conecollapse.certificates.checker import check, check_cover
+from conecollapse.certificates.checker import check, check_cover, check_sample
 from conecollapse.certificates.claims import (
     AnyCertificate,
     ApproximateCertificate,
     Certificate,
+    SampledCertificate,
     Verdict,
     plain,
     vectors,
@@ -34,6 +35,7 @@ __all__ = [
     "Certificate",
     "Combination",
     "Metric",
+    "SampledCertificate",
     "SparseVectors",
     "Support",
     "Vectors",
@@ -43,6 +45,7 @@ __all__ = [
     "check",
     "check_blocks",
     "check_cover",
+    "check_sample",
     "departures",
     "plain",
     "relative_error",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import CertificateError
+from conecollapse._errors import CertificateError, point_name
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.claims import (
@@ -17,6 +17,7 @@ from conecollapse.certificates.claims import (
     AnyCertificate,
     ApproximateCertificate,
     Certificate,
+    SampledCertificate,
     Verdict,
     plain,
 )
@@ -29,6 +30,7 @@ from conecollapse.certificates.witnesses import (
     Witnesses,
     row_lengths,
     take,
+    unit_peak,
 )
 
 # points that follow a leader are left where they are if they have less than this part of all
@@ -50,6 +52,8 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
     """
     c = plain(certificate)
     tol = c.tol if tol is None else tol
+    if isinstance(c, SampledCertificate):
+        return check_sample([P], rays, c, tol)
     _check_shape(P, c)
     if isinstance(c, Certificate) and any(isinstance(family, Support) for family in c.witnesses):
         P = sp.csr_array(P)
@@ -72,6 +76,50 @@ def check(P: Points, rays: Points | None, certificate: Any, tol: float | None = 
     return verdict(c, tol, worst, smallest)
 
 
+def _ray(c: AnyCertificate, k: Any) -> str:
+    return f"ray {k} ({point_name(c.rays[k])})"
+
+
+def check_sample(blocks: Iterable[Points], rays: Any, certificate: Any, tol: float) -> Verdict:
+    """Prove every claim of a sample of rays about the points that come in blocks of rows, or raise
+    `CertificateError`. ``rays`` are the unit rays."""
+    c = plain(certificate)
+    assert isinstance(c, SampledCertificate)
+    rays = form.floats("unit_rays", rays, (len(c.rays), c.dim))
+    G, seen = unit_peak(c.G), 0
+    lengths, own = row_lengths(G), np.full(len(rays), np.nan)
+    error = (c.dim + 2) * EPS * lengths
+    for block in blocks:
+        if block.shape[1] != c.dim:
+            raise _other_points(c, block.shape)
+        for some in pieces(np.arange(block.shape[0]), max(c.dim, len(rays))):
+            with np.errstate(all="ignore"):
+                U, sizes = _unit_rows(block[some])
+            U = U.toarray() if sp.issparse(U) else U
+            values = U @ G.T
+            k = np.flatnonzero((c.rays >= seen) & (c.rays < seen + len(U)))
+            at = c.rays[k] - seen
+            far_off(row_lengths(U[at] - rays[k]), c.rays[k])
+            own[k] = values[at, k]
+            i, k = np.nonzero(~(values <= -error) & (sizes > 0)[:, None])
+            off = row_lengths(U[i] - rays[k])
+            for a in np.flatnonzero(~(off <= 2 * tol))[:1]:
+                raise CertificateError(
+                    f"{_ray(c, k[a])}: its witness gives {values[i[a], k[a]]:.3g} on"
+                    f" {point_name(seen + i[a])}, which is {off[a]:.3g} away from it."
+                )
+            seen += len(U)
+    if seen != c.n_points:
+        raise _other_points(c, (seen, c.dim))
+    distance = (own - error) / lengths
+    for k in np.flatnonzero(~(distance > tol * (1 - ROOM)))[:1]:
+        raise CertificateError(
+            f"{_ray(c, k)}: its witness proves a distance of {distance[k]:.3g} only, not more than"
+            f" tol = {tol:.3g}."
+        )
+    return Verdict(c.n_points, len(rays), tol, np.nan, float(distance.min()))
+
+
 def check_cover(P: Points, rays: Points | None, certificate: Certificate) -> float:
     """As `check`, for all claims but those of the witnesses: these are the points, and the rays
     generate them. The largest residual."""
@@ -86,10 +134,14 @@ def check_cover(P: Points, rays: Points | None, certificate: Certificate) -> flo
 
 def _check_shape(P: Points, c: AnyCertificate) -> None:
     if P.shape != (c.n_points, c.dim):
-        raise CertificateError(
-            f"the certificate is about {c.n_points} points in dimension {c.dim}, but P has shape"
-            f" {P.shape}; pass the points that the cone was made from."
-        )
+        raise _other_points(c, P.shape)
+
+
+def _other_points(c: AnyCertificate, shape: tuple[int, ...]) -> CertificateError:
+    return CertificateError(
+        f"the certificate is about {c.n_points} points in dimension {c.dim}, but P has shape"
+        f" {shape}; pass the points that the cone was made from."
+    )
 
 
 def verdict(c: Certificate, tol: float, worst: float, smallest: float) -> Verdict:
@@ -149,7 +201,7 @@ def check_finite(peak: FloatArray, points: IntArray | None = None) -> None:
     number."""
     for at in np.flatnonzero(~np.isfinite(peak))[:1]:
         raise CertificateError(
-            f"point {at if points is None else points[at]}: it has a value that is not finite"
+            f"{point_name(at if points is None else points[at])}: it has a value that is not finite"
             f" ({peak[at]}); nothing can be proven about it."
         )
 
@@ -199,7 +251,8 @@ def far_off(off: FloatArray, points: IntArray) -> None:
     """Refuse the first ray whose distance from its point is more than rounding."""
     for k in np.flatnonzero(~(off <= SCALING_ROUNDING))[:1]:
         raise CertificateError(
-            f"ray {k} (point {points[k]}): the stored ray is {off[k]:.3g} away from the unit point."
+            f"ray {k} ({point_name(points[k])}): the stored ray is {off[k]:.3g} away from the unit"
+            " point."
         )
 
 
@@ -210,20 +263,21 @@ def _check_guarantee(
     long as stated."""
     longest = float(lengths.max())
     for k in np.flatnonzero(~(lengths[c.rays] > 0))[:1]:
-        raise CertificateError(f"ray {k} (point {c.rays[k]}): it is zero.")
+        raise CertificateError(f"{_ray(c, k)}: it is zero.")
     if not abs(c.longest - longest) <= SCALING_ROUNDING * longest:
         raise CertificateError(
             f"the longest point has length {longest:.6g}, not {c.longest:.6g} as stated."
         )
     for i in np.flatnonzero((lengths == 0) & (np.diff(c.coefficients.indptr) > 0))[:1]:
-        raise CertificateError(f"point {i}: it is zero, but it has coefficients.")
+        raise CertificateError(f"{point_name(i)}: it is zero, but it has coefficients.")
     weights = lengths / longest if c.weighting == "mass" else (lengths > 0).astype(np.float64)
     worst = 0.0
     for rows, distance in _residuals(U, np.arange(c.n_points), np.arange(c.n_points), c):
         residual = weights[rows] * distance
         for a in np.flatnonzero(~(residual <= tol * (1 + TOL_PRECISION)))[:1]:
             raise CertificateError(
-                f"point {rows[a]}: its residual is {residual[a]:.3g}, more than tol = {tol:.3g}."
+                f"{point_name(rows[a])}: its residual is {residual[a]:.3g}, more than tol ="
+                f" {tol:.3g}."
             )
         worst = max(worst, float(residual.max(initial=0.0)))
     return worst
@@ -235,22 +289,22 @@ def check_structure(c: Certificate, lengths: FloatArray) -> None:
     everyone = np.arange(c.n_points)
     for i in np.flatnonzero(zero != (c.leader < 0))[:1]:
         raise CertificateError(
-            f"point {i}: the certificate and the data disagree on whether it is zero (length"
+            f"{point_name(i)}: the certificate and the data disagree on whether it is zero (length"
             f" {lengths[i]:.3g})."
         )
     for i in np.flatnonzero(~zero & (c.leader[np.maximum(c.leader, 0)] != c.leader))[:1]:
-        raise CertificateError(f"point {i}: its group's leader {c.leader[i]} is not a leader.")
-    for k in np.flatnonzero(c.leader[c.rays] != c.rays)[:1]:
         raise CertificateError(
-            f"ray {k} (point {c.rays[k]}): it does not lead its group of colinear points."
+            f"{point_name(i)}: its group's leader {c.leader[i]} is not a leader."
         )
+    for k in np.flatnonzero(c.leader[c.rays] != c.rays)[:1]:
+        raise CertificateError(f"{_ray(c, k)}: it does not lead its group of colinear points.")
     for k in np.flatnonzero(~c.rays_only & (c.separated != c.rays))[:1]:
         raise CertificateError(
-            f"ray {k} (point {c.rays[k]}): its witness is about another point, {c.separated[k]}."
+            f"{_ray(c, k)}: its witness is about another point, {c.separated[k]}."
         )
     for k in np.flatnonzero(c.leader[c.separated] != c.separated)[:1]:
         raise CertificateError(
-            f"ray {k} (point {c.rays[k]}): its witness is about point {c.separated[k]}, which does"
+            f"{_ray(c, k)}: its witness is about {point_name(c.separated[k])}, which does"
             " not lead its group."
         )
     is_ray = np.zeros(c.n_points, bool)
@@ -258,10 +312,11 @@ def check_structure(c: Certificate, lengths: FloatArray) -> None:
     wants_row = (c.leader == everyone) & ~is_ray
     has_row = np.diff(c.coefficients.indptr) > 0
     for i in np.flatnonzero(wants_row & ~has_row)[:1]:
-        raise CertificateError(f"point {i}: it is neither a ray nor represented by rays.")
+        raise CertificateError(f"{point_name(i)}: it is neither a ray nor represented by rays.")
     for i in np.flatnonzero(has_row & ~wants_row)[:1]:
         raise CertificateError(
-            f"point {i}: it has coefficients, but it is a ray, zero, or represented by its group's"
+            f"{point_name(i)}: it has coefficients, but it is a ray, zero, or represented by its"
+            " group's"
             " leader."
         )
 
@@ -286,7 +341,8 @@ def judge(distance: FloatArray, points: IntArray, c: Certificate, tol: float, wh
     ):
         for a in np.flatnonzero(~(distance <= limit * (1 + TOL_PRECISION)))[:1]:
             raise CertificateError(
-                f"point {points[a]}: it is {distance[a]:.3g} away from {what}, more than {stated}."
+                f"{point_name(points[a])}: it is {distance[a]:.3g} away from {what}, more than"
+                f" {stated}."
             )
     return float(distance.max(initial=0.0))
 
@@ -310,7 +366,7 @@ def _check_coverage(U: Points, c: Certificate, tol: float) -> float:
 
 
 def _residuals(
-    U: Points, points: IntArray, combined: IntArray, c: AnyCertificate
+    U: Points, points: IntArray, combined: IntArray, c: Certificate | ApproximateCertificate
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Some of ``points`` at a time, and how far each is from the combination of rays that the point
     ``combined`` has."""
@@ -348,9 +404,7 @@ def _check_family(
     if isinstance(family, Support):
         for a in family.stray(U, place[family.of])[:1]:
             k = family.of[a]
-            raise CertificateError(
-                f"ray {k} (point {c.rays[k]}): its witness has values off the point's support."
-            )
+            raise CertificateError(f"{_ray(c, k)}: its witness has values off the point's support.")
     smallest = np.inf
     for rays_only, others in ((False, points[c.leader[points] == points]), (True, c.rays)):
         which = np.flatnonzero(c.rays_only[family.of] == rays_only)
@@ -394,7 +448,7 @@ def separate(
     for a in np.flatnonzero(~(highest + values.error <= 0))[:1]:
         k, worst = rays[a], columns[values.where_largest(int(a), the_ray, counted)]
         raise CertificateError(
-            f"ray {k} (point {c.rays[k]}): its witness gives {highest[a]:.3g} on point {worst}, "
+            f"{_ray(c, k)}: its witness gives {highest[a]:.3g} on {point_name(worst)}, "
             f"where it must be at most 0 by more than the rounding error {values.error[a]:.1g}."
         )
     distance = (own - values.error) / np.where(values.lengths > 0, values.lengths, np.inf)
@@ -405,9 +459,9 @@ def separate(
     needed = np.where(is_own, tol * (1 - ROOM), tol * (1 + TOL_PRECISION))
     for a in np.flatnonzero(is_here & ~(distance > needed))[:1]:
         k = rays[a]
-        about = "" if is_own[a] else f" (about point {c.separated[k]})"
+        about = "" if is_own[a] else f" (about {point_name(c.separated[k])})"
         raise CertificateError(
-            f"ray {k} (point {c.rays[k]}): its witness{about} proves a distance of"
+            f"{_ray(c, k)}: its witness{about} proves a distance of"
             f" {distance[a]:.3g} only, not more than tol = {tol:.3g}."
         )
     return np.where(is_here, distance, np.nan)
@@ -417,5 +471,5 @@ def smallest_of(distance: FloatArray, rays: IntArray, c: Certificate) -> float:
     """The smallest of the distances of ``rays`` that are separated themselves. Every ray must have
     one."""
     for k in rays[np.isnan(distance)][:1]:
-        raise CertificateError(f"ray {k} (point {c.rays[k]}): its witness proves no distance.")
+        raise CertificateError(f"{_ray(c, k)}: its witness proves no distance.")
     return float(distance[c.separated[rays] == c.rays[rays]].min(initial=np.inf))

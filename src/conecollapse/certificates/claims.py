@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from conecollapse._errors import CertificateError, quoted
+from conecollapse._errors import CertificateError, point_name, quoted
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 from conecollapse.certificates import form
 from conecollapse.certificates.witnesses import KINDS, Witnesses
@@ -79,7 +79,19 @@ class ApproximateCertificate:
     coefficients: Sparse  # (n_points, c), of unit points
 
 
-AnyCertificate = Certificate | ApproximateCertificate
+@dataclass(frozen=True)
+class SampledCertificate:
+    """Claim of some rays among all: each row of G is a witness of its ray, positive there and at
+    most 0 on every point that is further than ``2 tol`` from it."""
+
+    tol: float
+    n_points: int
+    dim: int
+    rays: IntArray  # (c,) point indices, increasing
+    G: FloatArray  # (c, dim)
+
+
+AnyCertificate = Certificate | ApproximateCertificate | SampledCertificate
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,8 @@ class Verdict:
     n_points: int
     n_rays: int
     tol: float  # that the claims were judged against
-    # of a point from its combination of rays (weighted, for a mass-weighted epsilon-cone)
+    # of a point from its combination of rays (weighted, for a mass-weighted epsilon-cone); NaN of a
+    # sample of the rays, which claims nothing about the other points
     largest_residual: float
     # proven lower bound on a ray's distance from the cone of the others; None: not claimed
     smallest_distance: float | None
@@ -108,6 +121,12 @@ class Verdict:
     def sentence(self, points: str) -> str:
         """All of it in one sentence, in which the points are called ``points``."""
         unit = "" if self.weighting == "unit" else f" of the longest of the {points}"
+        if np.isnan(self.largest_residual):
+            return (
+                f"{self.n_rays} of the {self.n_points} {points} are rays, each at least"
+                f" {self.smallest_distance:.3g} away from the cone of the others (tol ="
+                f" {self.tol:.3g}); there may be more."
+            )
         rays = "1 ray generates" if self.n_rays == 1 else f"{self.n_rays} rays generate"
         proven = (
             f"{rays} all {self.n_points} {points} to within {self.largest_residual:.3g}{unit} (tol"
@@ -139,19 +158,23 @@ class Verdict:
 def plain(c: Any) -> AnyCertificate:
     """The same certificate made of plain arrays of our own, or `CertificateError` naming the part
     that is not well formed."""
-    if type(c) not in (Certificate, ApproximateCertificate):
+    if type(c) not in (Certificate, ApproximateCertificate, SampledCertificate):
         raise CertificateError(f"this is no certificate but a {type(c).__name__}.")
     n_points, dim = form.count("n_points", c.n_points), form.count("dim", c.dim)
     tol = form.number("tol", c.tol, float(np.finfo(np.float64).tiny), 1.0)
     rays = form.indices("rays", c.rays, None, 0, n_points)
     if not len(rays):
         raise CertificateError("the certificate names no ray; a cone has at least one.")
+    if type(c) is SampledCertificate:
+        G = form.floats("G", c.G, (len(rays), dim))
+        return SampledCertificate(tol, n_points, dim, _increasing(rays), G)
     coefficients = form.sparse("coefficients", c.coefficients, (n_points, len(rays)))
     for at in np.flatnonzero(coefficients.data < 0)[:1]:
         i = int(np.searchsorted(coefficients.indptr, at, side="right")) - 1
         value, ray = coefficients.data[at], coefficients.indices[at]
         raise CertificateError(
-            f"point {i}: its coefficient {value:.6g} on ray {ray} is not a non-negative number."
+            f"{point_name(i)}: its coefficient {value:.6g} on ray {ray} is not a non-negative"
+            " number."
         )
     if type(c) is ApproximateCertificate:
         if len(np.unique(rays)) != len(rays):

@@ -1,20 +1,31 @@
-"""``conecollapse cluster``: clusters of the samples of a file, the cone of its features, and a
-folder with both."""
+"""``conecollapse cluster``: clusters of the samples of a file, and with ``--rays`` the cone of its
+features."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.terminal import as_options, say, say_json, say_table, working
+from conecollapse.cli.rays import say_cone
+from conecollapse.cli.terminal import (
+    say,
+    say_run_as_json,
+    say_table,
+    say_table_read,
+    say_where,
+    working,
+)
+
+if TYPE_CHECKING:
+    from conecollapse._types import AnyArray
+    from conecollapse.io import TableFile
+    from conecollapse.runs import ClusterRun
 
 WORDS = 8  # of a topic that are printed
 LISTED = 12  # clusters whose sizes are printed one by one
-# as `conecollapse.runs` has them, which takes longer to import
-METHODS = ("graph", "features", "knn", "diffusion")
 
 
 def cluster(
@@ -54,8 +65,10 @@ def cluster(
         ),
     ] = "graph",
     image_shape: options.ImageShape = None,
-    prove: options.Prove = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")] = 0,
+    rays: Annotated[
+        bool, typer.Option("--rays", help="Also find and prove the rays of the features.")
+    ] = False,
+    seed: options.Seed = 0,
     report: options.Report = True,
     write_h5ad: Annotated[
         Path | None, typer.Option(help="Also write an .h5ad file with the data and the results.")
@@ -63,94 +76,67 @@ def cluster(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Cluster the samples of FILE, and find and prove the rays of its features.
+    """Cluster the samples of FILE.
 
-    Writes a folder: labels.csv, rays.csv, factors.npz, certificate.npz, run.json and report.html.
+    Writes a folder: labels.csv, factors.npz, run.json and report.html; with --rays also rays.csv
+    and certificate.npz.
     """
+    from conecollapse import runs
     from conecollapse._errors import InvalidInputError
-    from conecollapse.cli.sources import check_h5ad, known_classes, write_results
     from conecollapse.io import read_table
     from conecollapse.io.h5ad import HIGHLY_VARIABLE
-    from conecollapse.runs import check_folder, prepare
-    from conecollapse.runs.asked import check_clusters, check_image_shape
 
     n_components, shape = options.number(k, "clusters"), options.image_shape(image_shape)
-    if method not in METHODS:
-        raise InvalidInputError(f"--method must be one of {', '.join(METHODS)}; got {method!r}.")
     folder = options.out_folder(out, file, "clusters")
-    check_folder(folder, force=force)
-    options.check_labels(labels, label_column)
+    runs.check_folder(folder, force=force)
+    if labels is not None and label_column is not None:
+        raise InvalidInputError(
+            "--labels and --label-column both name the known classes; give one of them."
+        )
     if write_h5ad is not None:
-        check_h5ad(write_h5ad, file)
+        _check_h5ad(write_h5ad, file)
     with working(f"reading {file.name}") as progress:
-        reading: dict[str, Any] = {
-            "header": header,
-            "names": names,
-            "layer": layer,
-            "text_column": text_column,
-        }
-        read = read_table(file, features_in=features_in, image_shape=shape, **reading)
+        reading: dict[str, Any] = {"header": header, "names": names, "layer": layer}
+        reading |= {"features_in": features_in, "image_shape": shape}
+        read = read_table(file, text_column=text_column, **reading)
         features = None if all_features or read.marked is None else HIGHLY_VARIABLE
-        table = prepare(read, normalize, tfidf or read.texts is not None, features)
+        table = runs.prepare(read, normalize, tfidf or read.texts is not None, features)
         target = known_classes(file, table, labels, label_column)
-        check_clusters(n_components, table)
-        check_image_shape(shape, table.n_features)
-        # after the file is read: an error in it does not wait for them
-        from conecollapse.runs import Interrupted, results, save
-        from conecollapse.runs import cluster as run_cluster
-
         try:
-            run = run_cluster(
+            run = runs.cluster(
                 table,
                 n_components,
                 method=method,
                 target=target,
                 random_state=seed,
-                image_shape=shape,
-                prove=prove,
+                rays=rays,
                 progress=progress,
             )
-        except Interrupted as stop:
-            if stop.finished is None:
-                raise
-            save(stop.finished, folder, force=force)
-            raise Interrupted(
-                "interrupted while clustering; the cone of the features was finished and is in"
-                f" {str(folder)!r}."
+        except runs.Interrupted as stop:
+            options.save_run(stop.finished, folder, force=force)
+            raise runs.Interrupted(
+                f"interrupted while the rays were computed; the clusters are in {str(folder)!r}."
             ) from None
-        if progress is not None:
-            progress("report", 0, 1)
-        save(run, folder, options.report_writer(report), force=force)
+        options.save_run(run, folder, report=report, force=force, progress=progress)
         if write_h5ad is not None:
-            write_results(run, file, write_h5ad)
-    found = results(run)
+            _write_h5ad(run, file, write_h5ad)
     if as_json:
-        say_json(
-            {
-                "folder": str(folder),
-                "orientation": as_options(table.why),
-                "read_as": as_options(table.read_as),
-                "features": features or "all",
-                **({} if write_h5ad is None else {"h5ad": str(write_h5ad)}),
-                **found,
-                "timings": dict(run.timings),
-            }
-        )
+        more = {} if write_h5ad is None else {"h5ad": str(write_h5ad)}
+        say_run_as_json(run, folder, features=features or "all", **more)
         return
-    say_table_read(file.name, table)
-    if features is not None:
-        say(
-            f"These are the highly variable features that the file marks, of {read.n_features};"
-            " --all-features uses all."
-        )
-    _say_clusters(found)
+    chosen = (
+        f"These are the highly variable features that the file marks, of {read.n_features};"
+        " --all-features uses all"
+    )
+    say_table_read(file.name, table, "" if features is None else chosen)
+    _say_clusters(run.facts())
     if table.texts is not None:
-        say_topics(run)
-    say_cone(found)
+        _say_topics(run)
+    if run.cone is not None:
+        say_cone(run.facts())
     if write_h5ad is not None:
         say(f"data and results in {write_h5ad}")
-    page = folder / "report.html"
-    say(f"results in {folder}" + (f", report in {page}" if page.exists() else ""))
+    say_where(folder)
 
 
 def _say_clusters(found: dict[str, Any]) -> None:
@@ -177,6 +163,7 @@ def _say_clusters(found: dict[str, Any]) -> None:
 def _say_curve(curve: dict[str, Any], chosen: int) -> None:
     """The score of each number of clusters that was tried; which was chosen, and which are tied
     with it."""
+    columns = (curve[name] for name in ("candidates", "scores", "standard_errors"))
     rows = [
         [
             str(r),
@@ -184,14 +171,12 @@ def _say_curve(curve: dict[str, Any], chosen: int) -> None:
             f"{error:.3f}",
             "chosen" if r == chosen else "tied" if r in curve["ties"] else "",
         ]
-        for r, score, error in zip(
-            curve["candidates"], curve["scores"], curve["standard_errors"], strict=True
-        )
+        for r, score, error in zip(*columns, strict=True)
     ]
     say_table(["clusters", curve["method"], "standard error", ""], rows)
 
 
-def say_topics(run: Any) -> None:
+def _say_topics(run: ClusterRun) -> None:
     """The words of each topic, and documents without known words."""
     for k, words in enumerate(run.top_features(WORDS)):
         say(f"  topic {k}: {', '.join(word.name for word in words if word.lead > 0)}")
@@ -203,30 +188,67 @@ def say_topics(run: Any) -> None:
         )
 
 
-def say_table_read(name: str, table: Any) -> None:
-    """The size of the table, its orientation, and what was taken as heading and names."""
-    say(f"{name}: {table.n_samples} samples, {table.n_features} features; {as_options(table.why)}.")
-    if table.read_as:
-        say(f"{as_options(table.read_as)}.")
+def known_classes(
+    file: Path, table: TableFile, labels: Path | None, column: str | None
+) -> AnyArray | None:
+    """The known class of each sample: from a file, from a column beside the texts or of ``obs``, or
+    none."""
+    import numpy as np
 
+    from conecollapse._errors import InvalidInputError, argument
+    from conecollapse.io import read_labels
+    from conecollapse.io.annotated import obs_column, whole_h5ad
+    from conecollapse.io.documents import read_column
 
-def say_cone(found: dict[str, Any]) -> None:
-    """One line about the rays."""
-    if not found["exact"]:
-        say(
-            f"{found['n_rays']} rays; no feature is further from their cone than"
-            f" {found['largest_residual']:.3g}, proven."
+    if labels is not None:
+        return read_labels(labels, table.sample_names, table.n_samples)
+    if column is None:
+        return None
+    if table.text_column is not None:
+        return np.array(read_column(file, column).texts, dtype=np.str_)
+    if file.suffix.lower() != ".h5ad":
+        raise InvalidInputError(
+            f"{argument('label_column', column)} is for .h5ad files and beside"
+            f" {argument('text_column', ...)}; name a file with --labels."
         )
-        return
-    zeros = f", {found['n_zero_features']} hold only zeros" if found["n_zero_features"] else ""
-    proven, left = found["n_rays"] - found["n_open"], found["n_open"]
-    rays = (
-        f"{proven} of {found['n_features']} features are extreme rays{zeros}; proven, see"
-        " certificate.npz."
+    return obs_column(whole_h5ad(file), column, file.name)
+
+
+def _check_h5ad(path: Path, file: Path) -> None:
+    """Refuse a place for the results before any work is done."""
+    from conecollapse._errors import InvalidInputError, RunFolderError
+
+    if path.suffix.lower() != ".h5ad":
+        raise InvalidInputError(f"--write-h5ad takes the name of an .h5ad file; got {str(path)!r}.")
+    if path.exists() and file.exists() and path.samefile(file):
+        raise InvalidInputError(
+            f"--write-h5ad would replace the data in {str(file)!r}; name another file."
+        )
+    if not path.absolute().parent.is_dir():
+        raise RunFolderError(
+            f"cannot write {str(path)!r}: there is no folder {str(path.absolute().parent)!r}."
+        )
+
+
+def _write_h5ad(run: ClusterRun, file: Path, path: Path) -> None:
+    """The data with the results of ``run`` in ``obs``, ``obsm``, ``varm`` and ``uns``, as
+    `conecollapse.scverse.cluster` writes them."""
+    from conecollapse._files import whole_file
+    from conecollapse.io.annotated import highly_variable, new_anndata, whole_h5ad
+    from conecollapse.runs.preparing import chosen_features
+    from conecollapse.scverse import write_clusters
+
+    raw = run.table.raw or run.table
+    is_h5ad = file.suffix.lower() == ".h5ad" and not file.is_dir()
+    adata = whole_h5ad(file) if is_h5ad else new_anndata(raw.X, raw.samples, raw.features)
+    write_clusters(
+        adata,
+        run.model,
+        "conecollapse",
+        chosen_features(highly_variable(adata), bool(run.table.preparation.get("features"))),
+        parameters=dict(run.parameters) | {"layer": run.table.layer},
     )
-    if left:
-        rays += (
-            f" {left} more {'is' if left == 1 else 'are'} open: kept as rays without proof that"
-            " they are needed; --prove decides them."
-        )
-    say(rays)
+    if run.target is not None and not is_h5ad:
+        adata.obs["target"] = run.target
+    with whole_file(path) as temporary:
+        adata.write_h5ad(temporary)

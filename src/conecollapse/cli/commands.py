@@ -11,18 +11,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from conecollapse._errors import ConeCollapseError
+from conecollapse._errors import ConeCollapseError, messages
 from conecollapse.cli import DONE, FAILED, INTERRUPTED, STOPPED
 from conecollapse.cli.cluster import cluster
 from conecollapse.cli.datasets import app as datasets
 from conecollapse.cli.demo import demo
+from conecollapse.cli.installed import say_version, warm
 from conecollapse.cli.novelty import novelty
 from conecollapse.cli.rays import rays
-from conecollapse.cli.terminal import note, say, show_note
+from conecollapse.cli.terminal import as_option, note, say, show_note
 from conecollapse.cli.unmix import unmix
 from conecollapse.cli.verify import verify
-from conecollapse.cli.version import say_version
-from conecollapse.cli.warm import warm
 
 
 class Stopped(Exception):
@@ -50,15 +49,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (
-    demo,
-    cluster,
-    rays,
-    unmix,
-    novelty,
-    verify,
-    warm,
-):
+for command in (demo, cluster, rays, unmix, novelty, verify, warm):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 
@@ -83,7 +74,7 @@ def _options(
 def run(arguments: Sequence[str] | None) -> int:
     """Run a command; its exit code."""
     options: dict[str, Any] = {"debug": bool(os.environ.get("CONECOLLAPSE_DEBUG"))}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), messages(spell=as_option):
         warnings.simplefilter("default")
         warnings.showwarning = show_note
         try:

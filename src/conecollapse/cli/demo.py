@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.terminal import say, say_table, working
-from conecollapse.cli.warm import warm_up
+from conecollapse.cli.installed import warm_up
+from conecollapse.cli.terminal import say, say_table, say_where, working
 
 
 def demo(
@@ -27,7 +27,7 @@ def demo(
     from conecollapse._errors import RunFolderError
     from conecollapse.runs.folder import check_folder
 
-    check_folder(out / "run")
+    check_folder(out / "run", force=True)
     try:
         out.mkdir(parents=True, exist_ok=True)
         _write_digits(out)
@@ -37,14 +37,14 @@ def demo(
             " --out."
         ) from error
     # after the folder is known to be good: an error does not wait for them
-    from conecollapse.runs import save, verify
+    from conecollapse.runs import verify
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # three pixels are always black, as is said below
         with working("clustering the digits") as progress:
             run, rows = _cluster_digits(out, seed, progress)
             folder = out / "run"
-            save(run, folder, options.report_writer(report))
+            options.save_run(run, folder, report=report, force=True)
             found = verify(folder)
     black = len(run.cone.zero_points)
     say(
@@ -56,16 +56,9 @@ def demo(
         " mixture of others."
     )
     say(f"  {found}")
-    _few_pixels(run)
     say("\n  Ten clusters, compared with the true digits (true labels are used only for scoring):")
     say_table(["method", "purity", "seconds"], rows)
-    _mixtures()
-    say(
-        "\nEvery number above was computed just now, and every certificate checked by code that"
-        " shares nothing with the solver."
-    )
-    page = folder / "report.html"
-    say(f"results: {folder}{f'; report: {page.resolve()}' if page.exists() else ''}")
+    say_where(folder)
     say(
         f"again, from the file: conecollapse cluster {out / 'digits.csv'} -k 10 --labels"
         f" {out / 'labels.txt'} --image-shape 8x8"
@@ -86,7 +79,7 @@ def _cluster_digits(out: Path, seed: int, progress: Any) -> tuple[Any, list[list
     table = read_table(out / "digits.csv", image_shape=(8, 8))
     target = read_labels(out / "labels.txt", None, table.n_samples)
     warm_up()
-    run = cluster(table, 10, target=target, random_state=seed, progress=progress)
+    run = cluster(table, 10, target=target, random_state=seed, rays=True, progress=progress)
     rows = [["CC-NMF", f"{purity_score(target, run.labels):.3f}", f"{run.timings['clusters']:.1f}"]]
     baselines = {
         "k-means": KMeans(10, n_init=10, random_state=seed),
@@ -115,60 +108,3 @@ def _write_digits(out: Path) -> None:
     (out / "labels.txt").write_text(
         "\n".join(str(label) for label in digits.y) + "\n", encoding="utf-8"
     )
-
-
-def _few_pixels(run: Any) -> None:
-    """The epsilon-cone: few pixels that nearly generate the others."""
-    import numpy as np
-
-    from conecollapse.geometry.cone import Cone
-
-    P = run.table.X.T
-    few = Cone.approximate(P, max_residual=0.3, weighting="mass")
-    few.verify(P)
-    say(
-        f"  But the cone of {few.n_rays} of them (#) comes near every pixel: no pixel is further"
-        f" from it than {few.tol:.2f} of the"
-    )
-    say("  longest pixel's length. That is the epsilon-cone; verified too.")
-    marks = np.full(64, ".")
-    marks[run.cone.zero_points] = " "
-    marks[few.ray_indices] = "#"
-    for row in marks.reshape(8, 8):
-        say("    " + " ".join(row))
-
-
-def _mixtures() -> None:
-    """Planted rays and mixtures of them: the exact answer is known."""
-    import dataclasses
-
-    import numpy as np
-
-    from conecollapse import CertificateError, Cone, collapse
-
-    rng = np.random.default_rng(0)
-    sources = rng.gamma(0.7, size=(12, 6))
-    weights = rng.dirichlet(np.full(12, 0.4), size=188)
-    P = np.vstack([sources, weights @ sources])[rng.permutation(200)]
-    cone = Cone.from_points(P)
-    slow = collapse(P[:40])
-    say(
-        f"Mixtures: 12 sources and 188 mixtures of them in 6 dimensions, shuffled: {cone.n_rays}"
-        " rays found."
-    )
-    verdict = cone.verify(P)
-    say(
-        "  Verified: all mixtures are combinations of the rays to within"
-        f" {verdict.largest_residual:.0e}."
-    )
-    same = slow.ray_indices.tolist() == Cone.from_points(P[:40]).ray_indices.tolist()
-    say(
-        f"  Algorithm 1 of the paper on the first 40 points: {len(slow.history or [])} iterations,"
-        f" the same rays: {same}."
-    )
-    forged = cone.certificate.coefficients.copy()
-    forged.data[0] *= 1.01
-    try:
-        Cone(cone.rays, dataclasses.replace(cone.certificate, coefficients=forged)).verify(P)
-    except CertificateError as error:
-        say(f"  One coefficient changed by 1 %: refused ({error})")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.terminal import as_options, say, say_json, working
+from conecollapse.cli.terminal import say, say_run_as_json, say_where, working
 
 SHOWN = 10
 
@@ -39,41 +39,27 @@ def novelty(
     bands: options.Bands = "last",
     variable: options.Variable = None,
     reasons: Annotated[int, typer.Option(min=1, help="Features named for each novel sample.")] = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The .csv file of results; named after NEW by default."),
-    ] = None,
+    out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
     names: options.Names = None,
-    report: Annotated[
-        bool, typer.Option(help="Write a page of the results beside the .csv file.")
-    ] = True,
-    force: options.Replace = False,
+    report: options.Report = True,
+    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Judge the samples of NEW by the cone of the samples of TRUSTED: are they mixtures of these?
 
-    Writes a .csv file: for each sample its distance from the cone (0 to 1), whether it is novel,
-    and the features by which it leaves the cone, with amounts. Beside it a page (.html) shows the
-    same.
+    Writes a folder: novelty.csv, with the distance of each sample from the cone (0 to 1), whether
+    it is novel, and the features by which it leaves the cone, with amounts; factors.npz, run.json
+    and report.html.
     """
-    from conecollapse._errors import InvalidInputError
-    from conecollapse.runs.novelty import HEADING_LINE, judge, save_judgement
-    from conecollapse.runs.places import PAGE_MARK, check_place, writing
-    from conecollapse.runs.writing import wrote_page
+    from conecollapse import runs
 
-    place = options.out_folder(out, new, "novelty.csv")
+    folder = options.out_folder(out, new, "novelty")
     share = options.share(contamination, "--contamination", "a number above 0 and at most 0.5")
-    check_place(place, HEADING_LINE, force=force)
-    if place.suffix.lower() == ".html":
-        raise InvalidInputError(
-            "--out takes the name of the .csv file, and the page is written beside it; got"
-            f" {str(place)!r}."
-        )
-    page = check_place(place.with_suffix(".html"), PAGE_MARK, force=force) if report else None
-    with working(f"reading {trusted.name}"):
-        found = judge(
+    runs.check_folder(folder, force=force)
+    with working(f"reading {trusted.name}") as progress:
+        run = runs.judge(
             trusted,
             new,
             contamination=share,
@@ -86,29 +72,14 @@ def novelty(
             clip=clip,
             bands=bands,
             variable=variable,
+            progress=progress,
         )
-        save_judgement(found, place, force=force)
-        if page is not None:
-            with writing(page):
-                wrote = wrote_page(page, found, options.report_writer(report))
-            if not wrote:
-                raise KeyboardInterrupt(
-                    f"interrupted; the results are in {str(place)!r}, only the page is missing."
-                )
-        page = page if page is not None and page.exists() else None
+        options.save_run(run, folder, report=report, force=force, progress=progress)
     if as_json:
-        say_json(
-            {
-                "file": str(place),
-                "report": None if page is None else str(page),
-                "notes": [as_options(line) for line in found.notes],
-                **found.facts(),
-                "samples": found.rows(),
-            }
-        )
+        say_run_as_json(run, folder, notes=run.notes, samples=run.rows())
         return
-    _say(found, new.name)
-    say(f"results in {place}{'' if page is None else f', report in {page}'}")
+    _say(run, new.name)
+    say_where(folder)
 
 
 def _say(found: Any, name: str) -> None:
@@ -118,7 +89,7 @@ def _say(found: Any, name: str) -> None:
         f" {facts['n_samples']} samples.{found.note}"
     )
     for line in found.notes:
-        say(as_options(line))
+        say(line)
     say(
         f"{facts['n_novel']} novel: further than {facts['threshold']:.3g} from the cone of the"
         f" trusted samples. Of ordinary samples at most {facts['false_alarms']:.1%} are expected"

@@ -79,21 +79,11 @@ ImageShape = Annotated[
     str | None,
     typer.Option(help="Height x width of a sample when the features are pixels, such as 112x92."),
 ]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Write into a folder that holds other files, which are kept."),
-]
-Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is no earlier result.")]
-Prove = Annotated[
-    bool,
-    typer.Option(
-        "--prove",
-        help=(
-            "Decide every ray, however long it takes. By default rays are decided only if that"
-            " takes a few seconds."
-        ),
-    ),
+    typer.Option("--force", help="Replace the folder if it holds an earlier run, and no other."),
 ]
 Report = Annotated[bool, typer.Option(help="Write report.html.")]
 
@@ -142,22 +132,23 @@ def out_folder(out: Path | None, file: Path, what: str) -> Path:
     return out if out is not None else Path(f"{stem(file) or file.name}-{what}")
 
 
-def report_writer(wanted: bool) -> Callable[[Path, Any], None] | None:
+def save_run(
+    run: Any, folder: Path, *, report: bool = False, force: bool = False, progress: Any = None
+) -> None:
+    """Write a run to a folder, with its report if that is wanted."""
+    from conecollapse.runs import save
+
+    if progress is not None:
+        progress("report", 0, 1)
+    save(run, folder, report_writer() if report else None, force=force)
+
+
+def report_writer() -> Callable[[Path, Any], None] | None:
     """What writes the report. Without the packages that draw it a note names their extra, and the
     other results are written."""
-    if not wanted:
-        return None
     try:
         from conecollapse.report import write_report
     except MissingDependencyError as error:
         note(f"no report is written. {error}")
         return None
     return write_report
-
-
-def check_labels(labels: Path | None, column: str | None) -> None:
-    """Refuse two sources of known classes."""
-    if labels is not None and column is not None:
-        raise InvalidInputError(
-            "--labels and --label-column both name the known classes; give one of them."
-        )

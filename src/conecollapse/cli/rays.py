@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.cluster import say_cone, say_table_read
-from conecollapse.cli.terminal import as_options, say, say_json, working
+from conecollapse.cli.terminal import say, say_run_as_json, say_table_read, say_where, working
 
 SHOWN = 10
 
@@ -29,6 +28,18 @@ def rays(
             help="Measure distances relative to the longest feature, not between directions.",
         ),
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Leave rays open that would take long to decide."),
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only the rays at which so many random functionals are largest, in one pass.",
+        ),
+    ] = None,
+    seed: options.Seed = 0,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
     header: options.Header = None,
@@ -37,72 +48,79 @@ def rays(
     text_column: options.TextColumn = None,
     normalize: options.Normalize = None,
     tfidf: options.TfIdf = False,
-    image_shape: options.ImageShape = None,
-    prove: options.Prove = False,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Find and prove the rays of the features of FILE: which of them generate all others.
 
-    Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays. Writes a
-    folder: rays.csv, factors.npz, certificate.npz and run.json.
+    Exact, unless --max-residual or --max-rays asks for an epsilon-cone of few rays, or --sample for
+    those that random functionals find, with a bound on what was missed. Writes a folder: rays.csv,
+    factors.npz, certificate.npz and run.json.
     """
+    from conecollapse import runs
     from conecollapse._checks import check_positive
     from conecollapse._errors import InvalidInputError
     from conecollapse.io import read_table
-    from conecollapse.runs import check_folder, prepare
-    from conecollapse.runs.asked import check_image_shape
 
-    if mass and max_rays is None and max_residual is None:
+    few = max_rays is not None or max_residual is not None
+    if (mass and not few) or (quick and few) or (sample is not None and (few or quick)):
         raise InvalidInputError(
-            "--mass is for few rays, and all are asked for; add --max-rays or --max-residual, or"
-            " leave it out."
+            "--mass is for few rays, which --max-rays or --max-residual asks for, --quick is for"
+            " all of them, and --sample for some; leave one out."
         )
     if max_residual is not None:
         check_positive(max_residual, "max_residual", below=1.0)
-    shape = options.image_shape(image_shape)
     folder = options.out_folder(out, file, "rays")
-    check_folder(folder, force=force)
+    runs.check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
-        reading: dict[str, Any] = {
-            "header": header,
-            "names": names,
-            "layer": layer,
-            "text_column": text_column,
-        }
-        read = read_table(file, features_in=features_in, image_shape=shape, **reading)
-        table = prepare(read, normalize, tfidf or read.texts is not None)
-        check_image_shape(shape, table.n_features)
-        # after the file is read: an error in it does not wait for them
-        from conecollapse.runs import rays as run_rays
-        from conecollapse.runs import results, save
-
-        run = run_rays(
-            table,
+        reading: dict[str, Any] = {"header": header, "names": names, "layer": layer}
+        read = read_table(file, features_in=features_in, text_column=text_column, **reading)
+        run = runs.rays(
+            runs.prepare(read, normalize, tfidf or read.texts is not None),
             max_residual=max_residual,
             max_rays=max_rays,
             weighting="mass" if mass else "unit",
-            image_shape=shape,
-            prove=prove,
+            effort="quick" if quick else "exact",
+            sample=sample,
+            random_state=seed,
             progress=progress,
         )
-        save(run, folder, force=force)
-    found = results(run)
-    called = [str(name) for name in table.features[run.cone.ray_indices]]
+        options.save_run(run, folder, force=force)
+    called = [str(name) for name in run.table.features[run.cone.ray_indices]]
     if as_json:
-        say_json(
-            {
-                "folder": str(folder),
-                "orientation": as_options(table.why),
-                "read_as": as_options(table.read_as),
-                **found,
-                "rays": called,
-                "timings": dict(run.timings),
-            }
-        )
+        say_run_as_json(run, folder, rays=called)
         return
-    say_table_read(file.name, table)
-    say_cone(found)
+    say_table_read(file.name, run.table)
+    say_cone(run.facts())
     more = f" and {len(called) - SHOWN} more, in rays.csv" if len(called) > SHOWN else ""
     say(f"rays: {', '.join(called[:SHOWN])}{more}")
-    say(f"results in {folder}")
+    say_where(folder)
+
+
+def say_cone(found: dict[str, Any]) -> None:
+    """One line about the rays."""
+    if "missed" in found:
+        say(
+            f"{found['n_rays']} of {found['n_features']} features are rays, proven; a random"
+            f" functional is largest at another one with at most {found['missed']:.2g} probability,"
+            f" at 95 % confidence (estimate: {found['missed_estimate']:.2g})."
+        )
+        return
+    if not found["exact"]:
+        say(
+            f"{found['n_rays']} rays; no feature is further from their cone than"
+            f" {found['largest_residual']:.3g}, proven."
+        )
+        return
+    zeros = f", {found['n_zero_features']} hold only zeros" if found["n_zero_features"] else ""
+    proven, left = found["n_rays"] - found["n_open"], found["n_open"]
+    rays = (
+        f"{proven} of {found['n_features']} features are extreme rays{zeros}; proven, see"
+        " certificate.npz."
+    )
+    if left:
+        rays += (
+            f" {left} more {'is' if left == 1 else 'are'} open: kept as rays without proof that"
+            " they are needed; without --quick they are decided."
+        )
+    say(rays)

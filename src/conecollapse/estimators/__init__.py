@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from conecollapse.estimators.orthogonal import OrthogonalNMF
     from conecollapse.estimators.rank import select_rank
     from conecollapse.estimators.separable import SeparableNMF
+    from conecollapse.estimators.unmixing import Explanation, Unmixing
 
 _HOMES = {
     "conecollapse.estimators._base": ("BaseNMF",),
@@ -53,6 +54,7 @@ _HOMES = {
     "conecollapse.estimators.orthogonal": ("OrthogonalNMF",),
     "conecollapse.estimators.rank": ("select_rank",),
     "conecollapse.estimators.separable": ("SeparableNMF",),
+    "conecollapse.estimators.unmixing": ("Explanation", "Unmixing"),
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "ConeCollapse",
     "ConeNovelty",
     "ConsensusNMF",
+    "Explanation",
     "GraphCCNMF",
     "HierarchicalNMF",
     "MinVolumeNMF",
@@ -73,6 +76,7 @@ __all__ = [
     "RankSelection",
     "SeparableNMF",
     "SparseNMF",
+    "Unmixing",
     "bootstrap",
     "select_rank",
 ]

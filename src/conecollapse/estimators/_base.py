@@ -16,7 +16,6 @@ from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping
 from conecollapse._linalg import row_lengths
-from conecollapse._progress import teller
 from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity import Precomputed, Source
 from conecollapse.affinity.kinds import resolve
@@ -40,9 +39,9 @@ from conecollapse.estimators._sklearn import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.encoders import LeastSquares, with_encodings
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.nmf.encoders import LeastSquares, with_encodings
+from conecollapse.factorization.restarts import Starts, best_of_starts
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
 Method = Callable[[Table, AnyArray, AnyArray], Factorization]  # from a start to the factors
@@ -195,9 +194,8 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
         """The best of ``n_init`` runs of the method, with W by least squares."""
         init = problem.start(self.init, self.n_components)
-        result = best_of_starts(
-            self._method(problem), problem.table, self.n_components, init, self.n_init, rng
-        )
+        starts = Starts(self.n_components, init, self.n_init, rng)
+        result = best_of_starts(self._method(problem), problem.table, starts)
         encoder = LeastSquares(result.H)
         result = with_encodings(result, problem.table, encoder)
         return Solution(result, encoder, row_lengths(result.H))
@@ -211,7 +209,6 @@ class BaseNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "tol": self.tol,
             "max_iter": self.max_iter,
             "callback": self._report_iteration,
-            "progress": teller(),
         }
 
     def _order(self, problem: Problem, solution: Solution) -> IntArray:

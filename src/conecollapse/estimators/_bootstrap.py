@@ -25,12 +25,12 @@ from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.estimators._prepared import check_table, generator
 from conecollapse.estimators._weighted import WeightedNMF
 from conecollapse.estimators.consensus import ConsensusNMF
-from conecollapse.factorization.data import squared_error
-from conecollapse.factorization.hals import hals
-from conecollapse.factorization.kl import kl
-from conecollapse.factorization.many_runs import many_runs, reporter
-from conecollapse.factorization.matching import matched
-from conecollapse.factorization.resampling import Noise, Poisson, Residuals, intervals
+from conecollapse.factorization.nmf.hals import hals
+from conecollapse.factorization.nmf.kl import kl
+from conecollapse.factorization.resampling.drawn_tables import Noise, Poisson, Residuals, intervals
+from conecollapse.factorization.resampling.many_runs import many_runs, reporter
+from conecollapse.factorization.resampling.matching import matched
+from conecollapse.factorization.result import squared_error
 from conecollapse.tables import Table
 
 # a run that ends early stays too near to where it began, and the intervals would be too short
@@ -105,7 +105,7 @@ def bootstrap(
 
     Tables like ``X`` are drawn around the fit and factorized, their components are matched with
     those of the model, and the spread of what is found gives the intervals
-    (`conecollapse.factorization.resampling`).
+    (`conecollapse.factorization.resampling.drawn_tables`).
 
     *What is assumed*: the model holds, ``X = W H + noise`` with as many components and noise of
     mean zero that is independent from entry to entry; and the factorization is unique, as far as

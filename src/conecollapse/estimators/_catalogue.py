@@ -22,11 +22,11 @@ from conecollapse.estimators._prepared import (
     warn_of_samples,
 )
 from conecollapse.estimators._weighted import WeightedNMF
-from conecollapse.factorization.encoders import Divergence, LeastSquares
-from conecollapse.factorization.feasible import Ranges, ranges
-from conecollapse.factorization.imputation import Imputer
 from conecollapse.factorization.mixtures.compressed import RANK
-from conecollapse.factorization.refit import SELECTIONS, refit
+from conecollapse.factorization.nmf.encoders import Divergence, LeastSquares
+from conecollapse.factorization.nmf.feasible import Ranges, ranges
+from conecollapse.factorization.nmf.imputation import Imputer
+from conecollapse.factorization.nmf.refit import SELECTIONS, refit
 from conecollapse.geometry.nearest import distances, gram, nearest, witnesses
 from conecollapse.tables import Table
 
@@ -215,8 +215,8 @@ class CatalogueNMF(WeightedNMF):
         ``embedding_ @ components_`` does not change.
 
         The cone of the components must hold the data and lie in the non-negative orthant; what lies
-        between is listed exactly (`conecollapse.factorization.feasible`; for three components up to
-        720 directions). `plots.component_range` draws it. Held components and entries
+        between is listed exactly (`conecollapse.factorization.nmf.feasible`; for three components
+        up to 720 directions). `plots.component_range` draws it. Held components and entries
         (``fixed_components``, ``fixed_entries``) are treated like the others.
 
         Returns

@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_callable
 from conecollapse._errors import InvalidInputError, UnexpectedArgumentError
-from conecollapse._progress import showing, teller
+from conecollapse._progress import showing
 from conecollapse._threads import limit_threads
-from conecollapse._types import Progress
 from conecollapse.certificates import ApproximateCertificate
 from conecollapse.estimators._sklearn import Cooperative
 from conecollapse.geometry.cone import Cone
@@ -48,24 +47,6 @@ class Estimator(Cooperative):
         """Whether progress is shown, as `conecollapse._progress.showing` takes it; iterations are
         printed by `_report_iteration` instead."""
         return None if self.verbose is None else bool(self.verbose) and not self._iterates
-
-    def _progress(self) -> Progress:
-        """What is called as stages proceed: the progress that is shown here and the callback; None
-        if there is neither."""
-        shown, callback = teller(), self.callback
-        if shown is None or callback is None:
-            return callback if shown is None else shown
-
-        def report(stage: str, done: int, total: int) -> None:
-            shown(stage, done, total)
-            callback(stage, done, total)
-
-        return report
-
-    def _report_stage(self, stage: str, done: int, total: int) -> None:
-        progress = self._progress()
-        if progress is not None:
-            progress(stage, done, total)
 
     def _report_iteration(self, n_iter: int, objective: float) -> object:
         if self.verbose and n_iter % EVERY == 0:
@@ -139,7 +120,11 @@ def running(method: Method) -> Method:
         check_callable(self.callback, "callback")
         for name in kwargs.keys() - known:
             _refuse(type(self).__name__, method.__name__, name, kwargs.pop(name))
-        with showing(type(self).__name__, self._shows), limit_threads(self.n_jobs):
+        callback = None if self._iterates else self.callback
+        with (
+            showing(type(self).__name__, self._shows, callback=callback),
+            limit_threads(self.n_jobs),
+        ):
             return method(self, *args, **kwargs)
 
     return cast("Method", run)

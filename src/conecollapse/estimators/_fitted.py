@@ -16,9 +16,9 @@ from conecollapse.affinity import Source
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._labels import Names
 from conecollapse.estimators._prepared import in_dtype
-from conecollapse.factorization.encoders import Encoder
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.rows import solve
+from conecollapse.factorization.nmf.encoders import Encoder
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.row_solver import solve
 from conecollapse.tables import Table
 
 SAMPLES = Source(None)  # samples are rows of the table itself

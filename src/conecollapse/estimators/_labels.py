@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
 from conecollapse.estimators._prepared import outside
-from conecollapse.factorization.constraints import UNKNOWN, Constraints, constrained
+from conecollapse.factorization.orthogonal.constraints import UNKNOWN, Constraints, constrained
 
 _has_warned = False  # in this process, of a y that labels every sample
 MARKS = ("", "-1")  # strings that mean unknown; arrays of strings turn -1 into the second
@@ -125,7 +125,7 @@ def _warn_once(n_classes: int, r: int) -> None:
         warnings.warn(
             f"y labels every sample, with {n_classes} classes, more than n_components = {r}, so it"
             " is ignored, here and in later fits: it seems to be meant for another step of a"
-            f" pipeline. To use it, set n_components={n_classes} or more.",
+            f" pipeline. To use it, set {argument('n_components', n_classes)} or more.",
             stacklevel=outside(),
         )
         _has_warned = True
@@ -173,15 +173,36 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
         raise InvalidInputError(f"unlabeled must be a word or a number; got {unlabeled!r}.")
     if y is None:
         return None
+    values = _as_vector(y, n)
+    known = _known_places(values, unlabeled)
+    if not len(known):
+        return None
+    given = values[known]
+    if given.dtype == object and all(isinstance(value, Real) for value in given):
+        given = np.array(given.tolist())
+    if given.dtype.kind in "buif":
+        if not _are_whole(given, known):
+            return None
+        given = given.astype(np.int64)
+    try:
+        classes, numbers = np.unique(given, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in given})
+        raise InvalidInputError(
+            f"y mixes labels of the types {', '.join(kinds)}; use one type."
+        ) from None
+    labels = np.full(n, UNKNOWN)
+    labels[known] = numbers.ravel()
+    return labels, classes
+
+
+def _as_vector(y: Any, n: int) -> AnyArray:
+    """One entry for each of n samples."""
     # of pandas, which turns whole numbers into floats
     is_nullable = hasattr(getattr(y, "dtype", None), "na_value")
     # of which NumPy would make strings, "nan" for NaN, if one of them is
-    is_list = isinstance(y, (list, tuple))
-    values = (
-        np.asarray(y, object)
-        if is_nullable or (is_list and any(isinstance(value, str) for value in y))
-        else np.asarray(y)
-    )
+    has_text = isinstance(y, (list, tuple)) and any(isinstance(value, str) for value in y)
+    values = np.asarray(y, object) if is_nullable or has_text else np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -191,32 +212,15 @@ def read_labels(y: Any, n: int, unlabeled: Any = UNKNOWN) -> tuple[IntArray, Any
             f"y has {len(values)} labels for {n} samples; give one for each, -1 where it is"
             " unknown."
         )
+    return values
+
+
+def _known_places(values: AnyArray, unlabeled: Any) -> IntArray:
+    """The samples with a label."""
     if values.dtype.kind in "buif":
         word = unlabeled if isinstance(unlabeled, Real) else UNKNOWN
-        known = np.flatnonzero((values != UNKNOWN) & (values != word) & ~np.isnan(values))
-    else:
-        known = np.flatnonzero(
-            [_is_known(value) and value != unlabeled for value in values.tolist()]
-        )
-    if not len(known):
-        return None
-    found = values[known]
-    if found.dtype == object and all(isinstance(value, Real) for value in found):
-        found = np.array(found.tolist())
-    if found.dtype.kind in "buif" and not _are_whole(found, known):
-        return None
-    try:
-        classes, numbers = np.unique(
-            found.astype(np.int64) if found.dtype.kind in "bui" else found, return_inverse=True
-        )
-    except TypeError:
-        kinds = sorted({type(value).__name__ for value in found})
-        raise InvalidInputError(
-            f"y mixes labels of the types {', '.join(kinds)}; use one type."
-        ) from None
-    labels = np.full(n, UNKNOWN)
-    labels[known] = numbers.ravel()
-    return labels, classes
+        return np.flatnonzero((values != UNKNOWN) & (values != word) & ~np.isnan(values))
+    return np.flatnonzero([_is_known(value) and value != unlabeled for value in values.tolist()])
 
 
 def _are_whole(found: AnyArray, samples: IntArray) -> bool:

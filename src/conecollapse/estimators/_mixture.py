@@ -21,12 +21,11 @@ from conecollapse.estimators._sklearn import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from conecollapse.factorization.anls import solve_rows
-from conecollapse.factorization.encoders import Divergence, ScaledLeastSquares
 from conecollapse.factorization.mixtures.feature_noise import feature_noise
 from conecollapse.factorization.mixtures.starts import shares
+from conecollapse.factorization.nmf.anls import solve_rows
+from conecollapse.factorization.nmf.encoders import Divergence, ScaledLeastSquares
 from conecollapse.geometry.chosen import chosen_cone
-from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, Table
 
 FEATURE_NOISE = ("auto", "equal")
@@ -100,7 +99,8 @@ class MixtureNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"{name} needs the whole table in memory, and X is {data.table.kind}; pass a part"
                 " of its samples."
             )
-        r = check_count(self.n_components, "n_components")
+        asked: Any = self.n_components
+        r = 1 if asked == "auto" else check_count(asked, "n_components")
         for count, name in ((data.n_samples, "n_samples"), (data.n_features, "n_features")):
             if r > count:
                 raise InvalidInputError(
@@ -174,19 +174,6 @@ class MixtureNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 "of equal noise" if np.ptp(self.feature_noise_) == 0 else "divided by their noise"
             ),
         }
-
-
-def leave_out(points: Points, filled: BoolArray, r: int, outliers: Any) -> BoolArray:
-    """Points that take no part in the choice of r components: those that are zero, and outliers."""
-    away = ~filled
-    away[filled] = outlying(points[filled], r, outliers)
-    left = int((~away).sum())
-    if left < r:
-        raise InvalidInputError(
-            f"n_components = {r}, but only {left} of {len(away)} points are neither zero nor"
-            " outliers; ask for fewer components, or lower outliers."
-        )
-    return away
 
 
 def read_feature_noise(points: Points, r: int, sizes: Any) -> FloatArray:

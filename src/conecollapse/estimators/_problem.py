@@ -12,11 +12,11 @@ from conecollapse._types import AnyArray, IntArray
 from conecollapse.affinity import Source
 from conecollapse.estimators._labels import Names
 from conecollapse.estimators._prepared import Prepared
-from conecollapse.factorization.constraints import Constraints
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.encoders import Encoder
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.inits import automatic_start, is_components, is_pair
+from conecollapse.factorization.initial_factors import automatic_start, is_components, is_pair
+from conecollapse.factorization.nmf.encoders import Encoder
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.orthogonal.constraints import Constraints
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
 

@@ -1,5 +1,5 @@
-"""How many clusters: clusterings of subsamples or from several starts agree, or a graph falls into
-that many parts."""
+"""How many clusters: they predict counts best, clusterings of subsamples or from several starts
+agree, or a graph falls into that many parts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import FloatArray, IntArray
-from conecollapse.affinity.views import eigengaps
+from conecollapse.affinity.counts import CountView, prediction_gains
+from conecollapse.affinity.views import Samples, eigengaps
 from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
-from conecollapse.factorization.graph_ccnmf import distinct_samples
+from conecollapse.factorization.cones.graph_ccnmf import distinct_samples
 from conecollapse.tables import Table
 
 SHARE = 0.8  # of the samples in each subsample of "stability"
+N_STARTS = 5  # of k-means for "prediction"
 PLATEAU = 0.001  # cophenetic correlations closer than this are the same
 MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
 
@@ -54,6 +56,47 @@ def most_stable(ranks: IntArray, scores: FloatArray, spread: FloatArray) -> Rank
         f" {scores[best]:.3f}{tied(int(ranks[best]), ties)}"
     )
     return RankSelection(int(ranks[best]), "stability", ranks, scores, spread, None, reason, ties)
+
+
+def counts_of_cells(X: Table, most: int, rng: np.random.Generator) -> Samples | None:
+    """The distinct samples of the table, if they are counts of cells."""
+    filled = X.rows(np.flatnonzero(X.filled))
+    samples = distinct_samples(filled, most, rng)[0]
+    return samples if samples.count > most and samples.are_cells else None
+
+
+def prediction(samples: Samples, ranks: IntArray, fits: Fits) -> RankSelection:
+    """The rank whose clusters predict the counts best, each sample by the others of its cluster."""
+    from sklearn.cluster import k_means
+
+    counts = samples.some
+    places = CountView.of_counts("residuals", counts).of(counts.X)
+    gains = np.empty((len(ranks), len(places)))
+    for k, r in enumerate(ranks):
+        labels = k_means(places, r, n_init=N_STARTS, random_state=0)[1]
+        gains[k] = prediction_gains(counts.X, labels, int(r))
+        fits.say(done=1)
+    total = float(counts.totals.sum())
+    scores = gains.sum(axis=1) / total
+    behind = gains[scores.argmax()] - gains
+    spread = behind.std(axis=1) * np.sqrt(behind.shape[1]) / total
+    return most_predictive(ranks, scores, spread)
+
+
+def most_predictive(ranks: IntArray, scores: FloatArray, spread: FloatArray) -> RankSelection:
+    """The choice among ``ranks`` with these gains per count, and the standard errors of their
+    differences from the best."""
+    order = np.argsort(-scores, kind="stable")
+    best = int(order[0])
+    ties = tuple(int(r) for r in ranks[scores[best] - scores <= spread])
+    reason = (
+        "the clusters by which each sample's counts are predicted best from the other samples,"
+        f" {scores[best]:.3g} nats for each count better than without clusters"
+    )
+    if len(order) > 1:
+        second = order[1]
+        reason += f"; the runner-up is {ranks[second]} with {scores[second]:.3g}"
+    return RankSelection(int(ranks[best]), "prediction", ranks, scores, spread, None, reason, ties)
 
 
 def consensus(

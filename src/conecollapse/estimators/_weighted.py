@@ -29,15 +29,16 @@ from conecollapse.estimators._prepared import (
     safe_power,
 )
 from conecollapse.estimators._problem import Problem, Solution, start_of_samples
-from conecollapse.factorization.fixed import Fixed
-from conecollapse.factorization.imputation import Imputer
-from conecollapse.factorization.inits import is_components
-from conecollapse.factorization.weighted import (
+from conecollapse.factorization.initial_factors import is_components
+from conecollapse.factorization.nmf.fixed import Fixed
+from conecollapse.factorization.nmf.imputation import Imputer
+from conecollapse.factorization.nmf.weighted import (
     Method,
     Terms,
     check_shrinkage,
     factorize_weighted,
 )
+from conecollapse.factorization.restarts import Starts
 from conecollapse.tables import MaskedTable, Table
 from conecollapse.tables.incomplete import check_sample_weight, filled_in, incomplete_table
 
@@ -182,7 +183,7 @@ class WeightedNMF(BaseNMF):
         A guess combines the model, `transform` times `components_`, with the mean of the feature, a
         product of a number for the sample and one for the feature, and the nearest samples of
         ``X``, in the proportions that predict a tenth of the known entries best, which are held out
-        (`conecollapse.factorization.imputation`). So it depends on the samples that are given
+        (`conecollapse.factorization.nmf.imputation`). So it depends on the samples that are given
         together. It is the model alone after a fit of a table without missing entries, with
         ``weights``, ``sample_weight`` or a number for ``shrinkage``, and where few entries are
         known.
@@ -244,10 +245,7 @@ class WeightedNMF(BaseNMF):
         solved = factorize_weighted(
             method,
             problem.table,
-            self.n_components,
-            self._start(problem),
-            self.n_init,
-            rng,
+            Starts(self.n_components, self._start(problem), self.n_init, rng),
             Terms(data.sample_weight, fixed, self.shrinkage, limit),
         )
         self.shrinkage_ = solved.shrinkage

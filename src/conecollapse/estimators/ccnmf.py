@@ -10,15 +10,15 @@ import scipy.sparse as sp
 
 from conecollapse._checks import check_count, check_tol
 from conecollapse._errors import ClusterError, InvalidInputError
-from conecollapse._progress import teller
 from conecollapse._types import IntArray, Sparse
 from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators._problem import Problem, Solution, start_of_samples
 from conecollapse.estimators.orthogonal import OrthogonalNMF
-from conecollapse.factorization.ccnmf import ConeFactorization, ccnmf, data_cone
-from conecollapse.factorization.onmf.encoders import LabelRule, OverRays
+from conecollapse.factorization.cones.ccnmf import ConeFactorization, ccnmf, data_cone
+from conecollapse.factorization.orthogonal.encoders import LabelRule, OverRays
+from conecollapse.factorization.restarts import Starts
 from conecollapse.geometry.cone import Cone
-from conecollapse.geometry.parts import warn_if_too_coarse
+from conecollapse.geometry.merging import warn_if_too_coarse
 from conecollapse.tables import Table
 
 
@@ -30,8 +30,8 @@ class CCNMF(OrthogonalNMF):
     .. math:: X = U V, \qquad U \approx A S, \qquad X \approx A (S V), \qquad A^T A = I
 
     The mathematics, and why ``weighting="mass"`` bounds the error on X, are in
-    `conecollapse.factorization.ccnmf`. On a graph (``affinity``) the points of the cone are the
-    columns of the graph, or of its diffusion.
+    `conecollapse.factorization.cones.ccnmf`. On a graph (``affinity``) the points of the cone are
+    the columns of the graph, or of its diffusion.
 
     Parameters
     ----------
@@ -125,13 +125,10 @@ class CCNMF(OrthogonalNMF):
         try:
             found = ccnmf(
                 table,
-                self.n_components,
+                Starts(self.n_components, start_of_rays(problem, self.init), self.n_init, rng),
                 cone=cone,
                 weighting=self.weighting,
                 solver=self.solver,
-                init=start_of_rays(problem, self.init),
-                n_init=self.n_init,
-                rng=rng,
                 constraints=known,
                 **self._stopping(),
             )
@@ -195,7 +192,7 @@ class CCNMF(OrthogonalNMF):
         # by mass a generator that could be left out only stands for itself; at unit weight it would
         # count as one more ray
         effort: Literal["none", "exact"] = "none" if self.weighting == "mass" else "exact"
-        return data_cone(table, self.cone, tol=tol, eta=self.eta, effort=effort, progress=teller())
+        return data_cone(table, self.cone, tol=tol, eta=self.eta, effort=effort)
 
     def _given(self, cone: Cone, table: Table) -> Cone:
         if (cone.dim, cone.n_points) != table.shape:

@@ -28,9 +28,10 @@ from conecollapse.estimators._prepared import (
     without_question_of_names,
 )
 from conecollapse.estimators._sklearn import BaseEstimator, SelectorMixin
-from conecollapse.factorization.ccnmf import CONES, data_cone
+from conecollapse.factorization.cones.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
-from conecollapse.tables import Table
+from conecollapse.geometry.sample import Source
+from conecollapse.tables import BlockedTable, Table
 
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
 
@@ -47,9 +48,10 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
 
     Parameters
     ----------
-    method : {"certified", "paper", "approximate"}
-        The exact cone by the fast certified method, by Algorithm 1 of the paper (the same rays), or
-        an epsilon-cone.
+    method : {"certified", "paper", "approximate", "sample"}
+        The exact cone by the fast certified method, by Algorithm 1 of the paper (the same rays), an
+        epsilon-cone, or the rays at which random functionals are largest (`Cone.sample`), from
+        which the other features cannot be rebuilt.
     effort : {"exact", "quick"}
         Of the certified method: "quick" may keep points as rays without proof that they are needed,
         see `Cone.from_points`.
@@ -59,9 +61,11 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
         Tilt of Algorithm 1.
     max_residual, max_rays, weighting : float, int or None, "unit" or "mass"
         Of the epsilon-cone, see `Cone.approximate`.
+    n_functionals : int
+        Of a sample.
     points : {"features", "samples"}
-    random_state : optional
-        Taken so that a pipeline can seed all its steps; nothing is random here.
+    random_state : int, Generator or None
+        Of a sample; nothing else is random here.
     verbose : bool, optional
         By default progress is shown after two seconds, on a terminal and in a notebook; True prints
         a line for each step, False nothing.
@@ -107,6 +111,7 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
     max_residual: float = 0.05
     max_rays: int | None = None
     weighting: str = "unit"
+    n_functionals: int = 1024
     points: str = "features"
     random_state: Any = None
 
@@ -127,23 +132,24 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
         self._forget()
         return self._add(remember_layer(self, X, feature_names, layer))
 
-    @available_if(lambda self: self.method != "approximate")  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.method not in ("approximate", "sample"))  # type: ignore[untyped-decorator]
     @running
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Add a block: more features of the same samples, or more samples with the same features,
         as ``points`` says.
 
         Cones merge exactly, rays(A u B) = rays(rays(A) u rays(B)), so blocks give the rays of the
-        whole. Epsilon-cones do not, so ``method="approximate"`` has no `partial_fit`.
+        whole. Epsilon-cones and samples do not, so the methods "approximate" and "sample" have no
+        `partial_fit`.
         """
         return self._add(X)
 
     def _add(self, X: Any) -> Self:
         if self.points not in ("features", "samples"):
             raise InvalidInputError(f"points must be features or samples; got {self.points!r}.")
-        if self.method not in CONES:
+        if self.method not in (*CONES, "sample"):
             raise InvalidInputError(
-                f"method must be one of {', '.join(CONES)}; got {self.method!r}."
+                f"method must be one of {', '.join(CONES)}, sample; got {self.method!r}."
             )
         if self.max_rays is not None and self.method != "approximate":
             raise InvalidInputError(
@@ -209,6 +215,15 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
     def _block(self, table: Table) -> Cone:
         if self.max_rays is not None:
             check_count(self.max_rays, "max_rays")
+        if self.method == "sample":
+            is_blocked = isinstance(table, BlockedTable)
+            return Cone._sampled(
+                Source(table, 1) if is_blocked else Source(table.points()),
+                self.n_functionals,
+                tol=self.cone_tol,
+                random_state=self.random_state,
+                hold=False,
+            )
         return data_cone(
             table,
             self.method,
@@ -218,7 +233,6 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
             max_rays=self.max_rays,
             weighting=self.weighting,
             effort=self.effort,
-            progress=self._progress(),
         )
 
     def _forget(self) -> None:

@@ -24,14 +24,14 @@ from conecollapse.estimators._estimator import running
 from conecollapse.estimators._fitted import labels_of
 from conecollapse.estimators._prepared import Prepared, outside
 from conecollapse.estimators._problem import Problem, Solution
-from conecollapse.factorization.consensus import agreement, stability
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.encoders import Divergence, LeastSquares, with_encodings
-from conecollapse.factorization.hals import hals
-from conecollapse.factorization.kl import kl, kl_by_squares
-from conecollapse.factorization.many_runs import Checkpoint, Run, many_runs, reporter
-from conecollapse.factorization.mu import LOSSES
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.nmf.encoders import Divergence, LeastSquares, with_encodings
+from conecollapse.factorization.nmf.hals import hals
+from conecollapse.factorization.nmf.kl import kl, kl_by_squares
+from conecollapse.factorization.nmf.mu import LOSSES
+from conecollapse.factorization.resampling.consensus import agreement, stability
+from conecollapse.factorization.resampling.many_runs import Checkpoint, Run, many_runs, reporter
+from conecollapse.factorization.restarts import Starts, best_of_starts
+from conecollapse.factorization.result import Factorization
 from conecollapse.tables import Table
 
 RANDOM = ("random", "nndsvdar", "spectral")  # starts that differ from run to run
@@ -45,9 +45,9 @@ class ConsensusNMF(BaseNMF):
 
     The components of all runs are compared. Those without counterparts in other runs are left out,
     the others are grouped, and the median of each group is the start of a last factorization
-    (`conecollapse.factorization.consensus`; Kotliar et al. 2019 do the same for gene programs). A
-    run depends on its number and on ``random_state`` only: the result is the same for any number of
-    threads, bit for bit, and the same on other machines up to rounding.
+    (`conecollapse.factorization.resampling.consensus`; Kotliar et al. 2019 do the same for gene
+    programs). A run depends on its number and on ``random_state`` only: the result is the same for
+    any number of threads, bit for bit, and the same on other machines up to rounding.
 
     Parameters
     ----------
@@ -184,14 +184,9 @@ class ConsensusNMF(BaseNMF):
         seed = int(rng.integers(2**31 - 1))
 
         def run(i: int) -> Run:
-            found = best_of_starts(
-                method,
-                table,
-                self.n_components,
-                self.init,
-                self.n_init,
-                np.random.default_rng([seed, i]),
-            )
+            own = np.random.default_rng([seed, i])
+            starts = Starts(self.n_components, self.init, self.n_init, own)
+            found = best_of_starts(method, table, starts)
             labels = labels_of(found.W, row_lengths(found.H))
             return Run(np.asarray(found.H, np.float64), labels, found.objective / found.scale)
 

@@ -16,11 +16,17 @@ from conecollapse.estimators._estimator import cone_line
 from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.estimators.ccnmf import start_of_rays
 from conecollapse.estimators.orthogonal import OrthogonalNMF
-from conecollapse.factorization.ccnmf import check_weighting
-from conecollapse.factorization.data import squared_error
-from conecollapse.factorization.graph_ccnmf import DAMPING, GraphFactorization, graph_ccnmf
-from conecollapse.factorization.inits import is_components, is_pair
-from conecollapse.factorization.onmf.encoders import OverGraph
+from conecollapse.factorization.cones.ccnmf import check_weighting
+from conecollapse.factorization.cones.graph_ccnmf import (
+    DAMPING,
+    GraphFactorization,
+    GraphOptions,
+    graph_ccnmf,
+)
+from conecollapse.factorization.initial_factors import is_components, is_pair
+from conecollapse.factorization.orthogonal.encoders import OverGraph
+from conecollapse.factorization.restarts import Starts
+from conecollapse.factorization.result import squared_error
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -29,15 +35,18 @@ class GraphCCNMF(OrthogonalNMF):
     the command's default.
 
     Two ways of comparing samples (*views*) give two graphs; the one that falls more clearly into r
-    clusters is taken, without any labels. The recipe, step by step, is in
-    `conecollapse.factorization.graph_ccnmf`.
+    clusters is taken, without any labels. Counts, such as those of molecules in cells, are
+    recognised: pass them as they are. The recipe, step by step, is in
+    `conecollapse.factorization.cones.graph_ccnmf`.
 
     Parameters
     ----------
-    view : {"auto", "root", "centred", "cosine", "root cosine"}
+    view : {"auto", "root", "centred", "cosine", "root cosine", "residuals", "log pcs"}
         How samples are compared: by Euclidean distances of square roots, the same after centring
-        unit rows, by cosines, or by cosines of square roots. "auto" takes the better of the first
-        two for dense tables, of the last two for tables with at most 10 % of non-zero entries.
+        unit rows, by cosines, by cosines of square roots, or by principal components of counts
+        (`conecollapse.affinity.counts`). "auto" takes the better of the last two for counts of
+        cells, of the first two for other dense tables, of the cosines for other tables with at most
+        10 % of non-zero entries.
     n_neighbors : int
         Neighbours of each sample in the graph.
     neighbors : {"auto", "exact", "approximate"}
@@ -63,11 +72,14 @@ class GraphCCNMF(OrthogonalNMF):
     eigengap_ratios_ : dict
         For each view tried how far its graph is from falling into r clusters: 0 if it does, near 1
         if nothing distinguishes r from 2 r.
+    view_gains_ : dict
+        Of counts, for which it decides: for each view by how many nats clusters predict a count
+        better than all samples do. Empty for other tables.
     cone_ : Cone
-        The cone of the points that are diffused: the features of the view where the table is mostly
-        zeros, else one axis for each sample. The diffusion is invertible, so the rays of the
-        diffused points are the images of these. It is a quick cone (`Cone.from_points`): points
-        that it leaves open are kept as rays.
+        The cone of the points that are diffused: the features of the view where these are cosines
+        of a table that is mostly zeros, else one axis for each sample. The diffusion is invertible,
+        so the rays of the diffused points are the images of these. It is a quick cone
+        (`Cone.from_points`): points that it leaves open are kept as rays.
     ray_indices_ : (c,) array
         Which of these points are rays, or open.
     classes_, cluster_labels_, label_distributions_
@@ -111,16 +123,15 @@ class GraphCCNMF(OrthogonalNMF):
         table = problem.table
         found = graph_ccnmf(
             table,
-            self.n_components,
-            view=self.view,
-            n_neighbors=self.n_neighbors,
-            neighbors=self.neighbors,
-            damping=check_positive(self.damping, "damping", below=1.0),
+            Starts(self.n_components, start_of_rays(problem, self.init), self.n_init, rng),
+            GraphOptions(
+                self.view,
+                self.n_neighbors,
+                self.neighbors,
+                check_positive(self.damping, "damping", below=1.0),
+            ),
             weighting=self.weighting,
             solver=self.solver,
-            init=start_of_rays(problem, self.init),
-            n_init=self.n_init,
-            rng=rng,
             constraints=problem.constraints,
             **self._stopping(),
         )
@@ -136,13 +147,17 @@ class GraphCCNMF(OrthogonalNMF):
         found: GraphFactorization = solution.own
         self._set_labels(problem, solution, order, found.judgement, found.group)
         self.view_, self.eigengap_ratios_ = found.choice.view.name, found.choice.eigengap_ratios
+        self.view_gains_ = found.choice.gains
         self.cone_, self.ray_indices_ = found.cone, found.cone.ray_indices
         self.loadings_ = found.S[order]
 
     def _summary(self) -> dict[str, str]:
-        ratios = ", ".join(f"{name} {ratio:.3g}" for name, ratio in self.eigengap_ratios_.items())
+        what, values = "eigengap ratios", self.eigengap_ratios_
+        if self.view_gains_:
+            what, values = "nats by which clusters predict a count better", self.view_gains_
+        listed = ", ".join(f"{name} {value:.3g}" for name, value in values.items())
         return {
             "cone": cone_line(self.cone_),
-            "view": f"{self.view_}; eigengap ratios: {ratios}",
+            "view": f"{self.view_}; {what}: {listed}",
             **super()._summary(),
         }

@@ -13,16 +13,16 @@ from conecollapse._checks import as_points, check_count, check_positive
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import TOL, Stopping
 from conecollapse._linalg import as_dense, scaled_columns, stack_rows
-from conecollapse._progress import teller
 from conecollapse._types import BoolArray, FloatArray, Points
 from conecollapse.estimators._estimator import running
-from conecollapse.estimators._mixture import MixtureNMF, leave_out, read_feature_noise
+from conecollapse.estimators._mixture import MixtureNMF, read_feature_noise
 from conecollapse.estimators._prepared import outside
 from conecollapse.factorization.mixtures.minvolume_kl import TOL as COUNTS_TOL
 from conecollapse.factorization.mixtures.minvolume_kl import VOLUME as COUNTS_VOLUME
 from conecollapse.factorization.mixtures.minvolume_kl import unmix_counts
 from conecollapse.factorization.mixtures.starts import STARTS, VOLUME, Mixture, equally_long, unmix
-from conecollapse.factorization.mu import LOSSES
+from conecollapse.factorization.mixtures.unmixing import leave_out
+from conecollapse.factorization.nmf.mu import LOSSES
 from conecollapse.tables import Table
 
 
@@ -193,7 +193,6 @@ class MinVolumeNMF(MixtureNMF):
             "tol": _number(self.tol, "tol", TOL if is_squared else COUNTS_TOL),
             "max_iter": check_count(self.max_iter, "max_iter"),
             "callback": self._report_iteration,
-            "progress": teller(),
         }
         starts = min(check_count(self.n_starts, "n_starts"), len(STARTS))
         fixed = self._read_fixed(noise)

@@ -15,15 +15,15 @@ from conecollapse.estimators._base import BaseNMF, orthogonality_line
 from conecollapse.estimators._catalogue import CatalogueNMF
 from conecollapse.estimators._problem import Problem, Solution
 from conecollapse.estimators._weighted import WeightedNMF
-from conecollapse.factorization.anls import anls, penalties
-from conecollapse.factorization.encoders import LeastSquares
-from conecollapse.factorization.hals import hals
-from conecollapse.factorization.kl import kl
-from conecollapse.factorization.mu import LOSSES, mu
-from conecollapse.factorization.onmf import orthogonality
-from conecollapse.factorization.pnmf import pnmf
-from conecollapse.factorization.restarts import best_of_starts
-from conecollapse.factorization.weighted import Method
+from conecollapse.factorization.nmf.anls import anls, penalties
+from conecollapse.factorization.nmf.encoders import LeastSquares
+from conecollapse.factorization.nmf.hals import hals
+from conecollapse.factorization.nmf.kl import kl
+from conecollapse.factorization.nmf.mu import LOSSES, mu
+from conecollapse.factorization.nmf.pnmf import pnmf
+from conecollapse.factorization.nmf.weighted import Method
+from conecollapse.factorization.orthogonal import orthogonality
+from conecollapse.factorization.restarts import Starts, best_of_starts
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -33,10 +33,10 @@ class MultiplicativeNMF(CatalogueNMF):
 
     For ``loss="kullback-leibler"`` each entry of a factor is updated after the other, by a step in
     the direction of the multiplicative one that is at least as long
-    (`conecollapse.factorization.kl`): the divergence still never rises, and falls to the same value
-    in a fraction of the iterations. `transform` then minimises that loss, to its optimum, so it is
-    near `embedding_` for the training samples; `score` is least squares for both. The divergence
-    looks at entries, so it needs a table in memory.
+    (`conecollapse.factorization.nmf.kl`): the divergence still never rises, and falls to the same
+    value in a fraction of the iterations. `transform` then minimises that loss, to its optimum, so
+    it is near `embedding_` for the training samples; `score` is least squares for both. The
+    divergence looks at entries, so it needs a table in memory.
 
     Parameters
     ----------
@@ -246,14 +246,9 @@ class ProjectiveNMF(BaseNMF):
     """
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Solution:
-        result = best_of_starts(
-            partial(pnmf, **self._stopping()),
-            problem.table,
-            self.n_components,
-            problem.start(self.init, self.n_components),
-            self.n_init,
-            rng,
-        )
+        init = problem.start(self.init, self.n_components)
+        starts = Starts(self.n_components, init, self.n_init, rng)
+        result = best_of_starts(partial(pnmf, **self._stopping()), problem.table, starts)
         ones = np.ones(self.n_components)
         return Solution(result, LeastSquares(result.H), ones, is_encoding=False)
 

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import stack_rows, unit_rows
+from conecollapse._progress import report
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import Estimator, running
 from conecollapse.estimators._explain import NovelFeature, leading_features
@@ -144,9 +145,9 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         self._trusted = U
         self._gram = gram(U)
         self.n_trusted_ = U.shape[0]
-        self._report_stage("noise", 0, 2)
+        report("noise", 0, 2)
         self.noise_ = self._found_noise()
-        self._report_stage("calibration", 1, 2)
+        report("calibration", 1, 2)
         # None after `partial_fit`, until it is asked for
         self._calibration: FloatArray | None = self._calibrated()
         return self
@@ -315,7 +316,8 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
             isinstance(share, (float, int, np.number)) and 0 < share <= 0.5
         ):
             raise InvalidInputError(
-                f"contamination must be 'auto' or a number above 0 and at most 0.5; got {share!r}."
+                f"{argument('contamination')} must be 'auto' or a number above 0 and at most 0.5;"
+                f" got {share!r}."
             )
         for name, value in (
             ("locality", self.locality),
@@ -324,7 +326,7 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         ):
             if not (isinstance(value, (float, int, np.number)) and 0 <= value < 1):
                 raise InvalidInputError(
-                    f"{name} must be a number of at least 0 and below 1; got {value!r}."
+                    f"{argument(name)} must be a number of at least 0 and below 1; got {value!r}."
                 )
         seed = generator(self.random_state).integers(2**31 - 1)
         is_seed = isinstance(self.random_state, (int, np.integer))

@@ -17,14 +17,14 @@ from conecollapse.estimators._estimator import running
 from conecollapse.estimators._labels import Hints, KnownLabels, read_constraints
 from conecollapse.estimators._prepared import Prepared, prepare
 from conecollapse.estimators._problem import Problem, Solution
-from conecollapse.factorization.constraints import UNKNOWN
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.encoders import Encoder, LeastSquares
-from conecollapse.factorization.onmf import SOLVERS, orthogonality, prepared
-from conecollapse.factorization.onmf.clamped import Judgement, Known
-from conecollapse.factorization.onmf.encoders import LabelRule, OneCluster
-from conecollapse.factorization.onmf.multiplicative import RULES
-from conecollapse.factorization.restarts import best_of_starts
+from conecollapse.factorization.nmf.encoders import Encoder, LeastSquares
+from conecollapse.factorization.orthogonal import SOLVERS, orthogonality, prepared
+from conecollapse.factorization.orthogonal.clamped import Judgement, Known
+from conecollapse.factorization.orthogonal.constraints import UNKNOWN
+from conecollapse.factorization.orthogonal.encoders import LabelRule, OneCluster
+from conecollapse.factorization.orthogonal.multiplicative import RULES
+from conecollapse.factorization.restarts import Starts, best_of_starts
+from conecollapse.factorization.result import Factorization
 
 UNLESS_LABELLED = (
     'kept in place, with zero encodings and without a cluster (-1, or "" beside strings) unless y'
@@ -119,15 +119,14 @@ class OrthogonalNMF(BaseNMF):
         feature_names, layer
             See `BaseNMF.fit`. Weights of entries and samples are refused.
 
-        Notes
-        -----
-        A sample with a label keeps it in `labels_`, whatever the data say, even if it is all zeros;
-        `predict` gives every sample of zeros the label -1, or "" beside strings. `labels_` and
-        `predict` then return entries of ``classes_``, and of ``cluster_labels_`` for clusters that
-        no label names. With ``n_components=1``, and with a y that labels every sample with more
-        classes than there are components (as a pipeline passes it on to all its steps), y is
-        ignored. How labels and pairs are used is in `conecollapse.factorization.onmf.clamped` and
-        `conecollapse.factorization.evidence`.
+        Notes ----- A sample with a label keeps it in `labels_`, whatever the data say, even if it
+        is all zeros; `predict` gives every sample of zeros the label -1, or "" beside strings.
+        `labels_` and `predict` then return entries of ``classes_``, and of ``cluster_labels_`` for
+        clusters that no label names. With ``n_components=1``, and with a y that labels every sample
+        with more classes than there are components (as a pipeline passes it on to all its steps), y
+        is ignored. How labels and pairs are used is in
+        `conecollapse.factorization.orthogonal.clamped` and
+        `conecollapse.factorization.orthogonal.evidence`.
 
         Examples
         --------
@@ -198,7 +197,7 @@ class OrthogonalNMF(BaseNMF):
         clamped = Known.of(table, table, known, **stopping)
         run = prepared(self.solver, table, **stopping) if clamped is None else clamped.run
         init = problem.start(self.init, self.n_components)
-        result = best_of_starts(run, table, self.n_components, init, self.n_init, rng)
+        result = best_of_starts(run, table, Starts(self.n_components, init, self.n_init, rng))
         if clamped is not None:
             judgement = clamped.run.judgement(result)
             rule = LabelRule.of(table, judgement, clamped.linear, known)

@@ -19,7 +19,14 @@ from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._prepared import generator, named, safe_unit, unmasked, warn_of_empty
-from conecollapse.estimators._rank_clusters import SHARE, consensus, eigengap, stability
+from conecollapse.estimators._rank_clusters import (
+    SHARE,
+    consensus,
+    counts_of_cells,
+    eigengap,
+    prediction,
+    stability,
+)
 from conecollapse.estimators._rank_components import heldout, mixture, residual
 from conecollapse.estimators._rank_fits import Fits, RankSelection
 from conecollapse.estimators.graph_ccnmf import GraphCCNMF
@@ -28,14 +35,23 @@ from conecollapse.estimators.orthogonal import OrthogonalNMF
 from conecollapse.tables import Table, as_table, recognised
 from conecollapse.tables.incomplete import incomplete_table
 
-METHODS = ("stability", "eigengap", "heldout", "consensus", "residual", "mixture")
+METHODS = (
+    "auto",
+    "prediction",
+    "stability",
+    "eigengap",
+    "heldout",
+    "consensus",
+    "residual",
+    "mixture",
+)
 ENOUGH_SAMPLES = 2000  # larger tables are represented by this many random samples
 
 
 def select_rank(
     X: Any,
     candidates: Iterable[int] = range(2, 11),
-    method: str = "stability",
+    method: str = "auto",
     *,
     estimator: Any = None,
     n_runs: int = 10,
@@ -56,7 +72,14 @@ def select_rank(
         With "heldout", NaN in a dense table is a missing entry; the other methods refuse it.
     candidates : iterable of int
         Ranks to try.
-    method : {"stability", "eigengap", "heldout", "consensus", "residual", "mixture"}
+    method : {"auto", "prediction", "stability", "eigengap", "heldout", "consensus", "residual", \
+"mixture"}
+        - *auto*: "prediction" for counts of cells if no estimator is given, else "stability".
+        - *prediction*: for counts of cells. Chosen: the rank whose clusters, by k-means of the
+          principal components of `conecollapse.affinity.counts`, best predict each sample's counts
+          from the other samples of its cluster; the scores are nats for each count. It takes no
+          estimator, and a second where the others take minutes. Batches that differ in many genes
+          count as clusters.
         - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index
           of the two clusterings on the samples they share is averaged. Chosen: the rank with the
           largest average; ``ties`` are those within a standard error of it.
@@ -117,7 +140,7 @@ def select_rank(
     ranks = np.array(sorted({check_count(r, "each candidate") for r in candidates}))
     if not len(ranks):
         raise InvalidInputError("candidates is empty; name at least one rank.")
-    if ranks[0] == 1 and method in ("stability", "consensus"):
+    if ranks[0] == 1 and method in ("auto", "prediction", "stability", "consensus"):
         raise InvalidInputError(
             f"rank 1 puts all samples together, so {method} says nothing of it; start at 2."
         )
@@ -126,9 +149,9 @@ def select_rank(
             f"{method} compares {'folds' if method == 'heldout' else 'runs'}; n_runs must be at"
             " least 2."
         )
-    if method == "heldout" and estimator is not None:
+    if method in ("heldout", "prediction") and estimator is not None:
         raise InvalidInputError(
-            "heldout factorizes by itself and takes no estimator; leave it out, or use stability."
+            f"{method} works by itself and takes no estimator; leave it out, or use stability."
         )
     if method == "eigengap" and not isinstance(estimator, (GraphCCNMF, type(None))):
         raise InvalidInputError(
@@ -148,7 +171,9 @@ def select_rank(
             " use stability."
         )
     table = _table(X, method)
-    smallest = int(SHARE * table.shape[0]) if method == "stability" else table.shape[0]
+    smallest = table.shape[0]
+    if method in ("auto", "stability"):
+        smallest = int(SHARE * smallest)
     if ranks[-1] > smallest:
         raise InvalidInputError(
             f"candidate {ranks[-1]} exceeds the number of samples that {method} works with,"
@@ -163,6 +188,16 @@ def select_rank(
     with showing("select_rank", verbose), limit_threads(n_jobs), warnings.catch_warnings():
         # said above, and subsamples have more of them
         warnings.simplefilter("ignore", EmptyDataWarning)
+        if method == "prediction" or (method == "auto" and estimator is None):
+            cells = counts_of_cells(table, int(ranks[-1]), rng)
+            if cells is not None:
+                return prediction(cells, ranks, Fits(base, "prediction", len(ranks), callback))
+            if method == "prediction":
+                raise InvalidInputError(
+                    "prediction is for counts of cells: whole numbers that are mostly sampling"
+                    " noise, without the bursts of words; use stability."
+                )
+        method = "stability" if method == "auto" else method
         if method == "eigengap":
             return eigengap(table, ranks, base, rng)
         if method == "mixture":

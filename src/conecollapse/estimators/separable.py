@@ -9,12 +9,14 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, dense_rows, scaled_columns
+from conecollapse._progress import report
 from conecollapse._types import FloatArray, Points
 from conecollapse.estimators._estimator import running
-from conecollapse.estimators._mixture import MixtureNMF, leave_out, read_feature_noise
+from conecollapse.estimators._mixture import MixtureNMF, read_feature_noise
 from conecollapse.estimators._prepared import generator
-from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.mixtures.separable import select
+from conecollapse.factorization.mixtures.unmixing import leave_out
+from conecollapse.factorization.nmf.anls import solve_rows
 from conecollapse.geometry.separable_bound import Guarantee, guarantee
 from conecollapse.tables import Table
 
@@ -130,11 +132,11 @@ class SeparableNMF(MixtureNMF):
         data, of_samples = self._prepare(X, feature_names, layer), self.points == "samples"
         points = self._cone_points(data.table)
         filled = ~data.empty if of_samples else data.table.filled_columns
-        self._report_stage("outliers", 0, 3)
+        report("outliers", 0, 3)
         left_out = leave_out(points, filled, self.n_components, self.outliers)
         places = np.flatnonzero(~left_out)
         usable = points[places]
-        self._report_stage("choosing points", 1, 3)
+        report("choosing points", 1, 3)
         noise = (
             read_feature_noise(usable, self.n_components, self.feature_noise)
             if of_samples
@@ -147,7 +149,7 @@ class SeparableNMF(MixtureNMF):
         self.method_, self.scaling_ = chosen.method, chosen.scaling
         indices = places[chosen.indices]
         rays = dense_rows(points, indices).astype(np.float64)
-        self._report_stage("abundances", 2, 3)
+        report("abundances", 2, 3)
         H = rays if of_samples else self._weights(points, rays)
         self.ray_indices_ = indices[self._learn(data, H, noise, left_out, chosen=indices)]
         self.guarantee_ = self._guarantee(usable, rays)

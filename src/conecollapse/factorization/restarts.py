@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from conecollapse._types import AnyArray, FloatArray, IntArray
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import (
+from conecollapse.factorization.initial_factors import (
     from_labels,
     initialize,
     kmeans_labels,
     spectral_embedding,
 )
-from conecollapse.tables import Table, as_table
+from conecollapse.factorization.result import Factorization
+from conecollapse.tables import Table
 
 SAME_OBJECTIVE = 64.0  # roundoffs of the squared norm within which two objectives count as one
 # and so do objectives that differ by this share: a run stops where one more step would change no
@@ -35,21 +36,44 @@ class FromLabels(Protocol):
     def promising(self, r: int, n_starts: int, rng: np.random.Generator) -> Iterable[IntArray]: ...
 
 
+@dataclass(frozen=True)
+class Starts:
+    """Where the runs of a method for r components begin."""
+
+    r: int
+    init: Any  # as in `initialize`
+    n_init: int
+    rng: np.random.Generator
+    embedding: AnyArray | None = None  # in place of the spectral embedding of the table
+    weights: AnyArray | None = None  # of the samples in its k-means
+    sample_weight: FloatArray | None = None  # as in `initialize`
+    n_trials: int = 1  # of which each start is the best after `TRIAL` iterations
+
+    @property
+    def is_spectral(self) -> bool:
+        return isinstance(self.init, str) and self.init == "spectral"
+
+    def draw(self, X: Table) -> Iterator[IntArray | tuple[AnyArray, AnyArray]]:
+        """The starts one after the other, as labels or as a pair (W, H); the spectral embedding is
+        computed once for all of them."""
+        n_starts, s = self.n_init * self.n_trials, self.sample_weight
+        if self.is_spectral:
+            embedding = self.embedding
+            if embedding is None:
+                embedding = spectral_embedding(X.completed(s), self.r, self.rng)
+            weights = s if self.weights is None else self.weights
+            for _ in range(n_starts):
+                yield kmeans_labels(embedding, self.r, self.rng, weights)
+            return
+        is_repeatable = not isinstance(self.init, str) or self.init in REPEATABLE
+        for _ in range(1 if is_repeatable else n_starts):
+            yield initialize(X, self.r, self.init, self.rng, s)
+
+
 def best_of_starts(
-    run: Callable[[Table, AnyArray, AnyArray], Factorization],
-    X: Table,
-    n_components: int,
-    init: Any,
-    n_init: int,
-    rng: np.random.Generator,
-    *,
-    embedding: AnyArray | None = None,
-    weights: AnyArray | None = None,
-    n_trials: int = 1,
-    sample_weight: FloatArray | None = None,
+    run: Callable[[Table, AnyArray, AnyArray], Factorization], X: Table, starts: Starts
 ) -> Factorization:
-    """Call ``run(X, W, H)`` from up to ``n_init`` starts and keep the factorization with the
-    smallest objective.
+    """Call ``run(X, W, H)`` from the starts and keep the factorization with the smallest objective.
 
     A method that is `FromLabels` compares its starts itself, and finds those of the spectral
     embedding itself too.
@@ -57,34 +81,26 @@ def best_of_starts(
     Starts that end in the same place differ by rounding and by where they stopped. The first of
     them is taken, so that neither the order in which products were summed nor the kind of storage
     decides.
-
-    With ``n_trials`` each start is the best of so many, after `TRIAL` iterations of each.
-
-    ``embedding`` replaces the spectral embedding of X in ``init="spectral"``, and ``weights`` are
-    those of the samples in its k-means. ``sample_weight`` is as in `initialize`.
     """
-    X = as_table(X)
-    n_starts = n_init * n_trials
-    spread = starts(X, n_components, init, n_starts, rng, embedding, weights, sample_weight)
+    drawn = starts.draw(X)
     if isinstance(run, FromLabels):
-        if embedding is None and isinstance(init, str) and init == "spectral":
-            return run.best_of(run.promising(n_components, n_init, rng), n_components)
-        return run.best_of(
-            (start[0].argmax(axis=1) if isinstance(start, tuple) else start for start in spread),
-            n_components,
-        )
-    drawn = (
-        start if isinstance(start, tuple) else from_labels(X, start, n_components, sample_weight)
-        for start in spread
+        if starts.embedding is None and starts.is_spectral:
+            return run.best_of(run.promising(starts.r, starts.n_init, starts.rng), starts.r)
+        labels = (one[0].argmax(axis=1) if isinstance(one, tuple) else one for one in drawn)
+        return run.best_of(labels, starts.r)
+    pairs: Iterator[tuple[AnyArray, AnyArray]] = (
+        one if isinstance(one, tuple) else from_labels(X, one, starts.r, starts.sample_weight)
+        for one in drawn
     )
-    pairs = _tried(run, X, drawn, n_trials) if n_trials > 1 else drawn
+    if starts.n_trials > 1:
+        pairs = _try(run, X, pairs, starts.n_trials)
     rounding = SAME_OBJECTIVE * float(np.finfo(X.dtype).eps)
     return first_of_best(
         (run(X, W, H) for W, H in pairs), lambda result: (result.objective, rounding * result.scale)
     )
 
 
-def _tried(
+def _try(
     run: Callable[..., Factorization],
     X: Table,
     pairs: Iterator[tuple[AnyArray, AnyArray]],
@@ -115,26 +131,3 @@ def first_of_best(results: Iterable[R], measure: Callable[[R], tuple[float, floa
         if chosen > lowest * (1 + SETTLED) + rounding:
             first, chosen = best, lowest
     return first
-
-
-def starts(
-    X: Table,
-    r: int,
-    init: Any,
-    n_init: int,
-    rng: np.random.Generator,
-    embedding: AnyArray | None,
-    weights: AnyArray | None,
-    sample_weight: FloatArray | None,
-) -> Iterator[IntArray | tuple[AnyArray, AnyArray]]:
-    """The starts one after the other, as labels or as a pair (W, H); the spectral embedding is
-    computed once for all of them."""
-    if isinstance(init, str) and init == "spectral":
-        if embedding is None:
-            embedding = spectral_embedding(X.completed(sample_weight), r, rng)
-        for _ in range(n_init):
-            yield kmeans_labels(embedding, r, rng, sample_weight if weights is None else weights)
-        return
-    is_repeatable = not isinstance(init, str) or init in REPEATABLE
-    for _ in range(1 if is_repeatable else n_init):
-        yield initialize(X, r, init, rng, sample_weight)

@@ -35,7 +35,7 @@ from conecollapse._linalg import (
 from conecollapse._progress import teller
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points
 from conecollapse.geometry.certified import Decisions, conclude, decide
-from conecollapse.geometry.parts import Part, part_of
+from conecollapse.geometry.merging import Part, part_of, stacked
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocks import Step, Worker
 
@@ -110,7 +110,7 @@ def _points_of(block: Points, _: Any, __: Any) -> Points:
 
 def _find(items: list[Points], _k: int, _told: list[Any], asked: tuple[float, Effort]) -> Part:
     tol, effort = asked
-    points = _stacked(items)
+    points = stacked(items)
     items.clear()
     part = part_of(points, tol, effort=effort)
     return part if _is_held(points, part) else Part(part.n_points, None, part.certificate)
@@ -148,12 +148,12 @@ def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
 
 
 def _decide(items: list[Points], k: int, _told: list[Any], shared: Shared) -> Decisions:
-    U = _stacked(items)
+    U = stacked(items)
     return decide(U, shared.tol, np.arange(k, U.shape[0], shared.n_shares))
 
 
 def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Shared) -> Part | None:
-    U, (tol, (leader, apart), _) = _stacked(items), shared
+    U, (tol, (leader, apart), _) = stacked(items), shared
     proof = conclude(U, tol, Decisions.join(told))
     if not proof.is_proven:
         return None
@@ -168,13 +168,6 @@ def _is_held(points: Points, part: Part) -> bool:
         return True
     entries = points.nnz if sp.issparse(points) else len(part.certificate.rays) * points.shape[1]
     return bool(entries <= HELD_RAYS)
-
-
-def _stacked(parts: list[Points]) -> Points:
-    """Rows below each other."""
-    if len(parts) == 1:
-        return parts[0]
-    return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.vstack(parts)
 
 
 # groups of points in blocks
@@ -235,7 +228,7 @@ def _pieces(runs: list[IntArray], size: int) -> list[IntArray]:
 
 def fetch(table: BlockedTable, points: IntArray) -> Points:
     """These points, increasing, as unit rows."""
-    return _stacked(table.visit(_unit_rows_of, by_block(table.bounds, points), stage="fetch"))
+    return stacked(table.visit(_unit_rows_of, by_block(table.bounds, points), stage="fetch"))
 
 
 def _unit_rows_of(block: Points, columns: IntArray, _: Any) -> Points:

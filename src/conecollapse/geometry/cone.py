@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from conecollapse._checks import (
     as_points,
     check_callable,
     check_columns,
+    check_count,
     check_effort,
     check_finite,
     check_positive,
@@ -39,18 +41,20 @@ from conecollapse.certificates import (
     AnyCertificate,
     ApproximateCertificate,
     Certificate,
+    SampledCertificate,
     Verdict,
     check,
     check_blocks,
     check_cover,
+    check_sample,
     plain,
 )
 from conecollapse.geometry.certified import certify_points
 from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
 from conecollapse.geometry.invertible import part_of_invertible
-from conecollapse.geometry.merging import with_rays
-from conecollapse.geometry.parts import Part, merge, warn_if_too_coarse
+from conecollapse.geometry.merging import Part, merge, warn_if_too_coarse, with_rays
+from conecollapse.geometry.sample import CONFIDENCE, Sample, Source, estimate
 from conecollapse.geometry.streaming import part_of_blocks, part_of_samples, part_of_table
 from conecollapse.tables import BlockedTable, as_blocked, as_table, recognised
 from conecollapse.tables.survey import checked_blocks
@@ -91,12 +95,14 @@ class Cone:
         ray_names: AnyArray | None = None,
         path: EpsilonPath | None = None,
         history: list[Any] | None = None,
+        sample: Sample | None = None,
     ) -> None:
         self._rays = rays
         self.certificate = certificate
         self.ray_names = ray_names
         self.path = path
         self.history = history
+        self._sample = sample
 
     @classmethod
     def from_points(
@@ -350,6 +356,123 @@ class Cone:
         return cls.from_points(table.points(), tol, effort, n_jobs=n_jobs, progress=progress)
 
     @classmethod
+    def sample(
+        cls,
+        P: Any,
+        n_functionals: int = 1024,
+        *,
+        until: float | None = None,
+        confidence: float = CONFIDENCE,
+        tol: float = 1e-8,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> Cone:
+        """Rays at which random functionals are largest, from a few looks at the points, and a bound
+        on what was missed; see `conecollapse.geometry.sample`.
+
+        Parameters
+        ----------
+        P : (n_points, dim) array, sparse array, data frame, opened table or Dask array
+            Non-negative and finite; its rows are the points. Tables in blocks are read block by
+            block, once for each 4 million entries of the functionals.
+        n_functionals : int
+            Each finds one ray, often one that is known. The cost is that of the product of the
+            points with a matrix of so many columns.
+        until : float, optional
+            Double the number of functionals until `missed` is at most this, or until there are
+            `conecollapse.geometry.sample.MOST`.
+        confidence : float
+            Of the bound `missed`.
+        tol : float
+            As in `from_points`.
+        random_state : int or numpy.random.Generator, optional
+        n_jobs : int, optional
+            Threads to use; all available ones by default.
+
+        Returns
+        -------
+        Cone
+            Its rays are proven, each with its functional as witness. It need not contain all
+            points.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from conecollapse import Cone
+        >>> P = np.vstack([np.eye(3), np.random.default_rng(0).random((2000, 3))])
+        >>> cone = Cone.sample(P, random_state=0)
+        >>> cone.ray_indices, cone.missed < 0.01
+        (array([0, 1, 2]), True)
+        """
+        blocked = as_blocked(P)
+        source = Source(as_points(P) if blocked is None else blocked)
+        with limit_threads(n_jobs):
+            cone = cls._sampled(source, n_functionals, until, confidence, tol, random_state)
+        cone.ray_names = row_labels(P, cone.ray_indices)
+        return cone
+
+    @classmethod
+    def _sampled(
+        cls,
+        source: Source,
+        n_functionals: int,
+        until: float | None = None,
+        confidence: float = CONFIDENCE,
+        tol: float = 1e-8,
+        random_state: Any = None,
+        *,
+        hold: bool = True,
+    ) -> Cone:
+        """`sample` of a source, which the cone does not ``hold`` on to unless asked."""
+        for name, value in {"confidence": confidence, "until": until}.items():
+            if value is not None:
+                check_positive(value, name, below=1.0)
+        count = check_count(n_functionals, "n_functionals")
+        sample = Sample.begin(source, check_tol(tol), confidence, random_state).drawn(count, until)
+        certificate = sample.certificate()
+        sample = sample if hold else replace(sample, source=None)
+        return cls(sample.units, certificate, sample=sample)
+
+    def extended(self, n_functionals: int, *, n_jobs: int | None = None) -> Cone:
+        """The cone of `sample` with so many more functionals, over the same points, which it holds
+        on to."""
+        count = check_count(n_functionals, "n_functionals")
+        with limit_threads(n_jobs):
+            sample = self._drawn("extended").drawn(count)
+        return Cone(sample.units, sample.certificate(), sample=sample)
+
+    @property
+    def counts(self) -> IntArray:
+        """Of a cone of `sample`: how many functionals are largest at each ray."""
+        return self._drawn("counts").counts
+
+    @property
+    def winners(self) -> IntArray:
+        """Of a cone of `sample`: the ray at which each functional is largest, as a point; -1 where
+        rounding does not decide it."""
+        return self._drawn("winners").winners
+
+    @property
+    def missed(self) -> float:
+        """Of a cone of `sample`: a further functional is largest at a ray that is not known with at
+        most this probability. Each such number that was asked for holds, with the confidence that
+        was asked for, for all of them together."""
+        return self._drawn("missed").missed
+
+    @property
+    def missed_estimate(self) -> float:
+        """Of a cone of `sample`: Good and Turing's estimate of that probability, the share of the
+        functionals that are alone at their ray. No bound."""
+        return estimate(self._drawn("missed_estimate").winners)
+
+    def _drawn(self, what: str) -> Sample:
+        if self._sample is None:
+            raise InvalidInputError(
+                f"{what} is of cones that Cone.sample has made here; a file does not keep it."
+            )
+        return self._sample
+
+    @classmethod
     def _of(cls, part: Part) -> Cone:
         rays, certificate, names = part.whole()
         return cls(rays, certificate, ray_names=names)
@@ -425,9 +548,9 @@ class Cone:
     def point_coefficients(self) -> Sparse:
         """Coefficients over the rays of every unit point that the cone was made from, (n_points,
         c), as certified: no solve."""
-        certificate = self.certificate
-        if isinstance(certificate, ApproximateCertificate):
-            return certificate.coefficients
+        if isinstance(self.certificate, ApproximateCertificate):
+            return self.certificate.coefficients
+        certificate = self._exact("point_coefficients")
         if not certificate.coefficients.nnz:  # every point is a ray, a multiple of one, or zero
             filled = certificate.leader >= 0
             places = np.searchsorted(certificate.rays, certificate.leader[filled])
@@ -581,6 +704,9 @@ class Cone:
         """
         tol = None if tol is None else check_tol(tol)
         table = as_blocked(P)
+        if isinstance(self.certificate, SampledCertificate) and table is not None:
+            source = Source(table, 0 if table.shape == (self.n_points, self.dim) else 1)
+            return check_sample(source.blocks(), self._rays, self.certificate, tol or self.tol)
         if table is not None:
             return check_blocks(table.along(0).blocks, self._rays, self.certificate, tol)
         if callable(P):
@@ -606,7 +732,9 @@ class Cone:
         return cls(rays, certificate, ray_names=ray_names)
 
     def __repr__(self) -> str:
-        kind = "approximate " if isinstance(self.certificate, ApproximateCertificate) else ""
+        kind = {ApproximateCertificate: "approximate ", SampledCertificate: "sampled "}.get(
+            type(self.certificate), ""
+        )
         is_open = f" ({len(self.open_points)} open)" if len(self.open_points) else ""
         return (
             f"<{kind}Cone: {self.n_rays} rays{is_open} of {self.n_points} points in dimension"
@@ -639,7 +767,8 @@ class Cone:
     def _exact(self, what: str) -> Certificate:
         if not isinstance(self.certificate, Certificate):
             raise InvalidInputError(
-                f"{what} needs an exact cone, and this one is approximate; use Cone.from_points."
+                f"{what} needs an exact cone, and this one is approximate or a sample; use"
+                " Cone.from_points."
             )
         return self.certificate
 

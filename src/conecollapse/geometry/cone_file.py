@@ -31,6 +31,7 @@ from conecollapse.certificates import (
     AnyCertificate,
     ApproximateCertificate,
     Certificate,
+    SampledCertificate,
     Witnesses,
     form,
     plain,
@@ -140,7 +141,8 @@ def _load(path: str | PathLike[str]) -> dict[str, AnyArray]:
 
 
 def _certificate(arrays: dict[str, AnyArray]) -> AnyCertificate:
-    kind = ApproximateCertificate if "weighting" in arrays else Certificate
+    kind: Any = ApproximateCertificate if "weighting" in arrays else Certificate
+    kind = SampledCertificate if "G" in arrays else kind
     parts: dict[str, Any] = {
         field.name: _part(field.name, arrays) for field in fields(kind) if field.name != "witnesses"
     }

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from conecollapse._linalg import row_lengths
 from conecollapse._types import Sparse
 from conecollapse.certificates import Certificate, SparseVectors
-from conecollapse.geometry.parts import Part
+from conecollapse.geometry.merging import Part
 
 # of each witness, as a share of its length: far above rounding, far below the distances that are
 # proven

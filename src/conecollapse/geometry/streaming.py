@@ -28,7 +28,7 @@ from conecollapse._types import AnyArray, Effort, FloatArray, IntArray, Points, 
 from conecollapse.certificates import Certificate
 from conecollapse.geometry.blocks import HELD_RAYS, part_of_features, points_of
 from conecollapse.geometry.cone_file import read_beside, read_cone, write_cone
-from conecollapse.geometry.parts import Part, merge, part_of, warn_if_too_coarse
+from conecollapse.geometry.merging import Part, merge, part_of, warn_if_too_coarse
 from conecollapse.geometry.tall import (
     column_units,
     in_units,

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg as spla
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import row_norms, scaled_rows, unit_rows
 from conecollapse._types import BoolArray, FloatArray, Points
 
@@ -75,7 +75,8 @@ def _checked(outliers: Any) -> float | None:
     ):
         return float(outliers)
     raise InvalidInputError(
-        f"outliers must be 'auto' or a share of the samples from 0 to {MOST:g}; got {outliers!r}."
+        f"{argument('outliers')} must be 'auto' or a share of the samples from 0 to {MOST:g}; got"
+        f" {outliers!r}."
     )
 
 

@@ -31,7 +31,7 @@ from conecollapse._linalg import row_norms, unit_rows
 from conecollapse._types import AnyArray, BoolArray, Effort, FloatArray
 from conecollapse.certificates import Certificate, Combination, vectors
 from conecollapse.geometry.certified import COARSER, COARSEST, certify
-from conecollapse.geometry.certified.confirm import CLEAR, EPS
+from conecollapse.geometry.certified.witness import CLEAR, EPS
 
 # rows of the longest block that a checker may read at once and still find the witnesses clear of
 # its rounding

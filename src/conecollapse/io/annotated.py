@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray
 from conecollapse.io.h5ad import HIGHLY_VARIABLE, REASON, H5adSource, no_table
 from conecollapse.io.hdf5 import H5PY_RAISES, reading_hdf5
@@ -55,7 +55,7 @@ def in_memory(data: Any, layer: str | None = None) -> Any:
     if values is None:
         raise InvalidInputError(
             "the AnnData object has no X; put the table of counts there, or name one of its layers"
-            " with layer=...."
+            f" with {argument('layer', ...)}."
         )
     # a view of a file or of another object
     return values[:] if type(values).__module__.startswith("anndata") else values

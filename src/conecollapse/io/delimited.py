@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse.io.headings import ROWS_JUDGED, detect_layout, is_number, is_text
 from conecollapse.io.matrix import Matrix
 from conecollapse.io.names import as_names
-from conecollapse.io.text import Line, read_rows, suffix
+from conecollapse.io.text import Line, read_rows, read_text, suffix
 
 MIN_TEXT = 4  # words of a cell that is more than a name
 MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than this
@@ -27,7 +27,8 @@ MAX_CELLS_JUDGED = 2**20  # fewer rows are judged if they have more cells than t
 
 def read(path: Path, header: bool | None = None, names: bool | None = None) -> Matrix:
     """Read such a table. An error names the line, the column and the value."""
-    lines = read_rows(path, suffix(path))
+    text = read_text(path)
+    lines = read_rows(text, suffix(path))
     first = _first_lines(lines)
     if not first:
         raise InvalidInputError(f"{path.name} has no rows.")
@@ -61,6 +62,7 @@ def read(path: Path, header: bool | None = None, names: bool | None = None) -> M
         None if columns is None else as_names(columns, "columns"),
         row_word=layout.word,
         layout=layout,
+        sha256=text.sha256,
     )
 
 
@@ -97,7 +99,7 @@ def _append_numbers(
         )
     remedy = "correct it, or drop that column"
     if columns is not None and len(cells[j].split()) >= MIN_TEXT:
-        remedy = f"if these are texts, pass text_column={str(columns[j - skip])!r}"
+        remedy = f"if these are texts, pass {argument('text_column', str(columns[j - skip]))}"
     raise InvalidInputError(
         f"{where} holds {cells[j][:40]!r} where a number belongs{_hint(cells[j])}; {remedy}."
     )

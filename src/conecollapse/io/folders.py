@@ -7,10 +7,10 @@ from pathlib import Path
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._files import sha256_of
+from conecollapse.io.documents import text_files
 from conecollapse.io.formats import FORMATS
 from conecollapse.io.market import FEATURE_FILES, SAMPLE_FILES, first_file
 from conecollapse.io.text import suffix
-from conecollapse.io.texts import text_files
 
 MATRIX = "matrix.mtx"
 

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conecollapse._errors import InvalidInputError, quoted
+from conecollapse._errors import InvalidInputError, argument, quoted
 from conecollapse.io import (
     delimited,
     h5ad,
@@ -72,7 +72,7 @@ def take_options(kind: str, options: Mapping[str, Any], what: str) -> dict[str, 
         if value is not None and name not in known:
             kinds = ", ".join(other for other, one in FORMATS.items() if name in one.options)
             raise InvalidInputError(
-                f"{name}={value!r} is only for {kinds} files; leave it out for {what}."
+                f"{argument(name, value)} is only for {kinds} files; leave it out for {what}."
             )
     return {name: options[name] for name in known if name in options}
 

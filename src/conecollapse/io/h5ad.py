@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, Points
 from conecollapse.io.hdf5 import H5PY_RAISES, reading_hdf5
 from conecollapse.io.limits import WatchedFile, check_extent, check_room
@@ -197,7 +197,9 @@ def no_table(source: str, layer: str | None, layers: list[str]) -> InvalidInputE
     if layer is not None:
         has = f"it has {known}" if known else "it has none, only X"
         return InvalidInputError(f"{source} has no layer {layer!r}; {has}.")
-    has = f"; its layers are {known}: name one of them with layer=..." if known else ""
+    has = (
+        f"; its layers are {known}: name one of them with {argument('layer', ...)}" if known else ""
+    )
     return InvalidInputError(f"{source} has no X{has}.")
 
 

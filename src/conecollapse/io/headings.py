@@ -24,6 +24,7 @@ Text decides by majority, so that a single text among numbers is an error and no
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -144,8 +145,9 @@ def are_ids(column: Cells, word: str) -> bool:
 
 def is_number(cell: str) -> bool:
     """Whether a cell holds a number in ASCII digits; ``1_000`` and other digits are text, although
-    Python's float takes them."""
-    return NUMBER.fullmatch(cell.strip()) is not None
+    Python's float takes them, and so are numbers beside a separator of records, which it refuses.
+    """
+    return NUMBER.fullmatch(cell.strip(string.whitespace)) is not None
 
 
 def is_text(cell: str) -> bool:

@@ -6,13 +6,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from conecollapse._errors import InvalidInputError, quoted
+from conecollapse._errors import InvalidInputError, argument, quoted
 from conecollapse._types import AnyArray
 from conecollapse.io.limits import check_file, too_large
 from conecollapse.io.names import as_names
 from conecollapse.io.npy import load_npy
 from conecollapse.io.npz import load_npz
-from conecollapse.io.text import read_rows, suffix
+from conecollapse.io.text import read_rows, read_text, suffix
 
 LABEL_FORMATS = (".txt", ".csv", ".tsv", ".npy", ".npz")
 HEADINGS = frozenset(
@@ -68,7 +68,8 @@ def read_labels(
     has_names = len(rows[0]) == 2 if names is None else names
     if has_names and len(rows[0]) != 2:
         raise InvalidInputError(
-            f"names={names}, but {path.name} has one column; give names and labels in two."
+            f"{argument('names', names)}, but {path.name} has one column; give names and labels in"
+            " two."
         )
     known = sample_names if has_names else None
     if header is None:
@@ -111,7 +112,7 @@ def _name_classes(labels: AnyArray, names: AnyArray | None) -> AnyArray:
 def _rows(path: Path, kind: str) -> list[list[str]]:
     """A label in each, or a name and a label."""
     rows: list[list[str]] = []
-    for _, cells in read_rows(path, kind):
+    for _, cells in read_rows(read_text(path), kind):
         width = len(rows[0]) if rows else len(cells)
         if width > 2:
             raise InvalidInputError(
@@ -152,8 +153,8 @@ def _match_names(rows: list[list[str]], names: list[str], path: Path) -> list[st
     if missing:
         more = f" (and for {len(missing) - 1} more)" if len(missing) > 1 else ""
         turned = (
-            '; if the samples are on the other axis of the table, pass features_in="rows" or'
-            ' features_in="columns"'
+            "; if the samples are on the other axis of the table, pass"
+            f" {argument('features_in', 'rows')} or {argument('features_in', 'columns')}"
         )
         hint = turned if len(missing) == len(names) else ""
         raise InvalidInputError(

@@ -56,10 +56,8 @@ def check_file(path: Path) -> None:
         )
     if not status.st_size:
         raise InvalidInputError(f"{str(path)!r} is empty.")
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    if not os.access(path, os.R_OK):
+        raise InvalidInputError(f"{str(path)!r} cannot be read: {os.strerror(errno.EACCES)}.")
 
 
 class WatchedFile:

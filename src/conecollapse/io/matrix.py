@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._checks import LARGEST_ENTRY, first_entry
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray, Points
 from conecollapse.io.headings import Layout
 from conecollapse.io.names import place
@@ -32,6 +32,7 @@ class Matrix:
     layout: Layout | None = None  # of text and frames: what was taken as heading and names
     marked: AnyArray | None = None  # which features the source marks as highly variable
     axis: AnyArray | None = None  # where along the columns was measured, such as wavelengths
+    sha256: str = ""  # of the file, where reading it has told
     may_clip: bool = False  # whether the caller can ask for negative values to be set to zero
 
     def loaded(self) -> Matrix:
@@ -115,7 +116,7 @@ def _check_values(values: Points, matrix: Matrix, source: str) -> None:
         what = (
             f"{count} negative {'value' if count == 1 else 'values'}, the first in {{}}: {{:.6g}}"
         )
-        clip = " or shift, or pass clip=True to set them to zero"
+        clip = f" or shift, or pass {argument('clip', True)} to set them to zero"
         remedy = "the values must be >= 0: undo a logarithm" + (
             clip if matrix.may_clip else ", shift or clip"
         )

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import re
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray
 from conecollapse.io.headings import FEATURE_WORDS, SAMPLE_WORDS, bare
 from conecollapse.io.matrix import Matrix
@@ -47,7 +47,7 @@ def decide_orientation(
     """
     if features_in not in CHOICES:
         raise InvalidInputError(
-            f"features_in must be one of {', '.join(CHOICES)}; got {features_in!r}."
+            f"{argument('features_in')} must be one of {', '.join(CHOICES)}; got {features_in!r}."
         )
     if features_in != "auto":
         return features_in, "as requested"
@@ -58,7 +58,7 @@ def decide_orientation(
         chosen,
         (
             f"samples are {samples} and features {chosen}, because {reason}; if that is wrong, pass"
-            f' features_in="{other}"'
+            f" {argument('features_in', other)}"
         ),
     )
 

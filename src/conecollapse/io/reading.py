@@ -14,9 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._checks import check_count
-from conecollapse._errors import InvalidInputError, quoted
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._files import sha256_of
 from conecollapse.io.annotated import from_anndata, is_anndata, stored_at
+from conecollapse.io.documents import Texts, as_texts, count_words, read_column, read_folder
 from conecollapse.io.folders import digest, find_files, is_10x
 from conecollapse.io.formats import open_blocks, read_whole, take_options
 from conecollapse.io.frames import from_frame, is_frame
@@ -27,7 +28,6 @@ from conecollapse.io.orientation import decide_orientation
 from conecollapse.io.source import ArraySource, TableSource, TransposedSource
 from conecollapse.io.spectrum_files import read_spectrum_files, spectrum_files
 from conecollapse.io.table_file import TableFile
-from conecollapse.io.texts import Texts, as_texts, count_words, read_column, read_folder
 
 
 def read_table(
@@ -65,7 +65,7 @@ def read_table(
         Of an ``.h5ad`` file or an AnnData object: the layer to read instead of ``X``.
     text_column : str, optional
         Of a ``.csv`` or ``.tsv`` file: the column of texts, whose words are counted as
-        `conecollapse.io.texts` describes.
+        `conecollapse.io.documents` describes.
 
     Returns
     -------
@@ -89,14 +89,17 @@ def read_table(
     options = {"header": header, "names": names, "layer": layer}
     for name in ("header", "names"):
         if options[name] not in (None, True, False):
-            raise InvalidInputError(f"{name} must be True, False or None; got {options[name]!r}.")
+            raise InvalidInputError(
+                f"{argument(name)} must be True, False or None; got {options[name]!r}."
+            )
     if isinstance(source, (str, PathLike)):
         path = Path(fspath(source))
         if isdir(path) or text_column is not None:
             return _read_folder_or_texts(path, text_column, features_in, options)
         check_file(path)
         try:
-            matrix, sha256 = read_whole(path, options), sha256_of(path)
+            matrix = read_whole(path, options)
+            sha256 = matrix.sha256 or sha256_of(path)
             table = as_table_file(
                 matrix, path, sha256, decide_orientation(matrix, features_in, image_shape)
             )
@@ -105,7 +108,7 @@ def read_table(
     else:
         if text_column is not None:
             raise InvalidInputError(
-                f"text_column={quoted(text_column)} is for files; pass the texts themselves."
+                f"{argument('text_column', text_column)} is for files; pass the texts themselves."
             )
         texts = as_texts(source)
         if texts is not None:
@@ -178,7 +181,8 @@ def _read_folder_or_texts(
     for name, value in options.items():
         if value is not None:
             raise InvalidInputError(
-                f"{name}={value!r} is not for {'texts' if text_column else 'folders'}; leave it"
+                f"{argument(name, value)} is not for {'texts' if text_column else 'folders'}; leave"
+                " it"
                 " out."
             )
     if text_column is not None:
@@ -202,11 +206,11 @@ def _read_folder_or_texts(
 
 def _of_texts(texts: Texts, source: str, sha256: str, text_column: str | None) -> TableFile:
     """The counts of words of documents."""
-    counts, words = count_words(texts, source)
+    counts = count_words(texts, source)
     return TableFile(
-        counts,
+        counts.X,
         texts.names,
-        words,
+        counts.words,
         source,
         sha256,
         "columns",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._types import AnyArray
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -69,7 +69,7 @@ def _chosen(path: Path, groups: tuple[Shapes, ...], variable: str | None) -> str
     if USUAL in candidates and candidates is groups[1]:
         return USUAL
     if len(candidates) != 1:
-        choice = "; choose one by variable=..." if known else ""
+        choice = f"; choose one by {argument('variable', ...)}" if known else ""
         raise InvalidInputError(
             f"{path.name} should hold one array of spectra; it has {listed}{choice}."
         )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._files import sha256_of
 from conecollapse._types import AnyArray, BoolArray
 from conecollapse.io.envi import BANDS, Image, find_envi, read_envi
@@ -112,10 +112,13 @@ def read_spectra(
     if not isdir(path):  # False also for a name that no system could have
         check_file(path)
     if bands not in BANDS:
-        raise InvalidInputError(f"bands must be one of {', '.join(BANDS)}; got {bands!r}.")
+        raise InvalidInputError(
+            f"{argument('bands')} must be one of {', '.join(BANDS)}; got {bands!r}."
+        )
     if variable is not None and suffix(path) not in WITH_NAMES:
         raise InvalidInputError(
-            f"variable={variable!r} is only for {' and '.join(WITH_NAMES)} files; leave it out for"
+            f"{argument('variable', variable)} is only for {' and '.join(WITH_NAMES)} files; leave"
+            " it out for"
             f" {path.name}."
         )
     options = {"header": header, "names": names, "layer": layer}
@@ -221,7 +224,7 @@ def _pixels(image: Image, path: Path, shape: tuple[int, int] | None, bands: str)
         values = values[:, image.good_bands]
         names = np.array([f"x{j}" for j in np.flatnonzero(image.good_bands)])
     why = f"bands are the {bands} dimension of the cube" + (
-        ' (bands="first" otherwise)' if bands == "last" else ""
+        f" ({argument('bands', 'first')} otherwise)" if bands == "last" else ""
     )
     return Matrix(values, None, names, features_in="columns", because=why)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from conecollapse._errors import argument
 from conecollapse._types import AnyArray, Points, TableSizes
 from conecollapse.io.headings import Layout
 
@@ -108,10 +109,10 @@ class TableFile(TableSizes):
         names = f"names: first column{word}" if self.layout.names else "names: none"
         if self.layout.axes:
             kind, names = f"an axis of {count} {across}s", f"{names}, an axis too"
-        other = f"names={not self.layout.names}"
+        other = argument("names", not self.layout.names)
         if self.layout.header is not None:
             names = f"heading: {f'first line ({kind})' if self.layout.header else 'none'}; {names}"
-            other = f"header={not self.layout.header} or {other}"
+            other = f"{argument('header', not self.layout.header)} or {other}"
         return f"{names}; if that is wrong, pass {other}"
 
     def __repr__(self) -> str:

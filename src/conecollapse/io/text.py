@@ -1,16 +1,17 @@
-"""Text files, plain or gzipped. A first pass checks encoding and size and keeps nothing in memory;
-a second pass reads the text."""
+"""Text files, plain or gzipped, which are read once: encoding and size are checked on the way, and
+before more is kept than fits in memory."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import gzip
+import hashlib
 import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -52,12 +53,34 @@ def open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if is_gzipped(path) else open(path, "rb")  # type: ignore[return-value]
 
 
-def check_text(path: Path, separators: str = SEPARATORS) -> None:
-    """Refuse text that is not UTF-8, naming its first wrong byte, and tables that do not fit in
-    memory, before any of it is kept."""
+class Text(NamedTuple):
+    """The content of a text file, unpacked, and the SHA-256 of the file as it is."""
+
+    path: Path
+    content: bytes
+    sha256: str
+
+
+class Hashed(NamedTuple):
+    """A file that is hashed as it is read."""
+
+    file: IO[bytes]
+    digest: Any
+
+    def read(self, size: int) -> bytes:
+        """The next bytes."""
+        piece = self.file.read(size)
+        self.digest.update(piece)
+        return piece
+
+
+def read_text(path: Path, separators: str = SEPARATORS) -> Text:
+    """The content of a text file. Text that is not UTF-8 is refused, with its first wrong byte, and
+    so is a table that does not fit in memory."""
+    digest, content = hashlib.sha256(), []
     decoder = codecs.getincrementaldecoder("utf-8")()
     seen = lines = cells = begun = 0  # bytes, lines and cells so far, and where the last line began
-    for piece in read_pieces(path):
+    for piece in _pieces(path, digest):
         pending = len(decoder.getstate()[0])
         try:
             if pending or not piece.isascii():
@@ -79,11 +102,13 @@ def check_text(path: Path, separators: str = SEPARATORS) -> None:
                 " it a table?"
             )
         cells += newlines + max(count_letter(piece, separator) for separator in separators)
-        check_room(max(seen, NUMBER_BYTES * cells), path, at_least=True)
+        check_room(seen + NUMBER_BYTES * cells, path, at_least=True)
+        content.append(piece)
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, seen - len(error.object), lines, error) from None
+    return Text(path, b"".join(content), digest.hexdigest())
 
 
 def count_letter(piece: bytes, letter: str) -> int:
@@ -91,10 +116,12 @@ def count_letter(piece: bytes, letter: str) -> int:
     return int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord(letter)))
 
 
-def read_pieces(path: Path) -> Iterator[bytes]:
+def _pieces(path: Path, digest: Any) -> Iterator[bytes]:
     """The bytes of a file, unpacked, a piece at a time."""
     try:
-        with open_bytes(path) as stream:
+        with open(path, "rb") as file:
+            raw = Hashed(file, digest)
+            stream = gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw  # type: ignore[call-overload]
             while piece := stream.read(PIECE):
                 yield piece
     except GZIP_RAISES as error:
@@ -109,40 +136,33 @@ def _not_utf8(path: Path, at: int, line: int, error: UnicodeDecodeError) -> Inva
     )
 
 
-def read_rows(path: Path, kind: str) -> Iterator[Line]:
-    """Cells of each line that is not empty, with the number of the line that it ends on; the file
-    is never held whole.
+def read_rows(text: Text, kind: str) -> Iterator[Line]:
+    """Cells of each line that is not empty, with the number of the line that it ends on.
 
     ``kind`` is ".csv" (the separator is the one that occurs most often in the first line outside
     quotes), ".tsv" or ".txt" (a cell in each line).
     """
-    check_text(path)
-    with _text(path) as text:
-        if kind == ".txt":
-            yield from (
-                (number, [line.rstrip("\r\n")])
-                for number, line in enumerate(text, 1)
-                if line.strip()
-            )
-            return
-        separator = "\t" if kind == ".tsv" else _separator(path)
-        yield from _cells(csv.reader(text, delimiter=separator, strict=True), path)
+    lines = _lines(text)
+    if kind == ".txt":
+        yield from (
+            (number, [line.rstrip("\r\n")]) for number, line in enumerate(lines, 1) if line.strip()
+        )
+        return
+    separator = "\t" if kind == ".tsv" else _separator(text)
+    yield from _cells(csv.reader(lines, delimiter=separator, strict=True), text.path)
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file that is known to be small."""
-    check_text(path)
-    with _text(path) as text:
-        return text.read().splitlines()
+    """The lines of a text file."""
+    return _lines(read_text(path)).read().splitlines()
 
 
-def _text(path: Path) -> io.TextIOWrapper:
-    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
+def _lines(text: Text) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(text.content), encoding="utf-8-sig", newline="")
 
 
-def _separator(path: Path) -> str:
-    with _text(path) as text:
-        line = next((line for line in text if line.strip()), "")
+def _separator(text: Text) -> str:
+    line = next((line for line in _lines(text) if line.strip()), "")
     outside = "".join(line.split('"')[::2])
     return max(SEPARATORS, key=outside.count)
 
@@ -158,7 +178,5 @@ def _cells(reader: Any, path: Path) -> Iterator[Line]:
                 f"line {reader.line_num} of {path.name} cannot be read: {error}; is a quote left"
                 " open?"
             ) from None
-        except GZIP_RAISES as error:  # the file changed since it was looked at
-            raise unreadable(path, error) from error
         if cells:
             yield reader.line_num, cells

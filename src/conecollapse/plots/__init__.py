@@ -14,7 +14,7 @@ from conecollapse.plots.agreement import component_range, consensus, intervals
 from conecollapse.plots.clusters import cluster_map, confusion, heat_map, images, top_features
 from conecollapse.plots.curves import convergence, epsilon_path, rank_selection, residuals
 from conecollapse.plots.embedding import shares
-from conecollapse.plots.slices import collapse_animation, cone, shadow, spherical_cap
+from conecollapse.plots.slices import collapse_animation, cone, shadow
 
 __all__ = [
     "cluster_map",
@@ -32,6 +32,5 @@ __all__ = [
     "residuals",
     "shadow",
     "shares",
-    "spherical_cap",
     "top_features",
 ]

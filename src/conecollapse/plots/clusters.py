@@ -75,8 +75,6 @@ def cluster_map(
     *,
     names: Any = None,
     target: Any = None,
-    shares: Any = None,
-    values: Any = None,
     embedding: Any = None,
 ) -> go.Figure:
     """Samples between the corners of their clusters: a projection of the rows of A to the plane.
@@ -93,44 +91,45 @@ def cluster_map(
         The samples it was fitted to.
     names, target : (n_samples,) array, optional
         Names and known labels, shown on hover.
-    shares, values : (n_samples, r) and (n_samples,) arrays, optional
-        `memberships` and `distances`, if they are already computed.
     embedding : (n_samples, 2) array, optional
         Where each sample is drawn instead, such as ``adata.obsm["X_umap"]``; further columns are
         not used.
     """
     check_is_fitted(model)
     X = values_of(model, X).X
-    shares = memberships(model, X) if shares is None else np.asarray(shares)
+    shares, labels = memberships(model, X), model.labels_
     if embedding is not None:
-        return on_embedding(model.labels_, shares.shape[1], embedding, names, target, shares)
-    values = (
-        distances(as_matrix(X, "X"), model.labels_, model.profiles_)
-        if values is None
-        else np.asarray(values)
-    )
-    labels, r = model.labels_, shares.shape[1]
-    order = around_the_circle(model.profiles_)
+        return on_embedding(labels, shares.shape[1], embedding, names, target, shares)
+    far = distances(as_matrix(X, "X"), labels, model.profiles_)
+    return draw_map(labels, model.profiles_, shares, far, names=names, target=target)
+
+
+def draw_map(
+    labels: IntArray,
+    means: AnyArray,
+    shares: FloatArray,
+    far: FloatArray,
+    *,
+    names: Any = None,
+    target: Any = None,
+) -> go.Figure:
+    """As `cluster_map`, of the means of the clusters, the shares of the samples, and their
+    distances from the means."""
+    r = len(means)
     angle = np.empty(r)
-    angle[order] = 2 * np.pi * np.arange(r) / r + (np.pi / 2 if r > 2 else 0)
+    angle[around_the_circle(means)] = 2 * np.pi * np.arange(r) / r + (np.pi / 2 if r > 2 else 0)
     corners = np.column_stack([np.cos(angle), np.sin(angle)])
-    rng = np.random.default_rng(0)
-    spread = max(float(np.ptp(values)), np.finfo(float).tiny)
-    towards = 1 - PULL * (values - values.min()) / spread
-    place = towards[:, None] * (shares @ corners) + JITTER * rng.standard_normal(
-        (len(shares), 2)
-    ) * (1.0 if r > 2 else [0.5, 6.0])
+    towards = 1 - PULL * (far - far.min()) / max(float(np.ptp(far)), np.finfo(float).tiny)
+    apart = JITTER * np.random.default_rng(0).standard_normal((len(shares), 2))
+    place = towards[:, None] * (shares @ corners) + apart * (1.0 if r > 2 else [0.5, 6.0])
     traces = [*_dots(labels, r, place, names, target, shares), _numbers(1.13 * corners, range(r))]
-    axis = {"visible": False, "range": [-1.3, 1.3], "constrain": "domain"}
-    return figure(
-        traces,
-        xaxis=axis,
-        yaxis=axis | {"scaleanchor": "x"},
-        height=560,
-        showlegend=r <= 12,
-        meta=SQUARE,
-        margin=SMALL,
-    )
+    return _map(traces, r, range=[-1.3, 1.3]).update_layout(meta=SQUARE, margin=SMALL)
+
+
+def _map(traces: list[go.Scatter], r: int, **axis: Any) -> go.Figure:
+    axis |= {"visible": False, "constrain": "domain"}
+    down = axis | {"scaleanchor": "x"}
+    return figure(traces, xaxis=axis, yaxis=down, height=560, showlegend=r <= 12)
 
 
 def on_embedding(
@@ -146,15 +145,8 @@ def on_embedding(
     place = checked_places(embedding, len(labels))
     there = [k for k in range(n_clusters) if (labels == k).any()]
     middles = np.array([np.median(place[labels == k], axis=0) for k in there]).reshape(-1, 2)
-    axis = {"visible": False, "constrain": "domain"}
-    traces = [*_dots(labels, n_clusters, place, names, target, shares), _numbers(middles, there)]
-    return figure(
-        traces,
-        xaxis=axis,
-        yaxis=axis | {"scaleanchor": "x"},
-        height=560,
-        showlegend=n_clusters <= 12,
-    )
+    dots = _dots(labels, n_clusters, place, names, target, shares)
+    return _map([*dots, _numbers(middles, there)], n_clusters)
 
 
 def checked_places(embedding: Any, n_samples: int) -> FloatArray:
@@ -228,11 +220,16 @@ def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None
     Each feature is divided by its largest value shown. Lines separate the clusters.
     """
     check_is_fitted(model)
-    X = as_matrix(X, "X")
-    labels, r = model.labels_, len(model.profiles_)
-    columns = _distinguishing_features(model.profiles_, max(1, MAX_COLUMNS // (2 * r)))[
-        :MAX_COLUMNS
-    ]
+    columns = _feature_names(model, feature_names)
+    return draw_heat_map(model.labels_, model.profiles_, as_matrix(X, "X"), names, columns)
+
+
+def draw_heat_map(
+    labels: IntArray, means: AnyArray, X: Points, names: Any, feature_names: AnyArray
+) -> go.Figure:
+    """As `heat_map`, of labels and of the means of the clusters."""
+    each = max(1, MAX_COLUMNS // (2 * len(means)))
+    columns = _distinguishing_features(means, each)[:MAX_COLUMNS]
     order = np.argsort(labels, kind="stable")
     rows = order[evenly(len(order), MAX_ROWS)]
     part = X[rows][:, columns]
@@ -244,7 +241,7 @@ def heat_map(model: Any, X: Any, *, names: Any = None, feature_names: Any = None
         if names is None
         else [text(name) for name in np.asarray(names)[rows]]
     )
-    features = [text(name) for name in _feature_names(model, feature_names)[columns]]
+    features = [text(name) for name in feature_names[columns]]
     shown = "%{y}<br>%{x}: %{z:.2f} of its largest<extra></extra>"
     trace = go.Heatmap(z=block, hovertemplate=shown, colorscale=SCALE, showscale=False)
     edge = {
@@ -435,22 +432,16 @@ def _feature_names(model: Any, names: Any) -> AnyArray:
     )
 
 
-def distances(X: Points, labels: IntArray, profiles: AnyArray) -> FloatArray:
+def distances(X: Points, labels: IntArray, means: AnyArray) -> FloatArray:
     """Sine of the angle between each sample and the mean of its cluster: 0 the same but for scale,
     1 nothing in common (or no cluster)."""
-    profiles = np.asarray(profiles, np.float64)
-    own = profiles[labels]
-    products = (
-        np.asarray(X.multiply(own).sum(axis=1)).ravel()
-        if sp.issparse(X)
-        else np.einsum("ij,ij->i", X, own)
-    )
-    squares = (
-        np.asarray(X.multiply(X).sum(axis=1)).ravel()
-        if sp.issparse(X)
-        else np.einsum("ij,ij->i", X, X)
-    )
-    lengths = np.sqrt(squares.astype(np.float64)) * np.linalg.norm(profiles, axis=1)[labels]
+    peak = float(np.max(means, initial=0.0)) or 1.0  # squares of entries of 1e200 are no numbers
+    X, own = X.astype(np.float64) / peak, (np.asarray(means, np.float64) / peak)[labels]
+    if sp.issparse(X):
+        products, squares = (np.asarray(X.multiply(Y).sum(axis=1)).ravel() for Y in (own, X))
+    else:
+        products, squares = (np.einsum("ij,ij->i", X, Y) for Y in (own, X))
+    lengths = np.sqrt(squares) * np.linalg.norm(own, axis=1)
     comparable = (lengths > 0) & (labels != NO_CLUSTER)
     cosines = np.where(comparable, products / np.where(comparable, lengths, 1.0), 0.0)
     result: FloatArray = np.sqrt(np.clip(1 - cosines**2, 0.0, 1.0))

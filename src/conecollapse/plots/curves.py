@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import as_matrix
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import FloatArray
+from conecollapse._types import FloatArray, IntArray
 from conecollapse.plots.clusters import distances
 from conecollapse.plots.style import PALETTE, colour, figure, rgba
 
@@ -64,22 +64,25 @@ def outlier_fence(values: Any) -> float:
     return float(high + FENCE * (high - low))
 
 
-def residuals(model: Any, X: Any, *, values: FloatArray | None = None) -> go.Figure:
+def residuals(model: Any, X: Any) -> go.Figure:
     """How far samples are from the mean of their cluster, as an angle's sine: a histogram for each
     cluster and the fence of outliers."""
     check_is_fitted(model)
-    values = (
-        distances(as_matrix(X, "X"), model.labels_, model.profiles_) if values is None else values
-    )
+    far = distances(as_matrix(X, "X"), model.labels_, model.profiles_)
+    return draw_residuals(model.labels_, len(model.profiles_), far)
+
+
+def draw_residuals(labels: IntArray, n_clusters: int, values: FloatArray) -> go.Figure:
+    """As `residuals`, of the distances of the samples."""
     bins = {"start": 0.0, "end": 1.0, "size": 0.02}
     traces = [
         go.Histogram(
-            x=values[model.labels_ == k],
+            x=values[labels == k],
             xbins=bins,
             name=f"cluster {k}",
             marker={"color": rgba(colour(k), 0.75)},
         )
-        for k in range(len(model.profiles_))
+        for k in range(n_clusters)
     ]
     fence = outlier_fence(values)
     shapes = [
@@ -119,42 +122,38 @@ def residuals(model: Any, X: Any, *, values: FloatArray | None = None) -> go.Fig
 
 def rank_selection(selection: Any) -> go.Figure:
     """The scores behind `select_rank`, with their spread; the chosen rank is marked."""
-    x, y = np.asarray(selection.candidates), np.asarray(selection.scores)
-    spread = {"type": "data", "array": np.asarray(selection.spread), "visible": True}
+    curve = {
+        "method": selection.method,
+        "candidates": selection.candidates,
+        "scores": selection.scores,
+        "standard_errors": selection.spread,
+    }
+    return draw_curve(curve, selection.rank, selection.reference)
+
+
+def draw_curve(curve: Any, rank: int, reference: Any = None) -> go.Figure:
+    """As `rank_selection`, of the scores of the candidates and their standard errors."""
+    x, y = np.asarray(curve["candidates"]), np.asarray(curve["scores"])
+    at = np.flatnonzero(x == rank)[:1]
     traces = [
         go.Scatter(
             x=x,
             y=y,
-            error_y=spread,
+            error_y={"type": "data", "array": np.asarray(curve["standard_errors"])},
             mode="lines+markers",
-            name=selection.method,
+            name=curve["method"],
             line={"color": PALETTE[0]},
-        )
-    ]
-    if selection.reference is not None:
-        traces.append(
-            go.Scatter(
-                x=x,
-                y=np.asarray(selection.reference),
-                mode="lines",
-                name="shuffled data",
-                line={"dash": "dot"},
-            )
-        )
-    at = int(np.flatnonzero(x == selection.rank)[0])
-    marker = {"size": 14, "color": PALETTE[4]}
-    traces.append(
+        ),
         go.Scatter(
-            x=x[at : at + 1],
-            y=y[at : at + 1],
+            x=x[at],
+            y=y[at],
             mode="markers",
-            name=f"chosen: {selection.rank}",
-            marker=marker,
-        )
-    )
-    return figure(
-        traces,
-        xaxis={"title": "clusters", "dtick": 1},
-        yaxis={"title": selection.method},
-        height=340,
-    )
+            name=f"chosen: {rank}",
+            marker={"size": 14, "color": PALETTE[4]},
+        ),
+    ]
+    if reference is not None:
+        shuffled = {"x": x, "y": np.asarray(reference), "name": "shuffled data"}
+        traces.insert(1, go.Scatter(**shuffled, mode="lines", line={"dash": "dot"}))
+    across = {"title": "clusters", "dtick": 1}
+    return figure(traces, xaxis=across, yaxis={"title": curve["method"]}, height=340)

@@ -1,5 +1,4 @@
-r"""Cones of points with three coordinates, on a slice: the final cone, Cone Collapse as it runs,
-and the cap of Lemma 3.
+r"""Cones of points with three coordinates, on a slice: the final cone, and Cone Collapse as it ran.
 
 A cone and its points are cut by the plane :math:`x + y + z = 1`, and every direction becomes one
 place in a triangle. Its corners are the axes, and the triangle is the orthant; a cone becomes a
@@ -16,7 +15,6 @@ collapse; each mean is then mixed with the mean of all three, which is linear an
 
 from __future__ import annotations
 
-import re
 from textwrap import wrap
 from typing import Any
 
@@ -28,18 +26,14 @@ from scipy.spatial import ConvexHull, QhullError
 from conecollapse._checks import as_matrix, as_points
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
-from conecollapse.geometry.collapse import Iteration, collapse
-from conecollapse.geometry.cone import Cone
+from conecollapse.geometry.collapse import Iteration
 from conecollapse.plots.style import PALETTE, figure, names_or_numbers, rgba
 
 DATA, FREE, FROZEN, OUTSIDE = "#7f7f7f", PALETTE[1], PALETTE[0], "#d11149"
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])  # places of the three axes
-MAX_POINTS = 300  # in an animation: each frame solves an NNLS problem for each of them
+MAX_POINTS = 300  # of a shadow
 # features that are added in one iteration and get a step each; more are added in one step
 ONE_BY_ONE = 20
-# of the tilt, from which the animation takes the largest with enough iterations
-SPEEDS = (0.12, 0.06, 0.03, 0.015, 0.0075)
-ENOUGH = 6
 GROUPS = 3
 LEAST = 0.06  # share of every group in a shadow, which keeps it off the faces of the orthant
 
@@ -71,7 +65,7 @@ def shadow(
         raise InvalidInputError("every feature is zero; there is no cone to draw.")
     P = _off_the_faces(P, filled)
     heavy = filled[np.argsort(-lengths[filled], kind="stable")]
-    rays = filled[Cone.from_points(P[filled]).ray_indices] if len(filled) <= 20_000 else heavy[:0]
+    rays = filled[_corners(P[filled])]
     rays = rays[np.argsort(-lengths[rays], kind="stable")][: most // 3]
     kept = np.concatenate([rays, heavy[~np.isin(heavy, rays)][: max(0, most - len(rays))]])
     kept.sort()
@@ -81,21 +75,15 @@ def shadow(
 def cone(P: Any, *, names: Any = None, axes: Any = None) -> go.Figure:
     """The cone of points with three coordinates, on a slice: its rays, and the points inside
     (Figure 2 of the paper)."""
-    points, names = _points_3d(P, names)
-    exact = Cone.from_points(points)
+    points, names, filled = _points_3d(P, names)
+    points, names = points[filled], [names[i] for i in filled]
+    rays = points[_corners(points)]
     return _sliced(
-        [
-            _dots(points, names),
-            _polygon(exact.rays, FROZEN),
-            _rays(exact.rays, FROZEN, "extreme rays"),
-        ],
-        axes,
+        [_dots(points, names), _polygon(rays, FROZEN), _rays(rays, FROZEN, "extreme rays")], axes
     )
 
 
-def collapse_animation(
-    P: Any, *, names: Any = None, axes: Any = None, eta: float | None = None
-) -> go.Figure:
+def collapse_animation(P: Any, found: Any, *, names: Any = None, axes: Any = None) -> go.Figure:
     """Cone Collapse on points with three coordinates, on a slice, step by step, with play, pause
     and a slider (Figure 1 of the paper).
 
@@ -106,61 +94,27 @@ def collapse_animation(
     Parameters
     ----------
     P : (n_points, 3) array
+    found : Cone
+        ``collapse(P)``, whose history is drawn; a smaller ``eta`` gives it more iterations.
     names : (n_points,) array, optional
         Of the points.
     axes : sequence of 3 names, optional
-    eta : float in (0, 1), optional
-        Speed of the tilt. By default the largest of 0.12, 0.06, 0.03, 0.015 and 0.0075 with at
-        least six iterations, else the last.
     """
-    points, names = _points_3d(P, names)
-    history = _history(points, eta)
+    points, names, filled = _points_3d(P, names)
     states = [("the orthant", np.eye(3), np.zeros(3, bool), np.zeros((0, 3)))]
-    for step in history:
+    for step in found.history:
         states += _states(step, points, names)
     frames = [
         go.Frame(data=_moving(*state[1:]), traces=[2, 3, 4, 5], name=str(i))
         for i, state in enumerate(states)
     ]
-    result = _sliced([_dots(points, names), _mean(points), *_moving(*states[-1][1:])], axes)
+    dots = _dots(points[filled], [names[i] for i in filled])
+    result = _sliced([dots, _mean(points), *_moving(*states[-1][1:])], axes)
     result.frames = frames
     result.update_layout(**_controls([state[0] for state in states]))
-    result.update_layout(
+    return result.update_layout(
         height=result.layout.height + 110, margin={"b": result.layout.margin.b + 110}
     )
-    return result
-
-
-def spherical_cap(P: Any, *, axes: Any = None, eta: float = 0.12) -> go.Figure:
-    """Lemma 3: the free rays lie in a cap around the mean, so their cone does, and a ray outside
-    the cap must still be found.
-
-    Drawn on a slice, at the first step whose cap leaves an extreme ray outside, or at the last step
-    with free rays.
-    """
-    points, _ = _points_3d(P, None)
-    found = collapse(points, eta=eta)
-    mean = points.sum(axis=0) / np.linalg.norm(points.sum(axis=0))
-    free, alpha = np.eye(3), float(mean.min())
-    for step in found.history or []:
-        if step.frozen.all():
-            break
-        free = step.tilted[~step.frozen]
-        alpha = float((free @ mean).min())
-        if (found.rays @ mean).min() < alpha:
-            break
-    inside = found.rays @ mean >= alpha
-    at = _places(_cap(mean, alpha))
-    shade = {"fill": "toself", "fillcolor": rgba(PALETTE[2], 0.25), "line": {"color": PALETTE[2]}}
-    traces = [
-        go.Scatter(x=at[:, 0], y=at[:, 1], mode="lines", name="cap", hoverinfo="skip", **shade),
-        _dots(points, None),
-        _mean(points),
-        _rays(free, FREE, "free rays"),
-        _rays(found.rays[inside], FROZEN, "rays inside the cap"),
-        _rays(found.rays[~inside], OUTSIDE, "rays outside the cap"),
-    ]
-    return _sliced(traces, axes)
 
 
 def _off_the_faces(P: FloatArray, filled: IntArray) -> FloatArray:
@@ -172,16 +126,13 @@ def _off_the_faces(P: FloatArray, filled: IntArray) -> FloatArray:
 
 
 def _three_groups(X: Any, labels: IntArray) -> list[tuple[IntArray, str]]:
-    groups = [(np.flatnonzero(labels == k), f"cluster {k}") for k in np.unique(labels[labels >= 0])]
-    while len(groups) > GROUPS:
-        groups.sort(key=lambda group: -len(group[0]))
-        (a, first), (b, second) = groups[-2], groups[-1]
-        groups[-2:] = [
-            (
-                np.concatenate([a, b]),
-                f"{first}, {second.removeprefix('cluster ').removeprefix('clusters ')}",
-            )
-        ]
+    """Three groups of samples, and what each is called."""
+    parts = [([k], np.flatnonzero(labels == k)) for k in np.unique(labels[labels >= 0]).tolist()]
+    while len(parts) > GROUPS:
+        parts.sort(key=lambda part: -len(part[1]))
+        (a, first), (b, second) = parts[-2:]
+        parts[-2:] = [(sorted(a + b), np.concatenate([first, second]))]
+    groups = [(members, _name(clusters)) for clusters, members in parts]
     while len(groups) < GROUPS:
         groups.sort(key=lambda group: -len(group[0]))
         members, name = groups.pop(0)
@@ -192,24 +143,19 @@ def _three_groups(X: Any, labels: IntArray) -> list[tuple[IntArray, str]]:
         part = X[members].toarray() if sp.issparse(X) else np.asarray(X[members], np.float64)
         lengths = np.linalg.norm(part, axis=1)
         cosines = part @ part.mean(axis=0) / np.where(lengths > 0, lengths, 1.0)
-        half = np.argsort(-cosines, kind="stable")
-        middle = len(half) // 2
-        groups += [
-            (members[half[:middle]], f"{name}, near its mean"),
-            (members[half[middle:]], f"{name}, far from its mean"),
-        ]
-    return [(members, _short(name)) for members, name in sorted(groups, key=lambda group: group[1])]
+        near, far = np.array_split(members[np.argsort(-cosines, kind="stable")], [len(part) // 2])
+        groups += [(near, f"{name}, near its mean"), (far, f"{name}, far from its mean")]
+    return sorted(groups, key=lambda group: group[1])
 
 
-def _short(name: str) -> str:
-    """The name of a group: the clusters that were joined in order, and cut if they are many."""
-    if name.count(",") and "mean" not in name:
-        name = f"clusters {', '.join(sorted(re.findall(r'[0-9]+', name), key=int))}"
+def _name(clusters: list[int]) -> str:
+    """The name of the group of these clusters, cut if they are many."""
+    name = f"cluster{'s' if len(clusters) > 1 else ''} {', '.join(map(str, clusters))}"
     return name if len(name) <= 28 else name[:27] + "…"
 
 
-def _points_3d(P: Any, names: Any) -> tuple[FloatArray, list[str]]:
-    """The points that are not zero, and what they are called."""
+def _points_3d(P: Any, names: Any) -> tuple[FloatArray, list[str], IntArray]:
+    """The points, what they are called, and which are not zero."""
     P = as_points(P)
     if P.shape[1] != GROUPS:
         raise InvalidInputError(
@@ -220,17 +166,7 @@ def _points_3d(P: Any, names: Any) -> tuple[FloatArray, list[str]]:
     filled = np.flatnonzero(dense.any(axis=1))
     if not len(filled):
         raise InvalidInputError("all points are zero; there is no cone to draw.")
-    return dense[filled] / dense.max(), [called[i] for i in filled]
-
-
-def _history(points: FloatArray, eta: float | None) -> list[Iteration]:
-    """The iterations of Algorithm 1. Data near the axes needs a slow tilt: else every feature is
-    outside after the first."""
-    for speed in SPEEDS if eta is None else (eta,):
-        history = collapse(points, eta=speed).history or []
-        if len(history) >= ENOUGH:
-            break
-    return history
+    return dense / dense.max(), called, filled
 
 
 def _states(
@@ -324,16 +260,20 @@ def _polygon(rays: AnyArray, shade: str) -> go.Scatter:
     return go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", showlegend=False, **style)
 
 
+def _corners(points: AnyArray) -> IntArray:
+    """The points at the corners of the polygon that is the slice of their cone, in order around
+    it; they are its extreme rays."""
+    at = points / points.sum(axis=1, keepdims=True) @ CORNERS
+    try:
+        return np.asarray(ConvexHull(at).vertices)
+    except (QhullError, ValueError):
+        # all on one line, or fewer than three: the two that are farthest apart
+        return np.unique(np.lexsort(at.T)[[0, -1]])
+
+
 def _around(rays: AnyArray) -> AnyArray:
     """The rays that bound their cone, in order around it and back to the first."""
-    if len(rays) > 2:
-        try:
-            corners = ConvexHull(_places(rays)).vertices
-        except QhullError:
-            # all in one plane: the slice is a line between the two that are farthest apart
-            at = _places(rays)
-            corners = np.lexsort(at.T)[[0, -1]]
-        rays = rays[corners]
+    rays = rays[_corners(rays)]
     return np.concatenate([rays, rays[:1]])
 
 
@@ -344,23 +284,6 @@ def _moving(rays: AnyArray, frozen: BoolArray, outside: AnyArray) -> list[go.Sca
         _rays(rays[frozen], FROZEN, "rays that are features"),
         _markers(outside, "outside", {"size": 9, "color": OUTSIDE}),
     ]
-
-
-def _cap(mean: FloatArray, alpha: float, count: int = 120) -> FloatArray:
-    """Around the mean, the last directions of the orthant whose cosine with it is at least
-    ``alpha``, found by bisection on the slice."""
-    centre, angle = mean / mean.sum(), 2 * np.pi * np.arange(count + 1) / count
-    # a basis of the slice
-    flat = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
-    outward = np.cos(angle)[:, None] * flat[0] + np.sin(angle)[:, None] * flat[1]
-    low, high = np.zeros(count + 1), np.full(count + 1, 2.0)
-    for _ in range(40):
-        middle = (low + high) / 2
-        place = centre + middle[:, None] * outward
-        inside = (place >= 0).all(axis=1) & (place @ mean >= alpha * np.linalg.norm(place, axis=1))
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    found: FloatArray = centre + low[:, None] * outward
-    return found
 
 
 def _sliced(traces: list[Any], axes: Any) -> go.Figure:

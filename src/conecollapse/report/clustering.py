@@ -1,9 +1,8 @@
-"""The page of `conecollapse cluster`: the clusters, the ordered table, the cone, known labels,
-samples that fit badly, and the rays."""
+"""The page of `conecollapse cluster`: the clusters, the ordered table, known labels, samples that
+fit badly, and the rays where they were asked for. It draws what the run holds."""
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,17 @@ from conecollapse import plots
 from conecollapse._errors import ConeCollapseError
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.clusters import NO_CLUSTER, cluster_sizes, largest_elsewhere
-from conecollapse.geometry.cone import Cone
 from conecollapse.metrics import (
     adjusted_rand_score,
     clustering_accuracy,
     normalized_mutual_info_score,
     purity_score,
 )
-from conecollapse.plots.clusters import distances, memberships
-from conecollapse.plots.curves import outlier_fence
+from conecollapse.plots.clusters import distances, draw_heat_map, draw_map
+from conecollapse.plots.curves import draw_curve, draw_residuals, outlier_fence
 from conecollapse.plots.style import colour
 from conecollapse.report.parts import (
+    MAX_ROWS,
     Bar,
     Card,
     Cards,
@@ -48,10 +47,7 @@ TOP = 8  # features and rays named for each cluster
 LEADING = 3  # features named in the opening sentences
 TYPICAL = 4  # samples named, or shown, for each cluster
 SNIPPET = 240  # characters of a typical text
-# rays of the epsilon path, and the size of table up to which it is drawn
-PATH_RAYS, PATH_CELLS = 40, 2e8
-SAFE_TO_SQUARE = (1e-100, 1e100)
-MAX_ROWS = 5000  # of a table
+LARGE = 1e100  # squares of numbers beyond it are none; the page is then in units of the largest
 
 MAP = (
     "Each dot is a sample. At the corner of its cluster it is typical and belongs there alone;"
@@ -63,22 +59,16 @@ HEAT = (
     "Rows are samples, ordered by cluster; columns are the features that distinguish the clusters."
     " Bright is large. Clear clusters show as blocks."
 )
-CONE = Markup(
-    "Every feature is a point: its values are its coordinates. All mixtures of features fill a"
-    " cone, and its corners, the <em>extreme rays</em>, are the features that are not mixtures of"
-    " others. To find them, begin with the largest cone there is, tilt its sides towards the data,"
-    " and keep every feature that would fall outside."
-)
 SLICE = (
-    "Here the samples are joined in three groups, so that the cone has three dimensions, and it is"
-    " cut by a plane: each feature is a dot, nearer to the corner of a group the larger its share"
-    " there, and larger the larger its values. The outer triangle is the orthant. A mixture of"
-    " features lies between them, so that all dots lie inside the polygon of the rays."
+    "Every feature is a point, and the rays are the features that are not mixtures of others. Here"
+    " the samples are joined in three groups, so that the cone has three dimensions, and it is cut"
+    " by a plane: each feature is a dot, nearer to the corner of a group the larger its share"
+    " there, and larger the larger its values. Mixtures lie inside the polygon of the rays."
 )
 DISTANCE = (
     "The distance is the sine of the angle between a sample and the mean of its cluster: 0 means"
     " the same but for scale, 1 nothing in common. The share, in the table, is how much of a"
-    " sample's encoding its cluster has."
+    " sample its cluster explains."
 )
 RAYS = Markup(
     "The features that generate all others, the heaviest first, with the cluster in which their"
@@ -92,46 +82,49 @@ RAYS = Markup(
 class Subject:
     """A run with what several parts of its page need."""
 
-    run: Any  # in range, see `_in_range`
-    labels: AnyArray
-    samples: AnyArray  # names
-    features: AnyArray
-    shares: FloatArray
+    run: Any
+    lead: FloatArray  # (r, n_features): means minus the largest means elsewhere
     far: FloatArray  # distances of the samples from the means of their clusters
 
     @property
-    def n_clusters(self) -> int:
-        return len(self.run.model.profiles_)
+    def samples(self) -> AnyArray:
+        """Their names, or "sample 0" and so on."""
+        table = self.run.table
+        return _named(table.sample_names, table.n_samples, "sample")
+
+    @property
+    def features(self) -> AnyArray:
+        """Their names, or "feature 0" and so on."""
+        table = self.run.table
+        return _named(table.feature_names, table.n_features, "feature")
+
+    def leading(self, k: int, count: int) -> list[int]:
+        """The features whose means lead the other clusters most."""
+        return [j for j in np.argsort(-self.lead[k], kind="stable")[:count] if self.lead[k, j] > 0]
 
 
 def contents(run: Any) -> Page:
     """Collect what the page of ``run`` shows."""
-    shares = memberships(run.model, run.table.X)
-    run = _in_range(run)
-    table, model, labels = run.table, run.model, np.asarray(run.labels)
-    samples = _names(table.sample_names, table.n_samples, "sample")
-    features = _names(table.feature_names, table.n_features, "feature")
-    found = Subject(
-        run, labels, samples, features, shares, distances(table.X, labels, model.profiles_)
-    )
-    dots = plots.cluster_map(
-        model, table.X, names=samples, target=run.target, shares=shares, values=found.far
-    )
+    peak = float(run.table.X.max())
+    if not 1 / LARGE < peak < LARGE:
+        run = replace(run, table=replace(run.table, X=run.table.X.astype(np.float64) / peak))
+    table, means, labels = run.table, run.means, run.labels
+    lead = np.array([means[k] - largest_elsewhere(means, k) for k in range(len(means))])
+    found = Subject(run, lead, distances(table.X, labels, means))
+    dots = draw_map(labels, means, run.shares, found.far, names=found.samples, target=run.target)
+    heat = draw_heat_map(labels, means, table.X, found.samples, found.features)
     return Page(
         title=Path(str(table.source)).name,
-        about="clusters and rays",
+        about="clusters" if run.cone is None else "clusters and rays",
         sentences=_sentences(found),
         picture=Chart("map", dots, MAP),
         facts=_facts(run),
         sections=[
             _clusters(found),
-            Section("table", "The table, in order", [_heat(found)]),
-            _cone(found),
-            *([] if run.target is None else [_known(run, labels)]),
+            Section("table", "The table, in order", [Chart("heat", heat, HEAT)]),
+            *([] if run.target is None else [_known(run)]),
             _outliers(found),
-            Section(
-                "rays", "The extreme rays", [Text(RAYS.format(_needed(run))), _ray_table(found)]
-            ),
+            *([] if run.cone is None else [_rays(found)]),
             _how(run),
         ],
     )
@@ -149,75 +142,43 @@ def snippet(text: str) -> str:
     return line if len(line) <= SNIPPET else f"{line[:SNIPPET].rsplit(' ', 1)[0]} …"
 
 
-def _in_range(run: Any) -> Any:
-    """The run in float64, and in units of its largest value where squares of the values would be
-    out of range."""
-    peak = float(run.table.X.max())
-    unit = 1.0 if SAFE_TO_SQUARE[0] < peak < SAFE_TO_SQUARE[1] else peak
-    if unit == 1.0 and run.table.X.dtype == np.float64:
-        return run
-    model = copy(run.model)
-    model.profiles_ = np.asarray(model.profiles_, np.float64) / unit
-    return replace(
-        run, model=model, table=replace(run.table, X=run.table.X.astype(np.float64) / unit)
-    )
-
-
-def _names(names: Any, count: int, what: str) -> AnyArray:
-    return (
-        np.array([f"{what} {i}" for i in range(count)])
-        if names is None
-        else np.asarray(names).astype(str)
-    )
+def _named(names: Any, count: int, what: str) -> AnyArray:
+    numbers = np.array([f"{what} {i}" for i in range(count)])
+    return numbers if names is None else np.asarray(names).astype(str)
 
 
 def _sentences(found: Subject) -> list[str]:
     """The clusters; what tells the largest apart, or how it agrees with the known labels; the
     rays."""
-    run, sizes = found.run, cluster_sizes(found.labels, found.n_clusters)
-    left = len(found.labels) - int(sizes.sum())
-    none = (
-        f", and {left} belong{'s' if left == 1 else ''} to none because the encoding is zero"
-        if left
-        else ""
-    )
-    spread = (
-        f"of {sizes.min()} to {sizes.max()} samples"
-        if sizes.min() != sizes.max()
-        else f"of {sizes.max()} samples each"
-    )
-    if len(sizes) == 1:
-        spread = f"of {sizes[0]} samples"
+    run, sizes = found.run, cluster_sizes(found.run.labels, found.run.n_clusters)
+    left, count = len(run.labels) - int(sizes.sum()), len(sizes)
+    verb = f"belong{'s' if left == 1 else ''} to none because the encoding is zero"
+    spread = f"{sizes.min()} to {sizes.max()} samples"
+    if sizes.min() == sizes.max():
+        spread = f"{sizes.max()} samples{' each' if count > 1 else ''}"
     clusters = (
-        f"The {len(found.labels)} samples fall into {len(sizes)}"
-        f" cluster{'s' if len(sizes) > 1 else ''} {spread}{none}."
+        f"The {len(run.labels)} samples fall into {count} cluster{'s' if count > 1 else ''} of"
+        f" {spread}{f', and {left} {verb}' if left else ''}."
     )
-    one = int(sizes.argmax())
-    called = f"Cluster {one}" if sizes.min() == sizes.max() else f"The largest, cluster {one},"
-    return [clusters, _second_sentence(found, one, called), _ray_sentence(run)]
+    rays = [] if run.cone is None else [_ray_sentence(run)]
+    return [clusters, _second_sentence(found, sizes), *rays]
 
 
-def _second_sentence(found: Subject, one: int, called: str) -> str:
-    if found.run.target is not None:
-        purity = purity_score(found.run.target, found.labels)
+def _second_sentence(found: Subject, sizes: AnyArray) -> str:
+    run, k = found.run, int(sizes.argmax())
+    if run.target is not None:
+        purity = purity_score(run.target, run.labels)
         return f"{purity:.1%} of the samples have the most frequent known label of their cluster."
-    lead = _lead(found.run.model.profiles_, one)
-    top = [
-        str(found.features[j]) for j in np.argsort(-lead, kind="stable")[:LEADING] if lead[j] > 0
-    ]
-    return (
-        f"{called} has"
-        f" {f'the largest means of {listed(top)}' if top else 'no feature with its largest mean'}."
-    )
+    called = f"Cluster {k}" if sizes.min() == sizes.max() else f"The largest, cluster {k},"
+    top = [str(found.features[j]) for j in found.leading(k, LEADING)]
+    has = f"the largest means of {listed(top)}" if top else "no feature with its largest mean"
+    return f"{called} has {has}."
 
 
 def _ray_sentence(run: Any) -> str:
-    rays, points, left = (
-        run.cone.n_rays,
-        run.table.n_features - len(run.cone.zero_points),
-        len(run.cone.open_points),
-    )
-    features = f"{points} features{' that are not empty' if len(run.cone.zero_points) else ''}"
+    rays, empty, left = run.cone.n_rays, len(run.cone.zero_points), len(run.cone.open_points)
+    points = run.table.n_features - empty
+    features = f"{points} features{' that are not empty' if empty else ''}"
     if left:
         return (
             f"{rays} of the {features} generate all others, and {left} of them may be mixtures of"
@@ -228,101 +189,73 @@ def _ray_sentence(run: Any) -> str:
     return f"{rays} of the {features} are extreme rays: all others are mixtures of these."
 
 
-def _needed(run: Any) -> str:
-    left = len(run.cone.open_points)
-    return (
-        f"none but the {left} open ones can be left out" if left else "none of them can be left out"
-    )
-
-
 def _facts(run: Any) -> list[tuple[str, str]]:
     facts = [
         ("samples", f"{run.table.n_samples:,}"),
         ("features", f"{run.table.n_features:,}"),
-        ("clusters", str(len(run.model.profiles_))),
-        (
-            "extreme rays",
-            f"{run.cone.n_rays:,}"
-            + (f" ({left:,} open)" if (left := len(run.cone.open_points)) else ""),
-        ),
+        ("clusters", str(run.n_clusters)),
     ]
+    if run.cone is not None:
+        left = len(run.cone.open_points)
+        facts.append(("extreme rays", f"{run.cone.n_rays:,}{f' ({left:,} open)' if left else ''}"))
     if run.target is not None:
         facts.append(("purity", f"{purity_score(run.target, run.labels):.3f}"))
     return facts
 
 
 def _clusters(found: Subject) -> Section:
-    run, model = found.run, found.run.model
+    run = found.run
     parts: list[Part] = []
-    if hasattr(model, "view_"):
-        others = ", ".join(f"{name} {value:.3g}" for name, value in model.eigengap_ratios_.items())
+    if hasattr(run.model, "view_"):
+        ratios = run.model.eigengap_ratios_.items()
+        others = ", ".join(f"{name} {value:.3g}" for name, value in ratios)
         view = (
-            f"Samples were compared in the view “{model.view_}”, whose graph falls most clearly"
+            f"Samples were compared in the view “{run.model.view_}”, whose graph falls most clearly"
             " into clusters"
         )
         parts.append(Text(f"{view} (eigengap ratios: {others}; smaller is clearer)."))
     if run.image_shape is not None:
-        parts.append(Text("The mean of each cluster:"))
-        means = [
-            Picture(f"cluster {k}", image(row.reshape(run.image_shape), scale="gray"))
-            for k, row in enumerate(model.profiles_)
-        ]
-        parts.append(Pictures(means))
-    return Section(
-        "clusters",
-        "The clusters",
-        [*parts, Cards([_card(found, k) for k in range(found.n_clusters)])],
-    )
+        names = [f"cluster {k}" for k in range(run.n_clusters)]
+        parts += [Text("The mean of each cluster:"), _pictures(names, run.means, run.image_shape)]
+    cards = Cards([_card(found, k) for k in range(run.n_clusters)])
+    return Section("clusters", "The clusters", [*parts, cards])
+
+
+def _pictures(names: Any, rows: Any, shape: tuple[int, int]) -> Pictures:
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    drawn = (image(row.reshape(shape), scale="gray") for row in rows)
+    return Pictures([Picture(str(name), one) for name, one in zip(names, drawn, strict=True)])
 
 
 def _card(found: Subject, k: int) -> Card:
-    run, members = found.run, np.flatnonzero(found.labels == k)
-    lead = _lead(run.model.profiles_, k)
-    leading = [j for j in np.argsort(-lead, kind="stable")[:TOP] if lead[j] > 0]
-    by_lead = run.cone.ray_indices[np.argsort(-lead[run.cone.ray_indices], kind="stable")][:TOP]
-    rays = [j for j in by_lead if lead[j] > 0]
-    typical = members[np.argsort(found.far[members], kind="stable")][:TYPICAL]
-    texts = [
-        f"{len(members)} samples, {len(members) / len(found.labels):.0%}{_classes(run, members)}"
-    ]
+    run, members = found.run, np.flatnonzero(found.run.labels == k)
+    share = len(members) / len(run.labels)
+    texts = [f"{len(members)} samples, {share:.0%}{_classes(run, members)}"]
+    leading = found.leading(k, TOP)
     if not leading:
         texts.append("No feature has its largest mean in this cluster.")
-    if rays and rays == leading:
-        texts.append("The features below are extreme rays." if run.image_shape is None else "")
-    elif rays:
-        texts.append(
-            Markup("<b>Leading extreme rays:</b> {}").format(", ".join(found.features[rays]))
-        )
-    pictures, items = None, []
+    if run.cone is not None:
+        rays = run.cone.ray_indices[found.lead[k, run.cone.ray_indices] > 0]
+        rays = found.features[rays[np.argsort(-found.lead[k, rays], kind="stable")][:TOP]]
+        texts.append(Markup("<b>Leading extreme rays:</b> {}").format(", ".join(rays) or "none"))
+    typical = members[np.argsort(found.far[members], kind="stable")][:TYPICAL]
+    names = found.samples[typical]
+    box = Card(f"Cluster {k}", texts, colour=colour(k))
     if run.image_shape is not None:
-        rows = run.table.X[typical]
-        rows = rows.toarray() if hasattr(rows, "toarray") else rows
-        named = zip(found.samples[typical], rows, strict=True)
-        pictures = Pictures(
-            [
-                Picture(str(name), image(row.reshape(run.image_shape), scale="gray"))
-                for name, row in named
-            ]
-        )
         texts.append(Markup("<b>Most typical samples:</b>"))
-    elif run.table.texts is not None:
-        items = [(str(found.samples[i]), snippet(run.table.texts[i])) for i in typical]
+        box.pictures = _pictures(names, run.table.X[typical], run.image_shape)
+        return box
+    if run.table.texts is not None:
         texts.append(Markup("<b>Most typical texts:</b>"))
+        box.items = [
+            (str(name), snippet(run.table.texts[i])) for name, i in zip(names, typical, strict=True)
+        ]
     else:
-        texts.append(
-            Markup("<b>Most typical samples:</b> {}").format(", ".join(found.samples[typical]))
-        )
-    bars = _bars(run.model.profiles_, k, leading, found.features) if pictures is None else []
-    legend = ("mean in the cluster", "largest mean elsewhere") if bars else None
-    return Card(
-        f"Cluster {k}",
-        [words for words in texts if words],
-        bars,
-        legend,
-        pictures,
-        items,
-        colour(k),
-    )
+        texts.append(Markup("<b>Most typical samples:</b> {}").format(", ".join(names)))
+    if leading:
+        box.bars = _bars(found, k, leading)
+        box.legend = ("mean in the cluster", "largest mean elsewhere")
+    return box
 
 
 def _classes(run: Any, members: AnyArray) -> str:
@@ -335,170 +268,112 @@ def _classes(run: Any, members: AnyArray) -> str:
     )
 
 
-def _bars(profiles: AnyArray, k: int, features: list[Any], names: AnyArray) -> list[Bar]:
-    own = np.asarray(profiles[k], np.float64)
-    rival = np.zeros_like(own) + largest_elsewhere(profiles, k)
+def _bars(found: Subject, k: int, features: list[int]) -> list[Bar]:
+    own = np.asarray(found.run.means[k], np.float64)
+    rival = own - found.lead[k]
     widest = float(own[features].max(initial=0.0)) or 1.0
-    return [Bar(str(names[j]), short(own[j]), own[j] / widest, rival[j] / widest) for j in features]
+    return [
+        Bar(str(found.features[j]), short(own[j]), own[j] / widest, rival[j] / widest)
+        for j in features
+    ]
 
 
-def _lead(profiles: AnyArray, k: int) -> FloatArray:
-    """Mean inside a cluster minus the largest mean elsewhere."""
-    return np.asarray(profiles[k] - largest_elsewhere(profiles, k), np.float64)
-
-
-def _heat(found: Subject) -> Chart:
-    return Chart(
-        "heat",
-        plots.heat_map(
-            found.run.model, found.run.table.X, names=found.samples, feature_names=found.features
-        ),
-        HEAT,
-    )
-
-
-def _cone(found: Subject) -> Section:
-    X = found.run.table.X
-    parts: list[Part] = [Text(CONE)]
-    try:
-        P, kept, axes = plots.shadow(X, found.labels)
-        parts.append(
-            Chart(
-                "collapse",
-                plots.collapse_animation(P, names=found.features[kept], axes=axes),
-                SLICE,
-            )
-        )
-    except ConeCollapseError as error:  # fewer than three samples
-        parts.append(Text(f"The cone is not drawn: {error}"))
-    if X.shape[0] * X.shape[1] <= PATH_CELLS or hasattr(X, "nnz"):
-        few = Cone.approximate(
-            X.T, max_residual=1e-3, max_rays=min(PATH_RAYS, found.run.cone.n_rays), weighting="mass"
-        )
-        near = (
-            f"{few.n_rays} rays, chosen by mass, come within {few.tol:.3g} of every feature (of the"
-            " length of the longest)."
-        )
-        parts.append(
-            Chart("epsilon", plots.epsilon_path(few), f"How few rays would nearly do? {near}")
-        )
-    return Section("cone", "The cone", parts)
-
-
-def _known(run: Any, labels: AnyArray) -> Section:
+def _known(run: Any) -> Section:
     measures = {
         "purity": purity_score,
         "accuracy (one cluster for each label)": clustering_accuracy,
         "normalized mutual information": normalized_mutual_info_score,
         "adjusted Rand index": adjusted_rand_score,
     }
-    scores = Pairs(
-        [
-            (name, f"{measure(np.asarray(run.target), labels):.3f}")
-            for name, measure in measures.items()
-        ]
-    )
+    target = np.asarray(run.target)
+    scores = [(name, f"{measure(target, run.labels):.3f}") for name, measure in measures.items()]
     order = "Clusters are ordered so that as many samples as possible lie on the diagonal."
-    parts: list[Part] = [
-        Text("True labels are used only for scoring."),
-        scores,
-        Chart("confusion", plots.confusion(run.target, labels), order),
-    ]
-    return Section("labels", "Against the known labels", parts)
+    drawn = Chart("confusion", plots.confusion(target, run.labels), order)
+    words = Text("True labels are used only for scoring.")
+    return Section("labels", "Against the known labels", [words, Pairs(scores), drawn])
 
 
 def _outliers(found: Subject) -> Section:
-    fence = outlier_fence(found.far)
-    which = np.flatnonzero(found.far > fence)
+    far, fence = found.far, outlier_fence(found.far)
+    worst = [i for i in np.argsort(-far, kind="stable") if far[i] > fence]
     words = (
         "No sample is far from its cluster, by Tukey's rule (further above the upper quartile than"
         " 1.5 times the quartiles' spread)."
     )
-    if len(which):
-        worst = which[np.argsort(-found.far[which], kind="stable")][:TOP]
-        more = f" and {len(which) - len(worst)} more" if len(which) > len(worst) else ""
-        verb = "samples are far from their" if len(which) > 1 else "sample is far from its"
-        words = (
-            f"{len(which)} {verb} cluster by Tukey's rule: {', '.join(found.samples[worst])}{more}."
-        )
+    if worst:
+        more = f" and {len(worst) - TOP} more" if len(worst) > TOP else ""
+        verb = "samples are far from their" if len(worst) > 1 else "sample is far from its"
+        names = ", ".join(found.samples[worst[:TOP]])
+        words = f"{len(worst)} {verb} cluster by Tukey's rule: {names}{more}."
     spread = Chart(
-        "residuals", plots.residuals(found.run.model, found.run.table.X, values=found.far), DISTANCE
+        "residuals", draw_residuals(found.run.labels, found.run.n_clusters, far), DISTANCE
     )
-    return Section(
-        "outliers",
-        "Samples, and those that fit badly",
-        [Text(words), spread, *_sample_table(found, fence)],
-    )
+    table = _sample_table(found, fence)
+    return Section("outliers", "Samples, and those that fit badly", [Text(words), spread, *table])
 
 
 def _sample_table(found: Subject, fence: float) -> list[Part]:
-    labels, target = found.labels, found.run.target
-    head = ["sample", "cluster", "share", "distance", "outlier"] + (
-        [] if target is None else ["known as"]
-    )
-    own = np.where(labels == NO_CLUSTER, 0.0, found.shares[np.arange(len(labels)), labels])
-    known = None if target is None else np.asarray(target).astype(str)
-    rows = [
-        [
-            str(found.samples[i]),
-            "none" if labels[i] == NO_CLUSTER else int(labels[i]),
-            round(float(own[i]), 3),
-            round(float(found.far[i]), 3),
-            "yes" if found.far[i] > fence else "",
-            *([] if known is None else [str(known[i])]),
-        ]
-        for i in np.sort(np.argsort(-found.far, kind="stable")[:MAX_ROWS])
-    ]
+    run, labels, far = found.run, found.run.labels, found.far
+    own = np.where(labels == NO_CLUSTER, 0.0, run.shares[np.arange(len(labels)), labels])
+    columns = {
+        "sample": found.samples.tolist(),
+        "cluster": ["none" if label == NO_CLUSTER else int(label) for label in labels],
+        "share": own.round(3).tolist(),
+        "distance": far.round(3).tolist(),
+        "outlier": ["yes" if value > fence else "" for value in far],
+    }
+    if run.target is not None:
+        columns["known as"] = np.asarray(run.target).astype(str).tolist()
+    shown = np.sort(np.argsort(-far, kind="stable")[:MAX_ROWS])
+    rows = [[column[i] for column in columns.values()] for i in shown]
+    table = Table("samples", list(columns), rows)
     cut = (
         f"The {MAX_ROWS} samples that are furthest from the means of their clusters; labels.csv has"
         " all."
     )
-    return [*([Text(cut)] if len(rows) < len(labels) else []), Table("samples", head, rows)]
+    return [Text(cut), table] if len(rows) < len(labels) else [table]
+
+
+def _rays(found: Subject) -> Section:
+    """The cone on a slice, and its rays."""
+    run = found.run
+    left = len(run.cone.open_points)
+    needed = f"none but the {left} open ones can be left out" if left else "none can be left out"
+    parts: list[Part] = [Text(RAYS.format(needed)), _ray_table(found)]
+    try:
+        P, kept, axes = plots.shadow(run.table.X, run.labels)
+        drawn = plots.cone(P, names=found.features[kept], axes=axes)
+        parts.append(Chart("cone", drawn, SLICE))
+    except ConeCollapseError as error:  # fewer than three samples
+        parts.append(Text(f"The cone is not drawn: {error}"))
+    return Section("rays", "The extreme rays", parts)
 
 
 def _ray_table(found: Subject) -> Table:
-    X, rays, profiles = (
-        found.run.table.X,
-        found.run.cone.ray_indices,
-        np.asarray(found.run.model.profiles_),
-    )
-    squares = (
-        np.asarray(X.multiply(X).sum(axis=0)).ravel()
-        if hasattr(X, "multiply")
-        else np.einsum("ij,ij->j", X, X)
-    )
-    share = squares / max(float(squares.sum()), np.finfo(float).tiny)
-    groups = found.run.cone.groups
-    order = np.argsort(-share[rays], kind="stable")[:MAX_ROWS]
+    run, rays = found.run, found.run.cone.ray_indices
+    X = run.table.X.astype(np.float64) / float(run.table.X.max())
+    squares = np.asarray((X.multiply(X) if hasattr(X, "multiply") else X * X).sum(axis=0)).ravel()
+    share, groups = squares / squares.sum(), run.cone.groups
     rows = [
         [
             str(found.features[rays[i]]),
-            int(profiles[:, rays[i]].argmax()),
+            int(run.means[:, rays[i]].argmax()),
             float(f"{share[rays[i]]:.3g}"),
             len(groups[i]),
         ]
-        for i in order
+        for i in np.argsort(-share[rays], kind="stable")[:MAX_ROWS]
     ]
-    return Table(
-        "rays",
-        ["feature", "strongest in cluster", "share of the squares", "features in this direction"],
-        rows,
-    )
+    head = ["feature", "strongest in cluster", "share of the squares", "features in this direction"]
+    return Table("rays", head, rows)
 
 
 def _how(run: Any) -> Section:
     parts: list[Part] = []
-    if run.rank is not None:
-        parts.append(
-            Chart(
-                "rank", plots.rank_selection(run.rank), f"The number of clusters: {run.rank.reason}"
-            )
-        )
-    if len(run.model.history_) > 1:
-        parts.append(
-            Chart(
-                "convergence", plots.convergence(run.model), "The objective after each iteration."
-            )
-        )
+    if run.choice["rank_curve"]:
+        drawn = draw_curve(run.choice["rank_curve"], run.n_clusters)
+        parts.append(Chart("rank", drawn, f"The number of clusters: {run.choice['rank_reason']}"))
+    if len(getattr(run.model, "history_", ())) > 1:
+        drawn = plots.convergence(run.model)
+        parts.append(Chart("convergence", drawn, "The objective after each iteration."))
     prepared = {name: value for name, value in run.table.preparation.items() if value}
     return how_it_was_made({**run.parameters, **prepared}, run.timings, *parts)

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 
 from conecollapse.plots.style import BESIDE, PALETTE, evenly, figure, text
 from conecollapse.report.parts import (
+    MAX_ROWS,
     Bar,
     Card,
     Cards,
@@ -27,7 +28,6 @@ from conecollapse.report.parts import (
 )
 
 TRUSTED, ORDINARY, NOVEL = "#7f7f7f", PALETTE[0], "#d11149"
-MAX_ROWS = 5000  # of the table
 MAX_DOTS = 4000
 SHOWN = 6  # novel samples with a card
 TOP = 15  # features in the figure
@@ -54,7 +54,7 @@ OFTEN = (
 
 
 def contents(found: Any) -> Page:
-    """Collect what the page of a `Judgement` shows."""
+    """Collect what the page of ``found`` shows."""
     facts, rows = found.facts(), sorted(found.rows(), key=lambda row: -row["distance"])
     novel = [row for row in rows if row["novel"]]
     return Page(
@@ -78,12 +78,12 @@ def contents(found: Any) -> Page:
             Section("samples", "All samples", _samples(found, facts["threshold"], rows)),
             how_it_was_made(
                 {
-                    "trusted samples": found.trusted,
+                    "trusted samples": found.trusted.source,
                     "new samples": found.table.source,
-                    "log(1 + x)": found.log,
+                    "log(1 + x)": found.parameters["log"],
                 }
                 | found.model.get_params(),
-                {},
+                found.timings,
             ),
         ],
     )
@@ -117,7 +117,7 @@ def _sentences(facts: dict[str, Any], novel: list[dict[str, Any]]) -> list[str]:
 
 def _scores(found: Any, threshold: float) -> go.Figure:
     """Histograms of the distances of trusted and new samples, with the threshold."""
-    trusted, new = np.asarray(found.model.distances_), np.asarray(found.distance)
+    trusted, new = np.asarray(found.model.distances_), np.asarray(found.distances)
     top = max(float(np.max(values, initial=0.0)) for values in (trusted, new, [threshold]))
     bins = {"start": 0.0, "end": 1.02 * top, "size": max(1.02 * top / 50, np.finfo(float).tiny)}
     traces = [
@@ -146,7 +146,7 @@ def _scores(found: Any, threshold: float) -> go.Figure:
 
 
 def _in_order(found: Any, threshold: float) -> go.Figure:
-    distance, names = np.asarray(found.distance), found.table.samples
+    distance, names = np.asarray(found.distances), found.table.samples
     is_novel = distance > threshold
     traces = []
     for mask, name, shade in ((~is_novel, "ordinary", ORDINARY), (is_novel, "novel", NOVEL)):

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from conecollapse.plots.style import PALETTE
 
 Pair = tuple[str, str]
+MAX_ROWS = 5000  # of a table
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Bar:
     rival: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Card:
     """A box with a heading: what is said of one cluster, or of one sample."""
 

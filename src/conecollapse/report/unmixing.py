@@ -13,6 +13,7 @@ from markupsafe import Markup
 from conecollapse._types import FloatArray
 from conecollapse.plots.style import colour, evenly, figure, text
 from conecollapse.report.parts import (
+    MAX_ROWS,
     Chart,
     Page,
     Part,
@@ -24,10 +25,8 @@ from conecollapse.report.parts import (
     how_it_was_made,
 )
 from conecollapse.report.pictures import image
-from conecollapse.runs.unmixing import component_names, unmix_results
 
 MAX_CHANNELS = 2000  # of a spectrum that is drawn
-MAX_ROWS = 5000  # of the table
 MANY_NAMES = 40  # channels up to which spectra are drawn as bars
 
 SPECTRA = Markup(
@@ -48,7 +47,7 @@ PROVEN = Markup(
 
 def contents(run: Any) -> Page:
     """Collect what the page of ``run`` shows."""
-    facts, names = unmix_results(run), component_names(run)
+    facts, names = run.facts(), run.names
     proven = (
         f"No sample is further from the cone of the components than {facts['cone_residual']:.3g}"
         f" {run.unit_of_distance}."
@@ -127,7 +126,7 @@ def _fit(run: Any, facts: dict[str, Any], names: list[str]) -> list[Part]:
 
 def spectra(run: Any, names: list[str]) -> go.Figure:
     """The components over the channels, each as it is in endmembers.csv."""
-    H = np.asarray(run.model.components_, np.float64)
+    H = np.asarray(run.components, np.float64)
     at = evenly(H.shape[1], MAX_CHANNELS)
     axis = {"title": {"text": "channel"}}
     if run.wavelengths is not None:
@@ -163,12 +162,12 @@ def _sample_table(run: Any, names: list[str]) -> Table:
         called = np.array(
             [f"row {i // run.shape[1]}, column {i % run.shape[1]}" for i in range(len(far))]
         )
-    out = np.asarray(run.model.outliers_)
+    out = np.asarray(run.outliers)
     out = out if len(out) == len(far) else np.zeros(len(far), bool)
     cells = [
         [
             str(called[i]),
-            *(float(f"{v:.3g}") for v in run.model.embedding_[i]),
+            *(float(f"{v:.3g}") for v in run.abundances[i]),
             float(f"{far[i]:.3g}"),
             "yes" if out[i] else "",
         ]

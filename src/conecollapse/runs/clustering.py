@@ -1,31 +1,223 @@
-"""`cluster` and `rays`: from a table to a run."""
+"""`cluster`: clusters of the samples of a table, and with ``rays=True`` the cone of its
+features."""
 
 from __future__ import annotations
 
-import time
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from conecollapse import estimators
-from conecollapse._errors import InvalidInputError
-from conecollapse._types import Points, Progress
-from conecollapse.geometry.certified.estimate import LONG, product_seconds, rest_seconds
-from conecollapse.geometry.cone import Cone
+from conecollapse._errors import (
+    CertificateError,
+    InvalidInputError,
+    RunFolderError,
+    argument,
+    quoted,
+)
+from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Progress
+from conecollapse.clusters import (
+    NO_CLUSTER,
+    TopFeature,
+    cluster_means,
+    cluster_sizes,
+    top_features,
+)
 from conecollapse.io import TableFile
-from conecollapse.runs.asked import candidates, check_clusters, check_image_shape
-from conecollapse.runs.preparing import points
-from conecollapse.runs.run import Interrupted, RaysRun, Run
+from conecollapse.runs.extreme_rays import (
+    check_cone,
+    cone_arrays,
+    cone_facts,
+    cone_of_features,
+    sizes,
+    stored_cone,
+    write_rays,
+)
+from conecollapse.runs.folder import CERTIFICATE, FACTORS, FACTS, LABELS
+from conecollapse.runs.preparing import FORM_OF_PREPARATION
+from conecollapse.runs.run import Interrupted, Run, rank_candidates, timed
+from conecollapse.runs.values import write_csv
+from conecollapse.runs.verifying import Checked, Stored, check_arrays
 
-# estimators by name: they are imported when one is made
+if TYPE_CHECKING:
+    from conecollapse.estimators import RankSelection
+    from conecollapse.geometry.cone import Cone
+
+# the estimator of each method, and what it is made with
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "graph": ("GraphCCNMF", {}),
     "features": ("CCNMF", {}),
     "knn": ("CCNMF", {"affinity": "knn"}),
     "diffusion": ("CCNMF", {"affinity": "diffusion"}),
 }
-SMALL_RESIDUAL = 1e-3  # with max_rays alone the number of rays decides
-FLOAT32_TOL = 1e-6  # of a cone of points that were rounded to float32
+# how an estimator of the user's own choice of parameters is written
+OWN = ("CCNMF(", "GraphCCNMF(")
+# what only the search knows
+OF_THE_SEARCH = {
+    "the random starts": (
+        "parameters.random_state",
+        "results.converged",
+        "results.status",
+    ),
+    "the choice of the number of clusters": ("results.rank_reason", "results.rank_curve"),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterRun(Run):
+    """A clustering of the samples of a table.
+
+    Attributes
+    ----------
+    table : TableFile
+        As clustered, that is prepared.
+    A : (n_samples, r) array
+        The orthonormal factor.
+    labels : (n_samples,) array of int
+        The largest entry of each row of A; -1 for a row of zeros.
+    shares : (n_samples, r) array
+        How much of each sample belongs to each cluster, see `shares_of_clusters`.
+    target : (n_samples,) array of str, or None
+        Known classes, used only for scoring.
+    image_shape : (height, width) or None
+        Of a sample, when the features are pixels.
+    cone : Cone or None
+        Of the features, certified, where it was asked for.
+    choice : mapping
+        Why there are so many clusters, and the scores of other numbers, when it was "auto".
+    status : {"converged": bool, "status": str}
+        How the iteration ended.
+    model : estimator or None
+        Fitted; None where the run was read from a folder.
+    """
+
+    kind: ClassVar[str] = "cluster"
+    form: ClassVar[Mapping[str, Any]] = {
+        "preparation": FORM_OF_PREPARATION,
+        "parameters": {"n_components": (int, "auto"), "method": str, "rays": bool},
+        "results": {"image_shape": (None, [int]), "converged": bool, "status": str},
+    }
+    table: TableFile
+    A: AnyArray
+    labels: IntArray
+    shares: FloatArray
+    target: AnyArray | None = None
+    image_shape: tuple[int, int] | None = None
+    cone: Cone | None = None
+    choice: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    model: Any = None
+
+    @property
+    def n_clusters(self) -> int:
+        """Their number."""
+        return self.A.shape[1]
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """The mean sample of each cluster, (r, n_features)."""
+        return cluster_means(self.table.X, self.labels, self.n_clusters)
+
+    def top_features(self, n_features: int = 10) -> list[list[TopFeature]]:
+        """The features that distinguish each cluster, by name."""
+        return top_features(self.means, self.table.features, n_features)
+
+    def facts(self) -> dict[str, Any]:
+        """What was found, in numbers."""
+        from conecollapse.certificates import relative_error
+
+        A, r = np.asarray(self.A, np.float64), self.n_clusters
+        found = sizes(self.table) | {
+            "n_clusters": r,
+            "cluster_sizes": cluster_sizes(self.labels, r),
+            "relative_error": relative_error(self.table.X, A, summed_by_cluster(A, self.table.X)),
+            "orthogonality": float(np.abs(A.T @ A - np.eye(r)).max()),
+            "image_shape": self.image_shape,
+            **self.status,
+            **self.choice,
+        }
+        if self.target is not None:
+            from conecollapse.metrics import clustering_accuracy, purity_score
+
+            found["purity"] = purity_score(self.target, self.labels)
+            found["accuracy"] = clustering_accuracy(self.target, self.labels)
+        return found | ({} if self.cone is None else cone_facts(self.cone))
+
+    def arrays(self) -> dict[str, Any]:
+        """The factors, the shares and the known labels; the rays where there is a cone."""
+        return {
+            "A": self.A,
+            "components": summed_by_cluster(self.A, self.table.X),
+            "shares": self.shares,
+            **({} if self.target is None else {"target": self.target}),
+            **({} if self.cone is None else cone_arrays(self.table, self.cone)),
+        }
+
+    def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
+        """Write labels.csv, and rays.csv where there is a cone."""
+        columns = {"sample": self.table.samples, "cluster": self.labels}
+        columns |= {} if self.target is None else {"target": self.target}
+        columns |= {f"share_{k}": share for k, share in enumerate(arrays["shares"].T)}
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        write_csv(folder / LABELS, list(columns), rows)
+        if self.cone is not None:
+            write_rays(folder, self.table, self.cone, arrays["masses"])
+
+    @classmethod
+    def verify(cls, stored: Stored, read: TableFile, tol: float | None) -> Checked:
+        """Labels follow from the factor, shares are those of the nearest mixtures, and the cone,
+        if one is claimed, is that of the features."""
+        facts, arrays = stored.facts, stored.arrays
+        asked, said = facts["parameters"], facts["results"]
+        r = arrays["A"].shape[-1] if "A" in arrays and arrays["A"].ndim else 0
+        check_arrays(stored, dict.fromkeys(("A", "shares"), ("f", (read.n_samples, r))))
+        A = arrays["A"]
+        if not A.size or (A < 0).any():
+            raise RunFolderError(
+                f"A in {FACTORS} holds no numbers, or negative ones; it is damaged."
+            )
+        if asked["method"] not in METHODS and not asked["method"].startswith(OWN):
+            raise RunFolderError(
+                f"{FACTS} names the method {quoted(asked['method'])}, which is not known."
+            )
+        if asked["n_components"] not in (r, "auto"):
+            raise CertificateError(
+                f"{FACTS} names {asked['n_components']} clusters, but A in {FACTORS} has {r}."
+            )
+        cone = stored_cone(stored) if asked["rays"] else None
+        if cone is None and stored.cone is not None:
+            raise CertificateError(
+                f"{CERTIFICATE} is there, but {FACTS} says that no cone was asked for."
+            )
+        run = cls(
+            read,
+            A,
+            np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER),
+            arrays["shares"],
+            target=arrays.get("target"),
+            image_shape=_stored_shape(said["image_shape"], read.n_features),
+            cone=cone,
+            choice={name: said.get(name) for name in ("rank_reason", "rank_curve")},
+            status={name: said[name] for name in ("converged", "status")},
+            parameters=asked,
+            timings=facts["timings"],
+        )
+        verdict = None if cone is None else check_cone(cone, read, tol)
+        _prove_shares(run)
+        claim = "no cone is claimed" if verdict is None else verdict.sentence("features")
+        sentence = f"the labels of {read.n_samples} samples follow from the factors; {claim}"
+        return Checked(run, f"{sentence.removesuffix('.')}.", verdict, OF_THE_SEARCH)
+
+    def __repr__(self) -> str:
+        rays = "" if self.cone is None else f", {self.cone.n_rays} rays"
+        return f"ClusterRun({self.n_clusters} clusters of {self.table.n_samples} samples{rays})"
 
 
 def cluster(
@@ -36,11 +228,10 @@ def cluster(
     target: Any = None,
     random_state: int | None = 0,
     image_shape: tuple[int, int] | None = None,
-    prove: bool = False,
+    rays: bool = False,
     progress: Progress = None,
-) -> Run:
-    """Cluster the samples of ``table`` with `GraphCCNMF`, and find and certify the cone of its
-    features.
+) -> ClusterRun:
+    """Cluster the samples of ``table``.
 
     Parameters
     ----------
@@ -52,26 +243,25 @@ def cluster(
         `GraphCCNMF`, usually the best clustering; `CCNMF` of the features; or `CCNMF` of a graph of
         nearest neighbours, as it is or diffused. Or an estimator of your own choice of parameters,
         of one of these classes.
-    random_state : int or None
-        Random seed.
     target : sequence, optional
         The known class of each sample, used only for scoring.
+    random_state : int or None
+        Random seed.
     image_shape : (height, width), optional
         Of a sample, when the features are pixels; the table's own by default.
-    prove : bool
-        Decide every ray of the cone, however long it takes. By default that is done where it will
-        take at most about ten seconds; else rays may stay open, see `Cone.from_points`.
+    rays : bool
+        Also find and certify the cone of the features (`Cone.from_points`).
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
     Returns
     -------
-    Run
+    ClusterRun
 
     Raises
     ------
     Interrupted
-        Ctrl-C while the samples were clustered; ``finished`` is then a `RaysRun` with the cone.
+        Ctrl-C while the cone was computed; ``finished`` is then the run without it.
 
     Examples
     --------
@@ -79,153 +269,89 @@ def cluster(
     >>> from conecollapse.io import read_table
     >>> from conecollapse.runs import cluster
     >>> X = np.kron(np.eye(2), np.ones((4, 3))) + 0.1 * np.random.default_rng(0).random((8, 6))
-    >>> run = cluster(read_table(X), 2)
+    >>> run = cluster(read_table(X), 2, rays=True)
     >>> bool((run.labels == np.repeat(run.labels[[0, 7]], 4)).all())
     True
     >>> run.cone.n_rays, run.cone.verify(X.T).n_rays
     (6, 6)
     """
-    called = method if isinstance(method, str) else repr(method)
     asked = {
         "n_components": n_components,
-        "method": called,
+        "method": method if isinstance(method, str) else repr(method),
         "random_state": random_state,
-        "prove": prove,
+        "rays": rays,
     }
-    model = estimator_of(method).set_params(random_state=random_state)
+    check_clusters(n_components, table)
     classes = _check_target(target, table.n_samples)
     shape = check_image_shape(image_shape or table.image_shape, table.n_features)
+    model = _estimator_of(method).set_params(random_state=random_state)
     timings: dict[str, float] = {}
     rank = None
     if n_components == "auto":
-        with _timed(timings, "rank", progress):
+        with timed(timings, "rank", progress):
             rank = chosen_rank(table.X, random_state)
-    model.set_params(n_components=n_components if rank is None else rank.rank)
-    check_clusters(model.n_components, table)
-    found = cone_of_features(table, prove, timings, progress)
-    try:
-        with _timed(timings, "clusters", progress):
-            model.fit(table)
-    except KeyboardInterrupt:
-        rays_only = RaysRun(
+    with timed(timings, "clusters", progress):
+        model.set_params(n_components=n_components if rank is None else rank.rank).fit(table)
+        labels, A = model.labels_, model.embedding_
+        shares = shares_of_clusters(cluster_means(table.X, labels, A.shape[1]), table.X)
+
+    def run(cone: Cone | None) -> ClusterRun:
+        return ClusterRun(
             table,
-            found,
-            shape,
-            {"max_residual": None, "max_rays": None, "weighting": "unit", "prove": prove},
-            timings,
+            A,
+            labels,
+            shares,
+            target=classes,
+            image_shape=shape,
+            cone=cone,
+            choice=_choice(rank),
+            status={"converged": bool(model.converged_), "status": str(model.status_)},
+            parameters=asked | {"rays": cone is not None},
+            timings=timings,
+            model=model,
         )
+
+    try:
+        return run(cone_of_features(table, "exact", timings, progress) if rays else None)
+    except KeyboardInterrupt:
         raise Interrupted(
-            "interrupted while clustering; the cone was finished.", rays_only
+            "interrupted while the cone was computed; the clusters were finished.", run(None)
         ) from None
-    return Run(table, model, model.labels_, found, classes, shape, asked, timings, rank)
 
 
-def chosen_rank(X: Any, random_state: Any) -> Any:
+def chosen_rank(X: Any, random_state: Any) -> RankSelection:
     """What "auto" clusters means: `select_rank` among 2 to 10."""
-    return estimators.select_rank(X, candidates(X.shape[0]), random_state=random_state)
+    return estimators.select_rank(X, rank_candidates(X.shape[0]), random_state=random_state)
 
 
-def rays(
-    table: TableFile,
-    *,
-    max_residual: float | None = None,
-    max_rays: int | None = None,
-    weighting: Literal["unit", "mass"] = "unit",
-    image_shape: tuple[int, int] | None = None,
-    prove: bool = False,
-    progress: Progress = None,
-) -> RaysRun:
-    """The extreme rays of the features of ``table``, or an epsilon-cone when ``max_residual`` or
-    ``max_rays`` is given.
-
-    Parameters are those of `Cone.approximate`; with ``max_rays`` alone rays are added until there
-    are that many. ``prove`` is as in `cluster`.
-    """
-    asked = {
-        "max_residual": max_residual,
-        "max_rays": max_rays,
-        "weighting": weighting,
-        "prove": prove,
-    }
-    shape = check_image_shape(image_shape or table.image_shape, table.n_features)
-    timings: dict[str, float] = {}
-    if max_residual is None and max_rays is None:
-        return RaysRun(
-            table, cone_of_features(table, prove, timings, progress), shape, asked, timings
-        )
-    if prove:
+def check_clusters(r: Any, table: TableFile) -> None:
+    """Refuse a number of clusters that the table cannot have, before anything is imported that
+    takes long."""
+    if isinstance(r, str) and r == "auto":
+        rank_candidates(table.n_samples)
+        return
+    if isinstance(r, bool) or not isinstance(r, (int, np.integer)) or r < 1:
         raise InvalidInputError(
-            "prove=True is for the cone of all rays; leave it out, or leave out max_residual=..."
-            " and max_rays=..."
+            f"{argument('n_components')} must be 'auto' or an integer of at least 1; got {r!r}."
         )
-
-    def added(n_rays: int, residual: float) -> None:  # noqa: ARG001
-        if progress is not None:
-            progress("cone", n_rays, max_rays or table.n_features)
-
-    with _timed(timings, "cone", progress):
-        residual = SMALL_RESIDUAL if max_residual is None else max_residual
-        cone = Cone.approximate(points(table.X), residual, max_rays, weighting, callback=added)
-    cone.ray_names = table.features[cone.ray_indices]
-    return RaysRun(table, cone, shape, asked, timings)
-
-
-def cone_of_features(
-    table: TableFile, prove: bool, timings: dict[str, float], progress: Progress
-) -> Cone:
-    """The certified cone of the features, with their names: proven where that is asked for, or
-    takes little time; else quick."""
-    P = points(table.X)
-    with _timed(timings, "cone", progress):
-        tol = 1e-8 if table.X.dtype == np.float64 else FLOAT32_TOL
-        cone = Cone.from_points(P, tol=tol, effort="quick", progress=progress)
-        if prove or _proof_seconds(cone, P) <= LONG:
-            cone = cone.prove(P, progress=progress)
-    cone.ray_names = table.features[cone.ray_indices]
-    return cone
-
-
-def _proof_seconds(cone: Cone, P: Points) -> float:
-    """To decide what a quick cone left open: that alone, and the product that may have to be done
-    again for it."""
-    if not len(cone.open_points):
-        return 0.0
-    return product_seconds(P) + rest_seconds(np.isin(np.arange(cone.n_points), cone.open_points), P)
-
-
-def estimator_of(method: Any) -> Any:
-    """The estimator of a method by name, or a copy of the one that is given; not fitted."""
-    if isinstance(method, str) and method in METHODS:
-        name, parameters = METHODS[method]
-        return getattr(estimators, name)(**parameters)
-    if isinstance(method, str) or not isinstance(method, (estimators.CCNMF, estimators.GraphCCNMF)):
+    if r > table.n_samples:
+        other = "columns" if table.features_in == "rows" else "rows"
         raise InvalidInputError(
-            f"`method` must be one of {', '.join(METHODS)}, or a CCNMF or GraphCCNMF; got"
-            f" {method!r}."
+            f"{r} clusters were asked for, but there are only {table.n_samples} samples; ask for at"
+            " most that many "
+            f"(or, if the {table.n_features} features are in fact the samples, read the table with"
+            f" {argument('features_in', other)})."
         )
-    from sklearn.base import clone
-
-    return clone(method)
 
 
-class _timed:
-    """Records the seconds of a stage, and says that it begins and ends."""
-
-    def __init__(self, timings: dict[str, float], stage: str, progress: Progress) -> None:
-        self.timings, self.stage, self.progress = timings, stage, progress
-
-    def __enter__(self) -> None:
-        self.start = time.perf_counter()
-        self._say(0)
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        self.timings[self.stage] = time.perf_counter() - self.start
-        if kind is None:
-            self._say(1)
-
-    def _say(self, done: int) -> None:
-        if self.progress is not None:
-            self.progress(self.stage, done, 1)
+def check_image_shape(shape: tuple[int, int] | None, n_features: int) -> tuple[int, int] | None:
+    """``shape``, refused unless it has a pixel for each feature."""
+    if shape is not None and shape[0] * shape[1] != n_features:
+        raise InvalidInputError(
+            f"images of {shape[0]} x {shape[1]} have {shape[0] * shape[1]} pixels, but the table"
+            f" has {n_features} features; give height x width of one sample."
+        )
+    return shape
 
 
 def _check_target(target: Any, n_samples: int) -> Any:
@@ -237,3 +363,80 @@ def _check_target(target: Any, n_samples: int) -> Any:
             f"there are {len(classes)} labels for {n_samples} samples; give one for each."
         )
     return classes
+
+
+def _estimator_of(method: Any) -> Any:
+    """The estimator of a method by name, or a copy of the one that is given; not fitted."""
+    if isinstance(method, str) and method in METHODS:
+        name, parameters = METHODS[method]
+        return getattr(estimators, name)(**parameters)
+    if isinstance(method, str) or not isinstance(method, (estimators.CCNMF, estimators.GraphCCNMF)):
+        raise InvalidInputError(
+            f"{argument('method')} must be one of {', '.join(METHODS)}, or a CCNMF or GraphCCNMF;"
+            f" got {method!r}."
+        )
+    from sklearn.base import clone
+
+    return clone(method)
+
+
+def summed_by_cluster(A: AnyArray, X: Points) -> FloatArray:
+    """``A'X``: the components that fit X best for orthonormal columns of A."""
+    summed: FloatArray = np.asarray((X.T.astype(np.float64) @ np.asarray(A, np.float64)).T)
+    return np.ascontiguousarray(summed)
+
+
+def shares_of_clusters(means: AnyArray, X: Points) -> FloatArray:
+    """How much of each sample belongs to each cluster, (n_samples, r): shares that sum to 1, or 0
+    for a sample of zeros.
+
+    A sample is explained by the mean samples of the clusters, with weights >= 0 (least squares); a
+    share is the length of what a cluster contributes, over the sum of these lengths.
+    """
+    from conecollapse.factorization.nmf.anls import solve_rows
+
+    peak = float(means.max(initial=0.0)) or 1.0  # squares of entries of 1e200 are no numbers
+    P = np.asarray(means, np.float64) / peak
+    products = np.asarray((X.astype(np.float64) / peak) @ P.T)
+    parts = solve_rows(P @ P.T, products) * np.linalg.norm(P, axis=1)
+    total = parts.sum(axis=1, keepdims=True)
+    return np.asarray(parts / np.where(total > 0, total, 1.0))
+
+
+def _prove_shares(run: ClusterRun) -> None:
+    """Every sample has the shares of the nearest mixture of the mean samples."""
+    from conecollapse.certificates import allowance, departures, weights_of_shares
+
+    peak = float(run.means.max(initial=0.0)) or 1.0
+    X, means = run.table.X.astype(np.float64) / peak, run.means / peak
+    most = allowance(means)
+    off = departures(X, means, weights_of_shares(X, means, run.shares))
+    meets = np.asarray(X @ means.sum(axis=0)).ravel() > 0  # any of them
+    is_true = (off <= most) & (np.abs(run.shares.sum(axis=1) - meets) <= most)
+    for i in np.flatnonzero(~is_true)[:1]:
+        raise CertificateError(
+            f"the shares of the sample {quoted(str(run.table.samples[i]))} in {FACTORS} are not"
+            " those of the nearest mixture of the mean samples of the clusters."
+        )
+
+
+def _stored_shape(shape: Any, n_features: int) -> tuple[int, int] | None:
+    if shape is not None and (len(shape) != 2 or prod(shape) != n_features):
+        raise RunFolderError(
+            f"{FACTS} gives images of {n_features} features the shape {quoted(shape)}; it is"
+            " damaged."
+        )
+    return shape  # type: ignore[no-any-return]
+
+
+def _choice(found: RankSelection | None) -> dict[str, Any]:
+    """Why this number of clusters; the score of each number that was tried, its standard error, and
+    those that cannot be told from the best."""
+    curve = found and {
+        "method": found.method,
+        "candidates": found.candidates.tolist(),
+        "scores": found.scores.tolist(),
+        "standard_errors": found.spread.tolist(),
+        "ties": list(found.ties),
+    }
+    return {"rank_reason": found and found.reason, "rank_curve": curve}

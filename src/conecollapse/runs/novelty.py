@@ -1,50 +1,99 @@
-"""`judge`: samples of one file judged by the trusted samples of another, and the file of
-results."""
+"""`judge`: samples of one file judged by the trusted samples of another."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from conecollapse import estimators
 from conecollapse._errors import InvalidInputError
-from conecollapse._files import whole_file
-from conecollapse._types import FloatArray, Points
+from conecollapse._types import AnyArray, FloatArray, Points, Progress
 from conecollapse.io import TableFile, read_table
 from conecollapse.io.formats import same_layout
 from conecollapse.io.names import as_names
 from conecollapse.io.reading import read_more
 from conecollapse.io.spectra import Spectra, pixel_names, read_spectra
-from conecollapse.runs.places import check_place, writing
+from conecollapse.runs.folder import NOVELTY
+from conecollapse.runs.hashes import feature_hashes
 from conecollapse.runs.preparing import NORMALIZATIONS
-from conecollapse.runs.writing import write_csv
+from conecollapse.runs.run import Run, timed
+from conecollapse.runs.values import write_csv
+from conecollapse.runs.verifying import Checked, Stored, check_hashes, find_data
 
 if TYPE_CHECKING:
     from conecollapse.estimators import ConeNovelty
     from conecollapse.estimators._explain import NovelFeature
 
 HEADING = ["sample", "distance", "novel", "features"]
-HEADING_LINE = ",".join(HEADING)
+WHERE = ("path", "absolute", "source", "why", "sha256")
+NO_FEATURE = -1  # where a sample is told by fewer features than others
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Judgement:
-    """Samples of a table, judged."""
+class NoveltyRun(Run):
+    """Samples of a table, judged by trusted ones.
 
-    model: ConeNovelty
+    Attributes
+    ----------
+    table : TableFile
+        The samples that were judged.
+    trusted : TableFile
+    model : ConeNovelty
+        Fitted to the trusted samples.
+    distances : (n_samples,) array
+    reasons : list of lists of NovelFeature
+        Of novel samples; the others have none.
+    note : str
+        What was done to match the features of the two files.
+    notes : tuple of str
+        What was taken as heading and names, and what was left out.
+    """
+
+    kind: ClassVar[str] = "novelty"
+    form: ClassVar[Mapping[str, Any]] = {
+        "trusted": {"sha256": str},
+        "parameters": {
+            "contamination": (float, int, "auto"),
+            "locality": (None, float, int),
+            "log": bool,
+            "n_features": int,
+            "features_in": str,
+            "header": (None, bool),
+            "names": (None, bool),
+            "clip": bool,
+            "bands": str,
+            "variable": (None, str),
+        },
+    }
     table: TableFile
-    distance: FloatArray
-    reasons: list[list[NovelFeature]]  # of novel samples; the others have none
-    note: str = ""  # what was done to match the features of the two files
-    trusted: str = ""  # where the trusted samples are from
-    log: bool = False  # whether log(1 + x) was judged
-    notes: tuple[str, ...] = ()  # what was taken as heading and names, and what was left out
-    kind: str = "novelty"
+    trusted: TableFile
+    model: ConeNovelty
+    distances: FloatArray
+    reasons: list[list[NovelFeature]]
+    note: str = ""
+    notes: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> dict[str, TableFile]:
+        """Both tables."""
+        return {"data": self.table, "trusted": self.trusted}
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        """All of it is asked for."""
+        return {}
+
+    @property
+    def is_novel(self) -> AnyArray:
+        """Which samples are further away than the threshold."""
+        return self.distances > -self.model.offset_
 
     def facts(self) -> dict[str, Any]:
         """Numbers about all samples."""
@@ -52,7 +101,7 @@ class Judgement:
             "n_trusted": self.model.n_trusted_,
             "n_features": self.table.n_features,
             "n_samples": self.table.n_samples,
-            "n_novel": int((self.distance > -self.model.offset_).sum()),
+            "n_novel": int(self.is_novel.sum()),
             "threshold": -self.model.offset_,
             "false_alarms": max(self.model._share, 1 / (len(self.model.distances_) + 1)),
             "locality": self.model.locality,
@@ -60,20 +109,83 @@ class Judgement:
 
     def rows(self) -> list[dict[str, Any]]:
         """One for each sample."""
+        columns = (self.table.samples, self.distances, self.is_novel, self.reasons)
         return [
             {
                 "sample": str(name),
                 "distance": float(distance),
-                "novel": bool(distance > -self.model.offset_),
+                "novel": bool(is_novel),
                 "features": [
                     {"name": reason.name, "amount": reason.amount, "share": reason.share}
                     for reason in reasons
                 ],
             }
-            for name, distance, reasons in zip(
-                self.table.samples, self.distance, self.reasons, strict=True
-            )
+            for name, distance, is_novel, reasons in zip(*columns, strict=True)
         ]
+
+    def arrays(self) -> dict[str, Any]:
+        """The distances, and the features by which samples leave the cone, with their amounts."""
+        width = max(map(len, self.reasons), default=0)
+        columns = np.full((self.table.n_samples, width), NO_FEATURE)
+        amounts = np.zeros(columns.shape)
+        for i, reasons in enumerate(self.reasons):
+            columns[i, : len(reasons)] = [reason.column for reason in reasons]
+            amounts[i, : len(reasons)] = [reason.amount for reason in reasons]
+        return {
+            "trusted_hashes": feature_hashes(self.trusted.X),
+            "distances": self.distances,
+            "novel": self.is_novel,
+            "reason_features": columns,
+            "reason_amounts": amounts,
+        }
+
+    def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
+        """Write novelty.csv."""
+        names = self.trusted.features
+        rows = (
+            [
+                str(sample),
+                repr(float(distance)),
+                "yes" if is_novel else "no",
+                "; ".join(
+                    f"{names[j]} {amount:+.6g}"
+                    for j, amount in zip(columns, amounts, strict=True)
+                    if j != NO_FEATURE
+                ),
+            ]
+            for sample, distance, is_novel, columns, amounts in zip(
+                self.table.samples,
+                *(arrays[name] for name in ("distances", "novel")),
+                *(arrays[name] for name in ("reason_features", "reason_amounts")),
+                strict=True,
+            )
+        )
+        write_csv(folder / NOVELTY, HEADING, rows)
+
+    @classmethod
+    def read(cls, stored: Stored, source: Any) -> NoveltyRun:
+        """The samples judged again, as they were then."""
+        said = stored.facts["parameters"]
+        trusted = find_data(stored.path, stored.facts["trusted"], None)
+        asked = {name: said[name] for name in cls.form["parameters"]}
+        return judge(trusted, source, **asked)
+
+    @classmethod
+    def verify(cls, stored: Stored, read: NoveltyRun, tol: float | None) -> Checked:  # noqa: ARG003
+        """The trusted samples are those of the run; what was judged again is compared."""
+        hashes = stored.arrays.get("trusted_hashes", np.zeros(0))
+        if len(hashes) == read.trusted.n_features:
+            check_hashes(read.trusted, hashes)
+        facts = read.facts()
+        sentence = (
+            f"judged again by the solver, {facts['n_novel']} of the {facts['n_samples']} samples"
+            " are"
+            f" further than {facts['threshold']:.3g} from the cone of the {facts['n_trusted']}"
+            " trusted ones; no cone is claimed."
+        )
+        unproven = {"where the trusted samples were": tuple(f"trusted.{name}" for name in WHERE)}
+        run = replace(read, timings=stored.facts["timings"])
+        return Checked(run, sentence, None, unproven)
 
 
 def judge(
@@ -90,54 +202,58 @@ def judge(
     clip: bool = False,
     bands: str = "last",
     variable: str | None = None,
-) -> Judgement:
+    progress: Progress = None,
+) -> NoveltyRun:
     """Judge the samples of ``new`` by the cone of the samples of ``trusted``; both are anything
     that `read_table` or, as a file, `read_spectra` takes.
 
     Features are matched by their names where both have them, in any order. ``new`` is read in the
-    orientation of ``trusted``. With ``locality=None`` it is the default of `ConeNovelty`.
+    orientation of ``trusted``. With ``locality=None`` it is the default of `ConeNovelty`, and
+    ``n_features`` are named for each novel sample.
     """
     reading = {"header": header, "names": names, "clip": clip, "bands": bands}
     reading |= {"variable": variable, "features_in": features_in}
+    asked = {"contamination": contamination, "locality": locality, "log": log}
     first = _samples(trusted, None, reading)
     second = _samples(new, first.table, reading)
     known, arrived = first.table, second.table
     X, note = _matched(arrived, known)
-    given: dict[str, Any] = {} if locality is None else {"locality": locality}
-    # imported here: an error in the files does not wait for it
-    model = estimators.ConeNovelty(contamination, **given)
-    trusted_X = known.X
-    if log:
-        trusted_X, X = NORMALIZATIONS["log"](trusted_X), NORMALIZATIONS["log"](X)
-    model.fit(trusted_X)
-    distance = -model.score_samples(X)
-    is_novel = distance > -model.offset_
-    reasons: list[list[NovelFeature]] = [[] for _ in distance]
-    if is_novel.any():
-        which = np.flatnonzero(is_novel)
-        for i, found in zip(
-            which, model.explain(X[which], n_features, names=known.features), strict=True
-        ):
-            reasons[i] = found
+    timings: dict[str, float] = {}
+    with timed(timings, "novelty", progress):
+        given: dict[str, Any] = {} if locality is None else {"locality": locality}
+        model = estimators.ConeNovelty(contamination, **given)
+        trusted_X = known.X
+        if log:
+            trusted_X, X = NORMALIZATIONS["log"](trusted_X), NORMALIZATIONS["log"](X)
+        model.fit(trusted_X)
+        distances = -model.score_samples(X)
+        reasons: list[list[NovelFeature]] = [[] for _ in distances]
+        which = np.flatnonzero(distances > -model.offset_)
+        if len(which):
+            explained = model.explain(X[which], n_features, names=known.features)
+            for i, found in zip(which, explained, strict=True):
+                reasons[i] = found
     said = tuple(
         f"{Path(spectra.table.source).name}: {line}."
         for spectra in (first, second)
         for line in (spectra.table.read_as, *spectra.notes)
         if line
     )
-    return Judgement(model, arrived, distance, reasons, note, known.source, log, said)
+    parameters = {**asked, "n_features": n_features, **reading}
+    return NoveltyRun(arrived, known, model, distances, reasons, note, said, parameters, timings)
 
 
 def _samples(source: Any, known: TableFile | None, reading: dict[str, Any]) -> Spectra:
     """What ``source`` holds, with a name for each pixel and the wavelengths as names of channels
     without names; read as the ``known`` table was."""
     layout = {name: reading[name] for name in ("header", "names")}
-    if known is not None and known.layout is not None and isinstance(source, (str, PathLike)):
+    is_file = isinstance(source, (str, PathLike))
+    if known is not None and known.layout is not None and is_file:
         same = same_layout(source, {"header": known.layout.header, "names": known.layout.names})
         layout = {
             name: same.get(name) if asked is None else asked for name, asked in layout.items()
         }
-    if not isinstance(source, (str, PathLike)):
+    if not is_file:
         if known is not None:
             return Spectra(read_more(source, known, **layout), None, 0)
         return Spectra(read_table(source, features_in=reading["features_in"], **layout), None, 0)
@@ -180,20 +296,3 @@ def _matched(arrived: TableFile, known: TableFile) -> tuple[Points, str]:
     if (order == np.arange(len(order))).all():
         return arrived.X, ""
     return arrived.X[:, order], " Features were matched by their names."
-
-
-def save_judgement(found: Judgement, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """Write the rows of ``found`` to a ``.csv`` file, whole or not at all."""
-    place = check_place(path, HEADING_LINE, force=force)
-    rows = (
-        [
-            row["sample"],
-            repr(row["distance"]),
-            "yes" if row["novel"] else "no",
-            "; ".join(f"{feature['name']} {feature['amount']:+.6g}" for feature in row["features"]),
-        ]
-        for row in found.rows()
-    )
-    with writing(place), whole_file(place) as part:
-        write_csv(part, HEADING, rows)
-    return place

@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import InvalidInputError, argument
 from conecollapse._linalg import row_norms
 from conecollapse._types import AnyArray, BoolArray, IntArray, Points
-from conecollapse.datasets import tfidf as weighted
 from conecollapse.io import TableFile
 from conecollapse.io.h5ad import HIGHLY_VARIABLE
 
@@ -49,6 +48,14 @@ NORMALIZATIONS: dict[str, Callable[[Points], Points]] = {
     "log": _log,  # log(1 + x)
     # counts of cells: the same depth for each, then the logarithm
     "cells": lambda X: _log(_sum_samples(X)),
+}
+
+
+# what run.json says of it, as `conecollapse.runs.verifying.has_form` takes it
+FORM_OF_PREPARATION = {
+    "normalize": (None, str, [str]),
+    "tfidf": bool,
+    "features": (None, HIGHLY_VARIABLE),
 }
 
 
@@ -89,14 +96,18 @@ def prepare(
     for step in steps:
         if step not in NORMALIZATIONS:
             raise InvalidInputError(
-                f"normalize must be one of {', '.join(NORMALIZATIONS)}; got {step!r}."
+                f"{argument('normalize')} must be one of {', '.join(NORMALIZATIONS)}; got {step!r}."
             )
     if features not in (None, HIGHLY_VARIABLE):
         raise InvalidInputError(f"features must be None or {HIGHLY_VARIABLE!r}; got {features!r}.")
     columns = chosen_features(table.marked, features is not None)
     if not steps and not tfidf and columns is None:
         return table
-    X = weighted(table.X) if tfidf else table.X
+    X = table.X
+    if tfidf:
+        from conecollapse.datasets import tfidf as weighted
+
+        X = weighted(X)
     for step in steps:
         X = NORMALIZATIONS[step](X)
     said = steps[0] if len(steps) == 1 else steps or None
@@ -134,8 +145,3 @@ def _rows_divided(X: Points, by: AnyArray) -> Points:
     return sp.csr_array(
         (X.data / np.repeat(divisors, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
     )
-
-
-def points(X: Points) -> Points:
-    """The features as rows."""
-    return sp.csr_array(X.T) if sp.issparse(X) else X.T

@@ -1,101 +1,325 @@
-"""What a run holds: everything that a folder, a report or a test needs of it."""
+"""What every kind of run can do, and `save`: a run as a folder of plain files.
+
+A kind of run is one file of this package with a class that derives from `Run`, and a line in
+`KINDS`. It says what was found (`Run.facts`), which arrays hold it (`Run.arrays`), which files for
+people are made of these (`Run.write`), and how a folder is checked (`Run.verify`). Everything else
+is the same for all kinds: the folder, run.json, the certificate where there is a cone, the report,
+and the comparison of the files with what the data gives (`conecollapse.runs.verifying`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import datetime
+import hashlib
+import importlib
+import json
+import os
+import platform
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from conecollapse._types import AnyArray, IntArray
-from conecollapse.clusters import TopFeature
-from conecollapse.geometry.cone import Cone
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError
+from conecollapse._files import sha256_of
+from conecollapse._types import AnyArray, Points, Progress
 from conecollapse.io import TableFile
+from conecollapse.runs.folder import (
+    CERTIFICATE,
+    FACTORS,
+    FACTS,
+    FORMAT,
+    REPORT,
+    check_folder,
+    staged,
+)
+from conecollapse.runs.hashes import feature_hashes
+from conecollapse.runs.values import plain
 
 if TYPE_CHECKING:
-    from conecollapse.estimators import RankSelection
+    from conecollapse.geometry.cone import Cone
+    from conecollapse.runs.verifying import Checked, Stored
+
+# the class of each kind, imported when it is needed
+KINDS = {
+    "cluster": ("conecollapse.runs.clustering", "ClusterRun"),
+    "rays": ("conecollapse.runs.extreme_rays", "RaysRun"),
+    "unmix": ("conecollapse.runs.unmixing", "UnmixRun"),
+    "novelty": ("conecollapse.runs.novelty", "NoveltyRun"),
+}
+PACKAGES = ("conecollapse", "numpy", "scipy", "scikit-learn", "numba", "pandas")
+LARGEST_RANK = 10  # that "auto" tries
+STABLE_SHARE = 0.8  # of the samples, in the subsamples by which `select_rank` judges
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Run:
-    """A clustering, and the cone of the features of the same table.
+class Run(ABC):
+    """The result of one of the commands: all that a folder, a report or a test needs of it.
 
     Attributes
     ----------
+    kind : str
+        Its name in `KINDS` and in run.json.
+    form : mapping
+        What run.json holds of it, as `conecollapse.runs.verifying.has_form` takes it.
     table : TableFile
-        As clustered, that is prepared; ``table.raw`` is the table as it was read, where the two
-        differ.
-    model : estimator
-        Fitted; `GraphCCNMF` or `CCNMF`.
-    labels : (n_samples,) array of int
-        ``model.labels_``.
-    cone : Cone
-        ``Cone.from_points(table.X.T)``: certified, of the features whatever the method, with
-        ``ray_names``. Rays may be open where they would take long to decide.
-    target : (n_samples,) array of str, or None
-        Known classes, used only for scoring.
-    image_shape : (height, width) or None
-        Of a sample, when the features are pixels.
+        Prepared, if it was; ``table.raw`` is the table as it was read, where the two differ.
+    cone : Cone or None
+        With its certificate, where the run claims one.
     parameters : mapping
-        What was asked for: ``n_components`` (an int or "auto"), ``method``, ``random_state`` and
-        ``prove``.
+        What was asked for.
     timings : mapping of stage to seconds
-        "rank" (when it was chosen), "cone" and "clusters".
-    rank : RankSelection or None
-        How the number of clusters was chosen, when it was "auto".
-    kind : "cluster"
     """
 
+    kind: ClassVar[str]
+    form: ClassVar[Mapping[str, Any]] = {}
     table: TableFile
-    model: Any
-    labels: IntArray
-    cone: Cone
-    target: AnyArray | None = None
-    image_shape: tuple[int, int] | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    rank: RankSelection | None = None
-    kind: str = "cluster"
+    cone: Cone | None = None
+    parameters: Mapping[str, Any]
+    timings: Mapping[str, float]
 
-    def top_features(self, n_features: int = 10) -> list[list[TopFeature]]:
-        """``model.top_features`` with the names of the table."""
-        found: list[list[TopFeature]] = self.model.top_features(
-            n_features, names=self.table.features
-        )
-        return found
+    @property
+    def preparation(self) -> Mapping[str, Any]:
+        """How the data was read and prepared, which `read` repeats."""
+        return {"normalize": None, "tfidf": False, "features": None} | dict(self.table.preparation)
 
-    def __repr__(self) -> str:
-        return (
-            f"Run({self.model.n_components} clusters of {self.table.n_samples} samples,"
-            f" {self.cone.n_rays} rays)"
-        )
+    @property
+    def sources(self) -> dict[str, TableFile]:
+        """The tables of which run.json says where they are, by its entries."""
+        return {"data": self.table}
 
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What was found, in numbers."""
 
-@dataclass(frozen=True, eq=False, repr=False)
-class RaysRun:
-    """The rays of the features of a table, exact or few.
+    @abstractmethod
+    def arrays(self) -> dict[str, Any]:
+        """The arrays of factors.npz beside names and hashes: what the run can be put together from
+        again."""
 
-    Attributes
-    ----------
-    table, cone, image_shape, parameters, timings
-        As in `Run`; ``cone`` is an epsilon-cone when ``max_residual`` or ``max_rays`` was asked
-        for.
-    kind : "rays"
-    """
+    @abstractmethod
+    def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
+        """Write the files for people and other programs, from the ``arrays`` of factors.npz."""
 
-    table: TableFile
-    cone: Cone
-    image_shape: tuple[int, int] | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    kind: str = "rays"
+    @classmethod
+    def read(cls, stored: Stored, source: Any) -> Any:
+        """The data that the run was made from, read and prepared as it was then: a `TableFile`, or
+        what has one as ``table``."""
+        from conecollapse.io import read_table
+        from conecollapse.io.formats import same_layout
+        from conecollapse.runs.preparing import prepare
 
-    def __repr__(self) -> str:
-        return f"RaysRun({self.cone.n_rays} rays of {self.table.n_features} features)"
+        said = stored.facts["data"]
+        read = read_table(source, features_in=said["features_in"], **same_layout(source, said))
+        return prepare(read, **stored.facts["preparation"])
+
+    @classmethod
+    @abstractmethod
+    def verify(cls, stored: Stored, read: Any, tol: float | None) -> Checked:
+        """Put the run together again from the data that was ``read`` and the stored arrays and
+        cone, and prove what of them is not computed again."""
 
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C came when part of the work was done; ``finished`` holds that part."""
 
-    def __init__(self, message: str, finished: RaysRun | None = None) -> None:
+    def __init__(self, message: str, finished: Run | None = None) -> None:
         super().__init__(message)
         self.finished = finished
+
+
+def kind_of(name: str) -> type[Run]:
+    """The class of a kind of run."""
+    module, attribute = KINDS[name]
+    found: type[Run] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def save(
+    run: Run,
+    folder: str | os.PathLike[str],
+    write_report: Callable[[Path, Any], None] | None = None,
+    *,
+    force: bool = False,
+) -> Path:
+    """Write ``run`` to ``folder``, all of it or nothing.
+
+    Parameters
+    ----------
+    run : Run
+    folder : path
+        Made if it is missing.
+    write_report : callable, optional
+        Called as ``write_report(path, run)`` to write ``report.html``.
+    force : bool
+        Replace an earlier run; a folder that holds anything else is refused all the same.
+
+    Returns
+    -------
+    Path
+        The folder, absolute.
+
+    Raises
+    ------
+    RunFolderError
+        The folder holds something, or cannot be written; nothing is left behind.
+    Interrupted
+        Ctrl-C while the report was written; all other results are in the folder.
+    """
+    path = check_folder(folder, force=force)
+    with staged(folder, force=force) as staging:
+        arrays = all_arrays(run)
+        np.savez(staging / FACTORS, **arrays)
+        run.write(staging, arrays)
+        if run.cone is not None:
+            run.cone.save(staging / CERTIFICATE)
+        is_finished = _write_page(staging / REPORT, run, write_report)
+        said = facts_of(run, path) | {"report": report_checksum(staging)}
+        said["checksum"] = checksum(said)
+        text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+        (staging / FACTS).write_text(text, encoding="utf-8")
+    if not is_finished:
+        raise Interrupted(
+            f"interrupted; the results are in {str(folder)!r}, only the report is missing."
+        )
+    return path
+
+
+def _write_page(path: Path, run: Run, write_report: Callable[[Path, Any], None] | None) -> bool:
+    """Write the report; False if Ctrl-C came. A report that fails must not lose the results, so
+    there is a warning instead."""
+    try:
+        if write_report is not None:
+            write_report(path, run)
+        return True
+    except KeyboardInterrupt:
+        path.unlink(missing_ok=True)
+        return False
+    except OSError:
+        raise
+    except Exception as error:
+        path.unlink(missing_ok=True)
+        warnings.warn(
+            f"the report could not be made ({type(error).__name__}: {error}); the other results"
+            " were written.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return True
+
+
+def all_arrays(run: Run) -> dict[str, Any]:
+    """The content of factors.npz: names, hashes of the features as they were read, and what the
+    kind of run adds."""
+    table = run.table
+    return {
+        "sample_names": table.samples,
+        "feature_names": table.features,
+        "data_hashes": feature_hashes((table.raw or table).X),
+        **run.arrays(),
+    }
+
+
+def facts_of(run: Run, folder: Path) -> dict[str, Any]:
+    """The content of run.json for a run that is saved to ``folder``, without checksums: what is
+    needed to understand the run, and to repeat it."""
+    found: dict[str, Any] = plain(
+        {
+            "format": FORMAT,
+            "kind": run.kind,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "versions": versions(),
+            **{name: data_facts(table, folder) for name, table in run.sources.items()},
+            "preparation": run.preparation,
+            "parameters": run.parameters,
+            "timings": run.timings,
+            "results": run.facts(),
+        }
+    )
+    return found
+
+
+def data_facts(table: TableFile, folder: Path) -> dict[str, Any]:
+    """Where the data is, seen from ``folder`` too, and how it was read."""
+    relative = absolute = None
+    if table.sha256:
+        path = Path(table.source).resolve()
+        absolute = str(path)
+        try:
+            relative = os.path.relpath(path, folder)
+        except ValueError:  # on another drive
+            relative = None
+    return {
+        "path": relative,
+        "absolute": absolute,
+        "source": table.source,
+        "sha256": table.sha256,
+        "n_samples": table.n_samples,
+        "n_features": table.n_features,
+        "dtype": str(table.X.dtype),
+        "sparse": bool(sp.issparse(table.X)),
+        "features_in": table.features_in,
+        "why": table.why,
+        "header": None if table.layout is None else table.layout.header,
+        "names": None if table.layout is None else table.layout.names,
+        "layer": table.layer,
+        "text_column": table.text_column,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, of the system and of the packages that the numbers depend on."""
+    found = {"python": platform.python_version(), "system": platform.platform(terse=True)}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def report_checksum(folder: Path) -> str | None:
+    """The SHA-256 of the report; None where there is none."""
+    return sha256_of(folder / REPORT) if (folder / REPORT).is_file() else None
+
+
+def checksum(facts: Mapping[str, Any]) -> str:
+    """The SHA-256 of what run.json says, however it is laid out."""
+    said = {name: value for name, value in facts.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def timed(timings: dict[str, float], stage: str, progress: Progress) -> Iterator[None]:
+    """Records the seconds of a stage, and says that it begins and ends."""
+    start = time.perf_counter()
+    if progress is not None:
+        progress(stage, 0, 1)
+    try:
+        yield
+    finally:
+        timings[stage] = time.perf_counter() - start
+    if progress is not None:
+        progress(stage, 1, 1)
+
+
+def points(X: Points) -> Points:
+    """The features as rows."""
+    return sp.csr_array(X.T) if sp.issparse(X) else X.T
+
+
+def rank_candidates(count: int, what: str = "samples") -> range:
+    """The numbers of clusters, or of components, that "auto" tries for so many samples (features,
+    if these are fewer)."""
+    most = min(LARGEST_RANK, int(STABLE_SHARE * count))
+    if most < 2:
+        raise InvalidInputError(
+            f'n_components="auto" needs at least 3 {what}, but there are {count}; pass a number.'
+        )
+    return range(2, most + 1)

@@ -1,133 +1,177 @@
-"""`unmix`: from spectra to pure components and abundances, and the folder of results."""
+"""`unmix`: from spectra to pure components and abundances."""
 
 from __future__ import annotations
 
-import os
-import time
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from conecollapse import estimators
-from conecollapse._errors import InvalidInputError
+from conecollapse._errors import (
+    CertificateError,
+    InvalidInputError,
+    RunFolderError,
+    argument,
+    quoted,
+)
 from conecollapse._linalg import as_dense, row_lengths, scaled_columns, stack_rows
 from conecollapse._types import AnyArray, FloatArray, Points, Progress
-from conecollapse.certificates import relative_error, weights_of_shares
+from conecollapse.certificates import (
+    ApproximateCertificate,
+    allowance,
+    departures,
+    relative_error,
+    weights_of_shares,
+)
 from conecollapse.io import TableFile
-from conecollapse.io.envi import find_envi, place_on_earth, write_envi
-from conecollapse.io.spectra import MASKED, MISSING, Spectra, as_images
-from conecollapse.runs.asked import check_components
-from conecollapse.runs.facts import head, write_facts
+from conecollapse.io.envi import BANDS, find_envi, place_on_earth, write_envi
+from conecollapse.io.formats import same_layout
+from conecollapse.io.spectra import MASKED, MISSING, Spectra, as_images, read_spectra
+from conecollapse.runs.extreme_rays import sizes, stored_cone
 from conecollapse.runs.folder import (
     ABUNDANCES,
     CERTIFICATE,
     ENDMEMBERS,
     FACTORS,
+    FACTS,
     MAPS,
     MAPS_DATA,
     MAPS_HEADER,
     MAPS_MAT,
-    REPORT,
-    check_folder,
-    staged,
 )
-from conecollapse.runs.hashes import feature_hashes
-from conecollapse.runs.plain import plain
-from conecollapse.runs.run import Interrupted
-from conecollapse.runs.writing import write_csv, wrote_page
+from conecollapse.runs.run import Run, rank_candidates, timed
+from conecollapse.runs.values import write_csv
+from conecollapse.runs.verifying import Checked, Stored, check_arrays, verify_cone
 from conecollapse.tables import as_table
 
-METHODS = ("min-volume", "samples")
+if TYPE_CHECKING:
+    from conecollapse.geometry.cone import Cone
+
+METHODS = {"min-volume": "MinVolumeNMF", "samples": "SeparableNMF"}
 CHUNK = 4096  # samples that are made dense at a time
+# of the noise of a feature: that of the smallest noise that is divided by, about 1e-4 of the data,
+# after a few subspaces
+NOISE_PRECISION = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UnmixRun:
+class UnmixRun(Run):
     """Pure components and abundances of the samples of a table.
 
     Attributes
     ----------
-    table : TableFile
-    model : MinVolumeNMF or SeparableNMF
-        Fitted.
-    shape : (height, width) or None
-        Of the image whose pixels are the samples.
+    spectra : Spectra
+        As they were read.
+    components : (r, n_features) array
+    H : (r, n_features) array
+        The components in the unit of the certificate, in float64.
+    unit : float
+        ``components`` are ``unit`` times H.
+    abundances : (n_samples, r) array
+    outliers : (n_samples,) array of bool
+        Samples that took no part in the search.
+    noise : (n_features,) array
+        By which features are divided to have the same noise.
+    cone : Cone
+        Of the components, with a bound on how far the samples are from it.
+    chosen : (r,) array or None
+        The samples that are the components, if these are samples.
     wavelengths : (n_features,) array or None
-    n_clipped : int
-        Negative values that were set to zero when the table was read.
-    bands : str
-        Where the bands of a cube were.
-    variable : str or None
-        The array of a ``.mat`` or ``.npz`` file that was asked for.
-    left_out : array or None
-        For each pixel of the image 0, or why it is no sample (see `Spectra`).
-    parameters, timings : mapping
-    kind : "unmix"
     rank_reason : str or None
         Why there are so many components, where their number was not given.
     """
 
-    table: TableFile
-    model: Any
-    shape: tuple[int, int] | None = None
+    kind: ClassVar[str] = "unmix"
+    form: ClassVar[Mapping[str, Any]] = {
+        "preparation": {
+            "clip": bool,
+            "shape": (None, [int]),
+            "bands": BANDS,
+            "variable": (None, str),
+        },
+        "parameters": {
+            "n_components": (int, "auto"),
+            "method": tuple(METHODS),
+            "sum_to_one": bool,
+            "outliers": (float, int, "auto"),
+        },
+    }
+    spectra: Spectra
+    components: AnyArray
+    H: FloatArray
+    unit: float
+    abundances: AnyArray
+    outliers: AnyArray
+    noise: AnyArray
+    cone: Cone
+    chosen: AnyArray | None = None
     wavelengths: AnyArray | None = None
-    n_clipped: int = 0
-    bands: str = "last"
-    variable: str | None = None
+    rank_reason: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
-    kind: str = "unmix"
-    left_out: AnyArray | None = None
-    rank_reason: str | None = None
+
+    @property
+    def table(self) -> TableFile:  # type: ignore[override]
+        """The samples and the channels."""
+        return self.spectra.table
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """(height, width) of the image whose pixels are the samples."""
+        return self.spectra.shape
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        """How the spectra were read."""
+        spectra = self.spectra
+        return {
+            "clip": spectra.n_clipped > 0,
+            "shape": spectra.shape,
+            "bands": spectra.bands,
+            "variable": spectra.variable,
+        }
 
     @cached_property
     def samples(self) -> Points:
-        """The samples in the unit of the model, in float64."""
-        return self.table.X.astype(np.float64) / self.model._fitted.unit
+        """The samples in the unit of the certificate, in float64."""
+        return self.table.X.astype(np.float64) / self.unit
 
     @cached_property
     def points(self) -> Points:
         """The points of the certificate: the samples, after the components where these are no
         samples."""
-        if hasattr(self.model, "ray_indices_"):
+        if self.chosen is not None:
             return self.samples
-        return stack_rows(self.model._fitted.components, self.samples, like=self.samples)
+        return stack_rows(self.H, self.samples, like=self.samples)
 
     @cached_property
     def nearest(self) -> FloatArray:
         """The weights of the nearest mixture of each of the points, (n_points, r), as the
         certificate has them."""
-        weights = self.model.cone_.certificate.coefficients.toarray()
-        return np.asarray(
-            weights * row_lengths(self.points)[:, None] / row_lengths(self.model._fitted.components)
-        )
+        weights = self.cone.point_coefficients.toarray()
+        return np.asarray(weights * row_lengths(self.points)[:, None] / row_lengths(self.H))
 
     @cached_property
     def distances(self) -> FloatArray:
         """The distance of each sample from that mixture, as a share of the sample's length."""
         lengths, nearest = row_lengths(self.samples), self.nearest[-self.table.n_samples :]
         parts = (slice(a, a + CHUNK) for a in range(0, len(lengths), CHUNK))
-        off = [
-            row_lengths(
-                as_dense(self.samples[rows]) - nearest[rows] @ self.model._fitted.components
-            )
-            for rows in parts
-        ]
+        off = [row_lengths(as_dense(self.samples[rows]) - nearest[rows] @ self.H) for rows in parts]
         return np.concatenate(off) / np.where(lengths > 0, lengths, 1.0)
 
     @property
     def weights(self) -> FloatArray:
         """The abundances as weights of the components, also where they are given as shares."""
-        W = np.asarray(self.model.embedding_, np.float64)
-        noise = self.model.feature_noise_
+        W = np.asarray(self.abundances, np.float64)
         if not self.parameters["sum_to_one"]:
             return W
         return weights_of_shares(
-            scaled_columns(self.samples, 1 / noise), self.model._fitted.components / noise, W
+            scaled_columns(self.samples, 1 / self.noise), self.H / self.noise, W
         )
 
     @property
@@ -136,22 +180,122 @@ class UnmixRun:
         no image."""
         if self.shape is None:
             return None
-        values = np.column_stack([self.model.embedding_, self.distances])
-        return as_images(values, self.shape, self.left_out)
+        values = np.column_stack([self.abundances, self.distances])
+        return as_images(values, self.shape, self.spectra.left_out)
+
+    @property
+    def names(self) -> list[str]:
+        """ "component 0" and so on, or the name of the sample that was chosen."""
+        if self.chosen is None or self.table.sample_names is None:
+            return [f"component {k}" for k in range(len(self.components))]
+        return [f"component {k}: {self.table.samples[i]}" for k, i in enumerate(self.chosen)]
 
     @property
     def unit_of_distance(self) -> str:
         """What the certificate's distances are shares of."""
-        return (
-            "of its length"
-            if self.model.cone_.certificate.weighting == "unit"
-            else "of the longest sample's length"
+        of_each = getattr(self.cone.certificate, "weighting", "unit") == "unit"
+        return "of its length" if of_each else "of the longest sample's length"
+
+    def facts(self) -> dict[str, Any]:
+        """What was found, in numbers."""
+        table, far = as_table(self.table.X), self.distances
+        left_out = self.spectra.left_out
+        return sizes(self.table) | {
+            "n_components": len(self.components),
+            "rank_reason": self.rank_reason,
+            "relative_error": relative_error(self.samples, self.weights, self.H),
+            "largest_residual": float(far.max()),
+            "median_residual": float(np.median(far)),
+            "cone_residual": self.cone.tol,
+            "mean_abundances": self.abundances.mean(axis=0, dtype=np.float64),
+            "n_outliers": int(np.sum(self.outliers)),
+            "n_clipped": self.spectra.n_clipped,
+            "n_missing": int(np.count_nonzero(left_out == MISSING)),
+            "n_masked": int(np.count_nonzero(left_out == MASKED)),
+            "n_empty_samples": int((~table.filled).sum()),
+            "n_empty_features": int((~table.filled_columns).sum()),
+            "shape": self.shape,
+        }
+
+    def arrays(self) -> dict[str, Any]:
+        """Components, abundances, and what else the search found."""
+        optional = {"wavelengths": self.wavelengths, "left_out": self.spectra.left_out}
+        return {
+            "components": self.components,
+            "rays": self.H,
+            "unit": np.float64(self.unit),
+            "abundances": self.abundances,
+            "residuals": self.distances,
+            "outliers": self.outliers,
+            "feature_noise": self.noise,
+            **{name: array for name, array in optional.items() if array is not None},
+        }
+
+    def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
+        """Write the components, and the abundances as maps or as a table."""
+        lengths = {"wavelength": arrays["wavelengths"].tolist()} if "wavelengths" in arrays else {}
+        columns = [self.table.features.tolist(), *lengths.values(), *arrays["components"].tolist()]
+        heading = ["feature", *lengths, *self.names]
+        write_csv(folder / ENDMEMBERS, heading, zip(*columns, strict=True))
+        values = np.column_stack([arrays["abundances"], arrays["residuals"]])
+        names = [*self.names, "distance"]
+        if self.shape is not None:
+            maps = as_images(values, self.shape, self.spectra.left_out)
+            _write_maps(folder, self.table.source, maps, names)
+            return
+        rows = zip(self.table.samples.tolist(), values.tolist(), strict=True)
+        write_csv(folder / ABUNDANCES, ["sample", *names], ([name, *row] for name, row in rows))
+
+    @classmethod
+    def read(cls, stored: Stored, source: Any) -> Spectra:
+        """The spectra that the run was made from."""
+        said, settings = stored.facts["data"], dict(stored.facts["preparation"])
+        shape = settings.pop("shape")
+        layout = same_layout(source, said | {"text_column": None})
+        layout["features_in"] = said["features_in"]
+        left_out = stored.arrays.get("left_out")
+        # which pixels have no data is found again; which were masked was the user's choice
+        mask = None if left_out is None else left_out != MASKED
+        shape = None if shape is None else (*shape,)
+        return read_spectra(source, shape=shape, mask=mask, **settings, **layout)
+
+    @classmethod
+    def verify(cls, stored: Stored, read: Spectra, tol: float | None) -> Checked:
+        """Components, outliers and noise are those of the data and the cone, and the abundances
+        those of the nearest mixtures."""
+        asked, said = stored.facts["parameters"], stored.facts["results"]
+        cone, was_auto, arrays = stored_cone(stored), asked["n_components"] == "auto", stored.arrays
+        _check_form(stored, cone, read.table)
+        run = cls(
+            read,
+            components=arrays["components"],
+            H=arrays["rays"].astype(np.float64),
+            unit=float(arrays["unit"]),
+            abundances=arrays["abundances"],
+            outliers=arrays["outliers"],
+            noise=arrays["feature_noise"],
+            cone=cone,
+            chosen=cone.ray_indices if asked["method"] == "samples" else None,
+            wavelengths=arrays.get("wavelengths"),
+            rank_reason=said.get("rank_reason") if was_auto else None,
+            parameters={name: asked[name] for name in cls.form["parameters"]},
+            timings=stored.facts["timings"],
         )
+        _check_search(run)
+        samples = run.table.samples
+        names = [*(run.names if cone.n_points > len(samples) else []), *samples]
+        verdict = verify_cone(cone, run.points, names, "sample", tol)
+        _check_weights(run, names)
+        sentence = (
+            f"none of the {len(samples)} samples is further from the cone of the {verdict.n_rays}"
+            f" components than {verdict.largest_residual:.3g} of its length (tol ="
+            f" {verdict.tol:.3g})."
+        )
+        unproven = {"the choice of the number of components": ("results.rank_reason",)}
+        return Checked(run, sentence, verdict, unproven if was_auto else {})
 
     def __repr__(self) -> str:
-        return (
-            f"UnmixRun({len(self.model.components_)} components of {self.table.n_samples} samples)"
-        )
+        return f"UnmixRun({len(self.components)} components of {self.table.n_samples} samples)"
 
 
 def unmix(
@@ -184,129 +328,52 @@ def unmix(
     """
     table = spectra.table
     if method not in METHODS:
-        raise InvalidInputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
-    ranks = check_components(n_components, table)
+        raise InvalidInputError(
+            f"{argument('method')} must be one of {', '.join(METHODS)}; got {method!r}."
+        )
+    ranks = _check_components(n_components, table)
     asked = {
         "n_components": n_components,
         "method": method,
         "sum_to_one": sum_to_one,
         "outliers": outliers,
     }
-    if progress is not None:
-        progress("unmixing", 0, 1)
-    start = time.perf_counter()
-    rank = estimators.select_rank(table.X, ranks, "mixture") if n_components == "auto" else None
-    model = estimator_of(asked | {"n_components": ranks[0] if rank is None else rank.rank})
-    model.fit(table)
-    timings = {"unmixing": time.perf_counter() - start}
-    lengths = spectra.wavelengths if wavelengths is None else wavelengths
+    timings: dict[str, float] = {}
+    with timed(timings, "unmixing", progress):
+        rank = estimators.select_rank(table.X, ranks, "mixture") if n_components == "auto" else None
+        kind = getattr(estimators, METHODS[method])
+        model = kind(
+            ranks[0] if rank is None else rank.rank, sum_to_one=sum_to_one, outliers=outliers
+        ).fit(table)
     return UnmixRun(
-        table,
-        model,
-        spectra.shape,
-        lengths,
-        spectra.n_clipped,
-        spectra.bands,
-        spectra.variable,
-        asked,
-        timings,
-        left_out=spectra.left_out,
+        spectra,
+        components=model.components_,
+        H=model._fitted.components,
+        unit=model._fitted.unit,
+        abundances=model.embedding_,
+        outliers=np.asarray(model.outliers_),
+        noise=model.feature_noise_,
+        cone=model.cone_,
+        chosen=getattr(model, "ray_indices_", None),
+        wavelengths=spectra.wavelengths if wavelengths is None else wavelengths,
         rank_reason=None if rank is None else rank.reason,
+        parameters=asked,
+        timings=timings,
     )
 
 
-def estimator_of(asked: Mapping[str, Any]) -> Any:
-    """The estimator, not fitted, of a run's ``parameters``."""
-    # imported here: errors do not wait for them
-    kind = estimators.MinVolumeNMF if asked["method"] == "min-volume" else estimators.SeparableNMF
-    return kind(asked["n_components"], sum_to_one=asked["sum_to_one"], outliers=asked["outliers"])
-
-
-def unmix_results(run: UnmixRun) -> dict[str, Any]:
-    """What was found, in numbers."""
-    model, table, far = run.model, as_table(run.table.X), run.distances
-    return {
-        "n_samples": run.table.n_samples,
-        "n_features": run.table.n_features,
-        "n_components": len(model.components_),
-        "rank_reason": run.rank_reason,
-        "relative_error": relative_error(run.samples, run.weights, model._fitted.components),
-        "largest_residual": float(far.max()),
-        "median_residual": float(np.median(far)),
-        "cone_residual": model.cone_.tol,
-        "mean_abundances": model.embedding_.mean(axis=0, dtype=np.float64),
-        "n_outliers": int(np.sum(model.outliers_)),
-        "n_clipped": run.n_clipped,
-        "n_missing": int(np.count_nonzero(run.left_out == MISSING)),
-        "n_masked": int(np.count_nonzero(run.left_out == MASKED)),
-        "n_empty_samples": int((~table.filled).sum()),
-        "n_empty_features": int((~table.filled_columns).sum()),
-        "shape": run.shape,
-    }
-
-
-def save_unmixing(
-    run: UnmixRun, folder: str | os.PathLike[str], write_report: Any = None, *, force: bool = False
-) -> Path:
-    """Write ``run`` to ``folder``, all of it or nothing: see `conecollapse.runs.folder`."""
-    path = check_folder(folder, force=force)
-    with staged(folder, force=force) as staging:
-        arrays = factors(run)
-        np.savez(staging / FACTORS, **arrays)
-        write_copies(staging, run, arrays)
-        run.model.cone_.save(staging / CERTIFICATE)
-        interrupted = not wrote_page(staging / REPORT, run, write_report)
-        write_facts(staging, unmix_facts(run, path))
-    if interrupted:
-        raise Interrupted(
-            f"interrupted; the results are in {str(folder)!r}, only the report is missing."
+def _check_components(r: int | Literal["auto"], table: TableFile) -> range:
+    """The numbers of components to try; a number that the table cannot have is refused."""
+    most = min(table.n_samples, table.n_features)
+    what = "samples" if table.n_samples <= table.n_features else "features"
+    if r == "auto":
+        return rank_candidates(most, what)
+    if r > most:
+        raise InvalidInputError(
+            f"{r} components were asked for, but there are only {most} {what}; ask for at most that"
+            " many."
         )
-    return path
-
-
-def unmix_facts(run: UnmixRun, folder: Path) -> dict[str, Any]:
-    """The content of run.json for a run that is saved to ``folder``."""
-    model = run.model.get_params()
-    facts: dict[str, Any] = plain(
-        {
-            **head(run.kind, run.table, folder),
-            "preparation": {
-                "clip": run.n_clipped > 0,
-                "shape": run.shape,
-                "bands": run.bands,
-                "variable": run.variable,
-            },
-            "parameters": dict(run.parameters),
-            "model": {name: value for name, value in model.items() if not callable(value)},
-            "timings": dict(run.timings),
-            "results": unmix_results(run),
-        }
-    )
-    return facts
-
-
-def component_names(run: UnmixRun) -> list[str]:
-    """ "component 0" and so on, or the name of the sample that was chosen."""
-    chosen = getattr(run.model, "ray_indices_", None)
-    if chosen is None or run.table.sample_names is None:
-        return [f"component {k}" for k in range(len(run.model.components_))]
-    return [f"component {k}: {run.table.samples[i]}" for k, i in enumerate(chosen)]
-
-
-def write_copies(folder: Path, run: UnmixRun, arrays: Mapping[str, AnyArray]) -> None:
-    """Write the components, and the abundances as maps or as a table, from the ``arrays`` of
-    factors.npz."""
-    lengths = {"wavelength": arrays["wavelengths"].tolist()} if "wavelengths" in arrays else {}
-    columns = [run.table.features.tolist(), *lengths.values(), *arrays["components"].tolist()]
-    heading = ["feature", *lengths, *component_names(run)]
-    write_csv(folder / ENDMEMBERS, heading, zip(*columns, strict=True))
-    values = np.column_stack([arrays["abundances"], arrays["residuals"]])
-    names = [*component_names(run), "distance"]
-    if run.shape is not None:
-        _write_maps(folder, run.table.source, as_images(values, run.shape, run.left_out), names)
-        return
-    rows = zip(run.table.samples.tolist(), values.tolist(), strict=True)
-    write_csv(folder / ABUNDANCES, ["sample", *names], ([name, *row] for name, row in rows))
+    return range(r, r + 1)
 
 
 def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -> None:
@@ -322,20 +389,75 @@ def _write_maps(folder: Path, source: str, maps: FloatArray, names: list[str]) -
         write_envi(folder / MAPS_HEADER, folder / MAPS_DATA, maps, names, place)
 
 
-def factors(run: UnmixRun) -> dict[str, Any]:
-    """The arrays of factors.npz."""
-    return {
-        "sample_names": run.table.samples,
-        "feature_names": run.table.features,
-        "data_hashes": feature_hashes(run.table.X),
-        "components": run.model.components_,
-        # the components as the certificate has them, in the data's unit below
-        "rays": run.model._fitted.components,
-        "unit": np.float64(run.model._fitted.unit),
-        "abundances": run.model.embedding_,
-        "residuals": run.distances,
-        "outliers": np.asarray(run.model.outliers_),
-        "feature_noise": run.model.feature_noise_,
-        **({} if run.wavelengths is None else {"wavelengths": run.wavelengths}),
-        **({} if run.left_out is None else {"left_out": run.left_out}),
-    }
+def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
+    """Refuse a folder whose arrays and cone are not those of an unmixing of the table."""
+    arrays, asked = stored.arrays, stored.facts["parameters"]
+    n, m, r = table.n_samples, table.n_features, cone.n_rays
+    shapes = {"components": (r, m), "rays": (r, m), "unit": (), "abundances": (n, r)}
+    shapes |= {"feature_noise": (m,), "residuals": (n,)}
+    needed = {name: ("f", shape) for name, shape in shapes.items()}
+    check_arrays(stored, needed | {"outliers": ("b", (n,))})
+    if asked["n_components"] not in (r, "auto"):
+        raise CertificateError(
+            f"{FACTS} claims the parameters {quoted(asked)}, but {CERTIFICATE} has {r} components."
+        )
+    n_points = n if asked["method"] == "samples" else n + r
+    is_whole = isinstance(cone.certificate, ApproximateCertificate) and cone.holds_rays
+    if (cone.n_points, cone.dim) != (n_points, m) or not is_whole:
+        raise CertificateError(
+            f"{CERTIFICATE} is not about the {n} samples and {r} components of the run."
+        )
+    unit = float(arrays["unit"])
+    if not unit > 0 or math.frexp(unit)[0] != 0.5:
+        raise RunFolderError(f"the unit in {FACTORS} is no power of two; it is damaged.")
+
+
+def _check_search(run: UnmixRun) -> None:
+    """The components are those of the certificate; what was left out, and the noise, follow from
+    the data."""
+    from conecollapse.estimators._mixture import read_feature_noise
+    from conecollapse.factorization.mixtures.unmixing import leave_out
+
+    samples, r = run.samples, len(run.components)
+    eps = float(np.finfo(run.components.dtype).eps)
+    same = np.allclose(run.components, run.H * run.unit, rtol=eps, atol=0)
+    if run.chosen is not None:
+        same = same and bool((as_dense(samples[run.chosen]) == run.H).all())
+    if not same or not (run.H >= 0).all():
+        raise CertificateError(
+            f"the components in {FACTORS} are not those that {CERTIFICATE} is about."
+        )
+    away = leave_out(samples, row_lengths(samples) > 0, r, run.parameters["outliers"])
+    for i in np.flatnonzero(away != run.outliers)[:1]:
+        raise CertificateError(
+            f"'outliers' in {FACTORS} is {bool(run.outliers[i])} for the sample"
+            f" {quoted(str(run.table.samples[i]))}, but the data say {bool(away[i])}."
+        )
+    noise = read_feature_noise(samples[np.flatnonzero(~away)], r, "auto")
+    off = np.abs(run.noise / noise - 1)
+    for j in np.flatnonzero(~(off <= NOISE_PRECISION))[:1]:
+        raise CertificateError(
+            f"'feature_noise' in {FACTORS} is {run.noise[j]:.6g} for the feature"
+            f" {quoted(str(run.table.features[j]))}, but the data say {noise[j]:.6g}."
+        )
+
+
+def _check_weights(run: UnmixRun, names: list[str]) -> None:
+    """The weights in the certificate and the abundances are those of the nearest mixtures."""
+    H, samples = run.H, run.table.samples
+    _check_nearest(departures(run.points, H, run.nearest), allowance(H), names, CERTIFICATE)
+    off = departures(scaled_columns(run.samples, 1 / run.noise), H / run.noise, run.weights)
+    if run.parameters["sum_to_one"]:
+        sums, filled = np.sum(run.abundances, axis=1), row_lengths(run.samples) > 0
+        off = np.maximum(off, np.abs(sums - (filled & run.nearest[-len(samples) :].any(axis=1))))
+    _check_nearest(off, allowance(H, run.abundances.dtype), samples, FACTORS)
+
+
+def _check_nearest(off: FloatArray, most: float, names: Any, where: str) -> None:
+    """No weights are further from the nearest mixture than rounding explains."""
+    for i in np.flatnonzero(~(off <= most))[:1]:
+        raise CertificateError(
+            f"the abundances of {quoted(str(names[i]))} in {where} are not those of the nearest"
+            f" mixture of the components: a condition of optimality is off by {off[i]:.3g} of the"
+            f" sample's length, where rounding explains {most:.2g}."
+        )

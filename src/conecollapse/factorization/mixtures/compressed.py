@@ -28,7 +28,7 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import FloatArray, IntArray
-from conecollapse.factorization.inits import singular_vectors
+from conecollapse.factorization.initial_factors import singular_vectors
 from conecollapse.tables import Table
 
 EXTRA = 8  # directions beyond 2 r that are kept

@@ -21,7 +21,7 @@ components. It is estimated from what lies outside of the subspace
 tangent is an upper bound (Fu et al. 2016; Leplat, Ang & Gillis 2019); with it H is a quadratic
 problem over simplices, for which a few accelerated projected gradient steps are taken. Both factors
 are extrapolated, and a step that raises the objective is taken back and done again without, as in
-`conecollapse.factorization.hals`; so the objective never rises. Components can be held.
+`conecollapse.factorization.nmf.hals`; so the objective never rises. Components can be held.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ import numpy as np
 from conecollapse._iterate import TOL, Stopping, iterate
 from conecollapse._kernels import kernel
 from conecollapse._types import FloatArray
-from conecollapse.factorization.data import ROUNDING, Factorization
-from conecollapse.factorization.hals import BETA, BETA_MOST, GROW, GROW_MOST, SHRINK, sweep
 from conecollapse.factorization.mixtures.compressed import Compressed
-from conecollapse.factorization.small_sweeps import is_small, sweep_small
+from conecollapse.factorization.nmf.hals import BETA, BETA_MOST, GROW, GROW_MOST, SHRINK
+from conecollapse.factorization.nmf.row_sweeps import sweep
+from conecollapse.factorization.result import ROUNDING, Factorization
 from conecollapse.tables import Equations
 
 # of the mean squared length of the first components: volumes below that are not told apart
@@ -79,15 +79,12 @@ def minvolume(
     def of_rows(H: FloatArray) -> Equations:
         return Equations(H @ H.T, X.Z @ (X.Vt @ H.T))
 
-    def swept(W: FloatArray, rows: Equations, sweeps: int) -> FloatArray:
-        return sweep_small(W, rows.G, rows.C, sweeps) if is_small(W) else sweep(W, rows, sweeps)
-
     def volume(G: FloatArray) -> float:
         return float(np.linalg.slogdet(eye + G / delta)[1])
 
     def attempt(s: _State, H: FloatArray, beta: float) -> _State:
         rows = of_rows(H)
-        W = swept(s.W, rows, INNER)
+        W = sweep(s.W, rows, INNER)
         if beta:
             W = np.maximum(W + beta * (W - s.W), 0.0)
         WtW, WtX = W.T @ W, (W.T @ X.Z) @ X.Vt
@@ -111,7 +108,7 @@ def minvolume(
         return replace(plain, beta=s.beta / SHRINK, beta_most=s.beta)
 
     if W is None:
-        W = swept(
+        W = sweep(
             np.full((len(X.Z), len(H)), 1e-3 * np.sqrt(X.norm2 / len(X.Z))),
             of_rows(H),
             FIRST_SWEEPS,

@@ -2,7 +2,7 @@ r"""Minimum volume for counts: the Kullback-Leibler divergence in place of the s
 
 .. math:: \min_{W, H \ge 0,\ H 1 = 1}\ D(X \| W H) + \lambda \log\det(I + H H^T / \delta)
 
-W takes the multiplicative step of `conecollapse.factorization.mu`. For H, with
+W takes the multiplicative step of `conecollapse.factorization.nmf.mu`. For H, with
 :math:`Q = X / (W H)` and F the inverse of :math:`H_0 H_0^T + \delta I` at the last components
 :math:`H_0`, split into its positive and negative entries, the objective is at most a sum over
 entries of
@@ -25,12 +25,12 @@ import numpy as np
 
 from conecollapse._iterate import Stopping, iterate
 from conecollapse._types import BoolArray, FloatArray, Points
-from conecollapse.factorization.data import Factorization, rounding_of, squared_error
-from conecollapse.factorization.inits import initialize
+from conecollapse.factorization.initial_factors import initialize
 from conecollapse.factorization.mixtures.compressed import compressed
 from conecollapse.factorization.mixtures.minvolume import volume_scale
 from conecollapse.factorization.mixtures.starts import Mixture, furthest_from
-from conecollapse.factorization.mu import mu
+from conecollapse.factorization.nmf.mu import mu
+from conecollapse.factorization.result import Factorization, rounding_of, squared_error
 from conecollapse.tables import Table, as_table
 
 # of the divergence for each component: more merges the rare components of planted signatures

@@ -19,8 +19,8 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import dense_rows, row_lengths, unit_rows
 from conecollapse._threads import serial_blas
 from conecollapse._types import FloatArray, IntArray, Points
-from conecollapse.factorization.anls import solve_rows
 from conecollapse.factorization.mixtures.starts import unmix
+from conecollapse.factorization.nmf.anls import solve_rows
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.scaling import SCALINGS, scaled_points
 from conecollapse.geometry.snpa import snpa

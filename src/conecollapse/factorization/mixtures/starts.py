@@ -23,10 +23,10 @@ from conecollapse._iterate import Stopping
 from conecollapse._linalg import dense_rows, row_lengths, scaled_rows
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
-from conecollapse.factorization.data import Factorization
-from conecollapse.factorization.inits import initialize
+from conecollapse.factorization.initial_factors import initialize
 from conecollapse.factorization.mixtures.compressed import Compressed, compressed
 from conecollapse.factorization.mixtures.minvolume import minvolume, volume_scale
+from conecollapse.factorization.result import Factorization
 from conecollapse.geometry.archetypes import archetypes
 from conecollapse.geometry.epsilon import greedy_rays
 from conecollapse.geometry.scaling import scaled_points

@@ -18,14 +18,17 @@ from conecollapse._linalg import dense_rows, merge_colinear, pair_distances, tak
 from conecollapse._memory import give_back
 from conecollapse._threads import serial_blas
 from conecollapse._types import Effort, FloatArray, IntArray, Points, Progress
-from conecollapse.certificates import Certificate, Metric
-from conecollapse.geometry.certified.budget import LEAST, Budget
-from conecollapse.geometry.certified.dense import prove_dense
-from conecollapse.geometry.certified.estimate import product_seconds, warn_if_long
-from conecollapse.geometry.certified.given import prove_given
-from conecollapse.geometry.certified.proof import Known, Proof, all_open, single_ray
-from conecollapse.geometry.certified.shares import Decisions, conclude, decide
-from conecollapse.geometry.certified.support import MOSTLY_FILLED, prove_sparse
+from conecollapse.certificates import Certificate
+from conecollapse.geometry.certified.cost import (
+    LEAST,
+    Budget,
+    product_seconds,
+    warn_if_long,
+)
+from conecollapse.geometry.certified.dense import decide_dense
+from conecollapse.geometry.certified.proof import Decisions, Proof
+from conecollapse.geometry.certified.settle import find_given, settle
+from conecollapse.geometry.certified.supports import DENSE_POINTS, MOSTLY_FILLED, decide_by_supports
 
 # points below this size gain nothing from BLAS threads, whose spinning then costs more than it
 # saves
@@ -35,7 +38,7 @@ COARSEST = 1e-3
 # multiplications of a product of dense points up to which nobody has to be told that it takes long
 FEW_PRODUCTS = 2**24
 
-__all__ = ["Decisions", "certify", "certify_points", "conclude", "decide", "group"]
+__all__ = ["Decisions", "Proof", "certify", "certify_points", "conclude", "decide", "group"]
 
 
 def group(U: Points, lengths: FloatArray, tol: float) -> tuple[IntArray, float]:
@@ -102,8 +105,9 @@ def _certify(
     while True:
         V, leaders, leader, apart = _leading(unit_points, tol, known)
         if rays is not None and len(leaders) > 1:
+            given = np.intersect1d(leaders, rays, return_indices=True)[1]
             with _blas_for(V):
-                proof = prove_given(V, np.intersect1d(leaders, rays, return_indices=True)[1], tol)
+                proof = conclude(V, tol, find_given(V, given, tol))
         else:
             budget = Budget.quick(V, len(leader)) if effort == "quick" else Budget.endless()
             proof = _prove(
@@ -111,7 +115,7 @@ def _certify(
                 tol,
                 progress,
                 budget,
-                None if known is None else Known.from_certificate(known, leaders),
+                None if known is None else Decisions.from_certificate(known, leaders),
             )
         if proof.is_proven:
             break
@@ -148,12 +152,14 @@ def _leading(
     return take_rows(U, leaders), leaders, leader, apart
 
 
-def _prove(V: Points, tol: float, progress: Progress, budget: Budget, known: Known | None) -> Proof:
+def _prove(
+    V: Points, tol: float, progress: Progress, budget: Budget, known: Decisions | None
+) -> Proof:
     m, n = V.shape
     if m == 1:
-        return single_ray(dense_rows(V, np.zeros(1, np.int64))[0])
+        return Proof.of_one(dense_rows(V, np.zeros(1, np.int64))[0])
     if budget.left < LEAST:
-        return all_open(m, n)
+        return Proof.all_open(m, n)
     if m * float(m) * n > FEW_PRODUCTS:
         warn_if_long(
             product_seconds(V),
@@ -161,20 +167,58 @@ def _prove(V: Points, tol: float, progress: Progress, budget: Budget, known: Kno
             "max_rays=... asks for an epsilon-cone of few rays, which takes less"
             " (Cone.approximate)",
         )
-    if known is not None and not known.sure.any():
-        known = None
+    effort: Effort = "exact" if budget.is_endless else "quick"
     with _blas_for(V):
-        if not sp.issparse(V):
-            is_multiplied = known is not None and any(
-                isinstance(family, Metric) for family in known.families
-            )
-            proof = prove_dense(
-                V, tol, progress, budget=budget, known=known, multiply=not is_multiplied
-            )
-            if proof.is_proven or np.count_nonzero(V) > MOSTLY_FILLED * V.size:
-                return proof
-            V, known = sp.csr_array(V), None  # supports may tell what rounding hides
-        return prove_sparse(V, tol, progress, budget=budget, known=known)
+        found = decide(V, tol, budget=budget, known=known, progress=progress)
+        proof = conclude(V, tol, found, effort, progress)
+        if proof.is_proven or sp.issparse(V) or _is_filled(V):
+            return proof
+        S = sp.csr_array(V)  # supports may tell what rounding hides
+        return conclude(S, tol, decide(S, tol, progress=progress), effort, progress)
+
+
+def decide(
+    U: Points,
+    tol: float,
+    share: IntArray | None = None,
+    *,
+    known: Decisions | None = None,
+    budget: Budget | None = None,
+    progress: Progress = None,
+) -> Decisions:
+    """What is ``known`` about the unit rows ``U``, no two of them colinear, and decisions about all
+    of them, or about those of a ``share``.
+
+    Where there is a limit to the ``budget``, only what is cheap is decided (`Budget.cheap`: all of
+    that). Shares can be decided at different places; `Decisions.join` puts them together.
+    """
+    known = known or Decisions.nothing(U.shape[0])
+    decide_these = decide_by_supports if sp.issparse(U) else decide_dense
+    found = decide_these(U, tol, known, share=share, budget=budget, progress=progress)
+    if progress is not None and sp.issparse(U):
+        progress("supports", U.shape[0], U.shape[0])
+    return found
+
+
+def conclude(
+    U: Points,
+    tol: float,
+    decisions: Decisions,
+    effort: Effort = "exact",
+    progress: Progress = None,
+) -> Proof:
+    """The proof about all rows of ``U``: combinations over points that were deleted are expressed
+    once more, and what is near the tolerance or undecided is settled; with ``effort="quick"`` it is
+    left open."""
+    if sp.issparse(U) and _is_filled(U) and U.shape[0] * U.shape[1] <= DENSE_POINTS:
+        U = U.toarray()
+    settled = settle(U, tol, decisions, progress, effort)
+    return Proof.of_settled(settled, U.shape[1], decisions.families)
+
+
+def _is_filled(U: Points) -> bool:
+    filled = U.nnz if sp.issparse(U) else np.count_nonzero(U)
+    return bool(filled > MOSTLY_FILLED * U.shape[0] * U.shape[1])
 
 
 def _blas_for(V: Points) -> AbstractContextManager[None]:

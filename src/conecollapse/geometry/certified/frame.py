@@ -5,8 +5,7 @@ Scaled to ``p.x = 1`` (here p = all ones, positive on every non-zero point) the 
 change under affine maps, so we may centre and stretch as we like: ``z = T' (q - centre)``. In
 whitened coordinates, with every principal axis divided by its standard deviation, a vertex is
 usually the one point that goes furthest in its own direction, and one product ``z_i . z_j`` proves
-it. A search for the other vertices (`Frame.for_search`) is shorter in coordinates that are less
-round.
+it.
 
 A functional ``a . q`` with ``a = T w`` has the value ``w . z + a . centre``, so what is found in
 ``z`` is carried back by ``T``.
@@ -14,7 +13,7 @@ A functional ``a . q`` with ``a = T w`` has the value ``w . z + a . centre``, so
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,10 +24,6 @@ from conecollapse._types import AnyArray, FloatArray
 # relative to the largest; float64 does not resolve a covariance eigenvalue below it
 NULL_VARIANCE = 1e-13
 LIFT = 5.0  # the constant coordinate of lifted points, in units of the root mean square of |z|
-
-WHITE = 0.5  # the scale of a principal axis is its variance to minus this power
-# in fewer dimensions the active sets of a search are shorter with this share of that power
-MILDER, HIGH_DIMENSION = 0.7, 200
 
 WIDTH = 8  # float64 numbers of a cache line
 
@@ -51,6 +46,11 @@ class Frame:
     @property
     def Z(self) -> FloatArray:
         return self.lifted[:, 1 : 1 + len(self.scale)]
+
+    @property
+    def dim(self) -> int:
+        """Number of round coordinates."""
+        return len(self.scale)
 
     @property
     def unpadded(self) -> FloatArray:
@@ -89,30 +89,11 @@ class Frame:
         )
         return cls(sums, centre, T, scale, spread, lifted, single)
 
-    def for_search(self) -> Frame:
-        """The same points in coordinates that are less round, where that keeps active sets
-        short."""
-        if len(self.centre) >= HIGH_DIMENSION:
-            return self
-        factor = self.scale ** (MILDER - 1)
-        lifted, d = self.lifted.copy(), len(factor)
-        Z = lifted[:, 1 : 1 + d]
-        # the root mean square of |z| is 1 again
-        factor /= np.sqrt(np.einsum("ij,ij->j", Z, Z) @ factor**2 / len(Z))
-        Z *= factor
-        return replace(
-            self,
-            T=self.T * factor,
-            scale=self.scale * factor,
-            lifted=lifted,
-            single=Z.astype(np.float32),
-        )
-
 
 def whitening(variance: FloatArray, m: int) -> FloatArray:
     """Lengths of the columns of T, from the sums of squares of m points along their principal axes:
     the root mean square of |z| is 1."""
-    scale = (variance / variance[-1:]) ** -WHITE
+    scale = (variance / variance[-1:]) ** -0.5
     return np.asarray(scale / np.sqrt((variance * scale**2).sum() / m))
 
 

@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
+from conecollapse._linalg import row_norms
+from conecollapse._nnls.active_set import active_set
 from conecollapse._nnls.factor import axpy, dot, new_state, restore, solve_transposed
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
@@ -72,13 +74,11 @@ def inside_known(
         or len(points) * len(rays) * Z.shape[1] <= LITTLE_WORK
     ):
         return {}
-    R = np.ascontiguousarray(Z[rays])
-    known = Rays(R, R @ R.T)
-    sample = points[:: len(points) // SAMPLE]
-    found = _inside(known, Z, rays, sample)
-    if len(found) >= WORTHWHILE * len(sample):
-        found |= _inside(known, Z, rays, np.setdiff1d(points, sample))
-    return found
+    R, sample = np.ascontiguousarray(Z[rays]), points[:: len(points) // SAMPLE]
+    left = active_set(R, Z[sample]).residual
+    if (row_norms(left) <= ZERO * row_norms(Z[sample])).mean() < WORTHWHILE:
+        return {}
+    return _inside(Rays(R, R @ R.T), Z, rays, points)
 
 
 def _inside(

@@ -1,5 +1,5 @@
-"""Sparse points and the posting lists of their coordinates, as the kernels of `private`, `small`,
-`contained` and `sweeps` read them."""
+"""Sparse points and the posting lists of their coordinates, as the kernels of `private`, `supports`
+and `sweeps` read them."""
 
 from __future__ import annotations
 
@@ -60,29 +60,6 @@ class Lists(NamedTuple):
         )
 
 
-class Rows(NamedTuple):
-    """Points as they are read one after the other, those with small supports first."""
-
-    ptr: IntArray  # row k has the coordinates idx[ptr[k]:ptr[k + 1]]
-    idx: AnyArray
-    val: FloatArray  # with these values
-    rank: AnyArray  # (n_points,): the row of each point
-
-    @classmethod
-    def as_stored(cls, lists: Lists) -> Rows:
-        """Without a copy, in the order of the points."""
-        return cls(lists.ptr, lists.idx, lists.val, np.arange(len(lists.sums), dtype=np.int32))
-
-    @classmethod
-    def by_size(cls, lists: Lists) -> Rows:
-        rank = np.empty(len(lists.sums), np.int32)
-        rank[lists.by_size] = np.arange(len(rank), dtype=np.int32)
-        ptr = np.concatenate([[0], np.cumsum(np.diff(lists.ptr)[lists.by_size])])
-        rows = cls(ptr, np.empty(len(lists.idx), np.int32), np.empty(len(lists.idx)), rank)
-        _copy(lists, rows)
-        return rows
-
-
 class Stored(NamedTuple):
     r"""Columns :math:`q_j = w \circ u_j / s_j` that are not written down: sparse points times the
     weights of their coordinates, scaled to sum one.
@@ -103,37 +80,18 @@ class Stored(NamedTuple):
 
 
 @kernel
-def stored_columns(rows, points, support, weight, room):  # type: ignore[no-untyped-def]
-    """The ``points`` among the rows as `Stored` columns."""
-    at = rows.rank[points]
-    first, last = rows.ptr[at], rows.ptr[at + 1]
+def stored_columns(lists, points, support, weight, room):  # type: ignore[no-untyped-def]
+    """The ``points`` as `Stored` columns."""
+    first, last = lists.ptr[points], lists.ptr[points + 1]
     share, gain = np.empty(len(points)), np.empty(len(points))
     for q in range(len(points)):
         total, squares = 0.0, 0.0
         for t in range(first[q], last[q]):
-            value = rows.val[t] * weight[rows.idx[t]]
+            value = lists.val[t] * weight[lists.idx[t]]
             total += value
             squares += value * value
         share[q], gain[q] = 1.0 / total, total / squares
-    return Stored(rows.idx, rows.val, first, last, support, weight, share, gain, room)
-
-
-@kernel
-def copied_rows(rows, points, position, weight):  # type: ignore[no-untyped-def]
-    """The ``points`` among the rows, times the weights, in coordinates that ``position`` numbers:
-    faster to read than where they are."""
-    n = len(points)
-    ptr = np.zeros(n + 1, np.int64)
-    for q in range(n):
-        at = rows.rank[points[q]]
-        ptr[q + 1] = ptr[q] + rows.ptr[at + 1] - rows.ptr[at]
-    idx, val = np.empty(ptr[n], np.int32), np.empty(ptr[n])
-    for q in range(n):
-        first = rows.ptr[rows.rank[points[q]]] - ptr[q]
-        for t in range(ptr[q], ptr[q + 1]):
-            d = rows.idx[first + t]
-            idx[t], val[t] = position[d], rows.val[first + t] * weight[d]
-    return Rows(ptr, idx, val, np.arange(n).astype(np.int32))
+    return Stored(lists.idx, lists.val, first, last, support, weight, share, gain, room)
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
@@ -150,16 +108,6 @@ def add_times(idx, val, step, squared, t):  # type: ignore[no-untyped-def]
     """Add so many times a point, times the ``squared`` weights, to ``t``."""
     for a in range(len(idx)):
         t[idx[a]] += step * val[a] * squared[idx[a]]
-
-
-@kernel
-def _copy(lists, rows):  # type: ignore[no-untyped-def]
-    """Fill the rows."""
-    for k in range(len(lists.by_size)):
-        first = lists.ptr[lists.by_size[k]]
-        for t in range(rows.ptr[k], rows.ptr[k + 1]):
-            rows.idx[t] = lists.idx[first + t - rows.ptr[k]]
-            rows.val[t] = lists.val[first + t - rows.ptr[k]]
 
 
 @kernel

@@ -2,11 +2,13 @@
 nearby.
 
 Where thousands of points lie near the tolerance, as on a finely drawn circle, each is decided after
-the other, and a look at all points for each would take most of the time.
+the other (`settle`), and a question to all points for each would take most of the time: 44 s in
+place of 1 s on 20,000 points of a circle that lies askew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +20,11 @@ from conecollapse._nnls.slots import PLAIN_STOP, Slots
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 FEW_DIMENSIONS, N_NEAR = 8, 32
-MANY_ASKED = 100  # points from which the arrangement is worth its while
+MANY_ASKED = 100  # points from which the tree is worth its while
 AT_ONCE = 256  # targets of one call
-
-# the points that each uses, and their coefficients
-Combinations = list[tuple[IntArray, FloatArray]]
+# so many apart, points are decided in the same round; between two rounds the points nearby are
+# found again
+ROUNDS = 32
 
 
 @dataclass(frozen=True)
@@ -40,46 +42,37 @@ class NearPoints:
             return None
         return cls(U, Slots.over(U, AT_ONCE, U.shape[1]))
 
-    def nearest(self, points: IntArray, allowed: BoolArray) -> IntArray:
-        """For each of ``points`` the ``allowed`` points nearest to it, one row each."""
-        usable = np.flatnonzero(allowed)
-        at = cKDTree(self.U[usable]).query(self.U[points], k=min(N_NEAR, len(usable)))[1]
-        return np.asarray(usable[np.reshape(at, (len(points), -1))])
+    def visit(self, points: IntArray, allowed: BoolArray) -> Iterator[tuple[int, IntArray]]:
+        """Each of ``points`` with the ``allowed`` points nearest to it, as they are at the
+        beginning of a round.
 
-    def residuals(self, points: IntArray) -> FloatArray:
-        """What is left of each of ``points`` over the other points near it."""
-        slots, every = Slots.over(self.U, len(points), self.U.shape[1]), np.arange(len(points))
-        near = self.nearest(points, np.ones(len(self.U), bool))
-        # the point itself comes last, and is left out
-        order = np.argsort(near == points[:, None], axis=1, kind="stable")
-        slots.load(every, self.U[points])
-        n_others = (near != points[:, None]).sum(axis=1)
-        slots.advance(
-            every, np.take_along_axis(near, order, axis=1), n_others, PLAIN_STOP, 3 * N_NEAR
-        )
-        return slots.r
+        A round takes points that are far apart in their order, so that few of those near a point
+        are decided in the same round.
+        """
+        for first in range(min(ROUNDS, len(points))):
+            some, usable = points[first::ROUNDS], np.flatnonzero(allowed)
+            tree = cKDTree(self.U[usable])
+            at = tree.query(self.U[some], k=min(N_NEAR, len(usable)))[1]
+            yield from zip(some.tolist(), usable[np.reshape(at, (len(some), -1))], strict=True)
 
     def solve(
         self, targets: IntArray, over: IntArray
-    ) -> tuple[Combinations, FloatArray, FloatArray]:
-        """Combinations of the points ``over`` for each of the points ``targets``: approximations
-        from inside their cone.
+    ) -> tuple[list[tuple[IntArray, FloatArray]], FloatArray, FloatArray]:
+        """Combinations of the points ``over`` for each of the points ``targets``, which need not be
+        the nearest.
 
         The residuals are accurate relative to themselves; lengths are of what the combinations
         leave as they are.
         """
-        found: Combinations = []
-        residual, lengths = np.empty((len(targets), self.U.shape[1])), np.empty(len(targets))
+        found: list[tuple[IntArray, FloatArray]] = []
+        residual = np.empty((len(targets), self.U.shape[1]))
         for a in range(0, len(targets), AT_ONCE):
             some = targets[a : a + AT_ONCE]
-            count = len(some)
-            every = np.arange(count)
+            every = np.arange(len(some))
             self.slots.load(every, self.U[some])
-            lists = np.empty((count, len(over)), np.int64)
-            lists[:] = over
-            self.slots.advance(every, lists, np.full(count, len(over)), PLAIN_STOP, 3 * N_NEAR)
-            used = self.slots.h[:count] * (np.arange(self.U.shape[1]) < self.slots.k[:count, None])
-            left = self.U[some] - np.einsum("ij,ijk->ik", used, self.U[self.slots.S[:count]])
-            found.extend(self.slots.solution(s) for s in range(count))
-            residual[a : a + count], lengths[a : a + count] = self.slots.r[:count], row_norms(left)
-        return found, residual, lengths
+            lists = np.tile(over, (len(some), 1))
+            self.slots.advance(every, lists, np.full(len(some), len(over)), PLAIN_STOP, 3 * N_NEAR)
+            found.extend(self.slots.solution(slot) for slot in range(len(some)))
+            residual[a : a + AT_ONCE] = self.slots.r[every]
+        left = self.U[targets] - np.array([h @ self.U[S] for S, h in found])
+        return found, residual, row_norms(left)

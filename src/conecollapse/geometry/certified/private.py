@@ -24,14 +24,12 @@ from conecollapse._linalg import csr_rows
 from conecollapse._threads import for_ranges
 from conecollapse._types import BoolArray, FloatArray, IntArray
 from conecollapse.certificates import Support
-from conecollapse.geometry.certified.budget import VISIT, Budget
-from conecollapse.geometry.certified.confirm import CLEAR
+from conecollapse.geometry.certified.cost import VISIT, Budget
 from conecollapse.geometry.certified.lists import Lists
+from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, needed_lift
 
-MARGIN = 2.0  # L is this many times what is needed, so that rounding cannot undo it
 # mass off the support, in units of the value at d, beyond which more of it changes little
 ENOUGH_OUTSIDE = 8.0
-LEAST_LIFT = 1e-3  # costs next to nothing of the proven distance, and swallows rounding
 AT_ONCE = 256  # points for each call of the kernel: between two calls Ctrl-C can stop the work
 
 
@@ -64,9 +62,11 @@ class Marks(NamedTuple):
     covered: BoolArray  # whether a contained point has the coordinate
 
 
-def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
-    """The points that a private coordinate proves to be more than ``tol`` away from the cone of the
-    others.
+def private_coordinates(
+    lists: Lists, tol: float, budget: Budget, share: IntArray | None = None
+) -> Private:
+    """The points, of all or of a ``share``, that a private coordinate proves to be more than
+    ``tol`` away from the cone of the others.
 
     Every point may take the same share of the budget, and what the points before it in its thread
     have left of theirs.
@@ -74,7 +74,8 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
     m, n = lists.shape
     coordinate, lift = np.full(m, -1, np.int64), np.zeros(m)
     lock, longest = Lock(), int(np.diff(lists.ptr).max(initial=0))
-    share = budget.left / VISIT / m
+    asked = np.arange(m) if share is None else share
+    visits_each = budget.left / VISIT / max(len(asked), 1)
 
     def work(start: int, stop: int) -> None:
         marks, room = (
@@ -82,14 +83,14 @@ def private_coordinates(lists: Lists, tol: float, budget: Budget) -> Private:
             0.0,
         )
         for a in range(start, stop, AT_ONCE):
-            points = np.arange(a, min(a + AT_ONCE, stop))
-            room += share * len(points)
+            points = asked[a : min(a + AT_ONCE, stop)]
+            room += visits_each * len(points)
             visits = _prove_each(lists, points, CLEAR * tol, marks, coordinate, lift, room)
             room -= visits
             with lock:
                 budget.spend(VISIT * float(visits))
 
-    for_ranges(work, m, smallest=AT_ONCE)
+    for_ranges(work, len(asked), smallest=AT_ONCE)
     return Private(coordinate >= 0, coordinate, lift)
 
 
@@ -187,18 +188,14 @@ def _choose_lift(lists, i, d, stamp):  # type: ignore[no-untyped-def]
         j = lists.post[p]
         if j == i:
             continue
-        needed = MARGIN * lists.post_val[p] + lists.rounding
-        outside, t, enough = (
-            -lists.rounding,
-            ptr[j],
-            min(ENOUGH_OUTSIDE * lists.post_val[p], needed / L),
-        )
+        value, outside, t = lists.post_val[p], -lists.rounding, ptr[j]
+        enough = min(ENOUGH_OUTSIDE * value, needed_lift(value, lists.rounding, L))
         while t < ptr[j + 1] and outside < enough:
             if stamp[idx[t]] != i:
                 outside += val[t]
             t += 1
         visits += t - ptr[j] + 1
-        L = max(L, needed / max(outside, 1e-300))
+        L = max(L, needed_lift(value, lists.rounding, outside))
     return L, visits
 
 

@@ -1,17 +1,24 @@
-"""What the dense and the sparse method both return: a certificate still in terms of group
-leaders."""
+"""What the stages find out about group leaders, and the certificate that it becomes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._linalg import combination_rows, csr_rows, narrow, residuals
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
-from conecollapse.certificates import Certificate, SparseVectors, Support, Vectors, Witnesses
-from conecollapse.geometry.certified.in_turn import Settled
+from conecollapse.certificates import (
+    Certificate,
+    Metric,
+    SparseVectors,
+    Support,
+    Vectors,
+    Witnesses,
+)
 
 SAMPLE = 32  # entries of a vector that are asked first whether most are the same number
 # a sparse entry takes this many times the room of a dense one, in float32 with 32 bits for its
@@ -20,8 +27,8 @@ SPARSE_SHARE = 2
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a certificate has proven about the leaders, which are numbered 0, 1, ... here.
+class Decisions:
+    """What is decided about leaders, which are numbered 0, 1, ... here.
 
     Rays that are clear of the other rays only are not among it: another ray may come to light.
     """
@@ -29,15 +36,18 @@ class Known:
     sure: BoolArray  # proven to be rays, whatever the others are
     # of leaders that are no rays; some may lean on points that are not sure
     combination: dict[int, tuple[IntArray, FloatArray]]
-    families: tuple[Witnesses, ...]  # the witnesses of the sure rays
+    families: tuple[Witnesses, ...]  # the witnesses of the sure rays; ``of`` are leaders
 
     @classmethod
-    def from_certificate(cls, c: Certificate, leaders: IntArray) -> Known:
+    def nothing(cls, m: int) -> Decisions:
+        """About m leaders nothing is known."""
+        return cls(np.zeros(m, bool), {}, ())
+
+    @classmethod
+    def from_certificate(cls, c: Certificate, leaders: IntArray) -> Decisions:
         """What ``c`` proves, if its leaders are these."""
         rays, H = np.searchsorted(leaders, c.rays), c.coefficients
-        sure = np.zeros(len(leaders), bool)
         is_sure = ~c.open & ~c.rays_only
-        sure[rays[is_sure]] = True
         rows = np.flatnonzero(np.diff(H.indptr))
         parts = (
             (rays[H.indices[a:b]], H.data[a:b])
@@ -45,10 +55,34 @@ class Known:
         )
         kept = (family.take(np.flatnonzero(is_sure[family.of])) for family in c.witnesses)
         return cls(
-            sure=sure,
+            sure=_mask(len(leaders), rays[is_sure]),
             combination=dict(zip(np.searchsorted(leaders, rows).tolist(), parts, strict=True)),
             families=tuple(replace(family, of=rays[family.of]) for family in kept),
         )
+
+    @classmethod
+    def join(cls, parts: Sequence[Decisions]) -> Decisions:
+        """All that some of ``parts`` decide about the same leaders; a ray keeps the first witness
+        that is given for it."""
+        out = cls.nothing(len(parts[0].sure))
+        for part in parts:
+            new = (f.take(np.flatnonzero(~out.sure[f.of])) for f in part.families)
+            out = replace(out.add(*new), combination=out.combination | part.combination)
+        return out
+
+    def add(self, *families: Witnesses) -> Decisions:
+        """These decisions and more rays, with their witnesses."""
+        families = tuple(family for family in families if len(family.of))
+        of = np.concatenate([np.zeros(0, np.int64), *(family.of for family in families)])
+        return replace(
+            self,
+            sure=self.sure | _mask(len(self.sure), of),
+            families=(*self.families, *families),
+        )
+
+    def add_vectors(self, of: IntArray, G: FloatArray) -> Decisions:
+        """These decisions and the rays ``of``, whose witnesses are the rows of ``G``."""
+        return self.add(*in_least_room(of, G))
 
     @property
     def undecided(self) -> BoolArray:
@@ -56,6 +90,24 @@ class Known:
         decided = self.sure.copy()
         decided[[i for i, (S, _) in self.combination.items() if self.sure[S].all()]] = True
         return ~decided
+
+    def undecided_among(self, share: IntArray | None) -> IntArray:
+        """The undecided leaders, all or those of a share."""
+        return np.flatnonzero(self.undecided) if share is None else share[self.undecided[share]]
+
+
+@dataclass
+class Settled:
+    """Which points are rays, with dense witnesses and combinations, all over the rows of U."""
+
+    alive: BoolArray
+    witness: dict[int, FloatArray]  # of rays settled here
+    weak: dict[int, int]  # weak ray -> the point its witness separates
+    combination: dict[int, tuple[IntArray, FloatArray]]  # of redundant points, over rays
+    # rays without proof either way
+    open: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    # weak rays whose witness rounding has spoiled: tol is too small for these points
+    unproven: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -73,37 +125,22 @@ class Proof:
     open: IntArray  # leaders among the rays that are kept without proof either way
 
     @classmethod
-    def of_settled(
-        cls,
-        settled: Settled,
-        witness: dict[int, FloatArray],
-        dim: int,
-        *families: Witnesses,
-        known: Known | None = None,
-    ) -> Proof:
-        """Proof from settled decisions.
-
-        ``families`` say in ``of`` which leaders they are about; the vectors of the other rays are
-        in ``witness`` or among those settled. What is ``known`` from before is added.
-        """
+    def of_settled(cls, settled: Settled, dim: int, families: tuple[Witnesses, ...]) -> Proof:
+        """Proof from settled decisions; ``families`` are the witnesses of all rays that are not
+        settled there or open."""
         rays = np.flatnonzero(settled.alive)
         separated = np.arange(len(settled.alive))
         separated[list(settled.weak)] = list(settled.weak.values())
-        families = _joined(families if known is None else (*families, *known.families))
         placed = tuple(
             replace(family, of=np.searchsorted(rays, family.of))
-            for family in families
+            for family in _joined(families)
             if len(family.of)
         )
-        without = settled.alive.copy()
-        without[settled.open] = False
-        for family in families:
-            without[family.of] = False
-        rest = np.flatnonzero(without[rays])
-        dense = witness | settled.witness
-        if len(rest):
+        late = np.array(sorted(settled.witness), np.int64)
+        late = late[settled.alive[late]]
+        if len(late):
             placed += in_least_room(
-                rest, np.array([dense[int(i)] for i in rays[rest]]).reshape(-1, dim)
+                np.searchsorted(rays, late), np.array([settled.witness[int(i)] for i in late])
             )
         return cls(
             rays=rays,
@@ -115,6 +152,17 @@ class Proof:
             is_proven=not settled.unproven,
             open=settled.open,
         )
+
+    @classmethod
+    def of_one(cls, u: FloatArray) -> Proof:
+        """The cone of one ray: it is its own witness, for there is nothing to separate it from."""
+        return cls.of_settled(Settled(np.ones(1, bool), {0: u}, {}, {}), len(u), ())
+
+    @classmethod
+    def all_open(cls, m: int, n: int) -> Proof:
+        """Nothing is known about any of m points in n dimensions."""
+        every = np.arange(m)
+        return cls(every, np.zeros(m, bool), every, (), {}, n, is_proven=True, open=every)
 
     def certificate(
         self, V: Points, leaders: IntArray, leader: IntArray, apart: float, tol: float
@@ -151,18 +199,30 @@ class Proof:
 
 
 def _joined(families: tuple[Witnesses, ...]) -> tuple[Witnesses, ...]:
-    """All witnesses that are values on supports as one family, which a checker multiplies with the
-    points at once."""
+    """All witnesses that are values on supports as one family, and those of one metric: a checker
+    multiplies a family with the points at once."""
     supports = [family for family in families if isinstance(family, Support)]
-    if len(supports) < 2:
-        return families
-    F = sp.csr_array(sp.vstack([family.F for family in supports]))
-    both = Support(
-        np.concatenate([family.of for family in supports]),
-        F,
-        np.concatenate([family.lift for family in supports]),
-    )
-    return (*(family for family in families if not isinstance(family, Support)), both)
+    metrics = [family for family in families if isinstance(family, Metric)]
+    others: list[Witnesses] = [f for f in families if not isinstance(f, Support | Metric)]
+    if len(supports) > 1:
+        F = sp.csr_array(sp.vstack([family.F for family in supports]))
+        of, lift = (_stack(name, supports) for name in ("of", "lift"))
+        supports = [Support(of, F, lift)]
+    while metrics:
+        first = metrics[0]
+        same = [f for f in metrics if _are_one_metric(f, first)]
+        metrics = [f for f in metrics if not _are_one_metric(f, first)]
+        offset = _stack("offset", same)
+        others.append(replace(first, of=_stack("of", same), offset=offset) if same[1:] else first)
+    return (*supports, *others)
+
+
+def _are_one_metric(a: Metric, b: Metric) -> bool:
+    return np.array_equal(a.T, b.T) and np.array_equal(a.centre, b.centre)
+
+
+def _stack(name: str, families: Sequence[Witnesses]) -> Any:
+    return np.concatenate([getattr(family, name) for family in families])
 
 
 def _mask(n: int, places: IntArray | list[int]) -> BoolArray:
@@ -192,14 +252,3 @@ def in_least_room(of: IntArray, G: FloatArray) -> tuple[Witnesses, ...]:
     sparse = SparseVectors(of[is_sparse], narrow(sp.csr_array(above[holds])), -usual[is_sparse])
     families = (sparse, Vectors(of[rest], single[rest]), Vectors(of[wide], G[wide]))
     return tuple(family for family in families if len(family.of))
-
-
-def single_ray(u: FloatArray) -> Proof:
-    """The cone of one ray: it is its own witness, for there is nothing to separate it from."""
-    return Proof.of_settled(Settled(np.ones(1, bool), {}, {}, {}), {0: u}, len(u))
-
-
-def all_open(m: int, n: int) -> Proof:
-    """Nothing is known about any of m points in n dimensions."""
-    every = np.arange(m)
-    return Proof(every, np.zeros(m, bool), every, (), {}, n, is_proven=True, open=every)

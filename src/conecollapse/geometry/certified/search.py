@@ -1,25 +1,26 @@
-"""Deciding the points that one product does not: an active set for each, with early exits and
-discovery.
+"""The points that one product does not decide: each is approximated by the others.
 
-Each undecided point ``x`` is approximated from inside the cone of the *known* rays. After every
-stretch of descent its residual ``r`` is a linear functional, and pricing it tells one of four
-things:
+One loop for all of them:
 
-- ``x`` itself is its only maximiser over all points: ``x`` is a ray, and ``r`` is the witness;
-- another undecided point is its only maximiser: that point is a ray, discovered on the way
-  (Clarkson; Dula);
-- some known rays exceed ``x``: descend further over them;
-- ``r`` is (numerically) zero: ``x`` is inside, and the passive set represents it.
+1. *Solve.* An undecided point ``x`` is approximated from inside the cone of a short list of points;
+   an active set keeps those that it needs. If the residual ``r`` vanishes, x is inside.
+2. *Ask all.* The residual is a linear functional. One float32 product asks every point that is not
+   deleted for its value. If x itself has the highest, x is a ray, and ``r`` is the functional that
+   says so.
+3. *Add what exceeds.* The points with the highest values are the next list.
+
+Many points take these steps side by side (`Slots`), so that a question to all points is one product
+for all residuals. Where most points are inside the cone of rays that are known already, those are
+found first over the rays alone.
 
 Points live in the round coordinates of `frame`, lifted by a constant coordinate so that affine
-becomes linear. Decisions here are provisional: `settle` confirms each in float64 and in the
-original coordinates.
+becomes linear. What is decided here is confirmed in float64 and in the original coordinates
+(`witness`, `settle`): a combination may use a point that is deleted later.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -34,26 +35,22 @@ from conecollapse._nnls.slots import (
     Stopping,
     price,
 )
-from conecollapse._threads import for_ranges, serial_blas
-from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress
+from conecollapse._threads import serial_blas
+from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame
-from conecollapse.geometry.certified.inside import SAMPLE, inside_known
+from conecollapse.geometry.certified.inside import inside_known
 
-NEAR = 0.5  # known rays priced above this share of the point's own price are worth appending
-RESOLVED = 1e-6  # leads in float32 prices below this share of |r| are not believed
-# ends once the point has the highest price itself, or is inside
+NEAR = 0.5  # a point is listed if its value is above this share of that of the point itself
+RESOLVED = 1e-6  # leads in float32 below this share of |r| are not believed,
+RESOLVED_DOUBLE = 1e-14  # and in float64
+# up to so many coordinates a question in float64 costs no more than the list that is made of its
+# answers; points on a smooth surface lead by less than float32 resolves
+FEW_DIMENSIONS, N_NEAR = 8, 32
+# ends once the point itself has the highest value of its list, or is inside
 SEARCH_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-10)
-SMALL_CAPACITY = 128
-# passive columns that slots have room for at first: clearing memory for more takes longer than most
-# searches
-FIRST_CAPACITY = 32
-TIGHT = 0.125  # share of slots that wait for more room until all get it
-MAX_ROUNDS = 60
-# in few dimensions a search begins with the nearest points
-FEW_DIMENSIONS, MANY_POINTS, N_NEAR = 8, 1000, 32
+MAX_ROUNDS = 60  # questions to all points for one of them; then it is left to `settle`
+STALE = 0.05  # share of the points that may be deleted before they are left out of the product
 MAX_STEPS = 10**9
-SAMPLE_ROUNDS = 4  # for which a sample of points is searched first
-MANY_WAITING = 4096  # points among which a free slot looks for one that is near its last
 # bytes of factorizations held at once; more of them do not fit into a cache, and are slower
 WORKSPACE = 2**25
 
@@ -71,50 +68,26 @@ class Findings:
     combination: dict[int, tuple[IntArray, FloatArray]] = field(default_factory=dict)
 
 
-class Pricing(NamedTuple):
-    """The residuals of the active slots and their prices; one row, or entry, for each slot."""
-
-    slot: IntArray
-    r: FloatArray  # residuals, without the constant coordinate
-    rf: AnyArray  # the same in float32
-    own: FloatArray  # price of the slot's point itself
-    blur: FloatArray  # smaller differences of prices are not resolved
-    known: ShortLists  # candidates among the known rays, and the highest price of a known ray
-
-
 def search(
-    frame: Frame, status: IntArray, progress: Progress = None, share: IntArray | None = None
+    frame: Frame, status: IntArray, points: IntArray | None = None, progress: Progress = None
 ) -> Findings:
-    """Decide the undecided points of ``status``, or the ``share`` of them, as far as float32 prices
-    and whitened coordinates can.
-
-    Where most points are inside the cone of the rays that are known already, these are found first
-    (`inside`); a few rounds over a sample tell. In high dimension nearly all other active sets stay
-    small. Small workspaces let many points share a product, so points are tried with one first, and
-    only those that outgrow it get the full size.
-    """
-    full = frame.unpadded.shape[1]
+    """Decide those of ``points``, or of all, that are undecided by ``status``, as far as float32
+    and round coordinates can."""
     found = Findings(status)
-    share = np.flatnonzero(status == UNDECIDED) if share is None else share
-    if is_small(frame.unpadded, len(share)):
-        _search_small(frame, found, share)
+    todo = np.flatnonzero(status == UNDECIDED) if points is None else points
+    if is_small(frame.unpadded, len(todo)):
+        _search_small(frame, todo, found)
         return found
-    small = Search(frame, found, min(full, SMALL_CAPACITY), share)
-    if not small.finds_rays():
-        found.combination |= inside_known(
-            frame.lifted, np.flatnonzero(status == RAY), share[status[share] == UNDECIDED]
-        )
-        status[list(found.combination)] = REDUNDANT
-    small.run(progress)
-    if full > SMALL_CAPACITY and (status[share] == UNDECIDED).any():
-        Search(frame, found, full, share).run(progress)
+    found.combination |= inside_known(frame.lifted, np.flatnonzero(status == RAY), todo)
+    status[list(found.combination)] = REDUNDANT
+    with serial_blas():
+        _search_in_slots(frame, todo[status[todo] == UNDECIDED], found, progress)
     return found
 
 
-def _search_small(frame: Frame, found: Findings, share: IntArray) -> None:
-    """Every undecided point over all others, then over the rays alone where it is inside."""
+def _search_small(frame: Frame, todo: IntArray, found: Findings) -> None:
+    """Each of these points over all others, then over the rays alone where it is inside."""
     Z, status = np.ascontiguousarray(frame.unpadded), found.status
-    todo = share[status[share] == UNDECIDED]
     solved = active_set(Z, Z[todo], allowed=status != REDUNDANT, exclude=todo)
     is_inside = row_norms(solved.residual) <= SEARCH_STOP.residual * row_norms(Z[todo])
     status[todo] = np.where(is_inside, REDUNDANT, RAY)
@@ -128,221 +101,90 @@ def _search_small(frame: Frame, found: Findings, share: IntArray) -> None:
     }
 
 
-class Search:
-    """One run over the undecided points, adding to ``found``."""
+def _search_in_slots(frame: Frame, todo: IntArray, found: Findings, progress: Progress) -> None:
+    """The loop, for the longest points first."""
+    Z, status = frame.lifted, found.status
+    d = frame.single.shape[1]
+    queue = todo[np.argsort(-row_norms(frame.single[todo]), kind="stable")]
+    capacity = min(1 + d, len(Z))
+    n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
+    slots = Slots.over(Z, min(n_slots, max(len(queue), 1)), capacity)
+    point = np.full(len(slots.k), -1)
+    rounds = np.zeros(len(slots.k), np.int64)
+    pool = Pool(frame, status)
 
-    def __init__(self, frame: Frame, found: Findings, capacity: int, share: IntArray) -> None:
-        self.Z = frame.lifted
-        self.Zf = frame.single
-        self.found = found
-        status = found.status
-        m, d = self.Zf.shape
-        todo = share[status[share] == UNDECIDED]
-        self.half_square = 0.5 * np.einsum("ij,ij->i", self.Zf, self.Zf)
-        self.queue = todo[np.argsort(-self.half_square[todo], kind="stable")]  # longest first
-        # known rays, kept contiguous for the product
-        known = np.flatnonzero(status == RAY)
-        self.n_known = len(known)
-        self.known_f = np.empty((m, d), np.float32)
-        self.known_f[: self.n_known] = self.Zf[known]
-        self.known = np.empty(m, np.int64)
-        self.known[: self.n_known] = known
-        n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
-        self.slots = Slots.over(
-            self.Z, min(n_slots, max(len(self.queue), 1)), min(capacity, FIRST_CAPACITY)
-        )
-        self.capacity = capacity
-        self.point = np.full(len(self.slots.k), -1, np.int64)
-        self.rounds = np.zeros(len(self.slots.k), np.int64)
-        self.near = cKDTree(self.Z[:, 1:]) if d <= FEW_DIMENSIONS and m > MANY_POINTS else None
+    def descend(some: IntArray, lists: IntArray, lengths: IntArray) -> None:
+        """Let these slots descend; points that turn out to be inside leave them."""
+        slots.advance(some, lists, lengths, SEARCH_STOP, MAX_STEPS)
+        for slot in some[slots.ending[some] == WITHIN_TOL]:
+            i = int(point[slot])
+            status[i], found.combination[i], point[slot] = REDUNDANT, slots.solution(slot), -1
 
-    def finds_rays(self) -> bool:
-        """Whether the first rounds over a sample show that most of its points are rays."""
-        waiting = self.queue
-        sample = self.queue = waiting[:: max(1, len(waiting) // SAMPLE)]
-        self.run(rounds=SAMPLE_ROUNDS)
-        self.queue = waiting[~np.isin(waiting, self.point)]
-        return int((self.found.status[sample] == RAY).sum()) > len(sample) // 2
+    while True:
+        free = np.flatnonzero(point < 0)[: len(queue)]
+        point[free], queue, rounds[free] = queue[: len(free)], queue[len(free) :], 0
+        slots.load(free, Z[point[free]])
+        if pool.tree is not None and len(free):
+            descend(free, *pool.nearest(point[free]))
+        active = np.flatnonzero(point >= 0)
+        if not len(active):
+            return
+        lists, leads, r = pool.ask(point[active], slots.r[active])
+        status[point[active[leads]]] = RAY
+        found.functional.update(zip(point[active[leads]].tolist(), r[leads], strict=True))
+        rounds[active] += 1
+        ends = leads | (lists.lengths == 0) | (rounds[active] > MAX_ROUNDS)
+        point[active[ends]] = -1
+        go_on = np.flatnonzero(~ends)
+        moved = active[go_on]
+        before = slots.steps[moved]
+        descend(moved, lists.ids[go_on], lists.lengths[go_on])
+        # where no point of the list could enter: twice is enough
+        rounds[moved[slots.steps[moved] == before]] += MAX_ROUNDS // 2
+        if progress is not None:
+            progress("search", int((status != UNDECIDED).sum()), len(status))
 
-    def run(self, progress: Progress = None, rounds: int = MAX_STEPS) -> None:
-        with serial_blas():
-            for _ in range(rounds):
-                self._refill()
-                active = np.flatnonzero(self.point >= 0)
-                if not len(active):
-                    return
-                self._round(self._with_room(active))
-                if progress is not None:
-                    progress(
-                        "search",
-                        int((self.found.status != UNDECIDED).sum()),
-                        len(self.found.status),
-                    )
 
-    def _refill(self) -> None:
-        """A point for every free slot: near the one that was there before, whose passive columns it
-        begins with, or the longest."""
-        self.queue = self.queue[self.found.status[self.queue] == UNDECIDED]
-        free = np.flatnonzero(self.point < 0)[: len(self.queue)]
-        self.rounds[free] = 0
-        used = free[self.slots.k[free] > 0]
-        beside, at = (
-            self._pair(used, self.queue[:MANY_WAITING])
-            if self.near is None
-            else (used[:0], used[:0])
-        )
-        self.point[beside] = self.queue[at]
-        self.queue = np.delete(self.queue, at)
-        in_use = np.arange(self.slots.S.shape[1]) < self.slots.k[beside][:, None]
-        # no point represents itself
-        beside = beside[
-            ~((self.slots.S[beside] == self.point[beside][:, None]) & in_use).any(axis=1)
-        ]
-        self.slots.load_beside(beside, self.Z[self.point[beside]])
-        fresh = free[self.point[free] < 0]
-        self.point[fresh], self.queue = self.queue[: len(fresh)], self.queue[len(fresh) :]
-        fresh = np.setdiff1d(free, beside)
-        self.slots.load(fresh, self.Z[self.point[fresh]])
-        if self.near is not None and len(fresh):
-            self._descend_over_neighbours(fresh, self.near)
+class Pool:
+    """The points that are not deleted, one after the other, as they are multiplied."""
 
-    def _pair(self, slots: IntArray, points: IntArray) -> tuple[IntArray, IntArray]:
-        """Slots, each with the place of a point that is the nearest of ``points`` to the one it had
-        last; no two have the same."""
-        nearest, Zf, half = (
-            np.empty(len(slots), np.int64),
-            self.Zf[points],
-            self.half_square[points],
-        )
-        x = self.slots.x[slots, 1 : 1 + Zf.shape[1]].astype(np.float32)
+    def __init__(self, frame: Frame, status: IntArray) -> None:
+        self.frame, self.status = frame, status
+        is_low = frame.dim <= FEW_DIMENSIONS
+        self.resolved = RESOLVED_DOUBLE if is_low else RESOLVED
+        self.Z = frame.Z if is_low else frame.single
+        # on a smooth surface the nearest points decide nearly everything
+        self.tree = cKDTree(frame.Z) if is_low else None
+        self.drop_deleted()
 
-        def work(start: int, stop: int) -> None:
-            nearest[start:stop] = (x[start:stop] @ Zf.T - half).argmax(axis=1)
+    def nearest(self, points: IntArray) -> tuple[IntArray, IntArray]:
+        """A first list for each of ``points``: those nearest to it."""
+        assert self.tree is not None
+        near = self.tree.query(self.frame.Z[points], k=min(N_NEAR, len(self.Z)))[1]
+        is_usable = (near != points[:, None]) & (self.status[near] != REDUNDANT)
+        order = np.argsort(~is_usable, axis=1, kind="stable")
+        return np.take_along_axis(near, order, axis=1), is_usable.sum(axis=1)
 
-        for_ranges(work, len(slots), smallest=16)
-        at, first = np.unique(nearest, return_index=True)
-        return slots[first], at
+    def drop_deleted(self) -> None:
+        self.points = np.flatnonzero(self.status != REDUNDANT)
+        self.rows = self.Z[self.points]
 
-    def _descend_over_neighbours(self, at: IntArray, tree: cKDTree) -> None:
-        """Begin with the points nearby, which decide nearly everything where the points lie on a
-        smooth surface.
-
-        A point that leads these by so little that float32 could not tell it from them is left
-        undecided.
-        """
-        points = self.point[at]
-        near = tree.query(self.Z[points, 1:], k=min(N_NEAR, len(self.Z)))[1].astype(np.int64)
-        usable = (self.found.status[near] != REDUNDANT) & (near != points[:, None])
-        order = np.argsort(~usable, axis=1, kind="stable")
-        self.slots.advance(
-            at, np.take_along_axis(near, order, axis=1), usable.sum(axis=1), SEARCH_STOP, MAX_STEPS
-        )
-        self._inside(at)
-        r = self.slots.r[at]
-        rivals = np.where(usable, np.einsum("ij,ikj->ik", r, self.Z[near]), -np.inf).max(axis=1)
-        lead = np.einsum("ij,ij->i", r, self.Z[points]) - rivals
-        self.point[at[np.abs(lead) <= RESOLVED * row_norms(r)]] = -1
-
-    def _inside(self, slots: IntArray) -> None:
-        """Points whose residual has become zero are redundant, and their slots are free."""
-        for slot in slots[self.slots.ending[slots] == WITHIN_TOL]:
-            i = int(self.point[slot])
-            self.found.status[i] = REDUNDANT
-            self.found.combination[i] = self.slots.solution(slot)
-            self.point[slot] = -1
-
-    def _round(self, active: IntArray) -> None:
-        priced = self._price_known(active)
-        leads = np.flatnonzero(priced.known.best < priced.own - priced.blur)
-        if len(leads):
-            self._price_undecided(leads, priced)
-        lists, lengths, _ = priced.known
-        decided, full = self.found.status[self.point[active]] != UNDECIDED, self._is_full(active)
-        waits = full & (self.slots.S.shape[1] < self.capacity)
-        self.rounds[active[~waits]] += 1
-        give_up = ~decided & ((full & ~waits) | (lengths == 0) | (self.rounds[active] > MAX_ROUNDS))
-        self.point[active[decided | give_up]] = -1
-        run = np.flatnonzero(~(decided | give_up | waits))
-        slots = active[run]
-        before = self.slots.steps[slots]
-        self.slots.advance(slots, lists[run], lengths[run], SEARCH_STOP, MAX_STEPS)
-        self._inside(slots)
-        # no candidate could enter: twice is enough
-        self.rounds[slots[self.slots.steps[slots] == before]] += MAX_ROUNDS // 2
-
-    def _with_room(self, active: IntArray) -> IntArray:
-        """The ``active`` slots; where too many of them wait for room for more passive columns, all
-        get it, but free slots that no point needs any more."""
-        n_columns, waiting = self.slots.S.shape[1], self._is_full(active).sum()
-        if n_columns == self.capacity or waiting <= TIGHT * len(active):
-            return active
-        some = np.concatenate([active, np.flatnonzero(self.point < 0)])[
-            : max(len(active), int((self.found.status == UNDECIDED).sum()))
-        ]
-        self.slots = self.slots.grown(some, self.capacity)
-        self.point, self.rounds = self.point[some], self.rounds[some]
-        return np.arange(len(active))
-
-    def _is_full(self, slots: IntArray) -> BoolArray:
-        return np.asarray(self.slots.k[slots] == self.slots.S.shape[1])
-
-    def _price_known(self, active: IntArray) -> Pricing:
-        """Prices of the known rays, and of the points themselves, by the residuals of the
-        ``active`` slots."""
-        lifted = self.slots.r[active]
-        r = lifted[:, 1 : 1 + self.Zf.shape[1]]
-        rf = r.astype(np.float32)
-        own = np.einsum("ij,ij->i", r, self.Z[self.point[active], 1 : 1 + r.shape[1]])
-        blur = RESOLVED * np.sqrt(np.einsum("ij,ij->i", r, r))
-        constant = LIFT * lifted[:, 0]
+    def ask(
+        self, points: IntArray, residual: FloatArray
+    ) -> tuple[ShortLists, AnyArray, FloatArray]:
+        """A list for each of ``points`` of those that exceed it by its ``residual``, whether it has
+        the highest value itself, and the residual without the constant coordinate."""
+        if (self.status[self.points] == REDUNDANT).mean() > STALE:
+            self.drop_deleted()
+        r = residual[:, 1 : 1 + self.frame.dim]
+        own = np.einsum("ij,ij->i", r, self.frame.Z[points])
+        constant = LIFT * residual[:, 0]
         least = np.maximum(NEAR * (own + constant), 0.0) - constant
-        known = slice(0, self.n_known)
-        return Pricing(
-            active,
-            r,
-            rf,
-            own,
-            blur,
-            price(rf, self.known_f[known], self.known[known], least, N_BUCKETS),
-        )
+        at = np.searchsorted(self.points, points)
 
-    def _price_undecided(self, leads: IntArray, priced: Pricing) -> None:
-        """Points with a higher price than every known ray: is it also higher than that of every
-        undecided point, and if not, of which?"""
-        slot, r, rf, own, blur, (lists, lengths, best) = priced
-        undecided = np.flatnonzero(self.found.status == UNDECIDED)
-        Zf, excluded = self.Zf[undecided], np.searchsorted(undecided, self.point[slot[leads]])
-        rival, first, second = (
-            np.empty(len(leads), np.int64),
-            np.empty(len(leads)),
-            np.maximum(best[leads], own[leads]),
-        )
+        def bar(values: AnyArray, rows: slice) -> None:
+            values[np.arange(len(values)), at[rows]] = -np.inf
 
-        def work(start: int, stop: int) -> None:
-            rows, here = slice(start, stop), np.arange(stop - start)
-            prices = rf[leads[rows]] @ Zf.T
-            prices[here, excluded[rows]] = -np.inf
-            rival[rows] = prices.argmax(1)
-            first[rows] = prices[here, rival[rows]]
-            prices[here, rival[rows]] = -np.inf
-            second[rows] = np.maximum(second[rows], prices.max(1))
-
-        for_ranges(work, len(leads), smallest=16)
-        itself = first < own[leads] - blur[leads]
-        found = itself | (first - second > blur[leads])
-        self._declare(
-            np.where(itself, self.point[slot[leads]], undecided[rival])[found], r[leads[found]]
-        )
-        beaten = leads[~itself]
-        lists[beaten, lengths[beaten]] = undecided[rival[~itself]]
-        lengths[beaten] += 1
-
-    def _declare(self, points: IntArray, functionals: FloatArray) -> None:
-        """Undecided points are rays, each by the first functional that it has."""
-        first = np.sort(np.unique(points, return_index=True)[1])
-        points = points[first]
-        self.found.status[points] = RAY
-        self.found.functional.update(zip(points.tolist(), functionals[first], strict=True))
-        here = slice(self.n_known, self.n_known + len(points))
-        self.known_f[here], self.known[here] = self.Zf[points], points
-        self.n_known += len(points)
+        asked = r.astype(self.rows.dtype, copy=False)
+        lists = price(asked, self.rows, self.points, least, N_BUCKETS, bar)
+        return lists, lists.best < own - self.resolved * row_norms(r), r

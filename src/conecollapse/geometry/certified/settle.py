@@ -1,16 +1,24 @@
-"""From findings to proof: every decision confirmed in float64, in the original coordinates, against
-every point.
+r"""From findings to proof: every combination measured in the original coordinates, and what is near
+the tolerance decided one point after the other.
 
-Most rays are confirmed by one product of their functionals with the points (`confirm`), most
-redundant points by the residual of their combination. What fails either test is *doubtful*: it is
-near the tolerance, or rounding spoiled it. Doubtful points that are far from all others together
-are rays whatever happens to the rest; what is left then is decided one after the other (`in_turn`).
-Where they are many and in few dimensions, the points near them are asked first (`near`).
+1. Combinations whose residual over sure rays is small *hold*. Others may use points that have been
+   deleted since; they are expressed once more, over the sure rays.
+2. What is left is *doubtful*: it is near the tolerance, or rounding spoiled it. Doubtful points
+   whose residual over all others together proves that they are far from these are rays whatever
+   happens to the rest.
+3. Points *clearly inside*, whose residual over what is left is next to nothing, are deleted at
+   once. On the slice :math:`q = u / \sum u` combinations are convex, so that deleting a point with
+   residual e moves what leans on it, however indirectly, by e at most: the sum of all e bounds what
+   is lost.
+4. The others are decided in turn. Each is taken with the points whose combinations use it, which
+   *lean* on it. If the other points that are not yet deleted represent all of these, it is deleted;
+   otherwise it stays, and the residual that could not be removed is its witness. Since points are
+   only ever deleted, a witness found early still holds at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,68 +32,76 @@ from conecollapse._linalg import (
     take_rows,
 )
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points, Progress
-from conecollapse.geometry.certified.confirm import GRID, confirm, project
-from conecollapse.geometry.certified.in_turn import InTurn, Settled
+from conecollapse.geometry.certified.lists import Lists
 from conecollapse.geometry.certified.near import NearPoints
+from conecollapse.geometry.certified.proof import Decisions, Settled
+from conecollapse.geometry.certified.supports import solve_over_contained
+from conecollapse.geometry.certified.witness import EPS, GRID, confirm, least_shift, project
 
 BELOW_TOL = 0.999  # a residual must stay below tol by this factor
 COARSE = 16.0  # steps of the grid above which the distance of a point may be proven on it
+# a weak ray's own proven distance may fall short of tol by half of what a checker grants
+SPARE = 0.995
+# where it is that of another point, a checker grants nothing and adds a millionth
+STRICT = 1 + 2e-6
+CLEARLY = 1e-3  # share of tol up to which a residual is next to nothing
+LOST = 0.1  # share of tol that all points clearly inside may lose together
+
+Combinations = dict[int, tuple[IntArray, FloatArray]]
 
 
 def settle(
     U: Points,
-    sums: FloatArray,
     tol: float,
-    sure: BoolArray,
-    combination: dict[int, tuple[IntArray, FloatArray]],
+    decisions: Decisions,
     progress: Progress = None,
     effort: Effort = "exact",
 ) -> Settled:
-    """Decide what is neither a ``sure`` ray nor redundant by a ``combination`` over sure rays that
-    holds to ``tol``.
+    """Decide what is neither a sure ray nor redundant by a combination over sure rays that holds to
+    ``tol``.
 
     With ``effort="quick"`` it is left open.
     """
+    sure = decisions.sure
     # the search worked in other coordinates: what is not clear is solved again
-    good = _hold(U, tol / 10, sure, combination)
+    good = _hold(U, tol / 10, sure, decisions.combination)
     if effort == "exact":
-        good |= _inside_sure(U, tol, sure, np.setdiff1d(np.flatnonzero(~sure), list(good)))
+        again = _express(U, np.setdiff1d(np.flatnonzero(~sure), list(good)), sure, tol)
+        good |= _hold(U, tol * BELOW_TOL, sure, again)
     redundant = np.zeros(U.shape[0], bool)
     redundant[list(good)] = True
     out = Settled(~redundant, {}, {}, good)
     doubtful = np.flatnonzero(~sure & ~redundant)
     if effort == "quick":
         out.open = doubtful
-        return out
-    near = NearPoints.of(U, len(doubtful))
-    in_turn = InTurn(U, sums, tol, out, near)
-    leading, distance = doubtful[:0], np.full(U.shape[0], np.inf)
-    if near is not None:
-
-        def nearby(some: IntArray) -> FloatArray:
-            R = near.residuals(some)
-            distance[some] = row_norms(R)
-            return R
-
-        leading, beaten = _confirmed(U, sums, tol, doubtful, out, nearby)
-        doubtful = in_turn.delete_at_once(beaten)
-    close, beaten = _confirmed(
-        U,
-        sums,
-        tol,
-        doubtful,
-        out,
-        lambda some: project(U, dense_rows(U, some), exclude=some).residual,
-    )
-    left = in_turn.delete_at_once(beaten)
-    in_turn.decide_nearby(leading, distance[leading], progress)
-    in_turn.decide(np.concatenate([close, left]), progress)
+    elif len(doubtful):
+        in_turn = InTurn(U, tol, out)
+        close, beaten = _confirm_alone(U, in_turn.sums, tol, doubtful, out)
+        left = in_turn.delete_at_once(beaten)
+        points, near = np.concatenate([close, left]), NearPoints.of(U, len(close))
+        if near is not None:
+            in_turn.decide_nearby(points, near, progress)
+            return out
+        for done, i in enumerate(points.tolist(), start=1):
+            in_turn.decide(i)
+            if progress is not None:
+                progress("settle", done, len(points))
     return out
 
 
-def _hold(
-    U: Points, tol: float, sure: BoolArray, combination: dict[int, tuple[IntArray, FloatArray]]
-) -> dict[int, tuple[IntArray, FloatArray]]:
+def find_given(U: Points, rays: IntArray, tol: float) -> Decisions:
+    """Witnesses for ``rays`` that somebody else found, as far as they are clear of all others."""
+    G, proven = confirm(
+        project(U, dense_rows(U, rays), exclude=rays).residual, rays, U, _sums(U), tol
+    )
+    return Decisions.nothing(U.shape[0]).add_vectors(rays[proven], G[proven])
+
+
+def _sums(U: Points) -> FloatArray:
+    return np.asarray(U.sum(axis=1)).ravel()
+
+
+def _hold(U: Points, tol: float, sure: BoolArray, combination: Combinations) -> Combinations:
     """The combinations over sure rays whose residual in the original coordinates is within tol."""
     points = np.array([i for i, (S, _) in combination.items() if sure[S].all()], np.int64)
     if not len(points):
@@ -94,44 +110,35 @@ def _hold(
     return {i: combination[i] for i in points[residuals(U, points, H) <= tol].tolist()}
 
 
-def _inside_sure(
-    U: Points, tol: float, sure: BoolArray, points: IntArray
-) -> dict[int, tuple[IntArray, FloatArray]]:
-    """Combinations over the sure rays of those ``points`` that are within tol of their cone."""
-    found: dict[int, tuple[IntArray, FloatArray]] = {}
-    if not (sure.any() and len(points)):
+def _express(U: Points, points: IntArray, over: BoolArray, tol: float) -> Combinations:
+    """Combinations of the points ``over`` for those of ``points`` that are near their cone, and
+    maybe for others."""
+    found: Combinations = {}
+    if not (over.any() and len(points)):
         return found
-    # sparse rays are not copied
-    rays, allowed = (
-        (np.arange(U.shape[0]), sure) if sp.issparse(U) else (np.flatnonzero(sure), None)
-    )
-    R = take_rows(U, rays)
+    if sp.issparse(U):
+        return solve_over_contained(Lists.of(U), points, over, tol).combination
+    rows = np.flatnonzero(over)
+    R = take_rows(U, rows)
     for some in _blocks(points, U):
-        solved = project(R, dense_rows(U, some), allowed=allowed)
-        found.update(
-            (int(i), (rays[S], h))
-            for i, S, h in zip(some, solved.passive, solved.values, strict=True)
-        )
-    return _hold(U, tol * BELOW_TOL, sure, found)
+        solved = project(R, dense_rows(U, some))
+        for i, S, h in zip(some.tolist(), solved.passive, solved.values, strict=True):
+            found[i] = rows[S], h
+    return found
 
 
-def _confirmed(
-    U: Points,
-    sums: FloatArray,
-    tol: float,
-    doubtful: IntArray,
-    out: Settled,
-    what_is_left: Callable[[IntArray], FloatArray],
+def _confirm_alone(
+    U: Points, sums: FloatArray, tol: float, doubtful: IntArray, out: Settled
 ) -> tuple[IntArray, IntArray]:
-    """Doubtful points are rays whatever happens if ``what_is_left`` of them over other points
-    proves them to lie more than tol from all.
+    """Doubtful points whose residual over all others proves them to lie more than tol from these
+    are rays whatever happens.
 
     Of the rest, those that lead in the direction of their residual, if not by enough, and those
     that another point beats.
     """
     leading, beaten = [doubtful[:0]], [doubtful[:0]]
     for some in _blocks(doubtful, U):
-        R = what_is_left(some)
+        R = project(U, dense_rows(U, some), exclude=some).residual
         is_coarse = row_norms(R) > COARSE * GRID
         for which, grid in ((is_coarse, GRID), (~is_coarse, 0.0)):
             points = some[which]
@@ -147,3 +154,102 @@ def _blocks(points: IntArray, U: Points) -> list[IntArray]:
     """``points`` in pieces that take little memory as dense rows."""
     step = max(1, dense_entries(U) // U.shape[1])
     return [points[a : a + step] for a in range(0, len(points), step)]
+
+
+class InTurn:
+    """Decides doubtful points of ``U`` and adds to ``out``."""
+
+    def __init__(self, U: Points, tol: float, out: Settled) -> None:
+        self.U, self.sums, self.tol, self.out = U, _sums(U), tol, out
+        # the points whose combinations use a point, or once did
+        self.leaning: dict[int, set[int]] = defaultdict(set)
+
+    def delete_at_once(self, points: IntArray) -> IntArray:
+        """Delete those of ``points`` that are clearly inside the cone of the others; the rest."""
+        others = self.out.alive.copy()
+        others[points] = False
+        found, lost = _express(self.U, points, others, CLEARLY * self.tol), 0.0
+        if not found:
+            return points
+        some = np.array(sorted(found))
+        H = combination_rows([found[i] for i in some.tolist()], self.U.shape[0])
+        # lengths on the slice differ by that much at most
+        moved = residuals(self.U, some, H) * float(self.sums.max() / self.sums.min())
+        for i, e in zip(some.tolist(), moved.tolist(), strict=True):
+            if e <= CLEARLY * self.tol and lost + e <= LOST * self.tol:
+                lost += e
+                self.out.alive[i] = False
+                self._lean(i, *found[i])
+        return points[self.out.alive[points]]
+
+    def decide_nearby(self, points: IntArray, near: NearPoints, progress: Progress) -> None:
+        """Decide ``points`` over the points near them. What these do not represent is confirmed
+        against all points at the end, and decided over all points where that fails."""
+        kept: list[tuple[int, int, FloatArray]] = []
+        for done, (i, over) in enumerate(near.visit(points, self.out.alive), start=1):
+            needy = self._needy(i)
+            solved = near.solve(needy, over[self.out.alive[over] & (over != i)])
+            worst = self._delete(i, needy, solved[0], solved[2])
+            if worst is not None:
+                kept.append((i, int(needy[worst]), solved[1][worst]))
+            if progress is not None:
+                progress("settle", done, len(points))
+        step = max(1, dense_entries(self.U) // self.U.shape[0])
+        for a in range(0, len(kept), step):
+            rays, about, residual = map(np.array, zip(*kept[a : a + step], strict=True))
+            for j in rays[~self._keep(rays, about, residual)].tolist():
+                self.decide(j)
+
+    def decide(self, i: int) -> None:
+        """Delete i if the other points represent it and all that leans on it; else the residual of
+        the worst of these is its witness."""
+        needy, others = self._needy(i), self.out.alive.copy()
+        others[i] = False
+        X = dense_rows(self.U, needy)
+        solved = project(self.U, X, allowed=others)
+        found = list(zip(solved.passive, solved.values, strict=True))
+        lengths = row_norms(X - np.array([h @ self.U[S] for S, h in found]))
+        worst = self._delete(i, needy, found, lengths)
+        if worst is not None:
+            is_proven = self._keep(np.array([i]), needy[[worst]], solved.residual[[worst]])
+            self.out.unproven += [] if is_proven[0] else [i]
+
+    def _needy(self, i: int) -> IntArray:
+        """Point i and the points that lean on it."""
+        return np.array([i, *sorted(j for j in self.leaning[i] if i in self.out.combination[j][0])])
+
+    def _delete(
+        self,
+        i: int,
+        needy: IntArray,
+        found: list[tuple[IntArray, FloatArray]],
+        lengths: FloatArray,
+    ) -> int | None:
+        """Delete i if all that need it are represented without it; else which is worst off."""
+        worst = int(np.argmax(lengths))
+        if not lengths[worst] <= self.tol:
+            return worst
+        self.out.alive[i] = False
+        for j, (S, h) in zip(needy.tolist(), found, strict=True):
+            self._lean(j, S, h)
+        return None
+
+    def _lean(self, j: int, S: IntArray, h: FloatArray) -> None:
+        self.out.combination[j] = (S, h)
+        for k in S.tolist():
+            self.leaning[k].add(j)
+
+    def _keep(self, rays: IntArray, about: IntArray, residual: FloatArray) -> BoolArray:
+        """Keep ``rays``: each residual, shifted below zero on all points but the ray, is a witness
+        about a point of ``about``. Which of them prove enough?"""
+        n = self.U.shape[1]
+        A = residual / row_norms(residual)[:, None]
+        values = np.asarray((self.U @ A.T).T) / self.sums
+        values[:, ~self.out.alive] = -np.inf
+        values[np.arange(len(rays)), rays] = -np.inf
+        G = A - least_shift(np.maximum(values.max(axis=1), 0.0), self.sums, n)[:, None]
+        own = np.einsum("ij,ij->i", dense_rows(self.U, about), G)
+        distance = own / row_norms(G) - (n + 2) * EPS
+        self.out.witness.update(zip(rays.tolist(), G, strict=True))
+        self.out.weak.update(zip(rays.tolist(), about.tolist(), strict=True))
+        return np.asarray(distance > self.tol * np.where(about == rays, SPARE, STRICT))

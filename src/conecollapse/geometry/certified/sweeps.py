@@ -1,12 +1,10 @@
-"""Points with very many contained points, such as a word that nearly every document has: cyclic
-coordinate descent.
+r"""One sparse point over others: cyclic coordinate descent, and a polish at its end.
 
-An active set for such a point would hold a dense factorization of thousands of columns. It is also
-slow for a point with hundreds of coordinates, and a few sweeps prove most of these to be rays in a
-tenth of the time. Descent over one sparse column after the other,
+The point may be a word that nearly every document has, and the columns thousands: an active set
+would hold a dense factorization of them. Descent over one sparse column after the other,
 
-.. math:: h_j \\leftarrow \\max\\Big(0,\\ h_j + \\frac{r \\cdot q_j}{\\|q_j\\|^2}\\Big), \\qquad r =
-   x - \\sum_j h_j q_j ,
+.. math:: h_j \leftarrow \max\Big(0,\ h_j + \frac{r \cdot q_j}{\|q_j\|^2}\Big), \qquad r =
+   x - \sum_j h_j q_j ,
 
 costs one pass over the entries for each sweep, and it need not converge. As soon as the residual is
 small enough ``x`` is inside, and as soon as a functional with ``f . x > 0`` and no positive product
@@ -15,14 +13,25 @@ with a column is found, ``x`` is a ray. One more pass makes such a functional of
 are non-negative, so every other product falls as well, and in the end none is positive. What this
 costs of ``r . x`` is little long before the descent has converged.
 
-Inside, descent is fast at first and then creeps; now and then the combination is made exact in one
-go (`polish`).
-
 Only few columns have a coefficient at the end. Between two looks at all of them, sweeps go over
 those that have one or whose product with the residual was positive at the last look.
 
 Such a point may contain most of all entries, so the columns are read where they are stored
 (`lists`).
+
+*The polish.* Descent comes near an interior point quickly, and then creeps. But a
+combination that is near has many positive coefficients :math:`h_j`, and the change of them that
+removes the residual r and is smallest in proportion,
+
+.. math:: \min_\delta \sum_j \frac{\delta_j^2}{h_j} \quad \text{with} \quad \sum_j \delta_j q_j = r
+   ,
+
+is :math:`\delta_j = h_j \, (q_j \cdot z)` with :math:`\big(\sum_j h_j q_j q_j^T\big) z = r`. This
+is solved by conjugate gradients, which need two passes over the entries for each step and no
+factorization. Where no coefficient would fall below zero x is inside; otherwise only a part of the
+change is made, and there is less left for the next one. All is in the coordinates of `Stored`
+columns: vectors of the support are held times the weights, so that products with the columns are
+those with the points.
 """
 
 from __future__ import annotations
@@ -32,10 +41,8 @@ import numpy as np
 from conecollapse._kernels import kernel
 from conecollapse._nnls.factor import dot
 from conecollapse.geometry.certified.lists import add_times, product_with
-from conecollapse.geometry.certified.polish import polish
 
-# the second where an active set follows, which takes at least as long
-MAX_LOOKS, FEW_LOOKS = 500, 40
+MAX_LOOKS = 500
 SWEEPS = 10  # between two looks at all columns
 # the combination is polished after this part of the looks, and after twice as many each time
 FIRST_POLISH = 8
@@ -43,11 +50,15 @@ FIRST_POLISH = 8
 LEAD = 0.05
 # a distance that is this many times the residual that counts as zero is enough, too
 CLEAR_LEAD = 1e5
+ROUNDS = 8  # changes in a row
+SHORT = 0.25  # a change of which less than this part can be made is not worth another one
+WITHIN = 0.95  # share of the largest change that keeps all coefficients positive
+SOLVED = 1e-4  # share of the residual that conjugate gradients leave
 
 
 @kernel
-def descend_by_sweeps(columns, x, zero, looks):  # type: ignore[no-untyped-def]
-    """Whether it came to an end within so many ``looks``, the coefficients of the `Stored` columns,
+def descend_by_sweeps(columns, x, zero):  # type: ignore[no-untyped-def]
+    """Whether it came to an end within `MAX_LOOKS`, the coefficients of the `Stored` columns,
     and the residual.
 
     ``x`` and the residual are in the coordinates of the support. ``zero`` is the share of ``|x|``
@@ -62,10 +73,10 @@ def descend_by_sweeps(columns, x, zero, looks):  # type: ignore[no-untyped-def]
         squared[support[t]] = weight[support[t]] ** 2
     limit = zero * zero * dot(x, x)
     swept, n_swept = np.arange(n), n
-    for look in range(looks):
+    for look in range(MAX_LOOKS):
         for _ in range(SWEEPS if look else 3):
             _sweep(columns, swept[:n_swept], h, r)
-        if look * FIRST_POLISH >= looks and look & (look - 1) == 0:
+        if look * FIRST_POLISH >= MAX_LOOKS and look & (look - 1) == 0:
             polish(columns, swept[:n_swept][h[swept[:n_swept]] > 0.0], h, r, limit, look * SWEEPS)
         norm2, _ = _measure(columns, r, x)
         if norm2 <= limit:
@@ -152,3 +163,86 @@ def _raise(columns, present, copy, swept):  # type: ignore[no-untyped-def]
                 raised[q] += g
                 add_times(idx[a:b], val[a:b], -g * share[q], squared, f)
     return n_swept
+
+
+@kernel
+def polish(columns, used, h, r, limit, steps):  # type: ignore[no-untyped-def]
+    """Change the coefficients ``h`` of the columns ``used``, all of them positive, so that the
+    residual ``r`` becomes small.
+
+    ``steps`` of conjugate gradients are made in all, at most; less if the squared length of the
+    residual is at most ``limit``.
+    """
+    z, rate = np.zeros(len(r)), np.empty(len(used))
+    for _ in range(ROUNDS):
+        steps -= _solve_conjugate(columns, used, h, r, z, limit, steps)
+        least = 0.0
+        for k, q in enumerate(used):
+            a, b = columns.first[q], columns.last[q]
+            rate[k] = columns.share[q] * product_with(columns.idx[a:b], columns.val[a:b], z)
+            least = min(least, rate[k])
+        part = 1.0 if least > -WITHIN else -WITHIN / least
+        for k, q in enumerate(used):
+            a, b = columns.first[q], columns.last[q]
+            step = part * rate[k] * h[q]
+            add_times(
+                columns.idx[a:b], columns.val[a:b], -step * columns.share[q], columns.room[2], r
+            )
+            h[q] += step
+        if part < SHORT or steps <= 0 or _product(columns, r, r) <= limit:
+            break
+
+
+@kernel
+def _product(columns, a, b):  # type: ignore[no-untyped-def]
+    """``a . b`` of vectors that are given times the weights."""
+    total = 0.0
+    for d in columns.support:
+        total += a[d] * b[d] / columns.room[2][d]
+    return total
+
+
+@kernel
+def _solve_conjugate(columns, used, h, r, z, limit, steps):  # type: ignore[no-untyped-def]
+    """Fill ``z`` by conjugate gradients, scaled by the diagonal; the number of steps, all of them
+    where a coordinate has no column."""
+    support, squared = columns.support, columns.room[2]
+    diagonal, left, y, p, Ap = (
+        np.zeros(len(r)),
+        r.copy(),
+        np.zeros(len(r)),
+        np.zeros(len(r)),
+        np.empty(len(r)),
+    )
+    for q in used:
+        for t in range(columns.first[q], columns.last[q]):
+            d = columns.idx[t]
+            diagonal[d] += h[q] * squared[d] * (columns.share[q] * columns.val[t]) ** 2
+    z[:] = 0.0
+    for d in support:
+        if diagonal[d] == 0.0:
+            return steps
+    rho, enough = 0.0, max(0.25 * limit, SOLVED * SOLVED * _product(columns, r, r))
+    for step in range(steps):
+        for d in support:
+            y[d] = left[d] / diagonal[d]
+        before, rho = rho, _product(columns, left, y)
+        for d in support:
+            p[d] = y[d] + (rho / before * p[d] if step else 0.0)
+        Ap[:] = 0.0
+        for q in used:
+            a, b = columns.first[q], columns.last[q]
+            step = (
+                h[q] * columns.share[q] ** 2 * product_with(columns.idx[a:b], columns.val[a:b], p)
+            )
+            add_times(columns.idx[a:b], columns.val[a:b], step, squared, Ap)
+        curvature = _product(columns, p, Ap)
+        if not curvature > 0.0:  # rounding
+            return steps
+        alpha = rho / curvature
+        for d in support:
+            z[d] += alpha * p[d]
+            left[d] -= alpha * Ap[d]
+        if _product(columns, left, left) <= enough:
+            return step + 1
+    return steps

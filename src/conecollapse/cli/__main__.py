@@ -1,5 +1,0 @@
-"""``python -m conecollapse.cli``."""
-
-from conecollapse.cli import main
-
-main()

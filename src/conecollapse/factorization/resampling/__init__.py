@@ -1,0 +1,1 @@
+"""What many factorizations say: of random starts, of drawn tables, without some entries."""

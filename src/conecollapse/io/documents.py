@@ -1,0 +1,206 @@
+"""Texts: a column of a ``.csv`` or ``.tsv`` file, or a folder of ``.txt`` files, as counts of
+words.
+
+A word is a run of at least two letters (marks and apostrophes inside included), in lower case.
+Addresses and markup (tags, entities) are no words. Left out are the function words of the language
+of which the texts have most (`conecollapse.io.stop_words`), words of fewer than two documents (of
+fewer than one in a thousand, where that is more) and words of more than half of the documents. With
+fewer than `FEW` documents, words of a single document are kept. A document without any word that is
+left keeps its row, of zeros.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from conecollapse._errors import InvalidInputError, argument
+from conecollapse._types import AnyArray
+from conecollapse.io.limits import check_file
+from conecollapse.io.names import as_names
+from conecollapse.io.stop_words import LANGUAGES, language_of, stop_words_of
+from conecollapse.io.text import read_rows, read_text, suffix
+
+WORD = r"(?u)\b[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)?\b"
+# what a text holds beside words: addresses of the web and of people, tags, comments and entities
+NO_WORDS = re.compile(
+    r"(?:https?://|www\.)\S+|\S+@\S+\.\w+|<!--.*?-->|</?[a-z][^<>]*>|&#?\w+;", re.DOTALL
+)
+TELLING = 2000  # documents from which the language is read
+FEW = 10  # documents
+LEAST_SHARE, MOST_SHARE = 0.001, 0.5  # of the documents that hold a word
+LEAST = 2  # documents that hold a word
+# headings of columns that name documents
+ID_WORDS = frozenset(["id", "name", "title", "document", "doc", "key"])
+KINDS = (".csv", ".tsv")
+NAME = 200  # characters of a document's name that are kept
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Documents with their names."""
+
+    names: AnyArray
+    texts: list[str]
+
+
+def read_column(path: Path, column: str) -> Texts:
+    """The texts in the column with the heading ``column``; another column called id, name or title
+    names them, else their numbers."""
+    if suffix(path) not in KINDS:
+        raise InvalidInputError(
+            f"{argument('text_column', column)} is for {' and '.join(KINDS)} files; {path.name} is"
+            " none."
+        )
+    rows = read_rows(read_text(path), suffix(path))
+    heading = next(rows, (1, []))[1]
+    if column not in heading:
+        raise InvalidInputError(
+            f"{path.name} has no column {column!r}; its heading is"
+            f" {', '.join(map(repr, heading[:8]))}."
+        )
+    at = heading.index(column)
+    names_at = next(
+        (j for j, word in enumerate(heading) if j != at and word.strip().lower() in ID_WORDS), None
+    )
+    texts: list[str] = []
+    names: list[str] = []
+    for number, cells in rows:
+        if len(cells) != len(heading):
+            raise InvalidInputError(
+                f"line {number} of {path.name} has {len(cells)} cells, but the heading"
+                f" {len(heading)}; put texts with commas or line ends into quotes."
+            )
+        texts.append(cells[at])
+        names.append(cells[names_at] if names_at is not None else str(len(names)))
+    if not texts:
+        raise InvalidInputError(f"{path.name} has a heading and no texts.")
+    return Texts(as_names((name[:NAME] for name in names), "documents"), texts)
+
+
+def as_texts(source: Any) -> Texts | None:
+    """The texts that a list, a tuple, an array of one dimension or a series holds; None for
+    anything else."""
+    if isinstance(source, (list, tuple)) or (
+        getattr(source, "ndim", 0) == 1 and getattr(source, "dtype", None) is not None
+    ):
+        texts = list(source)
+        if texts and all(isinstance(text, str) for text in texts):
+            return Texts(as_names(range(len(texts)), "documents"), [str(text) for text in texts])
+    return None
+
+
+def text_files(folder: Path) -> list[Path]:
+    """The ``.txt`` files of a folder, by name."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() == ".txt" and not path.name.startswith(".") and path.is_file()
+    )
+
+
+def read_folder(folder: Path) -> Texts:
+    """Each ``.txt`` file of a folder as a document, named after the file."""
+    texts = []
+    for path in (files := text_files(folder)):
+        content = b""
+        if path.stat().st_size:
+            check_file(path)
+            content = read_text(path).content
+        texts.append(content.decode("utf-8-sig"))
+    return Texts(as_names((path.stem for path in files), "documents"), texts)
+
+
+def without_markup(text: str) -> str:
+    """The text in lower case, without addresses and markup.
+
+    Examples
+    --------
+    >>> without_markup('See <a href="x">the Docs</a> at https://example.org/a&amp;b now').split()
+    ['see', 'the', 'docs', 'at', 'now']
+    """
+    return NO_WORDS.sub(" ", text.lower())
+
+
+def choose_stop_words(
+    texts: list[str], wanted: Any = "auto"
+) -> tuple[str | None, list[str] | None]:
+    """The language of the stop words, None for the user's own or none, and the words.
+
+    ``wanted`` is "auto", the name of a language, a list of words, or None for no stop words.
+    """
+    if wanted is None:
+        return None, None
+    if isinstance(wanted, str) and wanted in ("auto", *LANGUAGES):
+        if wanted == "auto":
+            tokens = re.compile(WORD)
+            some = texts[:: max(len(texts) // TELLING, 1)]
+            wanted = language_of(w for text in some for w in tokens.findall(without_markup(text)))
+        return wanted, sorted(stop_words_of(wanted))
+    if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+        raise InvalidInputError(
+            f"stop_words must be 'auto', one of {', '.join(LANGUAGES)}, a list of words or None;"
+            f" got {wanted!r}."
+        )
+    return None, sorted({str(word).lower() for word in wanted})
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """Counts of words in documents."""
+
+    X: Any  # (n_documents, n_words) CSR
+    words: AnyArray
+    language: str | None  # of the stop words; None if they are the user's own, or none
+
+
+def count_words(
+    documents: Texts,
+    source: str,
+    *,
+    stop_words: Any = "auto",
+    ngram_range: tuple[int, int] = (1, 1),
+    min_df: int | float | None = None,
+    vocabulary: Any = None,
+) -> WordCounts:
+    """Counts of words, of a ``vocabulary`` if there is one.
+
+    Examples
+    --------
+    >>> texts = Texts(
+    ...     np.array(["a", "b", "c"]), ["Red apples, red!", "The apples were green.", "42"]
+    ... )
+    >>> counts = count_words(texts, "example")
+    >>> counts.words.tolist(), counts.X.toarray().tolist(), counts.language
+    (['apples', 'green', 'red'], [[1.0, 0.0, 2.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]], 'english')
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    n = len(documents.texts)
+    least = 1 if n < FEW else max(LEAST, int(np.ceil(LEAST_SHARE * n)))
+    most = n if n < FEW else max(int(MOST_SHARE * n), least)
+    language, left_out = choose_stop_words(documents.texts, stop_words)
+    words = CountVectorizer(
+        preprocessor=without_markup,
+        stop_words=left_out,
+        token_pattern=WORD,
+        ngram_range=ngram_range,
+        min_df=least if min_df is None else min_df,
+        max_df=most,
+        vocabulary=vocabulary,
+    )
+    try:
+        counts = words.fit_transform(documents.texts)
+    except ValueError as error:  # no word is left
+        raise InvalidInputError(
+            f"{source} has no word that occurs in {least if min_df is None else min_df} or more of"
+            f" its {n} documents; is this the right text?"
+        ) from error
+    X = sp.csr_array(counts).astype(np.float64)
+    return WordCounts(X, as_names(words.get_feature_names_out(), "words"), language)

@@ -1,0 +1,129 @@
+"""Topics of documents: what counts as a word, which words tell a topic, and what can be done with
+topics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from conecollapse import InvalidInputError, texts
+from conecollapse.io.documents import as_texts, choose_stop_words, count_words
+from conecollapse.io.stop_words import LANGUAGES, stop_words_of
+
+SENTENCES = {
+    "english": "the cat is in the house and it was not with the dog",
+    "german": "die Katze ist in dem Haus und war nicht mit dem Hund",
+    "french": "le chat est dans la maison et il n'était pas avec le chien",
+    "spanish": "el gato está en la casa y no estaba con el perro",
+    "italian": "il gatto è nella casa e non era con il cane",
+    "portuguese": "o gato está na casa e não estava com o cão",
+}
+SUBJECTS = (
+    "cats dogs mice milk fur paws tails whiskers",
+    "stocks bonds markets prices banks trades funds rates",
+    "rain snow wind clouds storms sun fog frost",
+)
+
+
+def make_documents(n: int = 60, seed: int = 0) -> tuple[list[str], np.ndarray]:
+    """Documents of some words of one of three subjects."""
+    rng = np.random.default_rng(seed)
+    kinds = np.arange(n) % 3
+    return [" ".join(rng.choice(SUBJECTS[k].split(), 5)) for k in kinds], kinds
+
+
+@pytest.fixture(scope="module")
+def found() -> texts.Topics:
+    return texts.topics(
+        make_documents()[0], 3, dates=pd.date_range("2020-01-01", periods=60, freq="30D")
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_language_is_the_one_whose_function_words_there_are_most_of(language):
+    chosen, words = choose_stop_words([SENTENCES[language]])
+    assert chosen == language
+    assert set(words) == stop_words_of(language)
+
+
+def test_addresses_and_markup_are_no_words():
+    documents = [
+        "Visit https://example.org/path?x=1 or www.example.com <b>today</b>",
+        "mail someone@example.org &nbsp; today <!-- hidden --> please",
+    ]
+    words = count_words(as_texts(documents), "example", stop_words=None).words.tolist()
+    assert words == ["mail", "or", "please", "today", "visit"]
+
+
+def test_a_word_of_a_topic_is_shared_by_its_documents_and_not_by_others():
+    # "both" is everywhere, "once" is in one document only, "mine" tells the first topic
+    vocabulary = np.array(["both", "mine", "once", "yours"])
+    X = sp.csr_array(
+        [[1, 1, 9, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1]]
+    )
+    words = texts.topic_words(X, np.array([0, 0, 0, 1, 1, 1]), vocabulary, 2)
+    assert words == [["mine", "once"], ["yours"]]
+
+
+def test_documents_of_one_subject_are_one_topic(found):
+    kinds = make_documents()[1]
+    for k in range(3):
+        assert len(set(found.labels[kinds == k])) == 1
+        subject = SUBJECTS[kinds[found.documents[k][0]]].split()
+        assert set(found.words[k]) <= set(subject)
+        assert found.names[k] == ", ".join(found.words[k][:3])
+
+
+def test_new_documents_get_the_topic_of_their_words(found):
+    new = ["snow and fog", "banks, stocks and bonds", "zzz"]
+    kinds = make_documents()[1]
+    expected = [found.labels[kinds == k][0] for k in (2, 1)]
+    assert found.predict(new).tolist() == [*expected, -1]
+
+
+def test_topics_over_time_are_shares_of_each_period(found):
+    shares = found.over_time()
+    assert shares.columns.tolist() == found.names
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert len(found.over_time(["2020-01-01"] * 60, period="M")) == 1
+
+
+def test_merged_topics_are_one_and_keep_their_documents(found):
+    merged = found.merge([0, 2]).rename({0: "both"})
+    assert merged.n_topics == 2
+    assert merged.names[0] == "both"
+    np.testing.assert_array_equal(merged.labels == 0, found.labels != 1)
+    assert set(merged.predict(["snow", "banks", "cats"]).tolist()) == {0, 1}
+
+
+def test_pairs_of_words_can_be_counted():
+    documents = ["new york is big", "new york is loud", "bread is old", "old bread is hard"] * 5
+    found = texts.topics(documents, 2, ngram_range=(1, 2), stop_words=["is"])
+    assert "new york" in found.vocabulary.tolist()
+    assert found.predict(["new york"])[0] == found.labels[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("one text", 2), "a list of strings"),
+        ((["a text", None, "b"], 2), "entry 1 is 'None'"),
+        ((["red apples"] * 4, "many"), "a number or 'auto'"),
+    ],
+)
+def test_what_are_no_documents_is_refused(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        texts.topics(*arguments)
+
+
+def test_what_does_not_fit_is_refused(found):
+    with pytest.raises(InvalidInputError, match="there is no topic 7"):
+        found.rename({7: "x"})
+    with pytest.raises(InvalidInputError, match="two topics or more"):
+        found.merge([1])
+    with pytest.raises(InvalidInputError, match="2 dates for 60 documents"):
+        found.over_time(["2020", "2021"])
+    with pytest.raises(InvalidInputError, match="stop_words must be"):
+        texts.topics(make_documents()[0], 3, stop_words="klingon")
