@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from conecollapse import GraphCCNMF, InvalidInputError, select_rank
+from conecollapse import GraphCCNMF, InvalidInputError, scverse, select_rank
 from conecollapse.affinity.counts import (
     PRIORS,
     Counts,
@@ -180,3 +180,14 @@ def test_prediction_is_refused_where_there_are_no_counts():
     with pytest.raises(InvalidInputError, match="prediction is for counts of cells"):
         select_rank(X, [2, 3], "prediction")
     assert select_rank(X, [2, 3], n_runs=2, random_state=0).method == "stability"
+
+
+def test_batches_are_asked_alone_how_many_kinds_there_are():
+    anndata = pytest.importorskip("anndata")
+    X, _ = make_cells(1, n=300)
+    batch = np.arange(len(X)) % 2
+    rng = np.random.default_rng(0)
+    other = np.exp(rng.normal(0, 0.8, X.shape[1]))  # each gene is seen more or less in batch 1
+    X[batch == 1] = rng.poisson(X[batch == 1] * other)
+    adata = anndata.AnnData(X, obs={"batch": batch.astype(str)})
+    assert scverse.select(adata, range(2, 9), batch_key="batch").rank == 4

@@ -89,13 +89,51 @@ class TestScverse:
 
     def test_programs_are_sets_of_genes_with_usages(self, adata):
         scverse.programs(adata, 3, layer="counts", n_runs=3)
-        usage, found = adata.obsm["X_programs"], adata.uns["programs"]
+        usage, found = adata.obsm["X_programs"].to_numpy(), adata.uns["programs"]
         np.testing.assert_allclose(usage.sum(axis=1), 1)
         assert of_kinds(usage.argmax(axis=1))
         sets = {frozenset(genes[:8]) for genes in found["top_genes"].tolist()}
         assert sets == {frozenset(GENES[8 * k : 8 * k + 8]) for k in range(3)}
-        np.testing.assert_allclose(adata.varm["programs"].sum(axis=0), 1)
+        spectra = adata.varm["programs"]
+        np.testing.assert_allclose(spectra.sum(axis=0), 1e6)
+        assert spectra.index.tolist() == GENES
+        np.testing.assert_array_equal(adata.obs["programs_1"], usage[:, 1])
+        z = adata.varm["programs_z"].to_numpy()
+        assert (z.argmax(axis=1) == spectra.to_numpy().argmax(axis=1)).all()
         assert found["stability"].min() > 0.9
+
+    def test_a_program_that_is_a_batch_is_said_to_be_one(self, adata):
+        batch = np.arange(30) % 2
+        counts = sp.csr_array(adata.layers["counts"]).toarray()
+        counts[batch == 1, ::4] += 60  # every fourth gene, in half of the cells
+        adata.layers["counts"] = counts
+        adata.obs["batch"] = np.array(["a", "b"])[batch]
+        with pytest.warns(UserWarning, match=r"programs_\d is a batch .* 'batch' explains"):
+            scverse.programs(adata, 4, layer="counts", n_runs=3, batch_key="batch")
+        shares = adata.uns["programs"]["batch_share"]
+        assert (shares > 0.5).sum() == 1
+        usage = adata.obs[f"programs_{shares.argmax()}"]
+        assert usage[batch == 1].min() > usage[batch == 0].max()
+
+    def test_known_types_of_some_cells_guide_the_others(self, adata, tmp_path):
+        few = np.array(["unknown"] * 30, dtype=object)
+        known = adata.obs["cell_type"].astype(str).to_numpy()
+        first = [np.flatnonzero(known == kind)[0] for kind in np.unique(known)]
+        few[first] = known[first]
+        adata.obs["few"] = few
+        scverse.cluster(adata, 3, guide_key="few")
+        assert (adata.obs["conecollapse"].astype(str) == known).all()
+        probabilities = adata.obsm["conecollapse_probabilities"]
+        assert probabilities.columns.tolist() == sorted(set(known))
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+        adata.write_h5ad(tmp_path / "guided.h5ad")
+        adata.obs["none"] = "unknown"
+        for key, message in (
+            ("none", "labels no cell"),
+            ("missing", "obs has no column 'missing'"),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                scverse.cluster(adata, 3, guide_key=key)
 
     def test_results_are_drawn_on_an_embedding(self, adata):
         adata.obsm["X_umap"] = RNG.random((30, 2))
@@ -107,9 +145,7 @@ class TestScverse:
             np.testing.assert_allclose(trace.x, adata.obsm["X_umap"][inside, 0], rtol=1e-6)
             assert all("known as type" in text for text in trace.text)
         maps = scverse.draw(adata, "programs", basis="umap")
-        np.testing.assert_allclose(
-            maps.data[1].marker.color, adata.obsm["X_programs"][:, 1], rtol=1e-6
-        )
+        np.testing.assert_allclose(maps.data[1].marker.color, adata.obs["programs_1"], rtol=1e-6)
         assert maps.layout.annotations[1].text.startswith("1: gene")
         for arguments, message in (
             ({"basis": "pca"}, "obsm has no embedding 'pca'; it has 'X_umap'"),
@@ -136,7 +172,7 @@ class TestScverse:
             scverse.cluster(backed, 3, use_highly_variable=use)
             assert backed.obs["conecollapse"].tolist() == adata.obs["conecollapse"].tolist()
         scverse.programs(backed, 3, layer="counts", n_runs=2)
-        assert of_kinds(backed.obsm["X_programs"].argmax(axis=1))
+        assert of_kinds(backed.obsm["X_programs"].to_numpy().argmax(axis=1))
         backed.file.close()
 
     def test_a_cell_without_counts_has_no_label(self, adata):

@@ -1,16 +1,18 @@
 """Clusters and gene programs of AnnData objects, written back in scanpy's manner.
 
-`cluster` groups cells, `programs` finds sets of genes that are expressed together and how much each
-cell uses them. Both take the table as it is (``X`` or a layer) and write to ``obs``, ``obsm``,
-``varm`` and ``uns`` of the object that is passed. Backed objects are read from their file in
-blocks; only the chosen genes are held, or nothing where the method can do without. `draw` draws
-what they wrote on an embedding that the object has.
+`cluster` groups cells, `select` says how many groups there are, `programs` finds sets of genes that
+are expressed together and how much each cell uses them. All take the table as it is (``X`` or a
+layer) and write to ``obs``, ``obsm``, ``varm`` and ``uns`` of the object that is passed. Backed
+objects are read from their file in blocks; only the chosen genes are held, or nothing where the
+method can do without. `draw` draws what they wrote on an embedding that the object has.
 
 Nothing here imports anndata: an object that is passed has done so.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -18,18 +20,24 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from conecollapse import estimators
-from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray
+from conecollapse._errors import EmptyDataWarning, InvalidInputError
+from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
-from conecollapse.clusters import NO_CLUSTER
+from conecollapse.clusters import NO_CLUSTER, cluster_sizes
+from conecollapse.estimators import RankSelection
+from conecollapse.estimators._rank_clusters import most_predictive
 from conecollapse.io import open_table
 from conecollapse.io.annotated import highly_variable, in_memory, is_anndata, stored_at
 from conecollapse.runs.clustering import chosen_rank
 from conecollapse.runs.preparing import chosen_features
 
-__all__ = ["cluster", "draw", "programs"]
+__all__ = ["cluster", "draw", "programs", "select"]
 
 TOP = 50  # genes listed for each program
+PER_MILLION = 1e6
+# share of a program's variance between batches from which it says more of these than of cells
+OF_BATCHES = 0.5
+LARGEST = 12  # number of kinds that `select` tries
 COUNTED = "kullback-leibler"  # the loss for counts
 
 
@@ -40,6 +48,8 @@ def cluster(
     layer: str | None = None,
     use_raw: bool = False,
     use_highly_variable: bool | None = None,
+    guide_key: str | None = None,
+    unlabeled: str = "unknown",
     key_added: str = "conecollapse",
     estimator: Any = None,
     random_state: Any = 0,
@@ -48,15 +58,15 @@ def cluster(
 ) -> None:
     """Cluster the cells of ``adata`` and write the result into it.
 
-    Counts should have the same depth and be logarithms (scanpy's ``normalize_total`` and
-    ``log1p``), as for any clustering of cells.
+    Pass raw counts, or what scanpy's ``normalize_total`` and ``log1p`` make of them: both give the
+    same clusters.
 
     Parameters
     ----------
     adata : AnnData
         In memory or backed.
     n_clusters : int or "auto"
-        "auto" chooses among 2 to 10 by `select_rank`.
+        "auto" chooses among 2 to 10 by `select_rank`, see `select`.
     layer : str, optional
         The layer to use instead of ``X``.
     use_raw : bool
@@ -64,6 +74,11 @@ def cluster(
     use_highly_variable : bool, optional
         Use only the genes with ``adata.var["highly_variable"]``; by default if there is such a
         column.
+    guide_key : str, optional
+        A column of ``obs`` with the known types of some cells, which they keep: the other cells
+        join them, or clusters without a type if ``n_clusters`` is larger than their number.
+    unlabeled : str
+        What stands in that column for a cell of unknown type; missing values and "" always do.
     key_added : str
         The name of what is written.
     estimator : estimator, optional
@@ -79,6 +94,8 @@ def cluster(
     ``obsm["X_" + key_added]`` (the embedding, cells x clusters), ``varm[key_added]`` (the
     components, genes x clusters; zero for genes that were not used) and ``uns[key_added]``:
     parameters, sizes, top genes, and of a model with a cone its rays and what is proven of them.
+    With ``guide_key`` also ``obsm[key_added + "_probabilities"]``, a frame with a column for each
+    type.
 
     Examples
     --------
@@ -98,8 +115,11 @@ def cluster(
     _check(adata)
     columns = _columns(adata, use_highly_variable)
     table, names = _table(adata, layer, columns, use_raw=use_raw)
+    guide = None if guide_key is None else _guide(adata, guide_key, unlabeled)
+    reason = None
     if isinstance(n_clusters, str) and n_clusters == "auto":
-        n_clusters = chosen_rank(table, random_state).rank
+        rank = chosen_rank(table, random_state)
+        n_clusters, reason = rank.rank, rank.reason
     model = estimators.GraphCCNMF() if estimator is None else clone(estimator)
     known = {
         "n_components": n_clusters,
@@ -108,9 +128,11 @@ def cluster(
         "n_jobs": n_jobs,
     }
     model.set_params(**{name: value for name, value in known.items() if name in model.get_params()})
-    model.fit(table, feature_names=names)
+    model.fit(table, guide, feature_names=names)
     asked = {
         "n_clusters": n_clusters,
+        "reason": reason,
+        "guide_key": guide_key,
         "layer": layer,
         "use_raw": use_raw or None,
         "use_highly_variable": columns is not None,
@@ -119,12 +141,82 @@ def cluster(
     write_clusters(adata, model, key_added, columns, asked)
 
 
+def select(
+    adata: Any,
+    candidates: Iterable[int] | None = None,
+    *,
+    layer: str | None = None,
+    use_raw: bool = False,
+    use_highly_variable: bool | None = None,
+    batch_key: str | None = None,
+    random_state: Any = 0,
+    verbose: bool | None = None,
+    n_jobs: int | None = None,
+) -> RankSelection:
+    """Say how many kinds of cells there are.
+
+    Parameters
+    ----------
+    adata : AnnData
+        In memory or backed; counts are judged in seconds, other tables in minutes.
+    candidates : iterable of int, optional
+        Numbers to try, by default 2 to 12.
+    layer, use_raw, use_highly_variable, random_state, verbose, n_jobs
+        As in `cluster`.
+    batch_key : str, optional
+        A column of ``obs``: each batch is asked alone, and their scores are added up. Otherwise
+        batches that differ in many genes count as kinds.
+
+    Returns
+    -------
+    RankSelection
+        ``rank``, ``reason`` (a sentence with the runner-up), ``scores``;
+        ``plots.rank_selection(found)`` draws them.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from conecollapse import scverse
+    >>> rng = np.random.default_rng(0)
+    >>> means = np.kron(rng.gamma(1.0, 1.0, (3, 60)), np.ones((40, 1)))
+    >>> scverse.select(anndata.AnnData(rng.poisson(means).astype(float)), range(2, 6)).rank
+    3
+    """
+    _check(adata)
+    table, _ = _table(adata, layer, _columns(adata, use_highly_variable), use_raw=use_raw)
+    ranks = range(2, min(LARGEST, int(0.8 * adata.n_obs)) + 1) if candidates is None else candidates
+    ranks = sorted(set(ranks))
+    options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
+    if batch_key is None:
+        return estimators.select_rank(table, ranks, **options)
+    batches = _column(adata, batch_key)
+    if not hasattr(table, "tocsr") and not isinstance(table, np.ndarray):
+        raise InvalidInputError(
+            "batch_key needs the cells in memory; call adata.to_memory() first."
+        )
+    rows = [np.flatnonzero(batches == batch) for batch in np.unique(batches)]
+    with warnings.catch_warnings():  # a gene may be silent in one batch
+        warnings.simplefilter("ignore", EmptyDataWarning)
+        found = [estimators.select_rank(table[some], ranks, **options) for some in rows]
+    methods = {one.method for one in found}
+    if methods != {"prediction"}:
+        raise InvalidInputError(
+            "batch_key adds up predictions, which need counts; pass the layer that has them."
+        )
+    sums = np.array([table[some].sum() for some in rows])
+    weights = sums / sums.sum()
+    spread = np.sqrt(sum((w * one.spread) ** 2 for w, one in zip(weights, found, strict=True)))
+    scores = sum(w * one.scores for w, one in zip(weights, found, strict=True))
+    return most_predictive(found[0].candidates, scores, spread)
+
+
 def programs(
     adata: Any,
-    n_programs: int,
+    n_programs: int | Literal["auto"],
     *,
     layer: str | None = None,
     use_highly_variable: bool | None = None,
+    batch_key: str | None = None,
     key_added: str = "programs",
     n_runs: int = 20,
     random_state: Any = 0,
@@ -141,9 +233,12 @@ def programs(
     ----------
     adata : AnnData
         In memory or backed.
-    n_programs : int
+    n_programs : int or "auto"
+        "auto" takes as many as there are kinds of cells, see `select`.
     layer, use_highly_variable, random_state, verbose, n_jobs
         As in `cluster`.
+    batch_key : str, optional
+        A column of ``obs``: programs whose usage it explains are listed and warned of.
     key_added : str
         The name of what is written.
     n_runs : int
@@ -151,11 +246,18 @@ def programs(
 
     Notes
     -----
-    Written are ``obsm["X_" + key_added]`` (usages, cells x programs: shares that sum to 1, or 0 for
-    a cell without any expression), ``varm[key_added]`` (genes x programs, each with a sum of 1;
-    zero for genes that were not used) and ``uns[key_added]``: parameters, ``top_genes`` (for each
-    program the names of the genes that distinguish it) and ``stability`` (how alike the program is
-    in all runs, 1 where every run found it; see `ConsensusNMF`).
+    Written are, for programs called "programs_0", "programs_1", ...
+
+    - ``obsm["X_" + key_added]``: usages, a frame cells x programs of shares that sum to 1, or 0 for
+      a cell without any expression; the same as columns of ``obs``, for ``sc.pl.umap(color=...)``,
+    - ``varm[key_added]``: spectra, a frame genes x programs in counts per million,
+      zero for genes that were not used,
+    - ``varm[key_added + "_z"]``: a frame of how a gene's z-score changes with a program's usage,
+      the other usages given (least squares, as in cNMF),
+    - ``uns[key_added]``: parameters, ``top_genes`` (for each program the names of the genes that
+      distinguish it), ``stability`` (how alike the program is in all runs, 1 where every run found
+      it; see `ConsensusNMF`), and with ``batch_key`` the share of each usage's variance that lies
+      between batches, ``batch_share``.
 
     Examples
     --------
@@ -173,30 +275,117 @@ def programs(
     ((10, 2), [['0', '1', '2'], ['3', '4', '5']])
     """
     _check(adata)
+    batches = None if batch_key is None else _column(adata, batch_key)
     columns = _columns(adata, use_highly_variable)
     table, names = _table(adata, layer, columns, whole=True)
+    if isinstance(n_programs, str) and n_programs == "auto":
+        n_programs = chosen_rank(table, random_state).rank
     options = {"random_state": random_state, "verbose": verbose, "n_jobs": n_jobs}
     model = estimators.ConsensusNMF(n_programs, n_runs=n_runs, loss=COUNTED, **options).fit(
         table, feature_names=names
     )
     H, W = np.asarray(model.components_, np.float64), np.asarray(model.transform(table), np.float64)
     sums = H.sum(axis=1)
-    usage = W * sums
-    total = usage.sum(axis=1, keepdims=True)
-    H = H / np.where(sums > 0, sums, 1.0)[:, None]
-    adata.obsm[f"X_{key_added}"] = usage / np.where(total > 0, total, 1.0)
-    adata.varm[key_added] = _spread(H.T, columns, adata.n_vars)
+    H, usage = _shares(H), _shares(W * sums)
     asked = {
         "n_programs": n_programs,
         "layer": layer,
         "use_highly_variable": columns is not None,
         "n_runs": n_runs,
+        "batch_key": batch_key,
     }
     found: dict[str, Any] = {
         "parameters": _plain(asked | {"random_state": _seed(random_state)}),
         "top_genes": _distinctive(H, names),
+        "stability": np.asarray(model.stability_),
     }
-    adata.uns[key_added] = found | {"stability": np.asarray(model.stability_)}
+    if batches is not None:
+        found["batch_share"] = _between(usage, batches)
+        _warn_of_batches(found["batch_share"], key_added, str(batch_key))
+    spectra = {"": PER_MILLION * H.T, "_z": z_scores(table, usage)}
+    _write_programs(adata, key_added, usage, spectra, columns)
+    adata.uns[key_added] = found
+
+
+def _write_programs(
+    adata: Any, key: str, usage: FloatArray, spectra: dict[str, FloatArray], columns: Any
+) -> None:
+    """Frames with names of cells, genes and programs."""
+    import pandas as pd
+
+    titles = [f"{key}_{k}" for k in range(usage.shape[1])]
+    frame = pd.DataFrame(usage, index=adata.obs_names, columns=titles)
+    adata.obsm[f"X_{key}"] = frame
+    for title in titles:
+        adata.obs[title] = frame[title]
+    for ending, values in spectra.items():
+        adata.varm[key + ending] = pd.DataFrame(
+            _spread(values, columns, adata.n_vars), index=adata.var_names, columns=titles
+        )
+
+
+def _shares(values: FloatArray) -> FloatArray:
+    """Each row divided by its sum; rows of zeros stay."""
+    total = values.sum(axis=1, keepdims=True)
+    return np.asarray(values / np.where(total > 0, total, 1.0))
+
+
+def z_scores(counts: Any, usage: FloatArray) -> FloatArray:
+    """How the z-score of each gene changes with the usage of each program, the others given:
+    coefficients of least squares, (n_genes, n_programs).
+
+    Genes are in counts per million, and all cells have the same sum, so that their depth does not
+    count.
+    """
+    X = sp.csr_array(counts, dtype=np.float64)
+    total = np.asarray(X.sum(axis=1)).ravel()
+    X = sp.csr_array(sp.diags_array(PER_MILLION / np.where(total > 0, total, 1.0)) @ X)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    squares = np.asarray((X * X).mean(axis=0)).ravel()
+    deviation = np.sqrt(np.maximum(squares - mean**2, 0.0))
+    centred = usage - usage.mean(axis=0)
+    # centred usages are orthogonal to constants, so the mean of a gene drops out
+    slopes = np.asarray(X.T @ np.linalg.pinv(centred).T)
+    return np.asarray(slopes / np.where(deviation > 0, deviation, 1.0)[:, None])
+
+
+def _between(usage: FloatArray, batches: AnyArray) -> FloatArray:
+    """The share of the variance of each column that lies between batches."""
+    _, batch = np.unique(batches, return_inverse=True)
+    size = np.bincount(batch)
+    means = np.stack([np.bincount(batch, column) / size for column in usage.T])
+    variance = usage.var(axis=0)
+    between = ((means - usage.mean(axis=0)[:, None]) ** 2 @ size) / len(usage)
+    return np.asarray(between / np.where(variance > 0, variance, 1.0))
+
+
+def _warn_of_batches(shares: FloatArray, key: str, batch_key: str) -> None:
+    for k in np.flatnonzero(shares >= OF_BATCHES):
+        warnings.warn(
+            f"{key}_{k} is a batch more than a program: {batch_key!r} explains"
+            f" {shares[k]:.0%} of the variance of its usage.",
+            stacklevel=3,
+        )
+
+
+def _guide(adata: Any, key: str, unlabeled: str) -> AnyArray:
+    """The known types of cells, "" for the others."""
+    import pandas as pd
+
+    column = _column(adata, key)
+    known = np.array(["" if pd.isna(label) else str(label) for label in column], dtype=object)
+    known[known == unlabeled] = ""
+    if not (known != "").any():
+        raise InvalidInputError(
+            f"obs[{key!r}] labels no cell: all are {unlabeled!r} or missing; name another column."
+        )
+    return known
+
+
+def _column(adata: Any, key: str) -> AnyArray:
+    if key not in adata.obs:
+        raise InvalidInputError(f"obs has no column {key!r}; it has {_listed(adata.obs)}.")
+    return np.asarray(adata.obs[key])
 
 
 def draw(
@@ -241,16 +430,11 @@ def draw(
     found = adata.uns.get(key, {})
     names, known = adata.obs_names, None if target is None else adata.obs[target]
     if "sizes" in found:
-        labels = np.array(
-            [
-                NO_CLUSTER if label is None or label != label else int(label)
-                for label in adata.obs[key]
-            ]
-        )
+        labels = np.asarray(adata.obs[key].cat.codes)
         return plots.clusters.on_embedding(labels, len(found["sizes"]), place, names, known)
     if "stability" in found:
         titles = [f"{k}: {', '.join(genes[:2])}" for k, genes in enumerate(found["top_genes"])]
-        return plots.shares(adata.obsm[f"X_{key}"], place, names=names, titles=titles)
+        return plots.shares(np.asarray(adata.obsm[f"X_{key}"]), place, names=names, titles=titles)
     raise InvalidInputError(
         f"uns[{key!r}] holds no result of scverse.cluster or scverse.programs; call one of them, or"
         " pass its key."
@@ -264,15 +448,22 @@ def write_clusters(
     ``columns`` (all by default) it was fitted."""
     import pandas as pd
 
-    labels = np.asarray(model.labels_)
-    names = [str(k) for k in range(len(model.profiles_))]
-    adata.obs[key] = pd.Categorical.from_codes(np.where(labels == NO_CLUSTER, -1, labels), names)
+    r = len(model.profiles_)
+    titles = getattr(model, "cluster_labels_", np.arange(r))
+    place = {title: k for k, title in enumerate(titles)}
+    labels = np.array([place.get(label, NO_CLUSTER) for label in np.asarray(model.labels_)])
+    names = [str(title) for title in titles]
+    adata.obs[key] = pd.Categorical.from_codes(labels, names)
+    if hasattr(model, "label_distributions_"):
+        adata.obsm[f"{key}_probabilities"] = pd.DataFrame(
+            model.label_distributions_, index=adata.obs_names, columns=names
+        )
     adata.obsm[f"X_{key}"] = np.asarray(model.embedding_)
     adata.varm[key] = _spread(np.asarray(model.profiles_).T, columns, adata.n_vars)
     top = model.top_features(min(TOP, model.n_features_in_), names=_names(adata, columns))
     found = {
         "parameters": _plain({"method": type(model).__name__, **(parameters or {})}),
-        "sizes": np.bincount(labels[labels != NO_CLUSTER], minlength=len(names)),
+        "sizes": cluster_sizes(labels, r),
         "top_genes": (
             np.array([[gene.name for gene in genes] for genes in top], dtype=object).astype(str)
         ),

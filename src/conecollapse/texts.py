@@ -185,7 +185,7 @@ def topics(
     ----------
     documents : list of str, or a column of a frame
     n_topics : int or "auto"
-        "auto" chooses among 2 to 20 by `select_rank`.
+        "auto" chooses among 2 to 10 by `select_rank`.
     stop_words : "auto", "english", "german", "french", "spanish", "italian", "portuguese", a list \
 or None
         Words to leave out. "auto" takes the function words of the language of which the documents
