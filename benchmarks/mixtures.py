@@ -29,10 +29,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conecollapse import Cone, MinVolumeNMF, MultiplicativeNMF, SeparableNMF, nnls, select_rank
 from conecollapse.geometry.epsilon import greedy_rays
+from conecollapse.geometry.selections import snpa, spa, vca
 from conecollapse.geometry.separable_bound import recovery_bound
-from conecollapse.geometry.snpa import snpa
-from conecollapse.geometry.spa import spa
-from conecollapse.geometry.vca import vca
 
 SETS = ("SAMSON", "JASPER", "AMINO_EEM")
 
@@ -71,9 +69,7 @@ def sets():
             if method == "VCA":
                 continue
             print(f"  {method:24} {pairs(X[select(X, r)], M)[0].mean():6.2f} degrees")
-        draws = [
-            pairs(X[vca(X, r, np.random.default_rng(seed))], M)[0].mean() for seed in range(20)
-        ]
+        draws = [pairs(X[vca(X, r, rng=seed)], M)[0].mean() for seed in range(20)]
         print(f"  {'VCA, mean of 20':24} {np.mean(draws):6.2f} degrees")
         print(
             f"  {'scikit-learn NMF':24}"
@@ -378,7 +374,7 @@ CHOSEN = {
     "SPA, unit sum": lambda X, r: spa(X, r, "sum"),
     "SPA, unit length": lambda X, r: spa(X, r, "length"),
     "SNPA": lambda X, r: snpa(X, r),
-    "VCA": lambda X, r: vca(X, r, np.random.default_rng(0)),
+    "VCA": lambda X, r: vca(X, r, rng=0),
     "epsilon-cone, unit": lambda X, r: Cone.approximate(X, 1e-6, max_rays=r).ray_indices,
     "epsilon-cone, mass": lambda X, r: (
         Cone.approximate(X, 1e-6, max_rays=r, weighting="mass").ray_indices

@@ -20,7 +20,9 @@ import scipy.sparse as sp
 from common import DATA, best_of, machine
 
 from conecollapse import Cone
-from conecollapse.geometry.sample import Sample, Source, scan
+from conecollapse.geometry.sample import Sample, scan
+from conecollapse.io.source import ArraySource
+from conecollapse.tables.blocks import FileTable
 
 TOL = 1e-8
 FAMILIES = ("mixtures", "thin", "sparse", "duplicates", "ties")
@@ -57,7 +59,7 @@ def false_rays(P: np.ndarray, rays: np.ndarray) -> int:
 
 def other_winners(P: np.ndarray, count: int = 5000) -> np.ndarray:
     """The rays of many other functionals of the same law."""
-    return Sample.begin(Source(P), TOL, 0.95, 2**31).drawn(count).winners
+    return Sample.begin(FileTable(ArraySource(P)), TOL, 0.95, 2**31).drawn(count).winners
 
 
 def missed_by(cone: Cone, winners: np.ndarray) -> float:
@@ -112,7 +114,7 @@ def study_amlall(out: Path | None) -> None:
     with np.load(DATA / "AMLALL.npz") as file:
         P = file["X"].astype(np.float64)
     exact = Cone.from_points(P, tol=1e-6).n_rays
-    winners = Sample.begin(Source(P), 1e-6, 0.95, 2**31).drawn(200_000).winners
+    winners = Sample.begin(FileTable(ArraySource(P)), 1e-6, 0.95, 2**31).drawn(200_000).winners
     print(f"AMLALL: {exact} rays of {len(P)} features")
     print("  functionals   rays   share   missed: bound   estimate   truth (200,000 others)")
     cone, rows = None, []

@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from conecollapse import Cone, InvalidInputError, collapse
-from conecollapse.geometry.spa import spa
-from conecollapse.geometry.xray import xray
+from conecollapse.geometry.selections import spa, xray
 
 DOORS = [
     Cone.from_points,

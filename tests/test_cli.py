@@ -397,11 +397,6 @@ class TestOthers:
         with terminal.working("patience") as progress:
             progress("cone", 1, 10)
         assert capsys.readouterr().err == ""  # over before anyone waited
-        monkeypatch.setattr("conecollapse._progress.AFTER", 0.0)
-        with terminal.working("patience") as progress:
-            progress("cone", 1, 10)
-            while not capsys.readouterr().err:
-                progress("cone", 2, 10)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.certified.lists import Lists, stored_columns
 from conecollapse.geometry.certified.private import _contained_holder, private_coordinates
 from conecollapse.geometry.certified.supports import decide_by_supports
-from conecollapse.geometry.certified.sweeps import descend_by_sweeps, polish
+from conecollapse.geometry.certified.sweeps import MAX_LOOKS, descend_by_sweeps, polish
 
 pytestmark = pytest.mark.own
 
@@ -90,7 +90,7 @@ def test_sweeps_decide_whether_a_point_is_inside_the_cone_of_the_points_that_it_
         slices = slices * weight / (slices @ weight)[:, None]
         support = np.arange(12, dtype=np.int32)
         columns = stored_columns(lists, np.arange(len(words)), support, weight, np.empty((3, 12)))
-        is_solved, h, r = descend_by_sweeps(columns, x, 1e-6)
+        is_solved, h, r = descend_by_sweeps(columns, x, 1e-6, MAX_LOOKS)
         assert is_solved
         assert (h >= 0).all()
         np.testing.assert_allclose(r, 0.0 if is_inside else x - h @ slices, atol=1e-12)
@@ -111,7 +111,7 @@ def test_whatever_a_point_contains_sweeps_decide_it_as_scipy_does():
         slices = words / words.sum(axis=1, keepdims=True)
         for x in (rng.random(n) @ words, rng.random(dim), words[0] + words[-1]):
             x = x / x.sum()
-            is_solved, h, r = descend_by_sweeps(columns, x, 1e-10)
+            is_solved, h, r = descend_by_sweeps(columns, x, 1e-10, MAX_LOOKS)
             assert is_solved
             assert (h >= 0).all()
             assert r.any() == (nnls(slices.T, x)[1] > 1e-9)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +12,16 @@ import scipy.sparse as sp
 from cones import planted
 
 from conecollapse import CertificateError, Cone
-from conecollapse.geometry.recovery import recovery, separable
-from conecollapse.geometry.spa import spa
-from conecollapse.geometry.xray import xray
+from conecollapse.geometry.selections import spa, xray
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """The benchmark of planted anchors, as a module."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("recovery")
 
 
 def residuals(P, rays):
@@ -100,9 +109,9 @@ def test_a_forged_guarantee_is_refused():
     "find", [spa, xray, lambda P, k: Cone.approximate(P, 1e-6, max_rays=k).ray_indices]
 )
 @pytest.mark.parametrize("sparse", [False, True])
-def test_separable_data_without_noise_is_recovered_exactly(find, sparse):
+def test_separable_data_without_noise_is_recovered_exactly(find, sparse, benchmark):
     for seed in range(5):
-        P, anchors = separable(
+        P, anchors = benchmark.separable(
             np.random.default_rng(seed), dim=30, n_rays=8, n_points=120, noise=0.0
         )
         assert sorted(find(sp.csr_array(P) if sparse else P, 8)) == sorted(anchors)
@@ -115,9 +124,9 @@ def test_spa_and_xray_stop_when_nothing_is_left():
 
 
 @pytest.mark.slow
-def test_recovery_against_noise_as_an_order():
+def test_recovery_against_noise_as_an_order(benchmark):
     """Noise costs every method something, and the mass-weighted epsilon-cone the least."""
-    table = recovery(noises=(0.0, 0.3, 0.6), n_trials=10, seed=0)
+    table = benchmark.recovery(noises=(0.0, 0.3, 0.6), n_trials=10, seed=0)
     for method, shares in table.items():
         assert shares[0] == 1.0, method
         assert shares[0] >= shares[1] > shares[2], method
@@ -125,8 +134,8 @@ def test_recovery_against_noise_as_an_order():
         assert table["epsilon-cone, mass"][2] > table[rival][2], rival
 
 
-def test_spa_cannot_find_more_rays_than_dimensions():
-    table = recovery(noises=(0.0,), n_trials=3, seed=0, dim=10, n_rays=20)
+def test_spa_cannot_find_more_rays_than_dimensions(benchmark):
+    table = benchmark.recovery(noises=(0.0,), n_trials=3, seed=0, dim=10, n_rays=20)
     assert table["SPA"][0] <= 0.5
     assert table["epsilon-cone"][0] == table["epsilon-cone, mass"][0] == table["XRAY"][0] == 1.0
 

@@ -341,7 +341,7 @@ def test_empty_rows_and_columns_are_named():
         (
             ConeCollapse("exact"),
             np.ones((3, 9)),
-            r"method must be one of certified, paper, approximate; got 'exact'",
+            r"method must be one of certified, paper, approximate, sample; got 'exact'",
         ),
         (
             ConeCollapse(points="rows"),

@@ -17,11 +17,9 @@ from conecollapse.factorization.mixtures.minvolume import minvolume
 from conecollapse.factorization.mixtures.separable import SELECTIONS, select
 from conecollapse.factorization.mixtures.starts import STARTS
 from conecollapse.factorization.nmf.row_sweeps import sweep
-from conecollapse.geometry.archetypes import archetypes
 from conecollapse.geometry.epsilon import greedy_rays
+from conecollapse.geometry.selections import archetypes, onto_mixtures, spa
 from conecollapse.geometry.separable_bound import recovery_bound
-from conecollapse.geometry.snpa import onto_mixtures
-from conecollapse.geometry.spa import spa
 from conecollapse.geometry.subspace import outlying
 from conecollapse.tables import Equations, as_table
 

@@ -175,8 +175,8 @@ def test_few_samples_of_many_features_are_unmixed_by_the_features_that_one_compo
     markers = rng.permutation(1500)[:150]
     H[:, markers] *= 0.001
     H[np.arange(150) % 3, markers] *= 1000
-    A = rng.dirichlet([2, 2, 2], 24)
-    X = A @ H * np.exp(0.05 * rng.standard_normal((24, 1500)))
+    A = rng.dirichlet([4, 4, 4], 15)
+    X = A @ H * np.exp(0.05 * rng.standard_normal((15, 1500)))
     model = Unmixing(3).fit(X)
     assert model.corners_ == "features"
     assert degrees(model.components_, H).max() < 10
@@ -229,6 +229,9 @@ def test_what_is_wrong_is_refused_by_name():
         ({"n_components": 3, "outliers": 0.7}, "outliers must be 'auto' or a share"),
         ({"n_components": 1, "fixed_components": H}, "fixed_components has shape"),
         ({"n_components": 4}, "rank 3"),
+        ({"n_components": 3, "unimodal": "both"}, "unimodal must be"),
+        ({"n_components": 3, "zero_where": H}, "zero_where has shape"),
+        ({"n_components": 3, "fixed_shares": H}, "fixed_shares has shape"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             Unmixing(**options).fit(X)
@@ -241,6 +244,93 @@ def test_draws_of_a_bootstrap_choose_again():
     found = bootstrap(model, X, n_runs=4)
     assert found.components.shape == H.shape
     assert (found.components_low < found.components_high).any()
+
+
+def best_order(found, H):
+    """For each row of H the nearest component found."""
+    unit = [A / np.linalg.norm(A, axis=1, keepdims=True) for A in (found, H)]
+    return (unit[0] @ unit[1].T).argmax(axis=0)
+
+
+def test_closed_amounts_sum_to_one_and_are_the_true_ones():
+    rng = np.random.default_rng(16)
+    X, H = scattered(rng)
+    X = X / (X @ np.linalg.pinv(H)).sum(axis=1, keepdims=True)  # no light
+    model = Unmixing(3, closure=True).fit(X)
+    order = best_order(model.components_, H)
+    np.testing.assert_allclose(model.components_[order], H, rtol=0.01, atol=1e-3)
+    np.testing.assert_allclose(model.embedding_.sum(axis=1), 1, atol=1e-9)
+    np.testing.assert_allclose(model.transform(X)[:, order], X @ np.linalg.pinv(H), atol=1e-3)
+    np.testing.assert_allclose(model.shares_, model.embedding_, atol=1e-9)
+
+
+def elution(rng, noise=0.0):
+    """Three substances that leave a column one after another; amounts and spectra."""
+    t = np.linspace(0, 1, 120)[:, None]
+    A = np.exp(-(((t - [0.35, 0.5, 0.62]) / [0.12, 0.1, 0.12]) ** 2))
+    H = smooth(rng, 3, 40)
+    X = A @ H
+    return np.maximum(X + noise * X.mean() * rng.standard_normal(X.shape), 0), A, H
+
+
+@pytest.mark.parametrize("unimodal", ["samples", np.array([True, True, False])])
+def test_amounts_of_a_chromatogram_have_one_peak(unimodal):
+    X, _, H = elution(np.random.default_rng(17), noise=0.1)
+    model = Unmixing(3, unimodal=unimodal, outliers=0).fit(X)
+    marked = 3 if isinstance(unimodal, str) else 2
+    for w in model.embedding_.T[:marked]:
+        top = w.argmax()
+        assert (np.diff(w[: top + 1]) >= 0).all()
+        assert (np.diff(w[top:]) <= 0).all()
+    assert degrees(model.components_, H).mean() < 10
+    flat = Unmixing(3, unimodal="features", outliers=0).fit(X)
+    for h in flat.components_:
+        top = h.argmax()
+        assert (np.diff(h[: top + 1]) >= -1e-12).all()
+        assert (np.diff(h[top:]) <= 1e-12).all()
+
+
+def test_where_a_substance_is_known_to_be_absent_its_amounts_are_zero_and_others_are_better():
+    X, A, H = elution(np.random.default_rng(18), noise=0.02)
+    absent = A < 0.02
+    free = Unmixing(3, outliers=0).fit(X)
+    model = Unmixing(3, zero_where=absent, outliers=0).fit(X)
+    assert (model.embedding_[absent] == 0).all()
+    angles = np.diag(
+        np.degrees(
+            np.arccos(
+                np.clip(
+                    (model.components_ / np.linalg.norm(model.components_, axis=1)[:, None])
+                    @ (H / np.linalg.norm(H, axis=1)[:, None]).T,
+                    -1,
+                    1,
+                )
+            )
+        )
+    )
+    assert angles.mean() < degrees(free.components_, H).mean()
+    entries = np.quantile(H, 0.1) > H
+    assert (Unmixing(3, zero_where=entries, outliers=0).fit(X).components_[entries] == 0).all()
+
+
+def test_known_shares_are_kept():
+    rng = np.random.default_rng(19)
+    X, H = scattered(rng, n=60)
+    W = np.maximum(X @ np.linalg.pinv(H), 0)
+    shares = W / W.sum(axis=1, keepdims=True)
+    for k in (1, 3):
+        model = Unmixing(3, fixed_shares=shares[:, :k], outliers=0).fit(X)
+        np.testing.assert_allclose(model.shares_[:, :k], shares[:, :k], atol=1e-3)
+        assert degrees(model.components_, H).max() < 3
+
+
+def test_tables_with_common_components_are_stacked():
+    X, _ = scattered(np.random.default_rng(20))
+    whole = Unmixing(3).fit(X)
+    for parts in ([X[:100], X[100:]], [sp.csr_array(X[:100]), X[100:]]):
+        np.testing.assert_allclose(Unmixing(3).fit(parts).components_, whole.components_)
+    with pytest.raises(InvalidInputError, match="the same features"):
+        Unmixing(3).fit([X, X[:, 1:]])
 
 
 @pytest.mark.parametrize(("name", "most"), [("AMINO_EEM", 0.4)])

@@ -4,8 +4,10 @@ command."""
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -13,15 +15,7 @@ from typer.core import TyperGroup
 
 from conecollapse._errors import ConeCollapseError, messages
 from conecollapse.cli import DONE, FAILED, INTERRUPTED, STOPPED
-from conecollapse.cli.cluster import cluster
-from conecollapse.cli.datasets import app as datasets
-from conecollapse.cli.demo import demo
-from conecollapse.cli.installed import say_version, warm
-from conecollapse.cli.novelty import novelty
-from conecollapse.cli.rays import rays
 from conecollapse.cli.terminal import as_option, note, say, show_note
-from conecollapse.cli.unmix import unmix
-from conecollapse.cli.verify import verify
 
 
 class Stopped(Exception):
@@ -38,23 +32,42 @@ class Commands(TyperGroup):
             raise Stopped(str(stop) or STOPPED) from stop
 
 
-app = typer.Typer(
-    cls=Commands,
-    help="Non-negative matrix factorization through the geometry of the data cone.",
-    epilog=(
-        "Exit codes: 0 done; 1 an error in the data or the options, or a failed verification; 130"
-        " interrupted."
-    ),
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-for command in (demo, cluster, rays, unmix, novelty, verify, warm):
-    app.command()(command)
-app.add_typer(datasets, name="datasets")
+# where each command is; only the one that is asked for is imported
+COMMANDS = {
+    "demo": "demo",
+    "cluster": "cluster",
+    "rays": "rays",
+    "unmix": "unmix",
+    "novelty": "novelty",
+    "verify": "verify",
+    "warm": "installed",
+    "datasets": "datasets",
+}
 
 
-@app.callback(invoke_without_command=True)
+def make_app(arguments: Sequence[str]) -> typer.Typer:
+    """The command with the subcommands that these arguments name; with all where they name none."""
+    app = typer.Typer(
+        cls=Commands,
+        help="Non-negative matrix factorization through the geometry of the data cone.",
+        epilog=(
+            "Exit codes: 0 done; 1 an error in the data or the options, or a failed verification;"
+            " 130 interrupted."
+        ),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback(invoke_without_command=True)(_options)
+    for name in [name for name in COMMANDS if name in arguments] or COMMANDS:
+        module = import_module(f"conecollapse.cli.{COMMANDS[name]}")
+        if name == "datasets":
+            app.add_typer(module.app, name=name)
+        else:
+            app.command()(getattr(module, name))
+    return app
+
+
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option(help="Show where an error came from.")] = False,
@@ -65,6 +78,8 @@ def _options(
 ) -> None:
     context.obj["debug"] = debug
     if version:
+        from conecollapse.cli.installed import say_version
+
         say_version(verbose)
         raise typer.Exit
     if context.invoked_subcommand is None:
@@ -78,7 +93,8 @@ def run(arguments: Sequence[str] | None) -> int:
         warnings.simplefilter("default")
         warnings.showwarning = show_note
         try:
-            given = None if arguments is None else list(arguments)
+            given = sys.argv[1:] if arguments is None else list(arguments)
+            app = make_app(given)
             code = app(args=given, prog_name="conecollapse", standalone_mode=False, obj=options)
         except (Stopped, typer.Abort) as stop:
             note(str(stop) or STOPPED)

@@ -24,8 +24,8 @@ from conecollapse.estimators._sklearn import (
 from conecollapse.factorization.mixtures.feature_noise import feature_noise
 from conecollapse.factorization.mixtures.starts import shares
 from conecollapse.factorization.nmf.anls import solve_rows
-from conecollapse.factorization.nmf.encoders import Divergence, ScaledLeastSquares
-from conecollapse.geometry.chosen import chosen_cone
+from conecollapse.factorization.nmf.encoders import Divergence, Encoder, ScaledLeastSquares
+from conecollapse.geometry.selections import chosen_cone
 from conecollapse.tables import Equations, Table
 
 FEATURE_NOISE = ("auto", "equal")
@@ -121,15 +121,16 @@ class MixtureNMF(Estimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         *,
         fixed: int = 0,
         chosen: IntArray | None = None,
+        encoder: Encoder | None = None,
+        amounts: FloatArray | None = None,
     ) -> IntArray:
         """Set the components H by mass, largest first (after the ``fixed`` first ones), and all
-        that follows from them; their order. ``chosen`` are the points that they are."""
-        encoder = (
-            ScaledLeastSquares(H, noise)
-            if getattr(self, "loss", "frobenius") == "frobenius"
-            else Divergence(H)
-        )
-        W = Fitted(H, 1.0, encoder).encode(data.table)
+        that follows from them; their order. ``chosen`` are the points that they are, and
+        ``amounts`` those of the samples where they are not what the encoder gives."""
+        if encoder is None:
+            is_squared = getattr(self, "loss", "frobenius") == "frobenius"
+            encoder = ScaledLeastSquares(H, noise) if is_squared else Divergence(H)
+        W = Fitted(H, 1.0, encoder).encode(data.table) if amounts is None else amounts
         mass = W.sum(axis=0) * H.sum(axis=1)
         mass[:fixed] = np.inf
         order = np.argsort(-mass, kind="stable")

@@ -30,8 +30,9 @@ from conecollapse.estimators._prepared import (
 from conecollapse.estimators._sklearn import BaseEstimator, SelectorMixin
 from conecollapse.factorization.cones.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
-from conecollapse.geometry.sample import Source
-from conecollapse.tables import BlockedTable, Table
+from conecollapse.io.source import ArraySource
+from conecollapse.tables import Table, as_blocked
+from conecollapse.tables.blocks import FileTable
 
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
 
@@ -216,9 +217,9 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
         if self.max_rays is not None:
             check_count(self.max_rays, "max_rays")
         if self.method == "sample":
-            is_blocked = isinstance(table, BlockedTable)
+            blocked = as_blocked(table)
             return Cone._sampled(
-                Source(table, 1) if is_blocked else Source(table.points()),
+                FileTable(ArraySource(table.points())) if blocked is None else blocked.along(1),
                 self.n_functionals,
                 tol=self.cone_tol,
                 random_state=self.random_state,

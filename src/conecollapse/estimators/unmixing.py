@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
+import scipy.sparse as sp
 
 from conecollapse._checks import as_points, check_count
 from conecollapse._errors import InvalidInputError
@@ -15,12 +17,20 @@ from conecollapse._types import FloatArray, Points
 from conecollapse.estimators._estimator import running
 from conecollapse.estimators._mixture import MixtureNMF
 from conecollapse.estimators._prepared import Prepared, check_table, in_dtype
+from conecollapse.factorization.mixtures.constraints import (
+    ClosedLeastSquares,
+    Constraints,
+    closed_lengths,
+    constrain,
+)
 from conecollapse.factorization.mixtures.number import count
 from conecollapse.factorization.mixtures.starts import equally_long
 from conecollapse.factorization.mixtures.unmixing import Unmixed, find_components
+from conecollapse.factorization.nmf.encoders import ScaledLeastSquares
 from conecollapse.factorization.nmf.mu import LOSSES
 from conecollapse.tables import Table
 
+SAME = 1e-6  # what rounding may add to a sum of shares
 STAGES = 20  # about as many as a search has
 
 
@@ -59,9 +69,21 @@ class Unmixing(MixtureNMF):
     outliers : float or "auto"
         Share of the samples to leave out because they fit no mixture. "auto" leaves out those that
         stand out, and asks again after the choice. Not used for counts.
+    closure : bool
+        Whether the amounts of a sample sum to one, with the lengths of the components found for
+        that. Excludes that samples differ in brightness.
+    unimodal : {"samples", "features"} or (r,) array of bool, optional
+        Components with one peak: "samples" for amounts that rise and fall once along the samples,
+        as in chromatography, for all components or those marked; "features" for the components
+        themselves. Excludes a second peak.
+    zero_where : (n_samples, r) or (r, n_features) array of bool, optional
+        Where amounts, or components, are zero. Excludes what is marked.
     fixed_components : (k, n_features) array, optional
         Known components, which come first and do not change. Excludes that they vary from sample to
         sample.
+    fixed_shares : (n_samples, k) array, optional
+        Known shares of the first k components: parts of the sum of a sample's amounts. Excludes
+        that they are wrong.
     random_state : optional
         Taken so that a pipeline can seed all its steps; nothing is random here.
     verbose : bool, optional
@@ -123,7 +145,11 @@ class Unmixing(MixtureNMF):
     n_components: Any = field(default="auto", kw_only=False)
     loss: str = "frobenius"
     outliers: Any = "auto"
+    closure: bool = False
+    unimodal: Any = None
+    zero_where: Any = None
     fixed_components: Any = None
+    fixed_shares: Any = None
     random_state: Any = None
     sum_to_one: ClassVar[bool] = False  # type: ignore[misc]
     feature_noise: ClassVar[str] = "auto"  # type: ignore[misc]
@@ -137,26 +163,91 @@ class Unmixing(MixtureNMF):
         feature_names: Any = None,
         layer: str | None = None,
     ) -> Self:
-        """Find the components of ``X`` (n_samples, n_features).
+        """Find the components of ``X`` (n_samples, n_features), or of a list of tables that have
+        the components in common: their samples are then stacked in this order.
 
         ``feature_names`` are the names of the features of an array, and ``layer`` is the layer of
         an AnnData object to use instead of X.
         """
         if self.loss not in LOSSES:
             raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {self.loss!r}.")
-        data = self._prepare(X, feature_names, layer)
+        data = self._prepare(_stack(X), feature_names, layer)
         points = data.table.array.astype(np.float64, copy=False)
         self.n_components_, self.reason_ = self._count(points, data)
+        known = self._read_constraints(data)
         found = self._find(points, data)
         self.candidates_, self.corners_ = list(found.candidates), found.corners
         self.noise_ = found.noise
         kept = data.table.rows(np.flatnonzero(~found.left_out))
-        H = equally_long(kept, found.H)
+        H, W = equally_long(kept, found.H), None
+        if known.has_any:
+            W, H = constrain(np.asarray(as_dense(points)), H, known)
+        if self.closure:
+            H, W = self._close(kept, H, found.feature_noise), None
         fixed = 0 if self.fixed_components is None else len(self.fixed_components)
-        order = self._learn(data, H, found.feature_noise, found.left_out, fixed=fixed)
+        order = self._learn(
+            data,
+            H,
+            found.feature_noise,
+            found.left_out,
+            fixed=len(H) if known.keeps_order else fixed,
+            encoder=ClosedLeastSquares(H, found.feature_noise) if self.closure else None,
+            amounts=W,
+        )
+        if known.has_any or self.closure:  # shares are parts of the amounts themselves
+            sums = np.maximum(self.embedding_.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            self.shares_ = in_dtype(self.embedding_ / sums, data.dtype)
         longer = row_lengths(H) / row_lengths(found.H) * data.unit
         self.spread_ = in_dtype((found.spread * longer[:, None])[order], data.dtype)
         return self
+
+    @staticmethod
+    def _close(kept: Table, H: FloatArray, noise: FloatArray) -> FloatArray:
+        """The components with the lengths for amounts that sum to one."""
+        W = np.asarray(ScaledLeastSquares(H, noise)(kept), np.float64)
+        return np.asarray(H / closed_lengths(W)[:, None])
+
+    def _read_constraints(self, data: Prepared) -> Constraints:
+        """The parameters that say what is known, checked."""
+        r, n, m = self.n_components_, data.n_samples, data.n_features
+        known = Constraints(fixed=self._read_fixed(data.unit), closure=bool(self.closure))
+        if self.zero_where is not None:
+            mask = np.asarray(self.zero_where)
+            if mask.dtype != bool or mask.shape not in ((n, r), (r, m)):
+                raise InvalidInputError(
+                    f"zero_where has shape {mask.shape} and type {mask.dtype}; expected bool, and"
+                    f" ({n}, {r}) for amounts or ({r}, {m}) for components."
+                )
+            if mask.shape == (n, r):
+                known = replace(known, zero_amounts=mask)
+            else:
+                known = replace(known, zero_entries=mask)
+        if self.fixed_shares is not None:
+            known = replace(known, shares=self._read_shares(n, r))
+        if self.unimodal is None:
+            return known
+        if isinstance(self.unimodal, str) and self.unimodal == "features":
+            return replace(known, peaks_of_components=True)
+        has_peak = np.asarray(self.unimodal)
+        if isinstance(self.unimodal, str) and self.unimodal == "samples":
+            has_peak = np.ones(r, bool)
+        if has_peak.dtype != bool or has_peak.shape != (r,):
+            raise InvalidInputError(
+                f"unimodal must be 'samples', 'features', or {r} values of True and False, one for"
+                f" each component; got {self.unimodal!r}."
+            )
+        return replace(known, peaks_of_amounts=has_peak)
+
+    def _read_shares(self, n: int, r: int) -> FloatArray:
+        shares = np.asarray(as_points(self.fixed_shares, "fixed_shares", needs="shares are >= 0"))
+        shares = shares.astype(np.float64)
+        if shares.shape[0] != n or shares.shape[1] > r or shares.sum(axis=1).max() > 1 + SAME:
+            raise InvalidInputError(
+                f"fixed_shares has shape {shares.shape} and a largest sum of"
+                f" {float(shares.sum(axis=1).max()):.4g}; expected {n} rows that sum to at most 1,"
+                f" and at most {r} columns."
+            )
+        return shares
 
     def explain(self, x: Any) -> Explanation:
         """One sample in terms of the components: amounts, shares, what each contributes, and what
@@ -223,3 +314,18 @@ class Unmixing(MixtureNMF):
             "found from": self.corners_,
             **super()._summary(),
         }
+
+
+def _stack(X: Any) -> Any:
+    """A list of tables as one table; anything else as it is."""
+    if not isinstance(X, (list, tuple)) or not X or any(np.ndim(part) != 2 for part in X):
+        return X
+    widths = sorted({part.shape[1] for part in X})
+    if len(widths) > 1:
+        raise InvalidInputError(
+            f"the tables of X have {', '.join(map(str, widths))} features; tables with common"
+            " components need the same features."
+        )
+    if all(hasattr(part, "iloc") for part in X):
+        return pd.concat(X)
+    return sp.vstack(X, "csr") if any(sp.issparse(part) for part in X) else np.vstack(X)

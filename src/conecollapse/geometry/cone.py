@@ -54,9 +54,11 @@ from conecollapse.geometry.cone_file import read_cone, write_cone
 from conecollapse.geometry.epsilon import EpsilonPath, approximate
 from conecollapse.geometry.invertible import part_of_invertible
 from conecollapse.geometry.merging import Part, merge, warn_if_too_coarse, with_rays
-from conecollapse.geometry.sample import CONFIDENCE, Sample, Source, estimate
+from conecollapse.geometry.sample import CONFIDENCE, Sample, estimate, points_in_blocks
 from conecollapse.geometry.streaming import part_of_blocks, part_of_samples, part_of_table
+from conecollapse.io.source import ArraySource
 from conecollapse.tables import BlockedTable, as_blocked, as_table, recognised
+from conecollapse.tables.blocks import FileTable
 from conecollapse.tables.survey import checked_blocks
 
 BLOCK_ROWS = 1024
@@ -405,16 +407,16 @@ class Cone:
         (array([0, 1, 2]), True)
         """
         blocked = as_blocked(P)
-        source = Source(as_points(P) if blocked is None else blocked)
+        table = FileTable(ArraySource(as_points(P))) if blocked is None else blocked.along(0)
         with limit_threads(n_jobs):
-            cone = cls._sampled(source, n_functionals, until, confidence, tol, random_state)
+            cone = cls._sampled(table, n_functionals, until, confidence, tol, random_state)
         cone.ray_names = row_labels(P, cone.ray_indices)
         return cone
 
     @classmethod
     def _sampled(
         cls,
-        source: Source,
+        table: BlockedTable,
         n_functionals: int,
         until: float | None = None,
         confidence: float = CONFIDENCE,
@@ -423,14 +425,14 @@ class Cone:
         *,
         hold: bool = True,
     ) -> Cone:
-        """`sample` of a source, which the cone does not ``hold`` on to unless asked."""
+        """`sample` of a table in blocks of points, which the cone holds on to, or not."""
         for name, value in {"confidence": confidence, "until": until}.items():
             if value is not None:
                 check_positive(value, name, below=1.0)
         count = check_count(n_functionals, "n_functionals")
-        sample = Sample.begin(source, check_tol(tol), confidence, random_state).drawn(count, until)
+        sample = Sample.begin(table, check_tol(tol), confidence, random_state).drawn(count, until)
         certificate = sample.certificate()
-        sample = sample if hold else replace(sample, source=None)
+        sample = sample if hold else replace(sample, table=None)
         return cls(sample.units, certificate, sample=sample)
 
     def extended(self, n_functionals: int, *, n_jobs: int | None = None) -> Cone:
@@ -705,8 +707,10 @@ class Cone:
         tol = None if tol is None else check_tol(tol)
         table = as_blocked(P)
         if isinstance(self.certificate, SampledCertificate) and table is not None:
-            source = Source(table, 0 if table.shape == (self.n_points, self.dim) else 1)
-            return check_sample(source.blocks(), self._rays, self.certificate, tol or self.tol)
+            table = table.along(0 if table.shape == (self.n_points, self.dim) else 1)
+            return check_sample(
+                points_in_blocks(table), self._rays, self.certificate, tol or self.tol
+            )
         if table is not None:
             return check_blocks(table.along(0).blocks, self._rays, self.certificate, tol)
         if callable(P):

@@ -26,9 +26,10 @@ nothing.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -47,6 +48,8 @@ from conecollapse.tables import BlockedTable
 TILE = 2**21  # products at a time, 8 MiB: what follows finds them in cache
 BATCH = 2**22  # entries of the functionals of one pass, 16 MiB
 CONFIDENCE = 0.95  # of a bound, where nothing else is asked for
+# share of its largest value within which a functional's other values are looked at in float64
+NEAR = 0.01
 MANY = 8  # pairs for each functional that are kept until they are compared
 PAIRS = 2**18  # entries of pairs of points that are compared at a time
 MOST = 2**18  # functionals that are drawn for a bound
@@ -95,43 +98,43 @@ class Leaders(NamedTuple):
     place: IntArray  # of the point in U
     U: FloatArray  # unit points
 
-    def settled(self, tol: float) -> Leaders:
-        """The three points of each functional, by functional and value."""
-        n_points, which, point, value, place, U = self
-        order = np.lexsort((point, -value, which))
-        which, point, value, place = which[order], point[order], value[order], place[order]
-        first = np.concatenate([[True], which[1:] != which[:-1]])[: len(which)]
-        top = place[np.flatnonzero(first)[np.cumsum(first) - 1]]
-        step = max(1, PAIRS // U.shape[1])
-        near = place == top
-        for a in range(0, len(which), step):
+    def roles(self, tol: float) -> tuple[IntArray, IntArray, IntArray]:
+        """Where these three are, of pairs by functional and value; not every functional has the
+        third."""
+        _, first, at = np.unique(self.which, return_index=True, return_inverse=True)
+        top, step = self.place[first[at]], max(1, PAIRS // self.U.shape[1])
+        near = self.place == top
+        for a in range(0, len(near), step):
             some = slice(a, a + step)
-            near[some] |= row_norms(U[place[some]] - U[top[some]]) <= tol
+            near[some] |= row_norms(self.U[self.place[some]] - self.U[top[some]]) <= tol
         close, far = np.flatnonzero(near), np.flatnonzero(~near)
-        close = close[np.lexsort((point[close], which[close]))]
-        keep = np.concatenate(
-            [
-                np.flatnonzero(first),
-                *(some[np.unique(which[some], return_index=True)[1]] for some in (close, far)),
-            ]
+        close = close[np.lexsort((self.point[close], self.which[close]))]
+        lead, second = (
+            some[np.unique(self.which[some], return_index=True)[1]] for some in (close, far)
         )
-        keep = np.unique(keep)
-        used, place = np.unique(place[keep], return_inverse=True)
-        return Leaders(n_points, which[keep], point[keep], value[keep], place, U[used])
+        return first, lead, second
+
+    def settled(self, tol: float) -> Leaders:
+        """These pairs alone, by functional and value."""
+
+        def take(pairs: IntArray) -> Leaders:
+            used, place = np.unique(self.place[pairs], return_inverse=True)
+            which, point, value = self.which[pairs], self.point[pairs], self.value[pairs]
+            return Leaders(self.n_points, which, point, value, place, self.U[used])
+
+        order = np.lexsort((self.point, -self.value, self.which))
+        return take(order[np.unique(np.concatenate(take(order).roles(tol)))])
 
 
-def join(parts: Sequence[Leaders], tol: float) -> Leaders:
+def join(tol: float, *parts: Leaders) -> Leaders:
     """Of the points of all parts; those of each are numbered after those of the parts before."""
     starts = np.cumsum([0, *(part.n_points for part in parts)])
     rows = np.cumsum([0, *(len(part.U) for part in parts)])
-    return Leaders(
-        int(starts[-1]),
-        np.concatenate([part.which for part in parts]),
-        np.concatenate([part.point + start for part, start in zip(parts, starts, strict=False)]),
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.place + start for part, start in zip(parts, rows, strict=False)]),
-        np.concatenate([part.U for part in parts]),
-    ).settled(tol)
+    moved = [
+        (part.which, part.point + starts[k], part.value, part.place + rows[k], part.U)
+        for k, part in enumerate(parts)
+    ]
+    return Leaders(int(starts[-1]), *map(np.concatenate, zip(*moved, strict=True))).settled(tol)
 
 
 def scan(
@@ -158,11 +161,11 @@ def scan(
             with lock:
                 found.append(tile._replace(point=tile.point + a, n_points=0))
                 if sum(len(part.which) for part in found) > MANY * len(A):
-                    found[:] = [join(found, tol)]
+                    found[:] = [join(tol, *found)]
 
     with serial_blas():
         for_ranges(work, n_points, smallest=rows)
-    return join(found, tol)._replace(n_points=n_points)
+    return join(tol, *found)._replace(n_points=n_points)
 
 
 def _scan_tile(
@@ -186,7 +189,7 @@ def _scan_tile(
     blur = (dim + 7) * SINGLE * float(row_norms(Q).max())
     highest = V.max(axis=1).astype(np.float64)
     np.maximum(floor, highest - blur, out=floor)
-    least = floor - blur - _slack(dim, tol)
+    least = _just_below(floor, dim, tol) - blur
     hot = np.flatnonzero(highest >= least)
     which, at = np.nonzero(V[hot] >= least[hot, None])
     used, at = np.unique(at, return_inverse=True)
@@ -208,8 +211,6 @@ def _scan_tile(
 
 def _on_slice(points: Points) -> tuple[Points, IntArray]:
     """The points that are not zero, each divided by the sum of its entries, and which these are."""
-    if points.dtype.kind != "f":
-        points = points.astype(np.float64)
     sums = np.asarray(points.sum(axis=1, dtype=np.float64)).ravel()
     filled = np.flatnonzero(sums)
     if len(filled) < len(sums):
@@ -223,15 +224,21 @@ def _on_slice(points: Points) -> tuple[Points, IntArray]:
     return points / sums.astype(points.dtype)[:, None], filled
 
 
-def _slack(dim: int, tol: float) -> float:
-    """More than a unit functional differs on the slice between points within tol of each other, and
-    enough to prove a distance of tol."""
-    return 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
+def _just_below(values: FloatArray, dim: int, tol: float) -> FloatArray:
+    """Less by a share `NEAR`, so that witnesses prove more than tol, and by more than a unit
+    functional differs on the slice between points within tol of each other."""
+    return values - NEAR * np.abs(values) - 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
 
 
 def _scan_block(block: Points, _: Any, shared: tuple[AnyArray, float, int, FloatArray]) -> Leaders:
     A, tol, axis, floor = shared
     return scan(_points_of(block, axis), A, tol, floor)
+
+
+def _shape(table: BlockedTable) -> tuple[int, int]:
+    """The number of points, and of their coordinates."""
+    n, m = table.shape
+    return (n, m) if table.axis == 0 else (m, n)
 
 
 def _points_of(block: Points, axis: int) -> Points:
@@ -248,63 +255,28 @@ def _take_from_block(block: Points, rows: IntArray, axis: int) -> Points | None:
     return _points_of(block, axis)[rows]
 
 
-@dataclass(frozen=True)
-class Source:
-    """The points, in memory or in blocks."""
-
-    points: Points | BlockedTable
-    axis: int = 0  # of a table in blocks: whether its rows or its columns are the points
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        n, dim = self.points.shape
-        return (n, dim) if self.axis == 0 else (dim, n)
-
-    def take(self, rows: IntArray) -> Points:
-        """These points; all entries of a table in blocks are checked."""
-        if not isinstance(self.points, BlockedTable):
-            return self.points[rows]
-        table = self.points.along(self.axis)
-        ends = np.searchsorted(rows, table.bounds)
-        pieces = [
-            rows[a:b] - start
-            for a, b, start in zip(ends[:-1], ends[1:], table.bounds[:-1], strict=True)
-        ]
-        parts = table.visit(_take_from_block, pieces, self.axis, stage="points")
-        if any(part is None for part in parts):
-            _ = table.survey  # names the entry
-        return sp.vstack(parts, "csr") if table.is_sparse else np.vstack(parts)
-
-    def blocks(self) -> Iterator[Points]:
-        """The points of a table in blocks."""
-        assert isinstance(self.points, BlockedTable)
-        return (_points_of(block, self.axis) for block in self.points.along(self.axis).blocks())
-
-    def leaders(self, A: AnyArray, tol: float) -> Leaders:
-        """Where the functionals are largest."""
-        if not isinstance(self.points, BlockedTable):
-            return scan(self.points, A, tol)
-        table = self.points.along(self.axis)
-        # raised by one block for the next, where they are read in one process
-        floor = np.full(len(A), -np.inf)
-        shared = (A, tol, self.axis, floor)
-        leaders: Leaders = table.reduce(_scan_block, _Join(tol), shared, stage="functionals")
-        return leaders
+def points_in_blocks(table: BlockedTable) -> Iterator[Points]:
+    """The points of a table, which are what its blocks divide."""
+    return (_points_of(block, table.axis) for block in table.blocks())
 
 
-@dataclass(frozen=True)
-class _Join:
-    tol: float
-
-    def __call__(self, first: Leaders, then: Leaders) -> Leaders:
-        return join([first, then], self.tol)
+def _take(table: BlockedTable, rows: IntArray) -> Points:
+    """These points; all entries of the table are checked."""
+    ends = np.searchsorted(rows, table.bounds)
+    pieces = [
+        rows[a:b] - start for a, b, start in zip(ends[:-1], ends[1:], table.bounds, strict=False)
+    ]
+    parts = table.visit(_take_from_block, pieces, table.axis, stage="points")
+    if any(part is None for part in parts):
+        _ = table.survey  # names the entry
+    return sp.vstack(parts, "csr") if table.is_sparse else np.vstack(parts)
 
 
 @dataclass(frozen=True)
 class Sample:
     """Functionals that were drawn, and the rays at which they are largest."""
 
-    source: Source | None  # the points, if they are held
+    table: BlockedTable | None  # in blocks of points; if it is held
     law: Law
     rng: np.random.Generator
     tol: float
@@ -318,15 +290,13 @@ class Sample:
     missed: float = 1.0
 
     @classmethod
-    def begin(cls, source: Source, tol: float, confidence: float, seed: Any) -> Sample:
+    def begin(cls, table: BlockedTable, tol: float, confidence: float, seed: Any) -> Sample:
         """Nothing drawn, but the law is there."""
-        rng = np.random.default_rng(seed)
-        n, dim = source.shape
+        rng, n, dim = np.random.default_rng(seed), *_shape(table)
         count = min(n, MOMENT_ROWS, max(1, MOMENT_ENTRIES // dim))
-        rows = np.sort(rng.choice(n, count, replace=False))
+        law = Law.of(_take(table, np.sort(rng.choice(n, count, replace=False))))
         none, empty = np.zeros(0, np.int64), np.zeros((0, dim))
-        law = Law.of(source.take(rows))
-        return cls(source, law, rng, tol, confidence, none, none, empty, empty, np.zeros(0))
+        return cls(table, law, rng, tol, confidence, none, none, empty, empty, np.zeros(0))
 
     def drawn(self, count: int, until: float | None = None, most: int = MOST) -> Sample:
         """The sample with so many more functionals, and one more look at what it missed; and so on
@@ -344,13 +314,19 @@ class Sample:
         return sample
 
     def _look(self, count: int) -> Sample:
-        if self.source is None:
+        table = self.table
+        if table is None:
             raise InvalidInputError("this cone does not hold its points; draw them by Cone.sample.")
-        sample, size = self, max(1, BATCH // self.source.shape[1])
+        sample, size = self, max(1, BATCH // len(self.law.centre))
         rng = deepcopy(self.rng)
         for a in range(0, count, size):
             A = self.law.draw(min(size, count - a), rng)
-            sample = sample._with(A, self.source.leaders(A, self.tol))
+            # the floor is raised by one block for the next, where one process reads them
+            shared = (A, self.tol, table.axis, np.full(len(A), -np.inf))
+            leaders = table.reduce(
+                _scan_block, partial(join, self.tol), shared, stage="functionals"
+            )
+            sample = sample._with(A, leaders)
         looks = self.looks + 1
         missed = min(self.missed, bound(sample.winners, self.confidence, looks))
         return replace(sample, rng=rng, looks=looks, missed=missed)
@@ -388,9 +364,8 @@ class Sample:
                 f"none of the {len(self.winners)} functionals is largest at one point; the points"
                 f" cannot be told apart at tol = {self.tol:.3g}."
             )
-        assert self.source is not None
-        n, dim = self.source.shape
-        return SampledCertificate(self.tol, n, dim, self.rays, self.witnesses)
+        assert self.table is not None
+        return SampledCertificate(self.tol, *_shape(self.table), self.rays, self.witnesses)
 
 
 def bound(winners: IntArray, confidence: float = CONFIDENCE, look: int = 1) -> float:
@@ -420,18 +395,11 @@ def decide(
     other point.
     """
     _, which, point, value, place, U = leaders
-    dim = A.shape[1]
-    functionals, first = np.unique(which, return_index=True)
-    top = np.repeat(first, np.diff(np.append(first, len(which))))
-    near = row_norms(U[place] - U[place[top]]) <= tol
-    close, far = np.flatnonzero(near), np.flatnonzero(~near)
-    close = close[np.lexsort((point[close], which[close]))]
-    lead = close[np.unique(which[close], return_index=True)[1]]
-    # others are below the largest by at least this
-    second = value[first] - _slack(dim, tol)
-    at = np.searchsorted(functionals, which[far])
-    np.maximum.at(second, at, value[far])
-    second += 2 * (dim + 4) * EPS
+    first, lead, others = leaders.roles(tol)
+    functionals, dim = which[first], A.shape[1]
+    second = _just_below(value[first], dim, tol)  # points that are not among the leaders are lower
+    at = np.searchsorted(functionals, which[others])
+    second[at] = np.maximum(second[at], value[others]) + 2 * (dim + 4) * EPS
     t = (value[lead] + second) / 2
     G = A[functionals].astype(np.float64) - t[:, None]
     units = U[place[lead]]

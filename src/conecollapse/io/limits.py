@@ -1,7 +1,8 @@
 """What a file may be and how much memory it may take: asked before memory is taken, so that a small
 file cannot fill a large machine.
 
-A file may unpack to at most `MOST_GROWTH` times its size, or to `FREE_GROWTH` if that is more, and
+A file may unpack to at most `MOST_GROWTH` times its size, or to 1.1 GB if that is more (or to so
+many bytes as the environment variable ``CONECOLLAPSE_UNPACK`` says), and
 never to more than the memory that is free. Honest tables stay far below: counts with 98 % zeros
 shrink to about a fortieth when they are compressed, a file made to do harm to a thousandth.
 """
@@ -19,11 +20,15 @@ from conecollapse._errors import DataChangedError, InvalidInputError, MissingFil
 
 MOST_GROWTH = 100
 FREE_GROWTH = 2**30  # bytes
+UNPACK_VARIABLE = "CONECOLLAPSE_UNPACK"
 LINE_BYTES = 128  # a row or a column costs this before it holds anything: pointers, name, length
 NUMBER_BYTES = 8
 LONGEST_NUMBER = 18  # digits of a size; more would not fit 64 bits
 QUOTED = 160  # characters of a library's reason that a refusal repeats
-PACKED = "if it is meant to be so large, save it without compression or as a sparse matrix"
+PACKED = (
+    "if it is meant to be so large, save it without compression or as a sparse matrix, or set"
+    f" {UNPACK_VARIABLE} to more bytes"
+)
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"} | dict.fromkeys(
     (stat.S_IFCHR, stat.S_IFBLK), "a device"
 )
@@ -105,11 +110,17 @@ def free_memory() -> int:
     return min(limits)
 
 
+def most_bytes(size: int) -> int:
+    """What a file of this size may unpack to."""
+    named = os.environ.get(UNPACK_VARIABLE, "")
+    return max(int(named) if named.isdecimal() else FREE_GROWTH, MOST_GROWTH * size)
+
+
 def check_room(needed: int, path: Path, *, at_least: bool = False, remedy: str = PACKED) -> None:
     """Refuse the file at ``path`` if ``needed`` bytes, or ``at_least`` so many, are more than it
     may take."""
     size = path.stat().st_size
-    growth, free = max(FREE_GROWTH, MOST_GROWTH * size), free_memory()
+    growth, free = most_bytes(size), free_memory()
     if needed <= min(growth, free):
         return
     takes = (
@@ -121,8 +132,8 @@ def check_room(needed: int, path: Path, *, at_least: bool = False, remedy: str =
             f"{takes}, too large for the {in_words(free)} that are free; take a smaller part of it."
         )
     raise InvalidInputError(
-        f"{takes}; the limit for a file of its size is {in_words(growth)} ({in_words(FREE_GROWTH)},"
-        f" or {MOST_GROWTH} times its size); {remedy}."
+        f"{takes}; the limit for a file of its size is {in_words(growth)}"
+        f" ({in_words(most_bytes(0))}, or {MOST_GROWTH} times its size); {remedy}."
     )
 
 

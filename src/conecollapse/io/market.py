@@ -21,13 +21,12 @@ import scipy.sparse as sp
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import AnyArray, Sparse
 from conecollapse.io.limits import (
-    FREE_GROWTH,
     LONGEST_NUMBER,
-    MOST_GROWTH,
     NUMBER_BYTES,
     WatchedFile,
     check_extent,
     check_room,
+    most_bytes,
     unreadable,
 )
 from conecollapse.io.matrix import Matrix
@@ -89,7 +88,7 @@ class MtxSource(TableSource):
             raise unreadable(self.path, "only square matrices of coordinates can be symmetric here")
         check_extent(*self.shape, self.path)
         size = self.file.size
-        size = max(FREE_GROWTH, MOST_GROWTH * size) if is_gzipped(self.path) else size
+        size = most_bytes(size) if is_gzipped(self.path) else size
         # a number and what separates it from the next take two bytes
         most = (size + 1) // (2 * self.width)
         if self.entries > most:

@@ -94,13 +94,13 @@ def read_text(path: Path, separators: str = SEPARATORS) -> Text:
                 f"{path.name} is not a text table: it holds zero bytes (line {line})."
             )
         newlines = count_letter(piece, "\n")
-        begun = seen + piece.rindex(b"\n") + 1 if newlines else begun
-        seen, lines = seen + len(piece), lines + newlines
-        if seen - begun > LONGEST_LINE:
+        if seen + (piece.index(b"\n") if newlines else len(piece)) - begun > LONGEST_LINE:
             raise InvalidInputError(
                 f"line {lines + 1} of {path.name} has more than {LONGEST_LINE} bytes, the limit; is"
                 " it a table?"
             )
+        begun = seen + piece.rindex(b"\n") + 1 if newlines else begun
+        seen, lines = seen + len(piece), lines + newlines
         cells += newlines + max(count_letter(piece, separator) for separator in separators)
         check_room(seen + NUMBER_BYTES * cells, path, at_least=True)
         content.append(piece)

@@ -139,4 +139,5 @@ def lower_distance(
 
 def noise_of_amounts(samples: Samples, B: FloatArray) -> FloatArray:
     """Amounts below these are noise."""
-    return np.asarray(NOISE_LEVELS * samples.sigma * np.sqrt(np.diag(np.linalg.inv(B @ B.T))))
+    G = B @ B.T + samples.delta * np.eye(len(B))
+    return np.asarray(NOISE_LEVELS * samples.sigma * np.sqrt(np.diag(np.linalg.inv(G))))

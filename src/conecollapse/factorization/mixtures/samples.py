@@ -9,6 +9,9 @@ is the squared noise of all samples in each direction of the subspace
 (`conecollapse.factorization.mixtures.compressed`), at least a part `LEAST_NOISE` of their squared
 norm: data without noise are known to rounding only.
 
+*Counts* are drawn, so that their noise is Poisson's, or rounded, so that it is the same
+everywhere; the slope tells which.
+
 *A part of the samples.* Above `CORE` samples, cones are searched on `CORE` drawn ones, each with
 the weight of those that it stands for, and on those that are extreme in random directions of the
 subspace, which a facet may rest on.
@@ -27,6 +30,8 @@ from conecollapse.factorization.mixtures.compressed import Compressed, compresse
 from conecollapse.tables import as_table
 
 CORE, DIRECTIONS = 1500, 300
+# slope of the variance over the length from which on counts are drawn: 0 if rounded, 1 if Poisson
+DRAWN = 0.5
 FAINT = 0.02  # samples shorter than this share of the median length are scaled as if they had it
 LEAST_NOISE = 1e-10  # of the squared norm; rounding to float32 leaves 1e-15
 LEAST_OF_COUNTS = 1e-14  # counts that are rounded products
@@ -134,7 +139,9 @@ def prepare_samples(points: Points, r: int, *, is_counts: bool = False) -> Sampl
     middle = float(np.median(lengths))
     relative = np.maximum(lengths / middle, FAINT)
     least = LEAST_OF_COUNTS if is_counts else LEAST_NOISE
-    beta = 0.0 if is_counts else 1.0
+    beta = 1.0
+    if is_counts:
+        beta = 1.0 if _slope(points, relative, 0.0, r) > DRAWN else 0.0
     X = _in_subspace(points, relative, beta, r)
     measurable = X.structure <= INDEPENDENT and X.floor > LEAST_NOISE * X.norm2
     if not is_counts and measurable and len(relative) > ENOUGH + r:

@@ -25,25 +25,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from conecollapse._linalg import dense_rows
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+from conecollapse._types import BoolArray, FloatArray
 from conecollapse.factorization.mixtures.distance import Distance, lower_distance
 from conecollapse.factorization.mixtures.facets import search_facets
 from conecollapse.factorization.mixtures.samples import Samples
-from conecollapse.geometry.epsilon import greedy_rays
-from conecollapse.geometry.scaling import scaled_points
-from conecollapse.geometry.snpa import snpa
-from conecollapse.geometry.spa import spa
-from conecollapse.geometry.vca import vca
+from conecollapse.geometry.selections import SELECTIONS
 
-Choose = Callable[[Points, int], IntArray]
-CHOICES: dict[str, Choose] = {
-    "cone, mass": lambda P, r: greedy_rays(scaled_points(P, "raw"), r),
-    "cone, unit length": lambda P, r: greedy_rays(scaled_points(P, "length"), r),
-    "SPA": lambda P, r: spa(P, r, "raw"),
-    "SPA, unit sum": lambda P, r: spa(P, r, "sum"),
-    "SPA, unit length": lambda P, r: spa(P, r, "length"),
-    "SNPA": snpa,
-    "VCA": lambda P, r: vca(P, r, np.random.default_rng(0)),
+CHOICES = {  # method and scaling
+    "cone, mass": ("cone", "raw"),
+    "cone, unit length": ("cone", "length"),
+    "SPA": ("spa", "raw"),
+    "SPA, unit sum": ("spa", "sum"),
+    "SPA, unit length": ("spa", "length"),
+    "SNPA": ("snpa", "raw"),
+    "VCA": ("vca", "raw"),
 }
 FIRST_STEPS = 15  # of J for every candidate
 FINALISTS = 3  # candidates that are improved until they stand, and whose facets are searched
@@ -137,8 +132,9 @@ def chosen_starts(core: Samples) -> dict[str, FloatArray]:
     """Samples chosen by each of the `CHOICES`."""
     r = core.Z.shape[1]
     starts = {}
-    for name, choose in CHOICES.items():
-        indices = choose(core.points, r)
+    for name, (method, scaling) in CHOICES.items():
+        rng = np.random.default_rng(0)
+        indices = SELECTIONS[method](core.points, r, scaling, rng)
         if len(set(indices.tolist())) == r:
             starts[name] = dense_rows(core.points, indices).astype(np.float64)
     return starts

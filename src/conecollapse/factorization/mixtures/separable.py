@@ -10,7 +10,6 @@ where the others look at extremes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,21 +20,8 @@ from conecollapse._threads import serial_blas
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.factorization.mixtures.starts import unmix
 from conecollapse.factorization.nmf.anls import solve_rows
-from conecollapse.geometry.epsilon import greedy_rays
-from conecollapse.geometry.scaling import SCALINGS, scaled_points
-from conecollapse.geometry.snpa import snpa
-from conecollapse.geometry.spa import spa
-from conecollapse.geometry.vca import vca
-from conecollapse.geometry.xray import xray
+from conecollapse.geometry.selections import SCALINGS, SELECTIONS
 
-Select = Callable[[Points, int, str, np.random.Generator], IntArray]
-SELECTIONS: dict[str, Select] = {
-    "cone": lambda P, r, scaling, _: greedy_rays(scaled_points(P, scaling), r),
-    "spa": lambda P, r, scaling, _: spa(P, r, scaling),
-    "snpa": lambda P, r, scaling, _: snpa(P, r, scaling),
-    "xray": lambda P, r, scaling, _: xray(scaled_points(P, scaling), r),
-    "vca": lambda P, r, scaling, rng: vca(P, r, rng, scaling),
-}
 METHODS = ("auto", *SELECTIONS)
 NEAREST = "nearest to minimum volume"
 # of which "auto" takes the best, beside the points nearest to the components of minimum volume

@@ -27,10 +27,7 @@ from conecollapse.factorization.initial_factors import initialize
 from conecollapse.factorization.mixtures.compressed import Compressed, compressed
 from conecollapse.factorization.mixtures.minvolume import minvolume, volume_scale
 from conecollapse.factorization.result import Factorization
-from conecollapse.geometry.archetypes import archetypes
-from conecollapse.geometry.epsilon import greedy_rays
-from conecollapse.geometry.scaling import scaled_points
-from conecollapse.geometry.spa import spa
+from conecollapse.geometry.selections import archetypes, cone, spa
 from conecollapse.tables import Table, as_table
 
 CORE = 2000  # samples on which starts are compared
@@ -58,11 +55,11 @@ def _chosen(choose: Callable[[Points, int], IntArray]) -> Start:
 
 
 STARTS: dict[str, Start] = {  # in the order in which they are used
-    "cone, mass": _chosen(lambda P, r: greedy_rays(scaled_points(P, "raw"), r)),
+    "cone, mass": _chosen(lambda P, r: cone(P, r, "raw")),
     "SPA, unit length": _chosen(lambda P, r: spa(P, r, "length")),
     "SPA, unit sum": _chosen(lambda P, r: spa(P, r, "sum")),
     "archetypes": archetypes,
-    "cone, unit length": _chosen(lambda P, r: greedy_rays(scaled_points(P, "length"), r)),
+    "cone, unit length": _chosen(lambda P, r: cone(P, r, "length")),
     "SPA": _chosen(lambda P, r: spa(P, r, "raw")),
     "NNDSVD": lambda P, r: initialize(as_table(P), r, "nndsvda", np.random.default_rng(0))[
         1

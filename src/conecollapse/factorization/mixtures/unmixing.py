@@ -14,7 +14,8 @@ the choice is made again.
 is near a facet, but features are: marker genes occur in one component only. Then the transpose is
 unmixed as well: its rays are the amounts of the components in the samples. Both sides estimate the
 amounts, with a covariance that is twice the inverse of the Hessian of n J; the side that knows them
-better is taken.
+better is taken. Features that occur a little in other components, too, shift all amounts, which the
+covariance does not know; `LEAKAGE` stands for it.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ MOST_OUTLIERS = 0.5  # of the samples
 ROUNDS = 3  # of the choice, each with other outliers
 FEW_SAMPLES, FEW_FOR_EACH = 20, 10  # and for each component: below that the transpose is tried
 MANY_FEATURES = 10  # for each sample
+# of the amounts, relative: the least error of what marker features say, in planted tissues
+LEAKAGE = 0.04
 PRESENT = 1e-9  # of the largest entry of a start: what is zero can become positive
 START_STEPS = 50  # of minimum volume, where others follow
 COUNT_STARTS = ("SPA", "SPA, unit sum", "cone, unit length")
@@ -174,6 +177,8 @@ def solve(
     if before is not None:
         starts["before"] = before[:, columns] / inside
     rays = {name: samples.rays(_with(held, H)) for name, H in starts.items()}
+    if is_counts and samples.beta > 0:
+        return _drawn(samples, rays, starts, columns, away)
     free = None if fixed is None else np.arange(r) >= len(fixed)
     search = search_counts if is_counts else search_candidates
     found = search(samples, rays, free=free, told=told)
@@ -187,6 +192,23 @@ def solve(
         H = _with(held, starts[found[0].name])
         H = H / H.sum(axis=1, keepdims=True)
     return Solution(samples, found, H, columns, sizes, away)
+
+
+def _drawn(
+    samples: Samples,
+    rays: dict[str, FloatArray],
+    starts: dict[str, FloatArray],
+    columns: BoolArray,
+    away: BoolArray,
+) -> Solution:
+    """Counts with Poisson's noise: each entry has its own, which J does not know; the divergence
+    does, and its cone of minimum volume is taken."""
+    name = next(iter(starts))
+    value = Distance(samples).evaluate(rays[name]).value
+    H = starts[name] / starts[name].sum(axis=1, keepdims=True)
+    return Solution(
+        samples, [Candidate(name, value, rays[name])], H, columns, np.ones(len(columns)), away
+    )
 
 
 def find_starts(points: Points, samples: Samples, is_counts: bool) -> dict[str, FloatArray]:
@@ -275,7 +297,7 @@ def corners_among_features(points: Points, solution: Solution, told: Told) -> Fl
         features, leave_out(features, np.ones(len(features), bool), r, "auto"), r, told=told
     )
     own = error_of_amounts(solution.samples, solution.found[0].B)
-    if error_of_rays(other.samples, other.found[0].B) >= own:
+    if error_of_rays(other.samples, other.found[0].B) + LEAKAGE**2 >= own:
         return None
     U = other.best.T  # amounts of the samples
     H = np.zeros((r, points.shape[1]))

@@ -25,6 +25,9 @@ from conecollapse._types import AnyArray, FloatArray
 NULL_VARIANCE = 1e-13
 LIFT = 5.0  # the constant coordinate of lifted points, in units of the root mean square of |z|
 
+# up to so many coordinates a product in float64 costs no more than what is made of it, and points
+# on a smooth surface lead by less than float32 resolves
+FEW_DIMENSIONS = 8
 WIDTH = 8  # float64 numbers of a cache line
 
 
@@ -41,7 +44,7 @@ class Frame:
     # root mean square of |q - centre| relative to |q|: how many digits centring costs
     spread: float
     lifted: FloatArray  # (m, d + 1 or a little more): see `lift`
-    single: AnyArray  # (m, d), z in float32
+    rows: AnyArray  # (m, d), z as it is multiplied: in float32, or float64 in few dimensions
 
     @property
     def Z(self) -> FloatArray:
@@ -81,13 +84,13 @@ class Frame:
         T = (V * scale).astype(np.float32).astype(np.float64)
         spread = float(np.sqrt(variance.sum() / (variance.sum() + m * centre @ centre)))
         lifted, d = lift(Q, T), len(scale)
-        single = np.empty((m, d), np.float32)
+        multiplied = np.empty((m, d), np.float64 if d <= FEW_DIMENSIONS else np.float32)
         for_ranges(
-            lambda a, b: np.copyto(single[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"),
+            lambda a, b: np.copyto(multiplied[a:b], lifted[a:b, 1 : 1 + d], casting="same_kind"),
             m,
             smallest=rows,
         )
-        return cls(sums, centre, T, scale, spread, lifted, single)
+        return cls(sums, centre, T, scale, spread, lifted, multiplied)
 
 
 def whitening(variance: FloatArray, m: int) -> FloatArray:

@@ -24,27 +24,26 @@ from conecollapse.geometry.certified.witness import CLEAR, EPS
 TILE_ROWS, TILE_COLUMNS = 256, 2048
 # multiplications of a product, a quarter of a millisecond: less is not worth a thread
 LEAST_WORK = 2**23
-UNIT_ROUNDOFF_32 = 2.0**-24
 
 
 def led_by_themselves(
     frame: Frame, tol: float, share: IntArray | None = None, progress: Progress = None
-) -> Metric:
-    """The points among ``share``, or among all, that lead in their own direction, with their
-    witnesses.
+) -> tuple[Metric, IntArray]:
+    """The witnesses of those points among ``share``, or among all, that lead in their own
+    direction, and the points that lead although this does not prove it well enough.
 
     The offset of ``T z_i`` is half-way between the point's own value and the next, or just above
     the next where that proves too little. Where rounding in ``T T' (q - centre)`` could matter at
-    that scale the point is left to the search.
+    that scale a vector of its own has to.
     """
-    rows = np.arange(len(frame.single)) if share is None else share
+    rows = np.arange(len(frame.rows)) if share is None else share
     Z, n = frame.Z[rows], len(frame.centre)
     own, stretched = _squares(frame)
     norms = np.sqrt(own)
     if share is None:
-        largest, error = largest_products(frame.single, norms, progress)
+        largest, error = largest_products(frame.rows, norms, progress)
     else:
-        largest, error = largest_products_of(frame.single, norms, share, progress)
+        largest, error = largest_products_of(frame.rows, norms, share, progress)
     own, stretched = own[rows], stretched[rows]
     lead = own - largest
     rounding = 32 * EPS * (n + frame.scale.max() / frame.scale.min()) / frame.spread
@@ -67,13 +66,14 @@ def led_by_themselves(
     distance = np.where(use_tight, distance_from_nearer, distance)
     proven = leads & (distance > needed)
     offset = np.where(use_tight, nearer, offset)[proven]
-    return Metric(rows[proven], frame.T.astype(np.float32), frame.centre, offset)
+    metric = Metric(rows[proven], frame.T.astype(np.float32), frame.centre, offset)
+    return metric, rows[leads & ~proven]
 
 
 def _squares(frame: Frame) -> tuple[FloatArray, FloatArray]:
     """``|z|^2`` and ``|T z|^2`` of each point: the columns of T are orthogonal with lengths
     ``scale``."""
-    m, n = len(frame.single), len(frame.centre)
+    m, n = len(frame.rows), len(frame.centre)
     own, stretched = np.empty(m), np.empty(m)
 
     def work(start: int, stop: int) -> None:
@@ -96,7 +96,7 @@ def largest_products(
     """For each i an upper bound on ``max_{j != i} z_i . z_j``, and the bound on the error contained
     in it.
 
-    ``Zf`` are the points rounded to float32, ``norms`` their lengths.
+    ``Zf`` are the points, in float32 or float64, ``norms`` their lengths.
     """
     m = len(Zf)
 
@@ -153,7 +153,7 @@ def _by_stripes(
     bound on the error of each point.
 
     A dot product of d terms errs by at most d roundoffs of |z_i| |z_j|, in any order of summation
-    (Jeannerod & Rump 2013); rounding both factors to float32 first adds two, and two more cover
+    (Jeannerod & Rump 2013); rounding both factors first adds two, and two more cover
     products of these errors.
     """
     stripes = [slice(row, min(row + tile[0], n_rows)) for row in range(0, n_rows, tile[0])]
@@ -161,8 +161,8 @@ def _by_stripes(
     finished: list[slice] = []
 
     def work(start: int, stop: int) -> None:
-        largest = np.full(n_rows, -np.inf, np.float32)
-        room = np.empty(tile[0] * min(tile[1], len(Zf)), np.float32)
+        largest = np.full(n_rows, -np.inf, Zf.dtype)
+        room = np.empty(tile[0] * min(tile[1], len(Zf)), Zf.dtype)
         for rows in stripes[start:stop]:
             add_stripe(rows, largest, room)
             finished.append(rows)
@@ -172,5 +172,6 @@ def _by_stripes(
 
     with serial_blas():
         for_ranges(work, len(stripes), smallest=-(-LEAST_WORK // (tile[0] * Zf.size)))
-    error = (Zf.shape[1] + 4) * UNIT_ROUNDOFF_32 * norms * norms.max(initial=0.0)
+    roundoff = float(np.finfo(Zf.dtype).eps) / 2
+    error = (Zf.shape[1] + 4) * roundoff * norms * norms.max(initial=0.0)
     return np.max(partial, axis=0).astype(np.float64), error

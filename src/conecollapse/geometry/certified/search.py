@@ -4,7 +4,7 @@ One loop for all of them:
 
 1. *Solve.* An undecided point ``x`` is approximated from inside the cone of a short list of points;
    an active set keeps those that it needs. If the residual ``r`` vanishes, x is inside.
-2. *Ask all.* The residual is a linear functional. One float32 product asks every point that is not
+2. *Ask all.* The residual is a linear functional. One product asks every point that is not
    deleted for its value. If x itself has the highest, x is a ray, and ``r`` is the functional that
    says so.
 3. *Add what exceeds.* The points with the highest values are the next list.
@@ -23,7 +23,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set, is_small
@@ -41,11 +40,8 @@ from conecollapse.geometry.certified.frame import LIFT, Frame
 from conecollapse.geometry.certified.inside import inside_known
 
 NEAR = 0.5  # a point is listed if its value is above this share of that of the point itself
-RESOLVED = 1e-6  # leads in float32 below this share of |r| are not believed,
-RESOLVED_DOUBLE = 1e-14  # and in float64
-# up to so many coordinates a question in float64 costs no more than the list that is made of its
-# answers; points on a smooth surface lead by less than float32 resolves
-FEW_DIMENSIONS, N_NEAR = 8, 32
+# roundoffs that a lead must exceed, as a share of |r|: about 1e-6 in float32
+RESOLVED = 16.0
 # ends once the point itself has the highest value of its list, or is inside
 SEARCH_STOP = Stopping(price=1e-14, own_price=1.0, residual=1e-10)
 MAX_ROUNDS = 60  # questions to all points for one of them; then it is left to `settle`
@@ -104,28 +100,18 @@ def _search_small(frame: Frame, todo: IntArray, found: Findings) -> None:
 def _search_in_slots(frame: Frame, todo: IntArray, found: Findings, progress: Progress) -> None:
     """The loop, for the longest points first."""
     Z, status = frame.lifted, found.status
-    d = frame.single.shape[1]
-    queue = todo[np.argsort(-row_norms(frame.single[todo]), kind="stable")]
+    d = frame.dim
+    queue = todo[np.argsort(-row_norms(frame.rows[todo]), kind="stable")]
     capacity = min(1 + d, len(Z))
     n_slots = int(np.clip(WORKSPACE // (8 * capacity * (d + capacity)), 2, 512))
     slots = Slots.over(Z, min(n_slots, max(len(queue), 1)), capacity)
     point = np.full(len(slots.k), -1)
     rounds = np.zeros(len(slots.k), np.int64)
     pool = Pool(frame, status)
-
-    def descend(some: IntArray, lists: IntArray, lengths: IntArray) -> None:
-        """Let these slots descend; points that turn out to be inside leave them."""
-        slots.advance(some, lists, lengths, SEARCH_STOP, MAX_STEPS)
-        for slot in some[slots.ending[some] == WITHIN_TOL]:
-            i = int(point[slot])
-            status[i], found.combination[i], point[slot] = REDUNDANT, slots.solution(slot), -1
-
     while True:
         free = np.flatnonzero(point < 0)[: len(queue)]
         point[free], queue, rounds[free] = queue[: len(free)], queue[len(free) :], 0
         slots.load(free, Z[point[free]])
-        if pool.tree is not None and len(free):
-            descend(free, *pool.nearest(point[free]))
         active = np.flatnonzero(point >= 0)
         if not len(active):
             return
@@ -138,7 +124,10 @@ def _search_in_slots(frame: Frame, todo: IntArray, found: Findings, progress: Pr
         go_on = np.flatnonzero(~ends)
         moved = active[go_on]
         before = slots.steps[moved]
-        descend(moved, lists.ids[go_on], lists.lengths[go_on])
+        slots.advance(moved, lists.ids[go_on], lists.lengths[go_on], SEARCH_STOP, MAX_STEPS)
+        for slot in moved[slots.ending[moved] == WITHIN_TOL]:
+            i = int(point[slot])
+            status[i], found.combination[i], point[slot] = REDUNDANT, slots.solution(slot), -1
         # where no point of the list could enter: twice is enough
         rounds[moved[slots.steps[moved] == before]] += MAX_ROUNDS // 2
         if progress is not None:
@@ -150,24 +139,12 @@ class Pool:
 
     def __init__(self, frame: Frame, status: IntArray) -> None:
         self.frame, self.status = frame, status
-        is_low = frame.dim <= FEW_DIMENSIONS
-        self.resolved = RESOLVED_DOUBLE if is_low else RESOLVED
-        self.Z = frame.Z if is_low else frame.single
-        # on a smooth surface the nearest points decide nearly everything
-        self.tree = cKDTree(frame.Z) if is_low else None
+        self.resolved = RESOLVED * np.finfo(frame.rows.dtype).eps / 2
         self.drop_deleted()
-
-    def nearest(self, points: IntArray) -> tuple[IntArray, IntArray]:
-        """A first list for each of ``points``: those nearest to it."""
-        assert self.tree is not None
-        near = self.tree.query(self.frame.Z[points], k=min(N_NEAR, len(self.Z)))[1]
-        is_usable = (near != points[:, None]) & (self.status[near] != REDUNDANT)
-        order = np.argsort(~is_usable, axis=1, kind="stable")
-        return np.take_along_axis(near, order, axis=1), is_usable.sum(axis=1)
 
     def drop_deleted(self) -> None:
         self.points = np.flatnonzero(self.status != REDUNDANT)
-        self.rows = self.Z[self.points]
+        self.rows = self.frame.rows[self.points]
 
     def ask(
         self, points: IntArray, residual: FloatArray

@@ -19,6 +19,7 @@ the tolerance decided one point after the other.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,7 +67,8 @@ def settle(
     # the search worked in other coordinates: what is not clear is solved again
     good = _hold(U, tol / 10, sure, decisions.combination)
     if effort == "exact":
-        again = _express(U, np.setdiff1d(np.flatnonzero(~sure), list(good)), sure, tol)
+        unclear = np.setdiff1d(list(decisions.combination), [*good, *np.flatnonzero(sure)])
+        again = _express(U, unclear.astype(np.int64), sure, tol)
         good |= _hold(U, tol * BELOW_TOL, sure, again)
     redundant = np.zeros(U.shape[0], bool)
     redundant[list(good)] = True
@@ -90,11 +92,12 @@ def settle(
 
 
 def find_given(U: Points, rays: IntArray, tol: float) -> Decisions:
-    """Witnesses for ``rays`` that somebody else found, as far as they are clear of all others."""
-    G, proven = confirm(
-        project(U, dense_rows(U, rays), exclude=rays).residual, rays, U, _sums(U), tol
-    )
-    return Decisions.nothing(U.shape[0]).add_vectors(rays[proven], G[proven])
+    """Witnesses for ``rays`` that somebody else found, as far as they are clear of all others, and
+    combinations of these rays for the other points."""
+    R = project(U, dense_rows(U, rays), exclude=rays).residual
+    G, proven = confirm(R, rays, U, _sums(U), tol)
+    found = Decisions.nothing(U.shape[0]).add_vectors(rays[proven], G[proven])
+    return replace(found, combination=_express(U, np.flatnonzero(~found.sure), found.sure, tol))
 
 
 def _sums(U: Points) -> FloatArray:

@@ -40,7 +40,7 @@ from conecollapse.geometry.certified.dense import decide_dense
 from conecollapse.geometry.certified.lists import Lists, stored_columns
 from conecollapse.geometry.certified.private import private_coordinates
 from conecollapse.geometry.certified.proof import Decisions
-from conecollapse.geometry.certified.sweeps import descend_by_sweeps
+from conecollapse.geometry.certified.sweeps import FEW_LOOKS, MAX_LOOKS, descend_by_sweeps
 from conecollapse.geometry.certified.witness import CLEAR, LEAST_LIFT, needed_lift
 
 # density above which supports say little about which points can represent which
@@ -53,6 +53,7 @@ POINTS_AT_ONCE = 256
 # points with more coordinates may take long: each goes to the next thread that is free
 LARGE_SUPPORT = 256
 AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
+MOST_ENTRIES = 2**18  # of the factorization of a small problem
 ZERO = 0.02  # share of tol up to which the residual of a small problem counts as zero
 
 
@@ -80,8 +81,8 @@ def decide_by_supports(
     rows colinear), and decisions about those of a ``share`` that it leaves open.
 
     Where there is a limit to the ``budget``, what supports alone do not decide within it is left
-    open. Where points are mostly filled, ``most_dense`` entries large at most, and contain most of
-    the others, they are decided as dense points.
+    open. Where points are mostly filled, ``most_dense`` entries large at most, those that contain
+    most of the others are decided as dense points, and those that small problems leave undecided.
     """
     m, n = U.shape
     budget = budget or Budget.endless()
@@ -95,11 +96,8 @@ def decide_by_supports(
     todo = known.undecided_among(share)
     if not budget.is_endless or not len(todo):
         return known
-    if (
-        U.nnz > MOSTLY_FILLED * m * n
-        and m * n <= most_dense
-        and _supports_say_little(lists, known.undecided)
-    ):
+    is_filled = U.nnz > MOSTLY_FILLED * m * n and m * n <= most_dense
+    if is_filled and _supports_say_little(lists, known.undecided):
         return decide_dense(U.toarray(), tol, known, share=share, progress=progress)
     warn_of_rest(known.undecided, U)
     small = _solve_from_small_to_large(lists, todo, known, tol, progress)
@@ -107,7 +105,11 @@ def decide_by_supports(
     parts = [small.functional[int(i)] for i in rays]
     F = combination_rows([(coordinates, f) for coordinates, f, _ in parts], n)
     known = replace(known, combination=known.combination | small.combination)
-    return known.add(Support(rays, F, np.array([lift for _, _, lift in parts])))
+    known = known.add(Support(rays, F, np.array([lift for _, _, lift in parts])))
+    left = known.undecided_among(share)
+    if is_filled and len(left):
+        return decide_dense(U.toarray(), tol, known, share=left, progress=progress)
+    return known
 
 
 def _decide_at_sight(
@@ -230,6 +232,7 @@ def _decide(lists, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
     contained = contained_points(lists, allowed, i, scratch)
     support, u = lists.idx[first : first + m], lists.val[first : first + m]
     S, h, f, lift, distance = np.empty(0, np.int64), np.empty(0), np.empty(0), 0.0, 0.0
+    looks = FEW_LOOKS if m * min(m, len(contained)) <= MOST_ENTRIES else MAX_LOOKS
     for power in (0.5, 0.0):
         weight = u**-power
         x = u * weight
@@ -238,7 +241,7 @@ def _decide(lists, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
         for t in range(m):
             scratch.weight[support[t]] = weight[t]
         columns = stored_columns(lists, contained, support, scratch.weight, scratch.room)
-        solved, every, r = descend_by_sweeps(columns, x, ZERO * tol)
+        solved, every, r = descend_by_sweeps(columns, x, ZERO * tol, looks)
         if not solved:
             continue
         used = np.flatnonzero(every)

@@ -42,7 +42,9 @@ from conecollapse._kernels import kernel
 from conecollapse._nnls.factor import dot
 from conecollapse.geometry.certified.lists import add_times, product_with
 
-MAX_LOOKS = 500
+# looks at all columns: many where a factorization would be too large, few where what is left is
+# soon decided by one (`settle`)
+MAX_LOOKS, FEW_LOOKS = 500, 40
 SWEEPS = 10  # between two looks at all columns
 # the combination is polished after this part of the looks, and after twice as many each time
 FIRST_POLISH = 8
@@ -57,8 +59,8 @@ SOLVED = 1e-4  # share of the residual that conjugate gradients leave
 
 
 @kernel
-def descend_by_sweeps(columns, x, zero):  # type: ignore[no-untyped-def]
-    """Whether it came to an end within `MAX_LOOKS`, the coefficients of the `Stored` columns,
+def descend_by_sweeps(columns, x, zero, looks):  # type: ignore[no-untyped-def]
+    """Whether it came to an end within so many ``looks``, the coefficients of the `Stored` columns,
     and the residual.
 
     ``x`` and the residual are in the coordinates of the support. ``zero`` is the share of ``|x|``
@@ -73,10 +75,10 @@ def descend_by_sweeps(columns, x, zero):  # type: ignore[no-untyped-def]
         squared[support[t]] = weight[support[t]] ** 2
     limit = zero * zero * dot(x, x)
     swept, n_swept = np.arange(n), n
-    for look in range(MAX_LOOKS):
+    for look in range(looks):
         for _ in range(SWEEPS if look else 3):
             _sweep(columns, swept[:n_swept], h, r)
-        if look * FIRST_POLISH >= MAX_LOOKS and look & (look - 1) == 0:
+        if look * FIRST_POLISH >= looks and look & (look - 1) == 0:
             polish(columns, swept[:n_swept][h[swept[:n_swept]] > 0.0], h, r, limit, look * SWEEPS)
         norm2, _ = _measure(columns, r, x)
         if norm2 <= limit:
