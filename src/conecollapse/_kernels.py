@@ -125,7 +125,8 @@ def _renamed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def borrow(array: Any) -> Any:
     """In a kernel: the same array, without counting references to it, which takes longer than a
-    short loop does. Its owner must live until the last use."""
+    short loop does. Its owner must live until the last use:
+    a kernel that has made it uses it once more at its end."""
     return array
 
 

@@ -16,7 +16,8 @@ several
    right-hand sides all of these are priced by one matrix product (`slots`).
 5. `careful`, the active set in 32 digits.
 
-Where the entries of A times k are at most `SMALL_WORK`, the method of number 3 or 4 is one call of
+The first small problems of a process are left to SciPy, whose answers the bound judges: compiling a
+kernel takes seconds. Where the entries of A times k are at most `SMALL_WORK`, the method of number 3 or 4 is one call of
 a kernel, and nothing else is looked at. Sparse matrices become dense where they have at most
 `DENSE_LIMIT` entries; larger ones are solved by numbers 2 and 4. With ``method="bpp"`` block
 principal pivoting, the paper's method, takes the place of 2 and 3, and ``method="active-set"``
@@ -25,6 +26,7 @@ begins with 4.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -33,6 +35,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import nnls as scipy_nnls
 
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
 from conecollapse._linalg import row_norms
@@ -84,6 +87,9 @@ KKT_ROUNDING, REFINEMENTS, KKT_GOOD = 1e-13, 2, 1e-9
 WIDE = 4  # columns for each row from which lists of them beat a Gram matrix of all
 FEW_SIDES = 16  # right-hand sides up to which the columns are priced one side after the other
 METHODS = ("auto", "bpp", "active-set")
+# the first small problems of a process are left to SciPy: a kernel takes seconds to compile
+PROPOSED_CALLS, PROPOSED_WORK = 16, 2**12
+_asked = itertools.count()
 FLOAT64 = np.dtype(np.float64)
 
 __all__ = ["NnlsInfo", "nnls"]
@@ -280,6 +286,8 @@ def _solve_small(A: Any, b: Any) -> tuple[FloatArray, Any] | None:
     (m, n), k = A.shape, 1 if b.ndim == 1 else b.shape[1]
     if A.size * k > SMALL_WORK:
         return None
+    if A.size * k <= PROPOSED_WORK and next(_asked) < PROPOSED_CALLS:
+        return _take_proposals(A, b)
     A, out = np.ascontiguousarray(A), np.empty((k, n + 4))
     Bt = np.ascontiguousarray(b[None] if b.ndim == 1 else b.T)
     if _goes_by_products(m, n):
@@ -289,6 +297,28 @@ def _solve_small(A: Any, b: Any) -> tuple[FloatArray, Any] | None:
     if (out.item(n + 2) if k == 1 else out[:, n + 2].min()) != OPTIMAL:
         return None
     return (out[0, :n], out.item(n)) if b.ndim == 1 else (out[:, :n].T, out[:, n])
+
+
+def _take_proposals(A: FloatArray, b: FloatArray) -> tuple[FloatArray, Any] | None:
+    """SciPy's solutions of a small problem, if the bound shows all of them to be optimal."""
+    if not (np.isfinite(A).all() and np.isfinite(b).all()):
+        return None
+    problem, Bt = Problem.of(A), b.reshape(len(b), -1).T
+    H, sigma = np.zeros((len(Bt), A.shape[1])), np.zeros(len(Bt))
+    for i, side in enumerate(Bt):
+        try:
+            H[i] = scipy_nnls(A, side)[0] * problem.norms
+        except (RuntimeError, ValueError):  # its limit on iterations, or numbers that it loses
+            return None
+        used = problem.unit()[:, H[i] > 0]
+        sigma[i] = np.linalg.svd(used, compute_uv=False).min(initial=1.0)
+    if (problem.units != 1).any() or (safe_units(Bt.copy()) != 1).any():
+        return None
+    record, _ = problem.measure(Bt, H, sigma)
+    if (record.ending != OPTIMAL).any() or is_rough_zero(record.rnorm, H, row_norms(Bt)).any():
+        return None
+    is_one = b.ndim == 1
+    return (record.X[0], float(record.rnorm[0])) if is_one else (record.X.T, record.rnorm)
 
 
 def _goes_by_products(m: int, n: int) -> bool:

@@ -220,7 +220,7 @@ def _new_room(n, capacity, dim, has_sum):  # type: ignore[no-untyped-def]
 @kernel(error_model="numpy")
 def _solve_range(problems, total, slides, limits, out, first, last):  # type: ignore[no-untyped-def]
     (capacity, max_steps), n = limits, problems.C.shape[1]
-    state, room, _own = _new_room(n, capacity, 0, total is not None)
+    state, room, own = _new_room(n, capacity, 0, total is not None)
     known, none = np.ones(n, np.bool_), np.empty((0, 0))
     for i in range(first, last):
         gram = Products(problems.G[problems.of[i]], known, none, none[:, 0])
@@ -243,6 +243,7 @@ def _solve_range(problems, total, slides, limits, out, first, last):  # type: ig
             out.X[i, j] = upper[j] if room.side[j] == HIGH else 0.0
         for a in range(k):
             out.X[i, state.S[a]] = state.h[a]
+    return own[0].size + own[1].size  # which keeps what is borrowed
 
 
 @kernel(error_model="numpy")
@@ -646,4 +647,4 @@ def solve_rows(A, Bt, G, C, reach, start, max_steps, out):  # type: ignore[no-un
             out[i, n] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
         for a in range(k):
             out[i, state.S[a]] = state.h[a] / norms[state.S[a]]
-    return len(own) + len(P) + len(norm) + len(flag)
+    return own[0].size + own[1].size + P.size + norm.size + flag.size  # keeps what is borrowed
