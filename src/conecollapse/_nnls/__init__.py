@@ -8,20 +8,19 @@ optimal is left to the next method of the list, which starts from it.
    bounds (or `lists`, for a sum of one alone over more than `BLAS_COLUMNS` columns, `WIDE` times as
    many as rows). What float64 does not show to be optimal becomes a plain problem.
 2. At least `MANY_SIDES` right-hand sides, m at least 2 n, a well-conditioned A'A of at most
-   `MANY_COLUMNS` columns: `complement`, pivoting in the zeros.
+   `MOST_INVERTED` columns: `complement`, pivoting in the zeros.
 3. n at most `FEW_COLUMNS`, or at most `MANY_COLUMNS` and at most m: `products`, the active set on
-A'A.
+   A'A.
 4. `columns`, the active set on a QR factorization. With more than `BLAS_COLUMNS` columns and
-several
-   right-hand sides all of these are priced by one matrix product (`slots`).
+   several right-hand sides all of these are priced by one matrix product (`slots`).
 5. `careful`, the active set in 32 digits.
 
-The first small problems of a process are left to SciPy, whose answers the bound judges: compiling a
-kernel takes seconds. Where the entries of A times k are at most `SMALL_WORK`, the method of number 3 or 4 is one call of
-a kernel, and nothing else is looked at. Sparse matrices become dense where they have at most
-`DENSE_LIMIT` entries; larger ones are solved by numbers 2 and 4. With ``method="bpp"`` block
-principal pivoting, the paper's method, takes the place of 2 and 3, and ``method="active-set"``
-begins with 4.
+The first small problems of a process are left to SciPy, whose answers the bound judges: compiling
+a kernel takes seconds. Where the entries of A times k are at most `SMALL_WORK`, the method of
+number 3 or 4 is one call of a kernel, and nothing else is looked at. Sparse matrices become dense
+where they have at most `DENSE_LIMIT` entries; larger ones are solved by numbers 2 and 4. With
+``method="bpp"`` block principal pivoting, the paper's method, takes the place of 2 and 3, and
+``method="active-set"`` begins with 4.
 """
 
 from __future__ import annotations

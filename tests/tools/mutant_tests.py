@@ -46,7 +46,10 @@ def checks_of(tree: Path, file: str) -> list[str]:
     )
     chosen = [str(PACKAGE / file)] if b">>>" in (tree / PACKAGE / file).read_bytes() else []
     for pattern in [f"test_*{Path(file).stem.strip('_')}*", *TESTS[best]]:
-        chosen += [f"tests/{path.name}" for path in sorted((tree / "tests").glob(f"{pattern}.py"))]
+        chosen += [
+            path.relative_to(tree).as_posix()
+            for path in sorted((tree / "tests").rglob(f"{pattern}.py"))
+        ]
     return list(dict.fromkeys(chosen))
 
 
@@ -125,10 +128,12 @@ class Uses:
             for name in top.uses:
                 self.using[name].append(top)
         self.tests: dict[str, set[str]] = defaultdict(set)  # those that use a name themselves
-        for path in sorted((tree / "tests").glob("test_*.py")):
+        for path in sorted((tree / "tests").rglob("test_*.py")):
             for top in statements(path.name, path.read_bytes(), with_attributes=True):
                 for name in top.uses:
-                    self.tests[name] |= {f"tests/{path.name}::{test}" for test in top.names}
+                    self.tests[name] |= {
+                        f"{path.relative_to(tree).as_posix()}::{test}" for test in top.names
+                    }
 
     def top(self, m: Mutant) -> Top | None:
         return next(

@@ -14,7 +14,7 @@ from cones import planted
 from conecollapse import CertificateError, Cone
 from conecollapse.geometry.selections import spa, xray
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture

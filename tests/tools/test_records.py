@@ -13,7 +13,7 @@ from benchmarks.summaries import RESULTS, read_record, rows_of
 
 pytestmark = pytest.mark.own
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -143,7 +143,7 @@ def test_a_full_disk_costs_the_cache_and_not_the_result(module, monkeypatch):
         assert module()(3) == 6
 
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "pipeline.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline.py"
 IN_A_CONTAINER = """
 import resource
 import sys

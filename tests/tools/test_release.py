@@ -9,7 +9,7 @@ from pathlib import Path
 
 import conecollapse
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def text(name: str) -> str:

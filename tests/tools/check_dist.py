@@ -1,5 +1,5 @@
 """Build the wheel and the source archive, and try both where nothing of the checkout is:
-``python tests/check_dist.py [--out dist]``.
+``python tests/tools/check_dist.py [--out dist]``.
 
 Each is installed with its dependencies into a new environment in a temporary folder, and the
 command is run there: its version, its diagnosis, and the demonstration. `make dist` calls this.
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run(*command: str | Path, cwd: Path) -> str:

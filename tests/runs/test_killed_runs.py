@@ -19,7 +19,7 @@ from conecollapse.io import read_table
 from conecollapse.runs import folder as publishing
 from conecollapse.runs import rays, save, verify
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 X = np.kron(np.eye(2), np.ones((3, 4))) + 0.1 * np.random.default_rng(0).random((6, 8))
 
 
@@ -40,7 +40,7 @@ def grow_old(path):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of a process")
 def test_there_is_a_whole_run_whatever_kills_the_next():
-    done = python(ROOT / "tests" / "kill_runs.py")
+    done = python(ROOT / "tests" / "runs" / "kill_runs.py")
     assert done.returncode == 0, done.stderr
 
 

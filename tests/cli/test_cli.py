@@ -23,7 +23,7 @@ from conecollapse import RankSelection
 from conecollapse.cli import main
 from conecollapse.datasets import load
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 rng = np.random.default_rng(0)
 X = np.kron(np.eye(3), np.ones((5, 8))) + 0.1 * rng.random((15, 24)).round(3)
 GENES = [f"gene{j}" for j in range(22)] + ["<script>alert(1)</script>", '=1+1, "x"']

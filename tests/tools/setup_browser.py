@@ -1,8 +1,8 @@
 """A Chromium for the tests of the report: find one, or install Debian's packages where that is
 possible.
 
-    python tests/setup_browser.py plan       # print what `install` would do, and change nothing
-    python tests/setup_browser.py install
+    python tests/tools/setup_browser.py plan  # print what `install` would do, and change nothing
+    python tests/tools/setup_browser.py install
 
 Packages are installed only by root, with apt-get, and never where the environment says
 ``CHROMIUM=no``. The tests that need a browser are skipped where there is none.

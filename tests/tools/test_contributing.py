@@ -17,7 +17,7 @@ import pytest
 
 pytestmark = pytest.mark.own
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "dev"
 # of src, for each recipe; a section of the last is one
 MOST_FILES = {"add-a-method": 4, "add-a-table-kind": 2, "add-a-file-format": 2}

@@ -14,15 +14,20 @@ import setup_browser
 
 pytestmark = pytest.mark.own
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def checkout(tmp_path):
     """What `make` reads, in a folder where nothing is installed."""
-    for name in ("Makefile", "pyproject.toml", "tests/setup_browser.py", "tests/setup_oldest.py"):
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "tests/tools/setup_browser.py",
+        "tests/tools/setup_oldest.py",
+    ):
         target = tmp_path / name
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
     programs = tmp_path / "programs"
     programs.mkdir()

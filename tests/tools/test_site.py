@@ -22,7 +22,7 @@ from conftest import DATA
 from conftest import PATIENCE as PATIENCE_OF_BROWSER
 from test_reference import public_names
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NEEDED = (
     "furo",
     "matplotlib",

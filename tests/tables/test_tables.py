@@ -24,7 +24,7 @@ from conecollapse.tables import (
     stored,
 )
 
-SRC = Path(__file__).resolve().parents[1] / "src" / "conecollapse"
+SRC = Path(__file__).resolve().parents[2] / "src" / "conecollapse"
 rng = np.random.default_rng(0)
 X = rng.random((40, 17)) * (rng.random((40, 17)) < 0.6)
 X[3] = 0.0

@@ -64,7 +64,7 @@ def test_the_map_of_tests_names_files_that_exist():
     for prefix, patterns in TESTS.items():
         assert (ROOT / "src" / "conecollapse" / prefix).exists(), prefix
         for pattern in patterns:
-            assert list((ROOT / "tests").glob(f"{pattern}.py")), pattern
+            assert list((ROOT / "tests").rglob(f"{pattern}.py")), pattern
 
 
 def test_the_code_of_a_loaded_function_is_changed(tmp_path):

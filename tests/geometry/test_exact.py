@@ -241,7 +241,7 @@ def test_the_fuzzer_explores_and_says_how_to_replay():
     assert not settings.get_profile("fuzz").derandomize
     command = [
         sys.executable,
-        str(Path(__file__).with_name("fuzz.py")),
+        str(Path(__file__).parents[1] / "fuzz.py"),
         "--minutes",
         "0",
         "--seed",

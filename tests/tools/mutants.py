@@ -41,7 +41,7 @@ from mutant_changes import AREAS, Mutant, all_mutants, drawn
 from mutant_runs import Copy, Loaded, copied, prepare
 from mutant_tests import A_LOOK, Records
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Judge:
