@@ -18,8 +18,8 @@ from conecollapse.affinity.counts import (
     prediction_gains,
     sizes,
 )
-from conecollapse.estimators._rank_clusters import most_predictive
 from conecollapse.factorization.cones import graph_ccnmf as recipe
+from conecollapse.factorization.resampling.rank_of_clusters import most_predictive
 from conecollapse.io import open_table
 from conecollapse.metrics import purity_score
 

@@ -14,8 +14,8 @@ from conecollapse._errors import InvalidInputError
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.affinity.counts import CountView, prediction_gains
 from conecollapse.affinity.views import Samples, eigengaps
-from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
 from conecollapse.factorization.cones.graph_ccnmf import distinct_samples
+from conecollapse.factorization.resampling.rank_selection import Fits, RankSelection, tied
 from conecollapse.tables import Table
 
 SHARE = 0.8  # of the samples in each subsample of "stability"
