@@ -75,7 +75,7 @@ fuzz: $(STAMP) ## compare cones and least squares with exact arithmetic on rando
 
 N ?= 200
 mutants: $(STAMP) ## change the source in random places and report which changes no test notices (N=200 SEED= ONLY=)
-	$(BIN)/python tests/mutants.py --number $(N) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only '$(ONLY)')
+	$(BIN)/python tests/tools/mutants.py --number $(N) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only '$(ONLY)')
 
 bench: $(STAMP) ## the benchmarks behind the documented numbers, each beside a named peer
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
@@ -108,11 +108,11 @@ docs-figures: $(ALL_STAMP) ## figures of the documentation
 	$(BIN)/python benchmarks/sample.py amlall --out docs/figures
 
 screenshots: $(ALL_STAMP) browser ## pictures of the report for the documentation
-	CONECOLLAPSE_SCREENSHOTS=docs/figures $(BIN)/python -m pytest tests/test_report.py -k screenshot
+	CONECOLLAPSE_SCREENSHOTS=docs/figures $(BIN)/python -m pytest tests/report/test_report.py -k screenshot
 
 dist: $(STAMP) ## build wheel and source archive in dist, install each into a new environment, run its demo there
 	@echo "To be installed in temporary folders, which are removed: the wheel and the source archive with their dependencies (about 600 MB each)."
-	$(BIN)/python tests/check_dist.py
+	$(BIN)/python tests/tools/check_dist.py
 
 clean: ## remove the environments, built pages and caches (not .asv)
 	rm -rf $(VENV) $(OLDEST) build dist docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -125,11 +125,11 @@ ifndef SAID
 	@! [ -e $(STAMP) ] || [ pyproject.toml -nt $(STAMP) ] && \
 	  echo "To be installed in $(VENV), in this folder: conecollapse (editable), its dependencies and the development tools (about 1.1 GB, with the tools of make test-all 1.6; pip keeps downloads in its cache)." || true
 ifneq ($(and $(OLDEST_PYTHON),$(filter test-all test-oldest,$(GOALS))),)
-	@! [ -e $(OLDEST)/.installed ] || [ pyproject.toml -nt $(OLDEST)/.installed ] || [ tests/setup_oldest.py -nt $(OLDEST)/.installed ] && \
+	@! [ -e $(OLDEST)/.installed ] || [ pyproject.toml -nt $(OLDEST)/.installed ] || [ tests/tools/setup_oldest.py -nt $(OLDEST)/.installed ] && \
 	  echo "To be installed in $(OLDEST), in this folder: conecollapse (editable) and the oldest declared version of each dependency." || true
 endif
 ifneq ($(filter test-all unit-all browser screenshots,$(GOALS)),)
-	@$(PYTHON) tests/setup_browser.py plan
+	@$(PYTHON) tests/tools/setup_browser.py plan
 endif
 endif
 
@@ -142,11 +142,11 @@ $(ALL_STAMP): $(STAMP) | announce
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[dev-all]"
 	touch $@
 
-$(OLDEST)/.installed: pyproject.toml tests/setup_oldest.py | announce
+$(OLDEST)/.installed: pyproject.toml tests/tools/setup_oldest.py | announce
 	$(OLDEST_PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python tests/setup_oldest.py > $(OLDEST)/requirements.txt
+	$(OLDEST)/bin/python tests/tools/setup_oldest.py > $(OLDEST)/requirements.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(OLDEST)/requirements.txt --editable .
 	touch $@
 
 browser: | announce
-	@$(PYTHON) tests/setup_browser.py install
+	@$(PYTHON) tests/tools/setup_browser.py install

@@ -143,7 +143,7 @@ def browser():
     """A headless Chromium, or one line that says why not."""
     path = find()
     if path is None:
-        pytest.skip("no Chromium on this machine (tests/setup_browser.py)")
+        pytest.skip("no Chromium on this machine (tests/tools/setup_browser.py)")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:

@@ -12,13 +12,17 @@ import random
 import sys
 import time
 import warnings
+from pathlib import Path
 
-import conftest  # noqa: F401  the profiles
-import test_certificates
-import test_exact
-from hypothesis import given, seed, settings
-from hypothesis.errors import InvalidArgument
-from test_exact import CHECKED
+for folder in ("geometry", "certificates", "tools"):
+    sys.path.append(str(Path(__file__).parent / folder))
+
+import conftest  # noqa: E402, F401  the profiles
+import test_certificates  # noqa: E402
+import test_exact  # noqa: E402
+from hypothesis import given, seed, settings  # noqa: E402
+from hypothesis.errors import InvalidArgument  # noqa: E402
+from test_exact import CHECKED  # noqa: E402
 
 # A family is a test of hypothesis without fixtures, what it draws from, and how many examples it
 # has in a round. It adds to CHECKED what it has checked, under the name that the last line prints.

@@ -31,7 +31,7 @@ from conecollapse.estimators._sklearn import BaseEstimator, SelectorMixin
 from conecollapse.factorization.cones.ccnmf import CONES, data_cone
 from conecollapse.geometry.cone import Cone
 from conecollapse.io.source import ArraySource
-from conecollapse.tables import BlockedTable, Table
+from conecollapse.tables import Table, as_blocked
 from conecollapse.tables.blocks import FileTable
 
 NEGLIGIBLE = 1e-6  # a witness shorter than this share of the sample explains nothing
@@ -217,10 +217,9 @@ class ConeCollapse(Estimator, SelectorMixin, BaseEstimator):
         if self.max_rays is not None:
             check_count(self.max_rays, "max_rays")
         if self.method == "sample":
+            blocked = as_blocked(table)
             return Cone._sampled(
-                table.along(1)
-                if isinstance(table, BlockedTable)
-                else FileTable(ArraySource(table.points())),
+                FileTable(ArraySource(table.points())) if blocked is None else blocked.along(1),
                 self.n_functionals,
                 tol=self.cone_tol,
                 random_state=self.random_state,

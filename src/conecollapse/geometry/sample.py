@@ -76,8 +76,9 @@ class Law(NamedTuple):
         U = U[lengths > 0]
         if not len(U):
             raise InvalidInputError("all points that were drawn are zero; a cone needs others.")
-        frame = Frame.of(U)
-        return cls(frame.centre, frame.T if frame.T.shape[1] else np.eye(U.shape[1]))
+        frame, dim = Frame.of(U), U.shape[1]
+        is_ray = not frame.T.shape[1]
+        return cls(np.zeros(dim), np.eye(dim)) if is_ray else cls(frame.centre, frame.T)
 
     def draw(self, count: int, rng: np.random.Generator) -> AnyArray:
         """Functionals as unit rows, in float32."""
@@ -189,7 +190,7 @@ def _scan_tile(
     blur = (dim + 7) * SINGLE * float(row_norms(Q).max())
     highest = V.max(axis=1).astype(np.float64)
     np.maximum(floor, highest - blur, out=floor)
-    least = _just_below(floor, dim, tol) - blur
+    least = _just_below(floor, dim, tol, NEAR if on_slice else 0.0) - blur
     hot = np.flatnonzero(highest >= least)
     which, at = np.nonzero(V[hot] >= least[hot, None])
     used, at = np.unique(at, return_inverse=True)
@@ -224,10 +225,10 @@ def _on_slice(points: Points) -> tuple[Points, IntArray]:
     return points / sums.astype(points.dtype)[:, None], filled
 
 
-def _just_below(values: FloatArray, dim: int, tol: float) -> FloatArray:
-    """Less by a share `NEAR`, so that witnesses prove more than tol, and by more than a unit
-    functional differs on the slice between points within tol of each other."""
-    return values - NEAR * np.abs(values) - 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
+def _just_below(values: FloatArray, dim: int, tol: float, near: float = NEAR) -> FloatArray:
+    """Less by a share, so that witnesses prove more than tol, and by more than a unit functional
+    differs on the slice between points within tol of each other."""
+    return values - near * np.abs(values) - 4 * (2 + np.sqrt(dim)) * (tol + (dim + 2) * EPS)
 
 
 def _scan_block(block: Points, _: Any, shared: tuple[AnyArray, float, int, FloatArray]) -> Leaders:
@@ -292,7 +293,13 @@ class Sample:
     @classmethod
     def begin(cls, table: BlockedTable, tol: float, confidence: float, seed: Any) -> Sample:
         """Nothing drawn, but the law is there."""
-        rng, n, dim = np.random.default_rng(seed), *_shape(table)
+        try:
+            rng = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"random_state must be an integer from 0 on, a Generator or None; got {seed!r}."
+            ) from error
+        n, dim = _shape(table)
         count = min(n, MOMENT_ROWS, max(1, MOMENT_ENTRIES // dim))
         law = Law.of(_take(table, np.sort(rng.choice(n, count, replace=False))))
         none, empty = np.zeros(0, np.int64), np.zeros((0, dim))
