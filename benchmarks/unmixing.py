@@ -48,10 +48,10 @@ def methods(is_counts=False):
 
 def pysptools():
     try:
-        from pysptools.eea import eea
+        from pysptools.eea import nfindr
     except ImportError:
         return {}
-    return {"pysptools N-FINDR": lambda X, r: eea.NFINDR(X, r)[0]}
+    return {"pysptools N-FINDR": lambda X, r: nfindr.NFINDR(X, r)[0]}
 
 
 def pymcr():

@@ -35,6 +35,17 @@ def as_points(P: Any, name: str = "P", *, needs: str = "a cone needs points >= 0
     )
 
 
+def non_negative(X: Points, needs: str) -> Points:
+    """``X``, after a refusal of negative and infinite entries; scikit-learn's tests look for the
+    first words of the message."""
+    try:
+        return as_points(X, "X", needs=needs)
+    except InvalidInputError as error:
+        if "negative" not in str(error):
+            raise
+        raise InvalidInputError(f"Negative values in data: {error}") from None
+
+
 def as_matrix(P: Any, name: str) -> Points:
     """``P`` as a two-dimensional real numeric array or canonical CSR array, with at least one row
     and one column."""

@@ -267,6 +267,11 @@ def unit_columns(A: AnyArray) -> AnyArray:
     return A / np.where(length > 0, length, 1).astype(A.dtype)
 
 
+def is_sparse(X: Points) -> bool:
+    """Whether points are a sparse array."""
+    return bool(sp.issparse(X))
+
+
 def as_dense(X: Points) -> AnyArray:
     """X itself, or the dense array with the entries of a sparse one."""
     return X.toarray() if sp.issparse(X) else X

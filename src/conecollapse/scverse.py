@@ -25,7 +25,7 @@ from conecollapse._types import AnyArray, FloatArray
 from conecollapse.certificates import Certificate
 from conecollapse.clusters import NO_CLUSTER, cluster_sizes
 from conecollapse.estimators import RankSelection
-from conecollapse.estimators._rank_clusters import most_predictive
+from conecollapse.factorization.resampling.rank_of_clusters import most_predictive
 from conecollapse.io import open_table
 from conecollapse.io.annotated import highly_variable, in_memory, is_anndata, stored_at
 from conecollapse.runs.clustering import chosen_rank
@@ -164,8 +164,8 @@ def select(
     layer, use_raw, use_highly_variable, random_state, verbose, n_jobs
         As in `cluster`.
     batch_key : str, optional
-        A column of ``obs``: each batch is asked alone, and their scores are added up. Otherwise
-        batches that differ in many genes count as kinds.
+        A column of ``obs``: each batch is asked alone, and their scores are added up. Without it
+        directions in which all kinds are drawn out alike count as those of batches.
 
     Returns
     -------

@@ -25,8 +25,8 @@ from conecollapse.affinity.graphs import (
     tie_small_parts,
 )
 from conecollapse.affinity.spectrum import leading_eigenpairs
-from conecollapse.estimators._rank_clusters import cophenetic_correlation
 from conecollapse.estimators.rank import METHODS
+from conecollapse.factorization.resampling.rank_of_clusters import cophenetic_correlation
 from conecollapse.metrics import (
     adjusted_rand_score,
     clustering_accuracy,

@@ -82,6 +82,7 @@ CHECKED = [
     ConeCollapse(),
     ConeCollapse(points="samples"),
     ConeCollapse("approximate"),
+    ConeCollapse("sample", points="samples"),
 ]
 QUICK = [CCNMF(), HierarchicalNMF(), ConeCollapse()]
 QUIET = [

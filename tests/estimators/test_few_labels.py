@@ -63,15 +63,18 @@ def some(y, count, seed=0):
 
 @each
 def test_given_labels_are_kept_and_the_rest_is_found(model):
-    X, y = overlapping()
-    wrong = some(y, 3)
-    # a label against the data is kept too
-    wrong[np.flatnonzero(wrong < 0)[0]] = (y[np.flatnonzero(wrong < 0)[0]] + 1) % 3
-    fitted = clone(model).fit(X, wrong)
-    known = wrong >= 0
-    np.testing.assert_array_equal(fitted.labels_[known], wrong[known])
-    np.testing.assert_array_equal(fitted.predict(X)[known], wrong[known])
-    assert (fitted.labels_[~known] == y[~known]).mean() > 0.85
+    right = []
+    for seed in range(5):
+        X, y = overlapping(seed)
+        wrong = some(y, 3, seed)
+        # a label against the data is kept too
+        wrong[np.flatnonzero(wrong < 0)[0]] = (y[np.flatnonzero(wrong < 0)[0]] + 1) % 3
+        fitted = clone(model).fit(X, wrong)
+        known = wrong >= 0
+        np.testing.assert_array_equal(fitted.labels_[known], wrong[known])
+        np.testing.assert_array_equal(fitted.predict(X)[known], wrong[known])
+        right.append((fitted.labels_[~known] == y[~known]).mean())
+    assert np.mean(right) > 0.85
     np.testing.assert_array_equal(fitted.classes_, [0, 1, 2])
     np.testing.assert_allclose(fitted.label_distributions_.sum(axis=1), 1)
     np.testing.assert_array_equal(fitted.label_distributions_[known].argmax(axis=1), wrong[known])
@@ -500,7 +503,6 @@ def test_the_source_that_finds_labels_counts_most():
     evidence = pooled([Said(right), Said(wrong)], seeds)
     assert evidence.weights[0] > 1 > 0.01 > evidence.weights[1]
     assert evidence.probabilities[20:].argmax(axis=1).tolist() == y[20:].tolist()
-    assert len(evidence.trials) == 3
     one = pooled([Said(right), Said(wrong)], Seeds.of(np.where(np.arange(60) < 3, y, -1)))
     np.testing.assert_array_equal(one.weights, [0.5, 0.5])
     np.testing.assert_array_equal(
@@ -509,13 +511,12 @@ def test_the_source_that_finds_labels_counts_most():
         ).weights,
         [1, 0],
     )
-    assert one.trials == ()
     # never less sure than at equal weights
     assert learned_weights(np.stack([np.log(wrong)]), y, np.ones(1))[0] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("finds", ["clusters", "evidence"])
-def test_labels_left_out_decide_between_named_and_guided_clusters(finds):
+def test_labels_decide_between_named_and_guided_clusters(finds):
     rng = np.random.default_rng(0)
     clusters = np.repeat([0, 1], 30)
     truth = clusters if finds == "clusters" else np.tile([0, 1], 30)
@@ -561,21 +562,13 @@ def test_one_of_two_labels_outside_is_too_many():
         assert (run.trust == NAMED) is are_named
 
 
-def test_one_label_of_each_class_moves_no_clusters_unless_two_are_outside_or_evidence_disagrees():
+def test_one_label_of_each_class_moves_no_clusters_unless_one_is_outside():
     X = as_table(
         np.kron(np.eye(4), np.ones((10, 2))) + 0.05 * np.random.default_rng(0).random((40, 8))
     )
     clusters = np.repeat(np.arange(4), 10)
     right, wrong = np.eye(4)[clusters], np.eye(4)[(clusters + 1) % 4]
-    a_tenth_wrong, more_wrong = np.vstack([wrong[:4], right[4:]]), np.vstack([wrong[:5], right[5:]])
-    cases = (
-        (1, right, True),
-        (1, a_tenth_wrong, True),
-        (1, more_wrong, False),
-        (1, wrong, False),
-        (2, right, False),
-        (0, wrong, True),
-    )
+    cases = ((1, right, False), (2, right, False), (0, right, True), (0, wrong, True))
     for outside, q, are_named in cases:
         known = np.full(40, -1)
         known[[0, 10, 20, 30]] = np.arange(4)

@@ -195,13 +195,20 @@ def test_until_that_is_not_reached_is_said():
 def test_one_ray_and_no_ray():
     cone = Cone.sample(np.outer([1.0, 3, 0, 2], [1, 2, 0]), 50, random_state=0)
     assert cone.ray_indices.tolist() == [0]
+    assert Cone.sample([[0.0], [2.0], [3.0]], 50, random_state=0).ray_indices.tolist() == [1]
     with pytest.raises(InvalidInputError, match="all points that were drawn are zero"):
         Cone.sample(np.zeros((4, 3)))
     with pytest.raises(InvalidInputError, match="has 1 negative entry"):
         Cone.sample([[1.0, -1.0]])
     with pytest.raises(InvalidInputError, match="negative"):
         Cone.sample(open_table(np.array([[1.0, 2.0], [3.0, -1.0]])))
-    for name, value in {"confidence": 1.0, "until": 0, "tol": 2, "n_functionals": 0}.items():
+    for name, value in {
+        "confidence": 1.0,
+        "until": 0,
+        "tol": 2,
+        "n_functionals": 0,
+        "random_state": "a",
+    }.items():
         with pytest.raises(InvalidInputError, match=name):
             Cone.sample(np.eye(3), **{name: value})
 

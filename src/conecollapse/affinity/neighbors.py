@@ -11,14 +11,20 @@ import numpy as np
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, columns_as_points, row_lengths, unit_rows
+from conecollapse._linalg import (
+    as_dense,
+    columns_as_points,
+    is_sparse,
+    row_lengths,
+    unit_rows,
+)
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points
 from conecollapse.affinity import brute
 from conecollapse.affinity.cells import cell_neighbors, random_samples
 from conecollapse.affinity.ties import take_nearest
 from conecollapse.geometry.certified.cost import product_seconds, warn_if_long
-from conecollapse.tables import Table, as_table, stored
+from conecollapse.tables import DenseTable, Table, stored
 
 # share of non-zero entries up to which samples are mostly zeros: those of text are, images are not
 SPARSE = 0.1
@@ -50,14 +56,14 @@ def are_large(shape: tuple[int, int]) -> bool:
     return shape[0] * shape[1] > SINGLE
 
 
-def as_compared(X: Table, is_sparse: bool | None = None) -> Table:
+def as_compared(X: Table, sparse: bool | None = None) -> Table:
     """The samples as they are compared, which depends on their values and not on how they are
     stored: a CSR array if they are mostly zeros, else dense, in float32 if they are large."""
-    if is_sparse is None:
-        is_sparse = are_mostly_zeros(X.n_entries, X.shape)
-    if not is_sparse and are_large(X.shape):
-        X = as_table(X.array.astype(np.float32))
-    return stored(X, sparse=is_sparse)
+    if sparse is None:
+        sparse = are_mostly_zeros(X.n_entries, X.shape)
+    if not sparse and are_large(X.shape):
+        X = DenseTable(X.array.astype(np.float32))
+    return stored(X, sparse=sparse)
 
 
 def nearest(
@@ -96,12 +102,12 @@ def nearest(
     if is_approximate(search, samples):
         return approximate(samples, k)
     seconds = PER_PRODUCT * product_seconds(samples)
-    if not as_table(samples).is_sparse and brute.pays(samples, k):
+    if not is_sparse(samples) and brute.pays(samples, k):
         return _by_products(samples, k)
     warn_if_long(
         seconds,
         f"finding the exact neighbours of {samples.shape[0]} samples",
-        _FASTER[as_table(samples).is_sparse],
+        _FASTER[is_sparse(samples)],
     )
     return exact(None, samples, k)
 
@@ -110,21 +116,20 @@ def metric_of(X: Points, metric: str) -> str:
     """The metric that ``metric`` means for X."""
     if metric not in METRICS:
         raise InvalidInputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}.")
-    return ("cosine" if as_table(X).is_sparse else "euclidean") if metric == "auto" else metric
+    return ("cosine" if is_sparse(X) else "euclidean") if metric == "auto" else metric
 
 
 def is_approximate(search: str, samples: Points) -> bool:
     """Whether the neighbours of these samples are approximate."""
     if search not in SEARCHES:
         raise InvalidInputError(f"neighbors must be one of {', '.join(SEARCHES)}; got {search!r}.")
-    is_sparse = as_table(samples).is_sparse
-    if search == "approximate" and is_sparse:
+    if search == "approximate" and is_sparse(samples):
         raise InvalidInputError(
             "approximate neighbours are not for tables that are mostly zeros; use neighbors='auto'"
             " or 'exact'."
         )
     return search == "approximate" or (
-        search == "auto" and samples.shape[0] > MANY and not is_sparse
+        search == "auto" and samples.shape[0] > MANY and not is_sparse(samples)
     )
 
 
@@ -132,7 +137,7 @@ def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArr
     """The k nearest samples of each row of X; where X is None, of each sample among the others."""
     rows = samples if X is None else X
     own, squares = np.square(row_lengths(rows)), np.square(row_lengths(samples))
-    columns = columns_as_points(samples) if as_table(samples).is_sparse else samples.T
+    columns = columns_as_points(samples) if is_sparse(samples) else samples.T
     n, step = rows.shape[0], max(LEAST_ROWS, AT_ONCE // samples.shape[0])
     index, distance = np.empty((n, k), np.int64), np.empty((n, k))
 
@@ -153,7 +158,7 @@ def exact(X: Points | None, samples: Points, k: int) -> tuple[IntArray, FloatArr
 def _products(rows: Points, columns: Points) -> FloatArray:
     """``-2 rows columns`` in float64, dense."""
     rows = -2.0 * rows.astype(np.float64, copy=False)
-    if as_table(rows).is_sparse or columns.dtype == np.float64:
+    if is_sparse(rows) or columns.dtype == np.float64:
         return np.asarray(as_dense(rows @ columns))
     parts = (
         columns[:, a : a + LEAST_ROWS].astype(np.float64)

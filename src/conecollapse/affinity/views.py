@@ -306,6 +306,23 @@ def _views(
 ) -> list[View | CountView]:
     """The views that such a table is tried in, or the one wanted; those for counts of cells also if
     it is one, unless ``for_cells`` is False: their graphs have few dimensions and no clear gaps."""
+    _check_view(samples, wanted)
+    if wanted in COUNT_VIEWS:
+        return [CountView.of_counts(str(wanted), samples.some)]
+    if for_cells and wanted == "auto" and samples.are_cells:
+        return [CountView.of_counts(name, samples.some) for name in COUNT_VIEWS]
+    cosines = [View("cosine"), View("root cosine")]
+    if samples.is_sparse or "cosine" in str(wanted):
+        views = [*cosines, View("root")] if wanted == "root" else cosines
+    else:
+        views = _filled_views(samples.entries)
+    if wanted == "auto":
+        return list(views)
+    return [views[wanted]] if isinstance(wanted, int) else [v for v in views if v.name == wanted]
+
+
+def _check_view(samples: Samples, wanted: str | int) -> None:
+    """Refuse a view that is not known, or not for these samples."""
     if samples.count < LEAST:
         raise InvalidInputError(
             f"neighbourhoods are compared, which needs at least {LEAST} samples; got n_samples ="
@@ -315,24 +332,11 @@ def _views(
         raise InvalidInputError(
             f"view must be auto, {', '.join(VIEWS[:-1])} or {VIEWS[-1]}; got {wanted!r}."
         )
-    is_sparse = samples.is_sparse
-    if is_sparse and wanted == "centred":
+    if samples.is_sparse and wanted == "centred":
         raise InvalidInputError(
             "view='centred' subtracts a mean, which would fill a table that is mostly zeros; use"
             " 'auto' or another view."
         )
-    if wanted in COUNT_VIEWS:
-        return [CountView.of_counts(str(wanted), samples.some)]
-    if for_cells and wanted == "auto" and samples.are_cells:
-        return [CountView.of_counts(name, samples.some) for name in COUNT_VIEWS]
-    cosines = [View("cosine"), View("root cosine")]
-    if is_sparse or "cosine" in str(wanted):
-        views = [*cosines, View("root")] if wanted == "root" else cosines
-    else:
-        views = _filled_views(samples.entries)
-    if wanted == "auto":
-        return list(views)
-    return [views[wanted]] if isinstance(wanted, int) else [v for v in views if v.name == wanted]
 
 
 def _filled_views(X: Points) -> list[View]:

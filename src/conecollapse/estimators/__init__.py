@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from conecollapse.estimators._base import BaseNMF
     from conecollapse.estimators._bootstrap import BootstrapResult, bootstrap
     from conecollapse.estimators._explain import NovelFeature
-    from conecollapse.estimators._rank_fits import RankSelection
     from conecollapse.estimators.ccnmf import CCNMF
     from conecollapse.estimators.cone_collapse import ConeCollapse
     from conecollapse.estimators.consensus import ConsensusNMF
@@ -32,12 +31,13 @@ if TYPE_CHECKING:
     from conecollapse.estimators.rank import select_rank
     from conecollapse.estimators.separable import SeparableNMF
     from conecollapse.estimators.unmixing import Explanation, Unmixing
+    from conecollapse.factorization.resampling.rank_selection import RankSelection
 
 _HOMES = {
     "conecollapse.estimators._base": ("BaseNMF",),
     "conecollapse.estimators._explain": ("NovelFeature",),
     "conecollapse.estimators._bootstrap": ("BootstrapResult", "bootstrap"),
-    "conecollapse.estimators._rank_fits": ("RankSelection",),
+    "conecollapse.factorization.resampling.rank_selection": ("RankSelection",),
     "conecollapse.estimators.ccnmf": ("CCNMF",),
     "conecollapse.estimators.cone_collapse": ("ConeCollapse",),
     "conecollapse.estimators.consensus": ("ConsensusNMF",),

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from conecollapse._checks import as_points, check_array, check_no_text, first_nan
+from conecollapse._checks import check_array, check_no_text, first_nan, non_negative
 from conecollapse._errors import (
     ConeCollapseError,
     EmptyDataWarning,
@@ -208,7 +208,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Table:
             f"X has NaN at row {row}, column {column}; {type(estimator).__name__} cannot use"
             f" missing values. {WITH_WEIGHTS} can, and their `impute` fills them in."
         )
-    return as_table(non_negative(estimator, found))
+    return as_table(non_negative(found, needs_of(estimator)))
 
 
 def check_input(estimator: Any, X: Any, *, reset: bool) -> Table | Points:
@@ -245,18 +245,9 @@ def unmasked(X: Any) -> Any:
     )
 
 
-def non_negative(estimator: Any, X: Points) -> Points:
-    """``X``, after a refusal of negative and infinite entries."""
-    try:
-        return as_points(
-            X,
-            "X",
-            needs=f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip",
-        )
-    except InvalidInputError as error:
-        if "negative" not in str(error):
-            raise
-        raise InvalidInputError(f"Negative values in data: {error}") from None
+def needs_of(estimator: Any) -> str:
+    """What the estimator needs, for a message about negative entries."""
+    return f"{type(estimator).__name__} needs X >= 0: undo a logarithm, shift or clip"
 
 
 def without_question_of_names(estimator: Any, X: Any, *, reset: bool) -> Any:

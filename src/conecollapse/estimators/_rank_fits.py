@@ -1,10 +1,8 @@
-"""What all ways of choosing the rank share: the result, and fits of one estimator at several
-ranks."""
+"""Fits of one estimator at several ranks, for the choice of a rank."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,26 +11,8 @@ from sklearn.utils import get_tags
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._progress import teller
-from conecollapse._types import FloatArray, IntArray
+from conecollapse._types import IntArray
 from conecollapse.tables import Table
-
-
-@dataclass(frozen=True)
-class RankSelection:
-    """The rank chosen and what a figure of the choice needs."""
-
-    rank: int
-    method: str
-    candidates: IntArray
-    # one for each candidate; larger is better, except that "residual" and "heldout" list errors
-    scores: FloatArray
-    # standard error of each score; for "heldout" of its difference from the best
-    spread: FloatArray
-    reference: FloatArray | None  # "residual": the relative errors for shuffled data
-    reason: str
-    # that cannot be told from the best, the rank chosen among them; for "stability", "consensus",
-    # "heldout"
-    ties: tuple[int, ...] = ()
 
 
 class Fits:
@@ -78,9 +58,3 @@ class Fits:
             self.tell(f"{self.method}, fits", self.done, self.total)
         if self.callback is not None and self.done:
             self.callback(self.done, self.total)
-
-
-def tied(rank: int, ties: tuple[int, ...]) -> str:
-    """The other ranks that cannot be told from the best, in words."""
-    others = [str(r) for r in ties if r != rank]
-    return f"; tied with {', '.join(others)}" if others else ""

@@ -4,7 +4,6 @@ that are known."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -23,7 +22,7 @@ from conecollapse.estimators._prepared import (
     check_input,
     feature_order,
     in_dtype,
-    non_negative,
+    needs_of,
     prepare_table,
     remember_layer,
     safe_power,
@@ -220,9 +219,9 @@ class WeightedNMF(BaseNMF):
                     f" {array.kind}."
                 )
             return array
-        unstored, checked = self.missing == "unstored", partial(non_negative, self)
+        unstored = self.missing == "unstored"
         table = incomplete_table(
-            array, weights, unstored=unstored, is_new=not reset, checked=checked
+            array, weights, unstored=unstored, is_new=not reset, needs=needs_of(self)
         )
         if self.affinity is not None and not table.is_complete:
             raise InvalidInputError(NOT_ON_GRAPHS)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from conecollapse._checks import check_count
 from conecollapse._errors import InvalidInputError, argument
-from conecollapse._linalg import stack_rows, unit_rows
+from conecollapse._linalg import unit_rows
 from conecollapse._progress import report
 from conecollapse._types import FloatArray, IntArray, Points
 from conecollapse.estimators._estimator import Estimator, running
@@ -23,18 +23,12 @@ from conecollapse.estimators._prepared import (
     warn_of_samples,
 )
 from conecollapse.estimators._sklearn import BaseEstimator, OutlierMixin
-from conecollapse.geometry.nearest import EXACT, NOTHING, Terms, distances, gram, nearest, witnesses
+from conecollapse.factorization.cones.novelty import Trusted, threshold
+from conecollapse.geometry.nearest import NOTHING, Terms, witnesses
 
 AUTO = 0.05  # the share of false alarms that contamination="auto" allows
 # ranks samples inside the cone, and hardly changes distances from it: docs/novelty.md compares
 LOCALITY = 0.02
-CALIBRATION = 1000  # trusted samples that are judged by the others to find the threshold
-MEASURED = 200  # trusted samples that are measured to estimate the noise
-# quantile of their squared distances that counts: the other samples lie further away for better
-# reasons than noise
-FITTING = 0.25
-COUNTED = 0.3  # share of that which is taken as noise; docs/novelty.md compares
-MOST_NOISE = 0.98  # that is believed; where no two samples share anything, all of it would be noise
 
 
 @dataclass(eq=False, repr=False)
@@ -142,14 +136,13 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         """
         self._check_parameters()
         U = self._unit_samples(remember_layer(self, X, feature_names, layer), reset=True)
-        self._trusted = U
-        self._gram = gram(U)
+        self._trusted = Trusted.of(U, self._seed)
         self.n_trusted_ = U.shape[0]
         report("noise", 0, 2)
-        self.noise_ = self._found_noise()
+        self.noise_ = self._read_noise()
         report("calibration", 1, 2)
         # None after `partial_fit`, until it is asked for
-        self._calibration: FloatArray | None = self._calibrated()
+        self._calibration: FloatArray | None = self._trusted.calibrate(self._terms)
         return self
 
     @running
@@ -160,18 +153,9 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
             return self.fit(X)
         self._check_parameters()
         U = self._unit_samples(X, reset=False)
-        terms = Terms(self.locality)
-        new = U[
-            np.flatnonzero(
-                distances(self._trusted, U, nearest(self._trusted, U, self._gram, terms), terms)
-                > self.tol
-            )
-        ]
-        if new.shape[0]:
-            self._trusted = stack_rows(self._trusted, new, like=self._trusted)
-            self._gram = gram(self._trusted)
+        self._trusted = self._trusted.joined(U, Terms(self.locality), self.tol)
         self.n_trusted_ += U.shape[0]
-        self.noise_ = self._found_noise()
+        self.noise_ = self._read_noise()
         self._calibration = None
         return self
 
@@ -182,7 +166,7 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
 
         A sample of zeros belongs to every cone; its score is 0, with a warning.
         """
-        return -self._distances(self._judged(X)[0])
+        return -self._trusted.distances(self._judged(X)[0], self._terms)
 
     def decision_function(self, X: Any) -> FloatArray:
         """``score_samples`` minus `offset_`: negative for novel samples."""
@@ -192,17 +176,18 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         """-1 for novel samples, 1 for the others."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    def fit_predict(self, X: Any, y: Any = None, **how: Any) -> IntArray:
+    @running
+    def fit_predict(
+        self, X: Any, y: Any = None, *, feature_names: Any = None, layer: str | None = None
+    ) -> IntArray:
         """Fit to ``X``, and judge each of its samples by the cone of the others: -1 for those that
-        stand out, 1 for the rest. ``how`` are arguments of `fit`."""
-        self.fit(X, y, **how)
-        found = np.ones(len(self._filled), int)
-        found[
-            np.flatnonzero(self._filled)[
-                self._leave_one_out(np.arange(self._trusted.shape[0]), self._terms) > -self.offset_
-            ]
-        ] = -1
-        return found
+        stand out, 1 for the rest. The arguments are those of `fit`."""
+        self.fit(X, y, feature_names=feature_names, layer=layer)
+        every = np.arange(self._trusted.count)
+        stands_out = self._trusted.leave_one_out(every, self._terms) > -self.offset_
+        judged = np.ones(len(self._filled), int)
+        judged[np.flatnonzero(self._filled)[stands_out]] = -1
+        return judged
 
     def witness_samples(self, X: Any) -> FloatArray:
         """Each sample minus the nearest point of the cone, (n_samples, n_features), in the units of
@@ -212,7 +197,7 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         ``g . t <= 0`` for every trusted sample t.
         """
         Y, lengths = self._judged(X)
-        return witnesses(self._trusted, Y, self._gram) * lengths[:, None]
+        return witnesses(self._trusted.samples, Y, self._trusted.gram) * lengths[:, None]
 
     def explain(self, X: Any, n_features: int = 5, names: Any = None) -> list[list[NovelFeature]]:
         """For each sample the features by which it leaves the cone, the most important first; none
@@ -230,18 +215,14 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
         """Sorted distances of trusted samples from the cone of the others."""
         check_is_fitted(self, "n_trusted_")
         if self._calibration is None:
-            self._calibration = self._calibrated()
+            self._calibration = self._trusted.calibrate(self._terms)
         return self._calibration
 
     @property
     def offset_(self) -> float:
         """Minus the threshold, which follows from ``contamination``."""
-        share = self._share
-        kept, found = self._trusted.shape[0], self.distances_
-        # those not kept have no distance
-        rank = np.ceil((1 - share) * (self.n_trusted_ + 1) - NOTHING) - (self.n_trusted_ - kept)
-        place = int(np.ceil(rank / (kept + 1) * (len(found) + 1) - NOTHING))
-        return 0.0 if place <= 0 else -float(found[min(place, len(found)) - 1])
+        kept = self._trusted.count
+        return 0.0 - threshold(self.distances_, self._share, self.n_trusted_, kept)
 
     @property
     def _share(self) -> float:
@@ -252,40 +233,8 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
     def _terms(self) -> Terms:
         return Terms(float(self.locality), self.noise_ / (1 - self.noise_))
 
-    def _distances(self, Y: Points) -> FloatArray:
-        return distances(
-            self._trusted, Y, nearest(self._trusted, Y, self._gram, self._terms), self._terms
-        )
-
-    def _found_noise(self) -> float:
-        if not isinstance(self.noise, str):
-            return float(self.noise)
-        left = min(
-            float(np.quantile(self._leave_one_out(self._some(MEASURED), EXACT) ** 2, FITTING)),
-            MOST_NOISE,
-        )
-        ratio = COUNTED * left / (1 - left)  # of noise to the rest
-        return ratio / (1 + ratio)
-
-    def _calibrated(self) -> FloatArray:
-        return np.sort(self._leave_one_out(self._some(CALIBRATION), self._terms))
-
-    def _some(self, most: int) -> IntArray:
-        """The numbers of trusted samples; of ``most`` of them, chosen at random, where there are
-        more."""
-        n = self._trusted.shape[0]
-        return (
-            np.arange(n)
-            if n <= most
-            else np.random.default_rng(self._seed).choice(n, most, replace=False)
-        )
-
-    def _leave_one_out(self, rows: IntArray, terms: Terms) -> FloatArray:
-        """The distances of these trusted samples from the cone of the others."""
-        Y = self._trusted[rows]
-        return distances(
-            self._trusted, Y, nearest(self._trusted, Y, self._gram, terms, rows), terms
-        )
+    def _read_noise(self) -> float:
+        return self._trusted.estimate_noise() if self.noise == "auto" else float(self.noise)
 
     def _unit_samples(self, X: Any, *, reset: bool) -> Points:
         """Trusted samples that are not zero, with unit length."""
@@ -334,6 +283,6 @@ class ConeNovelty(Estimator, OutlierMixin, BaseEstimator):
 
     def _summary(self) -> dict[str, str]:
         return {
-            "trusted samples": f"{self.n_trusted_}, {self._trusted.shape[0]} of them kept",
+            "trusted samples": f"{self.n_trusted_}, {self._trusted.count} of them kept",
             "novel": f"distance above {-self.offset_:.3g}",
         }

@@ -5,21 +5,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import get_tags
 
-from conecollapse._checks import as_matrix, as_points, check_callable, check_count, first_nan
+from conecollapse._checks import as_matrix, check_callable, check_count, first_nan
 from conecollapse._errors import EmptyDataWarning, InvalidInputError
+from conecollapse._linalg import is_sparse
 from conecollapse._progress import showing
 from conecollapse._threads import limit_threads
 from conecollapse._types import IntArray
 from conecollapse.estimators._base import BaseNMF
 from conecollapse.estimators._prepared import generator, named, safe_unit, unmasked, warn_of_empty
-from conecollapse.estimators._rank_clusters import (
+from conecollapse.estimators._rank_fits import Fits
+from conecollapse.estimators.graph_ccnmf import GraphCCNMF
+from conecollapse.estimators.nmf import HierarchicalNMF
+from conecollapse.estimators.orthogonal import OrthogonalNMF
+from conecollapse.factorization.resampling.rank_of_clusters import (
     SHARE,
     consensus,
     counts_of_cells,
@@ -27,11 +31,8 @@ from conecollapse.estimators._rank_clusters import (
     prediction,
     stability,
 )
-from conecollapse.estimators._rank_components import heldout, mixture, residual
-from conecollapse.estimators._rank_fits import Fits, RankSelection
-from conecollapse.estimators.graph_ccnmf import GraphCCNMF
-from conecollapse.estimators.nmf import HierarchicalNMF
-from conecollapse.estimators.orthogonal import OrthogonalNMF
+from conecollapse.factorization.resampling.rank_of_components import heldout, mixture, residual
+from conecollapse.factorization.resampling.rank_selection import RankSelection
 from conecollapse.tables import Table, as_table, recognised
 from conecollapse.tables.incomplete import incomplete_table
 
@@ -78,8 +79,8 @@ def select_rank(
         - *prediction*: for counts of cells. Chosen: the rank whose clusters, by k-means of the
           principal components of `conecollapse.affinity.counts`, best predict each sample's counts
           from the other samples of its cluster; the scores are nats for each count. It takes no
-          estimator, and a second where the others take minutes. Batches that differ in many genes
-          count as clusters.
+          estimator, and seconds where the others take minutes. Directions that draw out most
+          clusters alike, such as those of batches, are left out first.
         - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index
           of the two clusterings on the samples they share is averaged. Chosen: the rank with the
           largest average; ``ties`` are those within a standard error of it.
@@ -233,7 +234,7 @@ def _table(X: Any, method: str) -> Table:
         return known.checked()
     array = as_matrix(unmasked(values if known is None else known.array), "X")
     missing = first_nan(array)
-    if missing is not None and (method != "heldout" or as_table(array).is_sparse):
+    if missing is not None and (method != "heldout" or is_sparse(array)):
         row, column = missing
         raise InvalidInputError(
             f'X has NaN at row {row}, column {column}; of the methods only "heldout" can use'
@@ -244,7 +245,7 @@ def _table(X: Any, method: str) -> Table:
         None,
         unstored=False,
         is_new=False,
-        checked=partial(as_points, name="X", needs="NMF needs X >= 0"),
+        needs="NMF needs X >= 0",
     )
 
 

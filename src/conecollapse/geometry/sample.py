@@ -76,8 +76,9 @@ class Law(NamedTuple):
         U = U[lengths > 0]
         if not len(U):
             raise InvalidInputError("all points that were drawn are zero; a cone needs others.")
-        frame = Frame.of(U)
-        return cls(frame.centre, frame.T if frame.T.shape[1] else np.eye(U.shape[1]))
+        frame, dim = Frame.of(U), U.shape[1]
+        is_ray = not frame.T.shape[1]
+        return cls(np.zeros(dim), np.eye(dim)) if is_ray else cls(frame.centre, frame.T)
 
     def draw(self, count: int, rng: np.random.Generator) -> AnyArray:
         """Functionals as unit rows, in float32."""
@@ -292,7 +293,13 @@ class Sample:
     @classmethod
     def begin(cls, table: BlockedTable, tol: float, confidence: float, seed: Any) -> Sample:
         """Nothing drawn, but the law is there."""
-        rng, n, dim = np.random.default_rng(seed), *_shape(table)
+        try:
+            rng = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"random_state must be an integer from 0 on, a Generator or None; got {seed!r}."
+            ) from error
+        n, dim = _shape(table)
         count = min(n, MOMENT_ROWS, max(1, MOMENT_ENTRIES // dim))
         law = Law.of(_take(table, np.sort(rng.choice(n, count, replace=False))))
         none, empty = np.zeros(0, np.int64), np.zeros((0, dim))

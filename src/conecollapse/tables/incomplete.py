@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_array, as_matrix, first_entry, first_nan
+from conecollapse._checks import as_array, as_matrix, first_entry, first_nan, non_negative
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense
 from conecollapse._types import AnyArray, FloatArray, Points
@@ -27,12 +27,12 @@ def incomplete_table(
     *,
     unstored: bool,
     is_new: bool,
-    checked: Callable[[Points], Points],
+    needs: str,
 ) -> Table:
     """``array`` as a table, with weights where entries are missing or have some; an ordinary table
     where all count the same.
 
-    ``checked`` refuses negative and infinite entries of an array, and returns it. New samples
+    Negative and infinite entries are refused; ``needs`` says who cannot use them. New samples
     (``is_new``) may lack a whole column.
     """
     at = first_nan(array)
@@ -47,10 +47,10 @@ def incomplete_table(
             'missing="unstored" is for sparse X; mark missing entries of a dense one with NaN.'
         )
     if at is None and weights is None and not unstored:
-        array = checked(array)
+        array = non_negative(array, needs)
         return CsrTable(array) if sp.issparse(array) else DenseTable(array)
     values = _sorted(array) if sp.issparse(array) else np.where(np.isnan(array), 0, array)
-    checked(values)
+    non_negative(values, needs)
     known = _known(array if not sp.issparse(array) else values, unstored)
     Q = (
         known

@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._iterate import Stopping
-from conecollapse._linalg import unit_columns, unit_rows
+from conecollapse._linalg import is_sparse, unit_columns, unit_rows
 from conecollapse._types import AnyArray, FloatArray, IntArray, Points, Sparse
 from conecollapse.affinity.graphs import SELF_LOOP, diffused, neighbor_rows
 from conecollapse.affinity.neighbors import are_mostly_zeros, as_compared
@@ -247,7 +247,7 @@ def _clamped(
 def graph_evidence(N: Sparse, samples: Points, embedding: AnyArray, seeds: Seeds) -> Evidence:
     """What labels say: ridges on the embedding, on the samples diffused and not, and the labels
     diffused."""
-    B = samples if as_table(samples).is_sparse else samples - samples.mean(axis=0)
+    B = samples if is_sparse(samples) else samples - samples.mean(axis=0)
     B = unit_rows(B)[0].astype(np.float32)
     far = DiffusedTable(N, FAR, B, unit_rows=True, accuracy=ACCURACY, dtype=np.float32)
     near, plain, spectral = (
@@ -369,19 +369,19 @@ def distinct_samples(
     blocked = as_blocked(X)
     if blocked is None:
         representatives, group = identical(X.row_keys(), n_components)
-        is_sparse = are_mostly_zeros(X.n_entries, X.shape)
-        entries = as_compared(X.rows(representatives), is_sparse).array
-        return Samples(entries, is_sparse), representatives, group
+        mostly_zeros = are_mostly_zeros(X.n_entries, X.shape)
+        entries = as_compared(X.rows(representatives), mostly_zeros).array
+        return Samples(entries, mostly_zeros), representatives, group
     blocked = blocked.along(0)
     found = digest(blocked)
-    is_sparse = are_mostly_zeros(found.n_entries, blocked.shape)
-    table = gathered(blocked, found.n_entries if is_sparse else int(np.prod(blocked.shape)))
+    mostly_zeros = are_mostly_zeros(found.n_entries, blocked.shape)
+    table = gathered(blocked, found.n_entries if mostly_zeros else int(np.prod(blocked.shape)))
     if table is not None:
         return distinct_samples(table, n_components, rng)
     representatives, group = identical(found.keys, n_components)
     chosen, rows = random_rows(blocked, rng)
-    some = stored(as_table(rows), sparse=is_sparse).array
-    samples = Samples(some, is_sparse, blocked, representatives, group[chosen])
+    some = stored(as_table(rows), sparse=mostly_zeros).array
+    samples = Samples(some, mostly_zeros, blocked, representatives, group[chosen])
     return samples, representatives, group
 
 

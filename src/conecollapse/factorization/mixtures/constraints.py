@@ -33,7 +33,7 @@ from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.factorization.nmf.anls import solve_rows
 from conecollapse.tables import Table
 
-MOST_ROUNDS, TOL = 100, 1e-6
+MOST_ROUNDS, TOL = 500, 1e-8
 SUM_WEIGHT = 1e3  # of the equation for the sum of the amounts beside fixed shares
 
 
@@ -65,12 +65,13 @@ class Constraints:
 def constrain(X: FloatArray, H: FloatArray, known: Constraints) -> tuple[FloatArray, FloatArray]:
     """Amounts and components of dense samples, from the components ``H`` found without."""
     H = H[_assign(X, H, known)] if known.keeps_order and known.fixed is None else H
-    W, before = _amounts(X, H, known), np.inf
+    W = _amounts(X, H, known)
+    before = float(np.square(X - W @ H).sum())
     for _ in range(MOST_ROUNDS):
         H = _components(X, W, H, known)
         W = _amounts(X, H, known)
         error = float(np.square(X - W @ H).sum())
-        if before - error <= TOL * before:
+        if abs(before - error) <= TOL * before:  # one peak can raise it
             break
         before = error
     return W, H

@@ -31,22 +31,13 @@ them; where they are not, guided clusters are better.
 Named clusters are taken unless the labels speak against them. Labels that are not in the cluster
 with their name are *missed*. Named clusters are *clear* if they miss two labels at most, or one in
 ten, and less than half: a few labels may be of untypical samples, more say that classes share a
-cluster or are split, which guided clusters repair. With two clusters there is nothing of this kind
-to repair. So they are clear unless the labels refute that each sample is in the cluster of its
-class with probability 0.9 or more: unless so many misses would have a probability of at most 0.05
-(binomial distribution), or half of the labels are missed.
+cluster or are split, which guided clusters repair. With less than two labels for each class on
+average they may miss none: then a label that is missed is all that is known of its class.
 
-If less than one label for each class can be left out, clear clusters are taken only if they miss no
-label, or the class of largest :math:`q_{ik}` is the name of the cluster for all but one sample in
-ten.
-
-**The trust in guided clusters.** In each trial of the evidence, labels are left out and looked for
-by guided clusters with c = 8, and by the evidence alone. c is the geometric mean of 8 and 1/4, with
-weights exp(labels found by guided clusters) and exp(labels found by the evidence): 1.4 if they find
-the same number. If less than one label for each class can be left out, the weight of 8 is the share
-of the labels that are not missed, (share - 1/r) / (1 - 1/r), because one label in r is found in any
-clusters. If the share is 1/r or less, c is 1/4 always: the clusters have nothing to do with the
-classes.
+**The trust in guided clusters** follows from the share s of the labels that named clusters find,
+beyond the one in r that any clusters find: c is the geometric mean of 8, with the weight
+:math:`(s - 1/r) / (1 - 1/r)`, and 1/4. If s is 1/r or less, c is 1/4: the clusters have nothing to
+do with the classes.
 """
 
 from __future__ import annotations
@@ -58,46 +49,34 @@ from typing import Unpack
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.special import bdtrc
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._iterate import Stopping, Trace, iterate
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.factorization.orthogonal.constraints import UNKNOWN, Constraints
-from conecollapse.factorization.orthogonal.em import Clusters, disjoint_factors, gram_matrix
+from conecollapse.factorization.orthogonal.em import Clusters, State, disjoint_factors
 from conecollapse.factorization.orthogonal.evidence import (
     FLOOR,
     Evidence,
     Linear,
     Ridge,
     Seeds,
-    Trial,
     pooled,
     probabilities,
     sharpness,
 )
-from conecollapse.factorization.orthogonal.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
 from conecollapse.factorization.result import Factorization, rounding_of
 from conecollapse.tables import Table
 
-# trust in guided clusters, relative to one source of evidence, where nothing speaks against them
-GUIDED = 8.0
-DOUBTED = 0.25  # and where the evidence alone finds more of the labels left out
+# trust in guided clusters, relative to one source of evidence: where named clusters find all
+# labels, and where they find no more than any clusters would
+GUIDED, DOUBTED = 8.0, 0.25
 NAMED = 64.0  # in named clusters: the evidence decides only where they do not
-# one label in so many may be outside the cluster of its class, and the evidence of one sample in so
-# many
-UNTYPICAL = 10
+UNTYPICAL = 10  # one label in so many may be outside the cluster of its class
 FEW_MISSED = 2  # labels that may be outside in any case, if they are less than half
-REFUTED = 0.05  # probability of the misses below which two clusters are not the classes
+SEVERAL = 2  # labels for each class, on average, with fewer of which none may be outside
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
-
-
-@dataclass(frozen=True)
-class _State:
-    labels: IntArray
-    scores: AnyArray  # (n,) of each sample in its own cluster
-    objective: float
 
 
 @dataclass(frozen=True)
@@ -129,7 +108,7 @@ class Judgement:
         )
 
 
-class ClampedClusters:
+class ClampedClusters(Clusters):
     """EM-ONMF of one table under constraints and evidence for the classes.
 
     With more clusters than classes, guided clusters begin with the named ones. Those that are left
@@ -143,19 +122,9 @@ class ClampedClusters:
         evidence: Evidence | None = None,
         **stopping: Unpack[Stopping],
     ) -> None:
-        self.X = X
-        self.gram = gram_matrix(self.X)
-        self.norm2, self.lengths = self.X.squared_norm, self.X.row_lengths
+        super().__init__(X, **stopping)
         self.constraints, self.evidence = constraints, evidence
         self.scale = self.trust = 1.0  # t' and c
-        self.stopping = stopping
-
-    def __call__(self, X: Table, W: AnyArray, H: AnyArray) -> Factorization:  # noqa: ARG002 - as every method, for its own table
-        return self.best_of([W.argmax(axis=1)], W.shape[1])
-
-    def promising(self, r: int, n_starts: int, rng: np.random.Generator) -> Iterable[IntArray]:
-        """Labels to start from: the best of many that few coordinates are enough to try."""
-        return promising(self.X, r, n_starts, rng, self.gram)
 
     def best_of(self, starts: Iterable[IntArray], r: int) -> Factorization:
         """The factorization with the smallest objective that these clusterings lead to; with labels
@@ -164,69 +133,43 @@ class ClampedClusters:
             self._bonus = np.zeros((self.X.shape[0], r))
             rounding = SAME_OBJECTIVE * float(np.finfo(self.X.dtype).eps) * self.norm2
             best = first_of_best(
-                (self._run(labels, r) for labels in starts),
+                (self._iterate(labels, r) for labels in starts),
                 lambda run: (run.state.objective, rounding),
             )
         else:
-            best = self._with_labels(self._plain(starts, r), r)
+            best = self._with_labels(self._without_labels(starts, r), r)
         self.labels = best.state.labels
         A, S = disjoint_factors(self.X, self.labels, best.state.scores, r)
         error = max(self.norm2 - float(np.sum(np.square(S, dtype=np.float64))), 0.0)
         return Factorization.of(A, S, best.state.objective, best, self.norm2, error)
 
-    def _plain(self, starts: Iterable[IntArray], r: int) -> IntArray:
+    def _without_labels(self, starts: Iterable[IntArray], r: int) -> IntArray:
         """The clusters without labels, which also set the scale."""
-        found = Clusters(self.X, self.gram, **self.stopping).best_of(starts, r)
-        self.scale = sharpness(self._shares(self._scores(found.H)))
-        return np.asarray(found.W.argmax(axis=1))
+        plain = Clusters(self.X, self.gram, **self.stopping).best_of(starts, r)
+        self.scale = sharpness(self._shares(self._scores(plain.H)))
+        return np.asarray(plain.W.argmax(axis=1))
 
-    def _with_labels(self, plain: IntArray, r: int) -> Trace[_State]:
+    def _with_labels(self, plain: IntArray, r: int) -> Trace[State]:
         """Named clusters, or guided ones where the labels speak against them."""
-        known, named = np.flatnonzero(self.constraints.labels != UNKNOWN), self._named(plain, r)
-        found = named[known] == self.constraints.labels[known]
-        agrees = named == self._evidence.probabilities.argmax(axis=1)
-        if are_clear(found, r) and (self._has_trials or found.all() or are_clear(agrees, r)):
-            return self._held(plain, r)
-        return self._guided(plain, r, self._learned_trust(found, plain, r))
+        labels = self.constraints.labels
+        known, named = np.flatnonzero(labels != UNKNOWN), self._named(plain, r)
+        share = float((named[known] == labels[known]).mean())
+        if self._are_clear(len(known), round((1 - share) * len(known))):
+            return self._keep_named(named, r)
+        self._use_evidence(r, trust_of(share, r))
+        q = self._evidence.probabilities
+        return self._iterate(q.argmax(axis=1) if q.shape[1] == r else named, r)
 
-    @property
-    def _has_trials(self) -> bool:
-        """Whether at least one label for each class can be left out."""
-        return sum(len(trial.left) for trial in self._evidence.trials) >= self.constraints.n_classes
-
-    def _learned_trust(self, found: BoolArray, plain: IntArray, r: int) -> float:
-        """The trust in guided clusters, from labels left out or, where there are too few, from
-        those that named clusters find."""
-        share = (float(found.mean()) - 1 / r) / (1 - 1 / r)  # beyond chance
-        if share <= 0 or not self._has_trials:
-            return between(max(share, 0.0))
-        return learned_trust(
-            *np.concatenate(
-                [self._without(trial)._found(trial, plain, r) for trial in self._evidence.trials],
-                axis=1,
-            )
-        )
+    def _are_clear(self, n_labels: int, missed: int) -> bool:
+        """Whether named clusters miss no more of the labels than untypical samples explain."""
+        if n_labels < SEVERAL * self.constraints.n_classes:
+            return not missed
+        return 2 * missed < n_labels and missed <= max(FEW_MISSED, n_labels // UNTYPICAL)
 
     @property
     def _evidence(self) -> Evidence:
         assert self.evidence is not None
         return self.evidence
-
-    def _without(self, trial: Trial) -> ClampedClusters:
-        run = copy.copy(self)
-        run.constraints, run.evidence = (
-            self.constraints.without(trial.left),
-            Evidence(trial.probabilities),
-        )
-        return run
-
-    def _found(self, trial: Trial, plain: IntArray, r: int) -> BoolArray:
-        """Which of the labels left out are found by guided clusters and by the evidence alone."""
-        said = (
-            self._guided(plain, r, GUIDED).state.labels[trial.left],
-            trial.probabilities[trial.left].argmax(axis=1),
-        )
-        return np.asarray(np.stack(said) == trial.classes)
 
     def _named(self, plain: IntArray, r: int) -> IntArray:
         """The clusters renumbered by the classes that labels and evidence give them."""
@@ -238,10 +181,10 @@ class ClampedClusters:
         )
         return matched(plain, votes, r)
 
-    def _held(self, plain: IntArray, r: int) -> Trace[_State]:
+    def _keep_named(self, named: IntArray, r: int) -> Trace[State]:
         """Named clusters, which only those samples leave of which something else is known."""
-        self._trusting(r, NAMED)
-        labels = self._feasible(self._named(plain, r), r)
+        self._use_evidence(r, NAMED)
+        labels = self._feasible(named, r)
         own = self._table(labels, self.lengths.astype(self.X.dtype), r)[
             np.arange(len(labels)), labels
         ]
@@ -249,16 +192,10 @@ class ClampedClusters:
         run.constraints = replace(
             self.constraints, labels=self._fill_empty(labels, np.maximum(own, 0), r)[0]
         )
-        return run._run(run.constraints.labels, r)
+        return run._iterate(run.constraints.labels, r)
 
-    def _guided(self, plain: IntArray, r: int, trust: float) -> Trace[_State]:
-        """Guided clusters."""
-        self._trusting(r, trust)
-        q = self._evidence.probabilities
-        return self._run(q.argmax(axis=1) if q.shape[1] == r else self._named(plain, r), r)
-
-    def _trusting(self, r: int, trust: float) -> None:
-        """Let the clusters count so much."""
+    def _use_evidence(self, r: int, trust: float) -> None:
+        """Let the clusters count so much beside the evidence."""
         self.trust = trust
         self._log_evidence = np.log(for_clusters(self._evidence.probabilities, r) + FLOOR)
         self._bonus = np.square(self.lengths)[:, None] * self._log_evidence / self.sharpness
@@ -294,42 +231,27 @@ class ClampedClusters:
         lengths = np.where(self.lengths > 0, self.lengths, 1.0)
         return np.square(np.maximum(scores, 0.0) / lengths[:, None], dtype=np.float64)
 
-    def _run(self, labels: IntArray, r: int) -> Trace[_State]:
-        labels = self._feasible(labels, r)
-        scores = self.lengths.astype(self.X.dtype)
-        start = self._measure(labels, scores, r)
-        rounding = rounding_of(self.X, self.norm2)
+    def _iterate(self, labels: IntArray, r: int) -> Trace[State]:
+        """The run that begins with the allowed clustering nearest to ``labels``."""
+        start = self._measure(self._feasible(labels, r), self.lengths.astype(self.X.dtype), r)
         return iterate(
             lambda s: self._measure(s.labels, s.scores, r),
             start,
-            rounding=rounding,
+            rounding=rounding_of(self.X, self.norm2),
             stage="EM-ONMF",
             **self.stopping,
         )
 
-    def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> _State:
-        """Directions from the clusters, then every group to its best allowed cluster."""
-        table = self._table(labels, scores, r)
-        new = self._choose(np.square(np.maximum(table, 0), dtype=np.float64) + self._bonus, labels)
-        rows = np.arange(len(new))
-        scores = np.maximum(table[rows, new], 0)
-        new, scores = self._fill_empty(new, scores, r)
-        gained = float(np.sum(np.square(scores, dtype=np.float64)) + self._bonus[rows, new].sum())
-        return _State(new, scores, max(self.norm2 - gained, 0.0))
+    def _gain(self, labels: IntArray, scores: AnyArray) -> float:
+        return super()._gain(labels, scores) + float(
+            self._bonus[np.arange(len(labels)), labels].sum()
+        )
 
-    def _table(self, labels: IntArray, scores: AnyArray, r: int) -> AnyArray:
-        """Scores of every sample in every cluster; -1 in clusters without any."""
-        A = np.zeros((len(labels), r), self.X.dtype)
-        A[np.arange(len(labels)), labels] = scores
-        T = np.asarray(self.X @ (self.X.T @ A) if self.gram is None else self.gram @ A)
-        squares = (A * T).sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(squares > 0, T / np.sqrt(squares), -1).astype(T.dtype)
-
-    def _choose(self, gain: FloatArray, labels: IntArray) -> IntArray:
+    def _choose(self, table: AnyArray, labels: IntArray) -> IntArray:
         """The best allowed cluster of each group, the present one on a tie."""
         known = self.constraints
-        gain = np.asarray(known.members @ gain)
+        each = np.square(np.maximum(table, 0), dtype=np.float64) + self._bonus
+        gain = np.asarray(known.members @ each)
         tie = TIE * np.asarray(known.members @ np.square(self.lengths))
         now = np.zeros(len(gain), np.int64)
         now[known.group] = labels
@@ -374,24 +296,10 @@ class ClampedClusters:
         """Give each empty cluster the worst-fitted sample that nothing is known of and that its
         cluster can spare."""
         known = self.constraints
-        counts = np.bincount(labels, minlength=r)
-        if counts.all():
-            return labels, scores
-        alone = (
-            (np.bincount(known.group)[known.group] == 1)
-            & (known.labels == UNKNOWN)
-            & (self.lengths > 0)
-        )
+        alone = np.bincount(known.group)[known.group] == 1
+        alone &= (known.labels == UNKNOWN) & (self.lengths > 0)
         alone[np.isin(known.group, list(known.apart))] = False
-        labels, scores = labels.copy(), scores.copy()
-        misfit = np.where(alone, self.lengths**2 - np.square(scores, dtype=np.float64), -1.0)
-        for k in np.flatnonzero(counts == 0):
-            for i in np.argsort(-misfit, kind="stable"):
-                if misfit[i] >= 0 and counts[labels[i]] > 1:
-                    counts[labels[i]] -= 1
-                    labels[i], scores[i], misfit[i], counts[k] = k, self.lengths[i], -1.0, 1
-                    break
-        return labels, scores
+        return self._give(labels, scores, np.bincount(labels, minlength=r), alone)
 
 
 def for_clusters(q: AnyArray, r: int) -> FloatArray:
@@ -401,40 +309,15 @@ def for_clusters(q: AnyArray, r: int) -> FloatArray:
     return np.hstack([q * (n_classes / r), np.full((n, r - n_classes), 1 / r)])
 
 
-def are_clear(found: BoolArray, r: int) -> bool:
-    """Whether r clusters miss no more of some labels than untypical samples explain, and less than
-    half of them.
+def trust_of(share: float, r: int) -> float:
+    """The trust in guided clusters, of which this share of the labels has the name.
 
     Examples
     --------
-    >>> [are_clear(np.arange(10) >= missed, r) for missed, r in ((2, 3), (3, 3), (3, 2), (4, 2))]
-    [True, False, True, False]
-    >>> are_clear(np.array([True, False]), 2)
-    False
+    >>> [round(trust_of(share, 4), 2) for share in (1.0, 0.625, 0.25, 0.0)]
+    [8.0, 1.41, 0.25, 0.25]
     """
-    n, missed = len(found), int((~found).sum())
-    if 2 * missed >= n:
-        return False
-    if r == 2:
-        return bool(bdtrc(missed - 1, n, 1 / UNTYPICAL) > REFUTED)
-    return missed <= max(FEW_MISSED, n // UNTYPICAL)
-
-
-def learned_trust(guided: BoolArray, evidence: BoolArray) -> float:
-    """The trust in guided clusters, from which labels left out are found by them and by the
-    evidence alone.
-
-    Examples
-    --------
-    >>> found, lost = np.ones(20, bool), np.zeros(20, bool)
-    >>> [round(learned_trust(*pair), 3) for pair in ((found, lost), (found, found), (lost, found))]
-    [8.0, 1.414, 0.25]
-    """
-    return between(float(probabilities(np.array([[guided.sum(), evidence.sum()]], float))[0, 0]))
-
-
-def between(weight: float) -> float:
-    """The geometric mean of `GUIDED`, with this weight, and `DOUBTED`."""
+    weight = max((share - 1 / r) / (1 - 1 / r), 0.0)
     return float(GUIDED**weight * DOUBTED ** (1 - weight))
 
 

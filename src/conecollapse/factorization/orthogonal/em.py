@@ -30,7 +30,7 @@ import scipy.sparse as sp
 
 from conecollapse._iterate import MAX_ITER, Stopping, Trace, iterate
 from conecollapse._linalg import unit_columns
-from conecollapse._types import AnyArray, FloatArray, IntArray
+from conecollapse._types import AnyArray, BoolArray, IntArray
 from conecollapse.factorization.initial_factors import SMALL_SIDE
 from conecollapse.factorization.orthogonal.trials import promising
 from conecollapse.factorization.restarts import SAME_OBJECTIVE, first_of_best
@@ -56,7 +56,7 @@ TIE = 1e-12
 
 
 @dataclass(frozen=True)
-class _State:
+class State:
     labels: IntArray
     scores: AnyArray  # (n,) of each sample in its own cluster
     objective: float
@@ -120,16 +120,14 @@ class Clusters:
         """Labels to start from: the best of many that few coordinates are enough to try."""
         return promising(self.X, r, n_starts, rng, self.gram)
 
-    def _place(self, run: Trace[_State]) -> int:
+    def _place(self, run: Trace[State]) -> int:
         return round(run.state.objective / (ALIKE * self.norm2))
 
-    def _start(self, labels: IntArray, r: int) -> Trace[_State]:
-        state = self._measure(
-            *_fill_empty(labels, self.lengths.astype(self.X.dtype), self.lengths, r), r
-        )
+    def _start(self, labels: IntArray, r: int) -> Trace[State]:
+        state = self._measure(*self._fill_empty(labels, self.lengths.astype(self.X.dtype), r), r)
         return Trace(state, np.array([state.objective]), False, "")
 
-    def _run(self, run: Trace[_State], r: int, limit: int) -> Trace[_State]:
+    def _run(self, run: Trace[State], r: int, limit: int) -> Trace[State]:
         """The run with up to ``limit`` steps in all."""
         if run.converged or run.stopped:
             return run
@@ -143,8 +141,16 @@ class Clusters:
             **stopping,
         )
 
-    def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> _State:
+    def _measure(self, labels: IntArray, scores: AnyArray, r: int) -> State:
         """Directions from the clusters, then every sample to its best direction."""
+        table = self._table(labels, scores, r)
+        new = self._choose(table, labels)
+        scores = np.maximum(table[np.arange(len(new)), new], 0)
+        new, scores = self._fill_empty(new, scores, r)
+        return State(new, scores, max(self.norm2 - self._gain(new, scores), 0.0))
+
+    def _table(self, labels: IntArray, scores: AnyArray, r: int) -> AnyArray:
+        """Scores of every sample in every cluster; -1 in clusters without any."""
         if self.gram is None:
             T = self.X @ (self.X.T @ _one_per_row(self.X, labels, scores, r))
         else:
@@ -156,14 +162,47 @@ class Clusters:
         )
         table = T / np.sqrt(np.where(squares > 0, squares, 1.0)).astype(T.dtype)
         table[:, squares <= 0] = -1
-        new = _choose(table, labels, self.lengths)
-        scores = np.maximum(table[np.arange(len(new)), new], 0)
-        new, scores = _fill_empty(new, scores, self.lengths, r)
-        return _State(
-            new, scores, max(self.norm2 - float(np.sum(np.square(scores, dtype=np.float64))), 0.0)
-        )
+        return np.asarray(table)
 
-    def _settled(self, run: Trace[_State], r: int) -> Factorization:
+    def _choose(self, table: AnyArray, labels: IntArray) -> IntArray:
+        """The cluster with the largest score, the present one on a tie."""
+        rows = np.arange(len(labels))
+        best = table.argmax(axis=1)
+        tie = TIE if table.dtype == np.float64 else float(np.sqrt(np.finfo(table.dtype).eps))
+        better = table[rows, best] > table[rows, labels] + tie * self.lengths
+        return np.where(better, best, labels)
+
+    def _fill_empty(self, labels: IntArray, scores: AnyArray, r: int) -> tuple[IntArray, AnyArray]:
+        """Give each empty cluster the worst-fitted sample that its cluster can spare; alone, a
+        sample fits with its whole length."""
+        alive = self.lengths > 0
+        counts = np.bincount(labels[alive], minlength=r)
+        return self._give(labels, scores, counts, alive)
+
+    def _give(
+        self, labels: IntArray, scores: AnyArray, counts: IntArray, movable: BoolArray
+    ) -> tuple[IntArray, AnyArray]:
+        """Give each cluster without samples one of these."""
+        empty = np.flatnonzero(counts == 0)
+        if not len(empty):
+            return labels, scores
+        labels, scores, counts = labels.copy(), scores.copy(), counts.copy()
+        misfit = np.where(movable, self.lengths**2 - np.square(scores, dtype=np.float64), -1.0)
+        worst = iter(np.argsort(-misfit, kind="stable"))
+        for k in empty:
+            for i in worst:
+                if movable[i] and counts[labels[i]] > 1:
+                    counts[labels[i]] -= 1
+                    labels[i], scores[i] = k, self.lengths[i]
+                    counts[k] = 1
+                    break
+        return labels, scores
+
+    def _gain(self, labels: IntArray, scores: AnyArray) -> float:  # noqa: ARG002
+        """What the clusters explain of the squared norm."""
+        return float(np.sum(np.square(scores, dtype=np.float64)))
+
+    def _settled(self, run: Trace[State], r: int) -> Factorization:
         """The factors, after further steps until no sample changes its cluster."""
         state = run.state
         for _ in range(SETTLING):
@@ -214,35 +253,3 @@ def _one_per_row(X: Table, labels: IntArray, scores: AnyArray, r: int) -> AnyArr
     A = np.zeros((n, r), scores.dtype)
     A[np.arange(n), labels] = scores
     return A
-
-
-def _choose(table: AnyArray, labels: IntArray, lengths: FloatArray) -> IntArray:
-    """The cluster with the largest score, the present one on a tie."""
-    rows = np.arange(len(labels))
-    best = table.argmax(axis=1)
-    tie = TIE if table.dtype == np.float64 else float(np.sqrt(np.finfo(table.dtype).eps))
-    better = table[rows, best] > table[rows, labels] + tie * lengths
-    return np.where(better, best, labels)
-
-
-def _fill_empty(
-    labels: IntArray, scores: AnyArray, lengths: FloatArray, r: int
-) -> tuple[IntArray, AnyArray]:
-    """Give each empty cluster the worst-fitted sample that its cluster can spare; alone, a sample
-    fits with its whole length."""
-    alive = lengths > 0
-    counts = np.bincount(labels[alive], minlength=r)
-    empty = np.flatnonzero(counts == 0)
-    if not len(empty):
-        return labels, scores
-    labels, scores = labels.copy(), scores.copy()
-    misfit = np.where(alive, lengths**2 - np.square(scores, dtype=np.float64), -1.0)
-    worst = iter(np.argsort(-misfit, kind="stable"))
-    for k in empty:
-        for i in worst:
-            if alive[i] and counts[labels[i]] > 1:
-                counts[labels[i]] -= 1
-                labels[i], scores[i] = k, lengths[i]
-                counts[k] = 1
-                break
-    return labels, scores

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.optimize
@@ -130,22 +130,13 @@ class Source(Protocol):
         """(n_samples, n_classes) logarithms of probabilities, from the labels kept."""
 
 
-class Trial(NamedTuple):
-    """What the other labels say when some are left out."""
-
-    left: IntArray  # samples
-    classes: IntArray  # of them
-    probabilities: AnyArray  # (n_samples, n_classes)
-
-
 @dataclass(frozen=True)
 class Evidence:
-    """Probabilities of the classes for every sample, (n_samples, n_classes), the weights of the
-    sources, and the trials behind them."""
+    """Probabilities of the classes for every sample, (n_samples, n_classes), and the weights of the
+    sources."""
 
     probabilities: AnyArray
     weights: FloatArray = field(default_factory=lambda: np.ones(1))
-    trials: tuple[Trial, ...] = ()
 
 
 def pooled(
@@ -165,12 +156,8 @@ def pooled(
         weights = learned_weights(
             left_out, np.concatenate([seeds.classes[left] for left in folds]), weights
         )
-    trials = (
-        Trial(seeds.index[left], seeds.classes[left], pool(L, weights))
-        for L, left in zip(logs, folds, strict=True)
-    )
     everything = np.stack([source.logs(np.ones(len(seeds.index), bool)) for source in sources])
-    return Evidence(pool(everything, weights), weights, tuple(trials))
+    return Evidence(pool(everything, weights), weights)
 
 
 def pool(logs: AnyArray, weights: FloatArray) -> FloatArray:

@@ -9,9 +9,9 @@ import numpy as np
 
 from conecollapse._errors import InvalidInputError
 from conecollapse._types import BoolArray, FloatArray, IntArray
-from conecollapse.estimators._rank_fits import Fits, RankSelection, tied
 from conecollapse.factorization.mixtures.counting import BEYOND, CLEAR, count_components
 from conecollapse.factorization.resampling.heldout import hold_out
+from conecollapse.factorization.resampling.rank_selection import Fits, RankSelection, tied
 from conecollapse.tables import Table
 
 ENOUGH_FEATURES = 2000  # for "heldout"
