@@ -22,7 +22,7 @@ from collections.abc import Callable
 from benchmarks import summaries
 from benchmarks.summaries import RESULTS, ROOT, Record, read_record, source
 
-PAGES = ("README.md", "docs/measurements.md", "docs/what-reproduces.md")
+PAGES = ("README.md", "docs/measurements.md", "docs/scale.md", "docs/what-reproduces.md")
 COMMANDS = {
     "cones": "python benchmarks/bench_cone.py",
     "awkward": "python benchmarks/awkward_tables.py",
@@ -57,6 +57,7 @@ COMMANDS = {
     "sample-memory": "python benchmarks/bench_sample.py",
     "stream": "python benchmarks/memory_stream.py --verify",
     "corpus": "python benchmarks/sparse_scale.py --verify",
+    "workers": "python benchmarks/workers.py",
     "first-call": "python benchmarks/bench_first_call.py --repeats 2",
 }
 WIDTH = 100

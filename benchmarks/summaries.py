@@ -55,6 +55,11 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
+def workers(record: Record) -> str:
+    """The table that the benchmark of Dask workers prints."""
+    return record.results
+
+
 def rows_of(printed: str) -> dict[str, dict[str, str]]:
     """The rows of the first Markdown table in a text, by their first cell; without means."""
     lines = [line.strip("| ").split(" | ") for line in printed.splitlines() if line[:1] == "|"]

@@ -5,13 +5,10 @@ their kernels loaded, before anything is measured; the best of several runs coun
 inside tasks is counted, so that other work on the machine does not matter: that of all tasks says
 what dividing the work costs, that of the busiest worker and of the calling thread, together, how
 long it takes where each has a core of its own. Messages between the processes come on top: about a
-tenth of a second.
+tenth of a second. Memory is the peak of the busiest worker above what it held before, where the
+points are large enough to tell.
 
-With ``--memory`` it is the peak of the busiest worker above what it held before, in bytes for each
-entry, beside what `conecollapse.geometry.blocks` counts on.
-
-python benchmarks/workers.py [--only zipf] [--scales 0.5 1 2 4] [--repeat 3] [--blocks 8]
-python benchmarks/workers.py --memory [--only zipf] [--scales 1]
+python benchmarks/workers.py [--only zipf] [--scales 0.5 1 2] [--repeat 2] [--blocks 8] [--stages]
 """
 
 from __future__ import annotations
@@ -28,6 +25,10 @@ import scipy.sparse as sp
 from sparse_scale import zipf_corpus
 
 WARM = 0.1  # scale of the problem from which workers load their kernels
+LARGE = 2**21  # entries from which the peak of memory is that of the points
+HEAD = (
+    "| cone of | in memory | tasks of two workers | busiest, and calling thread | bytes an entry |"
+)
 
 
 def all_rays(scale: float):
@@ -42,13 +43,18 @@ def few_rays(scale: float):
     return np.vstack([rays, rng.gamma(0.3, size=(m - 100, 100)) @ rays])[rng.permutation(m)]
 
 
+def wide(scale: float):
+    """6000 points in dimension 400, all of them rays."""
+    return np.random.default_rng(0).gamma(0.5, size=(int(6000 * scale), 400)) + 1e-3
+
+
 def zipf(scale: float):
     """A Zipf corpus of 3 million non-zeros."""
     entries = int(3_000_000 * scale)
     return sp.csr_array(zipf_corpus(entries // 50, entries // 100, entries)[0].T)
 
 
-PROBLEMS = {"all rays": all_rays, "few rays": few_rays, "zipf": zipf}
+PROBLEMS = {"all rays": all_rays, "few rays": few_rays, "wide": wide, "zipf": zipf}
 
 
 def placed(client, P, n_blocks: int):
@@ -150,15 +156,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=PROBLEMS)
     parser.add_argument("--scales", type=float, nargs="+", default=[0.5, 1.0, 2.0])
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--blocks", type=int, default=8)
-    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--stages", action="store_true", help="also the time of each stage")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     from distributed import Client, LocalCluster
-
-    from conecollapse.geometry.blocks import DENSE_ENTRY, SPARSE_ENTRY
 
     names = PROBLEMS if options.only is None else [options.only]
     with (
@@ -166,31 +169,36 @@ def main() -> None:
         Client(cluster) as client,
     ):
         client.run(install)
+        print(f"{HEAD}\n|{' --- |' * 5}")
         for name in names:
             once(client, placed(client, PROBLEMS[name](WARM), 2))
             for scale in options.scales:
-                P = PROBLEMS[name](scale)
-                local, rays = in_memory(P, options.repeat)
-                D = placed(client, P, options.blocks)
-                runs = [once(client, D) for _ in range(options.repeat)]
-                assert all(np.array_equal(run["rays"], rays) for run in runs)
-                best = min(runs, key=lambda run: sum(run["tasks"]))
-                told = f"{name}, {P.shape[0]} points, {len(rays)} rays: "
-                if options.memory:
-                    entries = P.nnz if sp.issparse(P) else P.size
-                    bound = SPARSE_ENTRY if sp.issparse(P) else DENSE_ENTRY
-                    most = max(run["bytes"] for run in runs) / entries
-                    print(f"{told}{most:.0f} bytes for each entry, at most {bound} expected")
-                    continue
-                clock = best["tasks"][0] + best["calling"]
-                print(
-                    f"{told}in memory {local:.2f} s; two workers {sum(best['tasks']):.2f} s of"
-                    f" tasks, {sum(best['tasks']) / local:.2f} times as much; the busiest and the"
-                    f" calling thread {clock:.2f} s, {local / clock:.2f} times faster",
-                    flush=True,
-                )
-                if options.stages:
-                    print({stage: round(some, 3) for stage, some in best["stages"].items()})
+                row(client, PROBLEMS[name](scale), options)
+
+
+def row(client, P, options) -> None:
+    """Measure one problem, and print its row."""
+    local, rays = in_memory(P, options.repeat)
+    D = placed(client, P, options.blocks)
+    runs = [once(client, D) for _ in range(options.repeat)]
+    assert all(np.array_equal(run["rays"], rays) for run in runs)
+    best = min(runs, key=lambda run: sum(run["tasks"]))
+    tasks, longest = sum(best["tasks"]), best["tasks"][0] + best["calling"]
+    entries = P.nnz if sp.issparse(P) else P.size
+    each = f"{max(run['bytes'] for run in runs) / entries:.0f}" if entries >= LARGE else "-"
+    size = (
+        f"{entries / 1e6:.1f} million non-zeros" if sp.issparse(P) else f"{P.shape[1]} dimensions"
+    )
+    cells = [
+        f"{P.shape[0]} points, {size}, {len(rays)} rays",
+        f"{local:.2f} s",
+        f"{tasks:.2f} s, {tasks / local:.2f} times as much",
+        f"{longest:.2f} s, {local / longest:.2f} times faster",
+        each,
+    ]
+    print(f"| {' | '.join(cells)} |", flush=True)
+    if options.stages:
+        print({stage: round(some, 3) for stage, some in best["stages"].items()})
 
 
 if __name__ == "__main__":

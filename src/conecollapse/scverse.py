@@ -164,8 +164,8 @@ def select(
     layer, use_raw, use_highly_variable, random_state, verbose, n_jobs
         As in `cluster`.
     batch_key : str, optional
-        A column of ``obs``: each batch is asked alone, and their scores are added up. Otherwise
-        batches that differ in many genes count as kinds.
+        A column of ``obs``: each batch is asked alone, and their scores are added up. Without it
+        directions in which all kinds are drawn out alike count as those of batches.
 
     Returns
     -------

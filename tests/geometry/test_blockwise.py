@@ -169,7 +169,7 @@ def test_a_table_that_no_worker_can_hold_is_merged_and_a_warning_says_so(capsys)
 
     small = Small(in_blocks(P, 20).source, 1, 20)
     needed = blocks.memory_needed(small, 2)
-    assert needed == P.size * (blocks.DENSE_ENTRY + 4)
+    assert needed == P.size * (blocks.DENSE_ENTRY + 4) + len(P) * blocks.EACH_POINT
     with pytest.warns(SlowWarning, match=r"each worker would hold .* GiB of points and has .* GiB"):
         assert blocks.part_of_features(small, 1e-8, "exact") is None
     with pytest.warns(SlowWarning, match="blocks are decided one by one and merged"):

@@ -219,6 +219,7 @@ def test_on_a_cluster_with_named_tasks(cluster):
         "measure",
         "points",
         "rays",
+        "lead",
         "decide",
         "settle",
         "merge",

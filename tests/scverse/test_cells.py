@@ -19,7 +19,10 @@ from conecollapse.affinity.counts import (
     sizes,
 )
 from conecollapse.factorization.cones import graph_ccnmf as recipe
-from conecollapse.factorization.resampling.rank_of_clusters import most_predictive
+from conecollapse.factorization.resampling.rank_of_clusters import (
+    most_predictive,
+    without_shared_directions,
+)
 from conecollapse.io import open_table
 from conecollapse.metrics import purity_score
 
@@ -191,3 +194,16 @@ def test_batches_are_asked_alone_how_many_kinds_there_are():
     X[batch == 1] = rng.poisson(X[batch == 1] * other)
     adata = anndata.AnnData(X, obs={"batch": batch.astype(str)})
     assert scverse.select(adata, range(2, 9), batch_key="batch").rank == 4
+
+
+def test_a_direction_that_draws_out_all_clusters_alike_is_left_out():
+    rng = np.random.default_rng(0)
+    kinds, batch = rng.integers(5, size=500), rng.integers(2, size=500)
+    corners = np.zeros((5, 7))
+    corners[:, :5] = 8 * np.eye(5)
+    places = corners[kinds] + rng.standard_normal((500, 7))
+    assert without_shared_directions(places, np.arange(2, 10)).shape == (500, 7)
+    places[:, 6] += 6 * batch
+    found = without_shared_directions(places, np.arange(2, 10))
+    assert found.shape == (500, 6)
+    assert all(abs(np.corrcoef(column, batch)[0, 1]) < 0.2 for column in found.T)

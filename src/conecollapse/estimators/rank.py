@@ -79,8 +79,8 @@ def select_rank(
         - *prediction*: for counts of cells. Chosen: the rank whose clusters, by k-means of the
           principal components of `conecollapse.affinity.counts`, best predict each sample's counts
           from the other samples of its cluster; the scores are nats for each count. It takes no
-          estimator, and a second where the others take minutes. Batches that differ in many genes
-          count as clusters.
+          estimator, and seconds where the others take minutes. Directions that draw out most
+          clusters alike, such as those of batches, are left out first.
         - *stability*: pairs of random subsamples of 80 % are clustered, and the adjusted Rand index
           of the two clusterings on the samples they share is averaged. Chosen: the rank with the
           largest average; ``ties`` are those within a standard error of it.

@@ -4,7 +4,8 @@ r"""The exact cone of a table in blocks of features, by several workers side by 
    are near each other along both can have the same direction; these leave their blocks and are
    compared. One point of each group is its leader.
 2. *Shares.* The leaders go to every worker. Each decides its share of them over all leaders by the
-   stages of a cone in memory (`certified.decide`): a witness, or a combination of other points.
+   stages of a cone in memory (`certified.decide`): first the rays that a cheap witness proves, then
+   the others, knowing the rays of all shares.
 3. *Conclusion.* One worker puts the decisions together (`certified.conclude`): combinations over
    points that another worker deleted become combinations of rays, and points near the tolerance are
    decided one after the other.
@@ -35,15 +36,17 @@ from conecollapse._linalg import (
 from conecollapse._progress import teller
 from conecollapse._types import BoolArray, Effort, FloatArray, IntArray, Points
 from conecollapse.geometry.certified import Decisions, conclude, decide
+from conecollapse.geometry.certified.cost import Budget
 from conecollapse.geometry.merging import Part, part_of, stacked
 from conecollapse.tables import BlockedTable
 from conecollapse.tables.blocks import Step, Worker
 
 HELD_RAYS = 2**24  # entries up to which a cone holds its rays: 128 MiB
 DIRECTIONS = (0, 1)  # numbers of the fixed random directions
-# bytes at the peak for each entry of the leaders: blocks as they came, unit points, and of dense
-# ones two sets of round coordinates, of sparse ones the lists of the points with each coordinate
-DENSE_ENTRY, SPARSE_ENTRY = 48, 72
+# bytes at the peak for each entry of the points: blocks as they came, unit points, and of dense
+# ones round coordinates in both precisions, of sparse ones the lists of the points with each
+# coordinate; and for each point, where the search asks all of them about 512 at a time
+DENSE_ENTRY, SPARSE_ENTRY, EACH_POINT = 48, 48, 2**11
 # part of a worker's memory that the leaders may take: Dask writes to disk what is above 0.6 of it
 USABLE = 0.6
 WORTH_SAYING = 0.1  # part of the memory from which on progress names both sizes
@@ -67,7 +70,7 @@ def memory_needed(table: BlockedTable, n_workers: int = 1) -> float:
     """Bytes that a worker takes at the peak: its part of the blocks, and all leaders."""
     each = SPARSE_ENTRY if table.is_sparse else DENSE_ENTRY
     own = 12 if table.is_sparse else 8
-    return table.survey.n_entries * (each + own / n_workers)
+    return table.survey.n_entries * (each + own / n_workers) + table.shape[1] * EACH_POINT
 
 
 def fits(needed: float, workers: list[Worker]) -> bool:
@@ -134,6 +137,10 @@ class Shared(NamedTuple):
     groups: Groups
     n_shares: int
 
+    def share(self, k: int, U: Points) -> IntArray:
+        """The leaders of share ``k``."""
+        return np.arange(k, U.shape[0], self.n_shares)
+
 
 def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
     """The part of all points, decided in ``count`` shares; None where rounding spoils a proof at
@@ -141,15 +148,29 @@ def part_of_shares(table: BlockedTable, tol: float, count: int) -> Part | None:
     groups = group_features(table, tol)
     if len(groups.leaders) == 1:
         return None
-    steps = [Step("decide", _decide, count), Step("settle", _conclude, 1)]
+    steps = [
+        Step("lead", _decide_cheaply, count),
+        Step("decide", _decide, count),
+        Step("settle", _conclude, 1),
+    ]
     places = by_block(table.bounds, groups.leaders)
     part: Part | None = table.share_out(_unit_rows_of, places, steps, Shared(tol, groups, count))[0]
     return part
 
 
-def _decide(items: list[Points], k: int, _told: list[Any], shared: Shared) -> Decisions:
+def _decide_cheaply(items: list[Points], k: int, _told: list[Any], shared: Shared) -> Decisions:
+    """The rays of a share that a cheap witness proves: the others are decided over all of them."""
     U = stacked(items)
-    return decide(U, shared.tol, np.arange(k, U.shape[0], shared.n_shares))
+    return decide(U, shared.tol, shared.share(k, U), budget=Budget.cheap())
+
+
+def _decide(items: list[Points], k: int, told: list[Decisions], shared: Shared) -> Decisions:
+    """The other points of a share, knowing what all shares proved."""
+    known, U = Decisions.join(told), stacked(items)
+    share = shared.share(k, U)
+    if not len(known.undecided_among(share)):
+        return known
+    return decide(U, shared.tol, share, known=known)
 
 
 def _conclude(items: list[Points], _k: int, told: list[Decisions], shared: Shared) -> Part | None:
@@ -168,9 +189,6 @@ def _is_held(points: Points, part: Part) -> bool:
         return True
     entries = points.nnz if sp.issparse(points) else len(part.certificate.rays) * points.shape[1]
     return bool(entries <= HELD_RAYS)
-
-
-# groups of points in blocks
 
 
 def group_features(table: BlockedTable, tol: float) -> Groups:

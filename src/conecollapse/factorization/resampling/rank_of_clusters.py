@@ -11,15 +11,21 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import adjusted_rand_score
 
 from conecollapse._errors import InvalidInputError
+from conecollapse._threads import serial_blas
 from conecollapse._types import FloatArray, IntArray
 from conecollapse.affinity.counts import CountView, prediction_gains
 from conecollapse.affinity.views import Samples, eigengaps
 from conecollapse.factorization.cones.graph_ccnmf import distinct_samples
+from conecollapse.factorization.kmeans import lloyd, seeds
 from conecollapse.factorization.resampling.rank_selection import Fits, RankSelection, tied
 from conecollapse.tables import Table
 
 SHARE = 0.8  # of the samples in each subsample of "stability"
 N_STARTS = 5  # of k-means for "prediction"
+# directions that clusters share: at most so many are left out; clusters from which it can be told;
+# variance over the median one; clusters whose variance is this part of the largest are alike, and
+# so many of them must be
+MOST_SHARED, FEWEST_SHARING, STANDS_OUT, ALIKE, MOST_CLUSTERS = 3, 4, 1.8, 0.6, 2 / 3
 PLATEAU = 0.001  # cophenetic correlations closer than this are the same
 MOST_SAMPLES = 1000  # for "consensus": its matrix and tree are of this many samples at most
 
@@ -67,20 +73,61 @@ def counts_of_cells(X: Table, most: int, rng: np.random.Generator) -> Samples | 
 
 def prediction(samples: Samples, ranks: IntArray, fits: Fits) -> RankSelection:
     """The rank whose clusters predict the counts best, each sample by the others of its cluster."""
-    from sklearn.cluster import k_means
-
     counts = samples.some
     places = CountView.of_counts("residuals", counts).of(counts.X)
+    places = without_shared_directions(places, ranks)
     gains = np.empty((len(ranks), len(places)))
     for k, r in enumerate(ranks):
-        labels = k_means(places, r, n_init=N_STARTS, random_state=0)[1]
-        gains[k] = prediction_gains(counts.X, labels, int(r))
+        gains[k] = prediction_gains(counts.X, clusters_of(places, int(r)), int(r))
         fits.say(done=1)
     total = float(counts.totals.sum())
     scores = gains.sum(axis=1) / total
     behind = gains[scores.argmax()] - gains
     spread = behind.std(axis=1) * np.sqrt(behind.shape[1]) / total
     return most_predictive(ranks, scores, spread)
+
+
+def clusters_of(places: FloatArray, r: int) -> IntArray:
+    """k-means clusters, the best of a few starts with a fixed seed."""
+    with serial_blas():
+        first = seeds(places, r, N_STARTS, np.random.default_rng(0))
+        labels, squares = lloyd(places, places[first])
+    return np.asarray(labels[squares.argmin()])
+
+
+def without_shared_directions(places: FloatArray, ranks: IntArray) -> FloatArray:
+    """The samples without the directions in which most clusters are drawn out alike.
+
+    What tells two kinds apart draws out the one cluster that holds both. A direction that draws out
+    all clusters tells none apart: a batch, or a state that cells of all kinds can be in. Of the
+    directions of largest variance within the clusters of each rank, the one that stands out most is
+    left out, and so on.
+    """
+    for _ in range(MOST_SHARED):
+        found = [
+            _shared_direction(places, clusters_of(places, int(r)))
+            for r in ranks
+            if r >= FEWEST_SHARING and places.shape[1] > 2
+        ]
+        excess, direction = max(found, key=lambda pair: pair[0], default=(0.0, None))
+        if direction is None or excess < STANDS_OUT:
+            break
+        others = np.linalg.svd(direction[None])[2][1:]
+        places = places @ others.T
+    return places
+
+
+def _shared_direction(places: FloatArray, labels: IntArray) -> tuple[float, FloatArray]:
+    """The direction of largest variance within clusters, and that variance over the median one; 0
+    unless most clusters are drawn out alike."""
+    parts = [places[labels == k] for k in np.unique(labels)]
+    parts = [part - part.mean(axis=0) for part in parts]
+    variances, directions = np.linalg.eigh(sum(part.T @ part for part in parts))
+    direction = directions[:, -1]
+    along = np.array([(part @ direction).var() for part in parts])
+    is_shared = np.mean(along >= ALIKE * along.max()) >= MOST_CLUSTERS
+    excess = variances[-1] / max(float(np.median(variances)), np.finfo(float).tiny)
+    return float(excess) if is_shared else 0.0, direction
 
 
 def most_predictive(ranks: IntArray, scores: FloatArray, spread: FloatArray) -> RankSelection:
