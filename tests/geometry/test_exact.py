@@ -25,7 +25,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from conecollapse import Cone, collapse, nnls
-from conecollapse._nnls import proposals
+from conecollapse._nnls import active_set
 
 LARGEST = {
     1: 9,
@@ -90,7 +90,7 @@ def ways(P, shifts, cut):
         yield name, Cone.from_points(points, TOL), points
         if points.dtype == np.float64:
             yield f"{name}, quick and proven", quick(points).prove(points), points
-    with patch.object(proposals, "SMALL_WORK", -1):
+    with patch.object(active_set, "SMALL_WORK", -1):
         by_kernels = Cone.from_points(X, TOL)
     yield "kernels", by_kernels, X
     blocks = np.array_split(scaled.T, min(2, X.shape[1]))

@@ -13,7 +13,10 @@ import scipy.spatial
 from conftest import seeds
 
 from conecollapse import CertificateError, Cone, ConeFileError, Hull, nnls
-from conecollapse._nnls import nearest
+from conecollapse._nnls import lists
+from conecollapse._nnls.bound import OPTIMAL
+from conecollapse._nnls.constrained import Scaled
+from conecollapse._nnls.constraints import Constraints
 
 
 def clouds(dim, rng):
@@ -191,9 +194,16 @@ def test_other_dimensions_are_refused():
         Hull.from_points(np.eye(2)).distance(np.ones((1, 3)))
 
 
-def test_short_lists_find_the_nearest_points_of_many(monkeypatch):
-    """With very many columns the nearest points are found over lists of them: the same ones,
-    proven, and warm starts take one round."""
+def shares_over_lists(V, Y, start=None, limit=None):
+    """As `nnls` finds them where there are very many points."""
+    options = dict.fromkeys(("upper", "allowed", "weights")) | {"ridge": 0.0, "l1": 0.0}
+    constraints = Constraints.checked(options | {"simplex": True}, V.shape[1], len(V), len(Y))
+    scaled = Scaled.of(np.ascontiguousarray(V.T), constraints)
+    return scaled, *lists.solve_lists(scaled, Y.copy(), start, limit)
+
+
+def test_short_lists_find_the_nearest_points_of_many():
+    """Over lists of the points: the same ones, proven, and warm starts take one round."""
     rng = np.random.default_rng(6)
     V = rng.standard_normal((80, 5))
     Y = np.vstack(
@@ -205,22 +215,25 @@ def test_short_lists_find_the_nearest_points_of_many(monkeypatch):
         ]
     )
     expected, distance = nnls(V.T, Y.T, simplex=True)
-    monkeypatch.setattr(nearest, "MANY_COLUMNS", 10)
-    X, rnorm, info = nnls(V.T, Y.T, simplex=True, full_output=True)
+    _, record, kkt = shares_over_lists(V, Y)
+    assert (record.ending == OPTIMAL).all()
+    assert kkt.max() < 1e-13
+    assert record.steps.max() > 1
+    np.testing.assert_allclose(record.rnorm, distance, atol=1e-12)
+    np.testing.assert_allclose(record.X @ V, (V.T @ expected).T, atol=1e-11)
+    _, warm, _ = shares_over_lists(V, Y, record.X.copy())
+    np.testing.assert_allclose(warm.X, record.X, atol=1e-9)
+    assert warm.steps.max() == 1
+    assert (shares_over_lists(V, Y, limit=1)[1].ending != OPTIMAL).any()
+    many = np.vstack([V, 0.5 * rng.standard_normal((600, 5))])
+    _, _, info = nnls(many.T, Y.T, simplex=True, full_output=True)
+    assert info.method == "lists"
     assert info.converged.all()
-    assert info.kkt_residual.max() < 1e-13
-    assert info.n_iter.max() > 1
-    np.testing.assert_allclose(rnorm, distance, atol=1e-12)
-    np.testing.assert_allclose(V.T @ X, V.T @ expected, atol=1e-11)
-    again, _, warm = nnls(V.T, Y.T, simplex=True, x0=X, full_output=True)
-    np.testing.assert_allclose(again, X, atol=1e-9)
-    assert warm.n_iter.max() == 1
-    assert not nnls(V.T, Y.T, simplex=True, maxiter=1, full_output=True)[2].converged.all()
 
 
 @pytest.mark.parametrize("error", [1e-12, 1e-8, 1e-4, 1.0])
 @pytest.mark.parametrize("n_more", [0, 1, 70])
-def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more, monkeypatch):
+def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more):
     """Whatever shares are measured, optimal or not and of however many points, no distance is below
     the bound."""
     rng = np.random.default_rng(7)
@@ -229,14 +242,13 @@ def test_the_lower_bound_of_short_lists_holds_for_any_shares(error, n_more, monk
     shares = X.T * (1 + error * rng.uniform(-1, 1, (20, 80)))
     shares[:, :n_more] += error * rng.random((20, n_more))
     shares /= shares.sum(axis=1, keepdims=True)
-    monkeypatch.setattr(nearest, "MANY_COLUMNS", 10)
-    monkeypatch.setattr(
-        nearest, "nearest_in_hull", lambda *_: (shares, np.ones(20, np.int64), np.ones(20, bool))
-    )
-    _, rnorm, info = nnls(V.T, Y.T, simplex=True, full_output=True)
-    np.testing.assert_allclose(rnorm, np.linalg.norm(shares @ V - Y, axis=1), rtol=1e-12)
-    assert (info.least <= distance * (1 + 1e-12)).all()
-    assert error < 1 or not info.converged.all()
+    scaled, _, _ = shares_over_lists(V, Y)
+    B, units = scaled.right_hand_sides(Y)
+    every = np.ones(20, bool)
+    record, _ = lists.judge_shares(scaled, B, units, shares, every.astype(int), every)
+    np.testing.assert_allclose(record.rnorm, np.linalg.norm(shares @ V - Y, axis=1), rtol=1e-12)
+    assert (record.least <= distance * (1 + 1e-12)).all()
+    assert error < 1 or not (record.ending == OPTIMAL).all()
 
 
 @pytest.mark.parametrize("signed", [False, True])

@@ -14,12 +14,24 @@ from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, InvalidInputError, nnls
 from conecollapse._nnls import active_set as active_set_module
-from conecollapse._nnls import bpp, gram, local, normal, proposals, quick, subsets
-from conecollapse._nnls import tall as tall_and_few
-from conecollapse._nnls.active_set import active_set
-from conecollapse._nnls.kernels import OPTIMAL, solve_triangle
-from conecollapse._nnls.proof import least_residual, least_residuals
-from conecollapse._nnls.refine import refine
+from conecollapse._nnls import (
+    bpp,
+    by_columns,
+    by_complement,
+    by_digits,
+    by_pivoting,
+    by_products,
+    choose,
+    columns,
+    products,
+    refine_pivoted,
+    solve,
+)
+from conecollapse._nnls.active_set import active_set, active_set_sparse
+from conecollapse._nnls.bound import OPTIMAL, SAFETY, UNPROVEN, Record, lower_bound
+from conecollapse._nnls.careful import residual_norm
+from conecollapse._nnls.factor import solve_triangle
+from conecollapse._nnls.problem import Problem
 from conecollapse._nnls.slots import price
 
 METHODS = ["auto", "bpp", "active-set"]
@@ -129,11 +141,14 @@ def test_sparse_equals_dense(name, method):
         np.testing.assert_allclose(nnls(As, Bs, method=method)[1], dense, rtol=1e-9)
 
 
-def test_a_sparse_matrix_too_large_to_fill(monkeypatch):
-    monkeypatch.setattr("conecollapse._nnls.plain.DENSE_LIMIT", 0)
+def test_a_sparse_matrix_too_large_to_fill():
     A = sp.random_array((60, 400), density=0.05, rng=np.random.default_rng(0)).tocsr()
     B = np.random.default_rng(1).random((60, 4))
-    np.testing.assert_allclose(nnls(A, B)[1], nnls(A.toarray(), B)[1], rtol=1e-9)
+    problem = Problem.of(A)
+    solved = active_set_sparse(problem.unit().T.tocsr(), B.T.copy(), with_sigma=True)
+    record, _ = problem.measure(B.T, solved.dense(400), solved.sigma)
+    assert (record.ending == OPTIMAL).all()
+    np.testing.assert_allclose(record.rnorm, nnls(A.toarray(), B)[1], rtol=1e-9)
 
 
 def test_float32_gives_float32_and_is_solved_in_float64():
@@ -160,13 +175,13 @@ def test_warm_start_gives_the_same_answer_in_fewer_steps():
     np.testing.assert_allclose(wrong, nnls(A, B)[1], rtol=1e-9)
 
 
-def test_blocks_do_not_change_the_answer(monkeypatch):
+def test_blocks_do_not_change_the_answer():
+    """Right-hand sides of a call that is solved in blocks, and of calls with some of them."""
     rng = np.random.default_rng(6)
-    A, B = rng.random((25, 9)), rng.random((25, 300))
+    A, B = rng.random((300, 9)), rng.random((300, 2000))
     whole = nnls(A, B)[0]
-    monkeypatch.setattr("conecollapse._nnls.RHS_BLOCK_ENTRIES", 100)
-    monkeypatch.setattr("conecollapse._nnls.quick.SMALL_WORK", 0)
-    np.testing.assert_allclose(nnls(A, B)[0], whole, atol=1e-12)
+    for rows in (slice(0, 1), slice(3, 40), slice(900, 2000)):
+        np.testing.assert_allclose(nnls(A, B[:, rows])[0], whole[:, rows], atol=1e-12)
 
 
 def test_single_and_many_right_hand_sides_agree():
@@ -180,14 +195,9 @@ def test_single_and_many_right_hand_sides_agree():
         assert r == pytest.approx(rnorm[j])
 
 
-def test_few_right_hand_sides_of_a_larger_matrix_take_turns(monkeypatch):
+def test_a_limit_is_kept_and_a_right_hand_side_of_zeros_needs_no_step():
     rng = np.random.default_rng(8)
     A, B = rng.standard_normal((30, 70)), rng.standard_normal((30, 5))
-    whole, rnorm = nnls(A, B)
-    monkeypatch.setattr("conecollapse._nnls.quick.SMALL_WORK", 0)
-    each = nnls(A, B)
-    np.testing.assert_array_equal(each[0], whole)
-    np.testing.assert_array_equal(each[1], rnorm)
     with pytest.raises(RuntimeError, match="Maximum number of iterations"):
         nnls(A, B, maxiter=1)
     B[:, 2] = 0.0
@@ -195,7 +205,7 @@ def test_few_right_hand_sides_of_a_larger_matrix_take_turns(monkeypatch):
 
 
 @pytest.mark.parametrize(("n", "seed"), [(3, 549), (5, 62)])
-def test_the_backup_rule_ends_cycles(n, seed, monkeypatch):
+def test_the_backup_rule_ends_cycles(n, seed):
     """Two well-posed problems on which exchanging all offenders cycles for ever; the backup rule
     solves them."""
     rng = np.random.default_rng(seed)
@@ -209,8 +219,8 @@ def test_the_backup_rule_ends_cycles(n, seed, monkeypatch):
     y = G @ result.X[0] - c[0]
     assert (y >= -1e-12).all()
     assert abs(y @ result.X[0]) < 1e-12
-    monkeypatch.setattr(bpp, "BACKUP_PATIENCE", 10**9)
-    assert not bpp.block_pivoting(G, c, np.ones(1), max_iter=500).solved.any()
+    never = bpp.block_pivoting(G, c, np.ones(1), max_iter=500, patience=10**9)
+    assert not never.solved.any()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -307,37 +317,25 @@ def test_bad_options():
         nnls(np.eye(2), np.ones(2), x0=np.array([1.0, np.nan]))
 
 
-def test_a_rough_solution_of_pivoting_is_refined_and_not_solved_again(monkeypatch):
+def test_a_rough_solution_of_pivoting_is_refined():
     rng = np.random.default_rng(13)
     A, B = rng.random((30, 6)), rng.random((30, 4))
     x, rnorm, _ = nnls(A, B, method="bpp", full_output=True)
-
-    def rough(*args, **options):
-        result = bpp.block_pivoting(*args, **options)
-        result.X *= 1 + 1e-6
-        return result
-
-    def never(*_args):
-        raise AssertionError("the active set was asked")
-
-    monkeypatch.setattr("conecollapse._nnls.plain.WELL_ENOUGH", 2.0)
-    monkeypatch.setattr("conecollapse._nnls.plain.block_pivoting", rough)
-    monkeypatch.setattr("conecollapse._nnls.plain.active", never)
-    again, size, info = nnls(A, B, method="bpp", full_output=True)
-    np.testing.assert_allclose(again, x, atol=1e-11)
-    np.testing.assert_allclose(size, rnorm, rtol=1e-11)
-    assert info.kkt_residual.max() < 1e-11
+    problem, C = Problem.of(A), Problem.of(A).correlations(B.T)
+    result = bpp.block_pivoting(problem.gram, C, np.linalg.norm(B, axis=0))
+    result.X[:] *= 1 + 1e-6
+    record = refine_pivoted(problem, B.T.copy(), result)
+    assert (record.ending == OPTIMAL).all()
+    np.testing.assert_allclose(record.X.T, x, atol=1e-11)
+    np.testing.assert_allclose(record.rnorm, rnorm, rtol=1e-11)
+    assert problem.kkt(B.T, record.X).max() < 1e-11
 
 
-def test_what_the_active_set_has_solved_is_not_solved_with_more_digits(monkeypatch):
-    def never(*_args):
-        raise AssertionError("32 digits were asked for")
-
-    monkeypatch.setattr("conecollapse._nnls.plain.solve_carefully", never)
+def test_what_the_active_set_has_solved_is_not_solved_with_more_digits():
     A, B, _ = problem("rank deficient", np.random.default_rng(14))
-    _, rnorm, info = nnls(A, B, method="bpp", full_output=True)
-    assert info.converged.all()
-    np.testing.assert_allclose(rnorm, nnls(A, B, method="active-set")[1], rtol=1e-9)
+    record = solve(Problem.of(A), B.T.copy(), [by_columns])
+    assert (record.ending == OPTIMAL).all()
+    np.testing.assert_allclose(record.rnorm, nnls(A, B, method="active-set")[1], rtol=1e-9)
 
 
 def test_a_triangle_is_solved_in_its_first_rows_and_nothing_else_is_written():
@@ -354,15 +352,25 @@ def test_a_warm_start_may_name_columns_that_are_zero(method):
     assert not x[[1, 3]].any()
 
 
-def test_pivoting_is_chosen_for_tall_matrices_of_full_rank():
+def test_the_list_of_methods_is_that_of_the_modules_text():
     rng = np.random.default_rng(16)
-    tall, wide = rng.random((60, 5)), rng.random((5, 60))
+    tall = rng.random((60, 5))
     dependent = np.column_stack([tall, tall[:, 0] + tall[:, 1]])
-    for A, method, used in (
-        (tall, "auto", "bpp"), (wide, "auto", "active-set"), (dependent, "auto", "active-set"),
-        (dependent, "bpp", "bpp"), (wide, "bpp", "bpp"), (tall, "active-set", "active-set"),
-    ):  # fmt: skip
-        assert nnls(A, np.ones(len(A)), method=method, full_output=True)[2].method == used
+    large, wide = rng.random((700, 300)), rng.random((5, 60))
+    for A, k, method, expected in (
+        (tall, 1, "auto", [by_products, by_columns, by_digits]),
+        (tall, 100, "auto", [by_complement, by_products, by_columns, by_digits]),
+        (dependent, 100, "auto", [by_products, by_columns, by_digits]),
+        (large, 100, "auto", [by_complement, by_columns, by_digits]),
+        (large, 1, "auto", [by_columns, by_digits]),
+        (wide, 100, "auto", [by_columns, by_digits]),
+        (tall, 100, "bpp", [by_pivoting, by_columns, by_digits]),
+        (tall, 100, "active-set", [by_columns, by_digits]),
+    ):
+        assert choose(Problem.of(A), k, method, is_cold=True) == expected
+    warm = choose(Problem.of(tall), 100, "auto", is_cold=False)
+    assert warm == [by_products, by_columns, by_digits]
+    assert nnls(tall, np.ones(60), full_output=True)[2].method == "products"
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
@@ -404,7 +412,7 @@ def test_a_wrong_proposal_is_left_to_the_kernels(monkeypatch):
         return np.zeros(A.shape[1]), float(np.linalg.norm(b))
 
     gives_up.calls = 0
-    monkeypatch.setattr(proposals, "nnls", gives_up)
+    monkeypatch.setattr(active_set_module, "nnls", gives_up)
     by_kernels = active_set(Z, X, exclude=exclude)
     np.testing.assert_allclose(by_kernels.dense(6), right.dense(6), atol=1e-12)
     np.testing.assert_allclose(by_kernels.residual, right.residual, atol=1e-12)
@@ -446,14 +454,13 @@ def test_scipys_old_argument_is_taken_with_its_warning():
 
 def test_points_that_are_fitted_or_out_of_steps_are_not_priced_again(monkeypatch):
     rng = np.random.default_rng(19)
-    Z, priced = rng.random((700, 9)), []
+    Z, priced = rng.random((30_000, 9)), []
     Z /= np.linalg.norm(Z, axis=1)[:, None]
 
     def counted(residuals, *rest):
         priced.append(len(residuals))
         return price(residuals, *rest)
 
-    monkeypatch.setattr(proposals, "SMALL_WORK", 0)
     monkeypatch.setattr(active_set_module, "price", counted)
     solved = active_set(Z, 2 * Z[:3])
     assert [passive.tolist() for passive in solved.passive] == [[0], [1], [2]]
@@ -472,73 +479,62 @@ def test_points_that_are_fitted_or_out_of_steps_are_not_priced_again(monkeypatch
         "large",
     ],
 )
-def test_products_in_blocks_or_one_by_one_give_the_same(name, monkeypatch):
+def test_products_computed_as_needed_or_all_at_once_give_the_same(name):
     A, B, X = problem(name, np.random.default_rng(18))
-    B = np.column_stack([B, A @ X, np.zeros(len(A))])
-    few = normal.solve_narrow(A, B, 3 * A.shape[1])
-    monkeypatch.setattr(normal, "ONE_CALL", 0)
-    monkeypatch.setattr(normal, "BLOCK", 4)
-    for order in "CF":
-        many = normal.solve_narrow(A, np.array(B, order=order), 3 * A.shape[1])
-        both = (few[-1] == OPTIMAL) & (many[-1] == OPTIMAL)
-        # a residual of zero may stay open
-        assert both[:13].all() or name in ("rank deficient", "zero columns", "ill conditioned")
-        np.testing.assert_allclose(
-            many[:-1, both], few[:-1, both], rtol=1e-8, atol=1e-12 * np.abs(few[:-1]).max()
-        )
-        for j in np.flatnonzero(both & B.any(axis=0)):
-            assert kkt(A, B[:, j], many[:-2, j]) < 1e-12
+    Bt = np.column_stack([B, A @ X, np.zeros(len(A))]).T.copy()
+    n, unit = A.shape[1], Problem.of(A)
+    one, many = np.empty((2, len(Bt), n + 4))
+    products.solve_rows(A, Bt, None, None, np.inf, None, 3 * n, one)
+    products.solve_rows(A, Bt, unit.gram, Bt @ A, np.inf, None, 3 * n, many)
+    some, others = Record.of(one), Record.of(many)
+    both = (some.ending == OPTIMAL) & (others.ending == OPTIMAL)
+    # a residual of zero may stay open
+    assert both[:13].all() or name in ("rank deficient", "zero columns", "ill conditioned")
+    np.testing.assert_allclose(
+        others.X[both], some.X[both], rtol=1e-8, atol=1e-12 * np.abs(some.X).max()
+    )
+    for i in np.flatnonzero(both & Bt.any(axis=1)):
+        assert kkt(A, Bt[i], others.X[i]) < 1e-12
 
 
-def test_only_right_hand_sides_that_are_left_open_are_solved_again(monkeypatch):
+def test_only_right_hand_sides_that_are_left_open_are_solved_again():
     A, B, _ = problem("overdetermined", np.random.default_rng(19))
-    x, rnorm = nnls(A, B)
-    solve = normal.solve_narrow
+    asked = []
 
-    def leaves_two(*args):
-        found = solve(*args)
-        found[:, [3, 7]] = -2.0
-        return found
+    def leaves_two(problem, Bt, start, limit):
+        record = by_columns(problem, Bt, start, limit)
+        record.ending[[3, 7]] = UNPROVEN
+        return record
 
-    monkeypatch.setattr("conecollapse._nnls.quick.solve_narrow", leaves_two)
-    again, size = nnls(A, B)
-    np.testing.assert_allclose(again, x, atol=1e-12)
-    np.testing.assert_allclose(size, rnorm, rtol=1e-12)
-    B[5, 7] = np.nan
-    with pytest.raises(ValueError, match="b has NaN at row 5, column 7"):
-        nnls(A, B)
+    def counted(problem, Bt, start, limit):
+        asked.append((len(Bt), start.shape))
+        return by_columns(problem, Bt, start, limit)
+
+    record = solve(Problem.of(A), B.T.copy(), [leaves_two, counted, counted])
+    assert asked == [(2, (2, A.shape[1]))]
+    np.testing.assert_allclose(record.X.T, nnls(A, B)[0], atol=1e-12)
 
 
-def test_an_exact_fit_with_large_coefficients_is_shown_by_its_residual_in_32_digits(monkeypatch):
+def test_an_exact_fit_with_large_coefficients_is_shown_by_its_residual_in_32_digits():
     rng = np.random.default_rng([500, 1000, 10])
     A, b = rng.standard_normal((500, 1000))[:120, :250], rng.standard_normal(120)
-    x = local.solve_small(A.copy(), b[:, None], 750)[0][:, 0]
-    b = A @ x
-    assert refine(A.copy(), x, b).rnorm < 1e-12 * np.linalg.norm(b)
-    assert refine(A.copy(), x, b).is_optimal
-    assert not refine(A.copy(), x * (1 + 1e-11), b).is_optimal
-    assert not refine(A.copy(), -x, -b).is_optimal
-    for size in (1e-170, 1e170):  # squares are lost
-        assert not refine(A.copy(), np.zeros(250), size * b).is_optimal
-    monkeypatch.setattr(
-        quick,
-        "solve_small",
-        lambda *args: (*local.solve_small(*args)[:2], np.array([local.UNPROVEN])),
-    )
-    monkeypatch.setattr(
-        "conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again")
-    )
-    again, rnorm = nnls(A, b)
+    problem = Problem.of(A)
+    b = A @ by_columns(problem, b[None], None, None).X[0]
+    x, rnorm = nnls(A, b)
     assert rnorm < 1e-12 * np.linalg.norm(b)
-    np.testing.assert_allclose(A @ again, b, atol=1e-11)
+    np.testing.assert_allclose(A @ x, b, atol=1e-11)
+    digits = by_digits(problem, b[None], x[None], None)
+    assert digits.ending[0] == OPTIMAL
+    assert digits.rnorm[0] < 1e-12 * np.linalg.norm(b)
 
 
 def test_solutions_of_one_call_are_shown_to_be_optimal_one_by_one():
     rng = np.random.default_rng(30)
     A, B = rng.standard_normal((20, 60)), rng.standard_normal((20, 4))
     B[:, 1] *= 1e-170  # squares are lost
-    endings = local.solve_small(A, B, 180)[2]
-    assert list(endings) == [OPTIMAL, local.INVALID, OPTIMAL, OPTIMAL]
+    out = np.empty((4, 64))
+    columns.solve_rows(A, B.T.copy(), np.inf, None, 180, out)
+    assert list(Record.of(out).ending) == [OPTIMAL, UNPROVEN, OPTIMAL, OPTIMAL]
     B[:, 1] *= 1e170
     np.testing.assert_allclose(
         nnls(A, B * [1, 1e-170, 1, 1])[0], nnls(A, B)[0] * [1, 1e-170, 1, 1], rtol=1e-9
@@ -546,14 +542,14 @@ def test_solutions_of_one_call_are_shown_to_be_optimal_one_by_one():
 
 
 @pytest.mark.parametrize("shape", [(6, 8), (40, 30), (30, 60), (400, 40)])
-def test_zero_columns_and_copies_of_columns_leave_no_doubt(shape, monkeypatch):
+def test_zero_columns_and_copies_of_columns_leave_no_doubt(shape):
     rng = np.random.default_rng(32)
     A, B = rng.standard_normal(shape), rng.standard_normal((shape[0], 12))
     X, rnorm = nnls(A, B)
     more = np.hstack([A, 0.0 * A[:, :2], A])
-    monkeypatch.setattr(
-        "conecollapse._nnls._nnls_checked", lambda *_: pytest.fail("it is solved again")
-    )
+    unit = Problem.of(more)
+    method = choose(unit, 1, "auto", is_cold=True)[0]
+    assert (method(unit, B.T.copy(), None, None).ending == OPTIMAL).all()
     again, size = nnls(more, B)
     np.testing.assert_allclose(size, rnorm, rtol=1e-9)
     np.testing.assert_allclose(more @ again, A @ X, atol=1e-9)
@@ -568,29 +564,25 @@ def test_the_residual_norm_in_32_digits_is_that_of_whole_numbers():
     b = np.array([float(e) for e in exact])  # rounded: that is all of the residual
     size = np.sqrt(sum((int(v) - e) ** 2 for v, e in zip(b, exact, strict=True)))
     assert size > 0
-    assert refine(A, x, b).rnorm == pytest.approx(size, rel=1e-14)
+    assert residual_norm(A.T.copy(), b, x) == pytest.approx(size, rel=1e-14)
 
 
 def test_columns_whose_squares_are_lost_are_left_open():
-    A, B, _ = problem("badly scaled", np.random.default_rng(20))
-    assert (normal.solve_narrow(A, B, 100)[-1] != OPTIMAL).all()
-    A, B, _ = problem("square", np.random.default_rng(20))
-    assert (normal.solve_narrow(A, B * 1e-170, 100)[-1] != OPTIMAL).all()
+    for name, scale in (("badly scaled", 1.0), ("square", 1e-170)):
+        A, B, _ = problem(name, np.random.default_rng(20))
+        for method in (products, columns):
+            out, Bt = np.empty((13, A.shape[1] + 4)), np.ascontiguousarray(B.T * scale)
+            if method is products:
+                products.solve_rows(A, Bt, None, None, np.inf, None, 100, out)
+            else:
+                columns.solve_rows(A, Bt, np.inf, None, 100, out)
+            assert (Record.of(out).ending == UNPROVEN).all()
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "overdetermined",
-        "square",
-        "underdetermined",
-        "one column",
-        "rank deficient",
-        "zero columns",
-        "copies",
-    ],
+    "name", ["square", "underdetermined", "one column", "rank deficient", "zero columns", "copies"]
 )
-def test_all_sets_of_few_columns_hold_the_solution(name, monkeypatch):
+def test_many_right_hand_sides_over_few_columns(name):
     rng = np.random.default_rng(40)
     shape = {"square": (5, 5), "underdetermined": (4, 6), "one column": (7, 1)}.get(name, (12, 5))
     A = rng.standard_normal(shape)
@@ -602,20 +594,11 @@ def test_all_sets_of_few_columns_hold_the_solution(name, monkeypatch):
         A[:, 3] = 2 * A[:, 0]
     B = rng.standard_normal((len(A), 150))
     B[:, 0], B[:, 1:40] = 0.0, A @ rng.random((A.shape[1], 39))
-    assert subsets.is_for_subsets(*A.shape, B.shape[1])
-    found = subsets.solve_by_subsets(A, B)
-    X, is_shown = found[:-2], found[-1] == OPTIMAL
-    # where columns depend on each other, a zero gradient is a doubt
-    assert is_shown.all() or name in ("rank deficient", "copies")
+    X, rnorm = nnls(A, B)
     best = np.array([scipy.optimize.nnls(A, b)[1] for b in B.T])
     assert (X >= 0).all()
-    np.testing.assert_allclose(found[-2], best, atol=1e-13)
+    np.testing.assert_allclose(rnorm, best, atol=1e-13)
     np.testing.assert_allclose(np.linalg.norm(A @ X - B, axis=0), best, atol=1e-13)
-    with monkeypatch.context() as patch:
-        patch.setattr(quick, "solve_narrow", lambda *_: pytest.fail("it is solved by a kernel"))
-        if is_shown.all():
-            np.testing.assert_array_equal(nnls(A, B)[0], X)
-    np.testing.assert_allclose(nnls(A, B)[1], best, atol=1e-13)
     small = nnls(A, np.array(B * 1e-170, order="F"))[1]  # squares are lost
     np.testing.assert_allclose(small, best * 1e-170, atol=1e-183)
     with pytest.raises(ValueError, match="b has NaN at row 2, column 7"):
@@ -637,30 +620,26 @@ def tall(kind, rng):
     return np.ascontiguousarray(A)
 
 
-@pytest.mark.parametrize("for_blas", [0, 2**40])
 @pytest.mark.parametrize("kind", ["ordinary", "rows", "columns", "nearly dependent", "copies"])
-def test_tall_matrices_are_solved_in_one_walk(kind, for_blas, monkeypatch):
-    monkeypatch.setattr(tall_and_few, "FOR_BLAS", for_blas)
+def test_tall_matrices_by_products_against_whole_numbers(kind):
     rng = np.random.default_rng(41)
     for _ in range(12):
         A = tall(kind, rng)
         b = right_hand_side(A, rng) + 1e-9 * A[:, 0]  # never zero
-        assert tall_and_few.is_tall_and_few(*A.shape)
-        found = tall_and_few.solve_tall_and_few(A, b[None], 3 * A.shape[1])
-        x, rnorm, ending = found[:-2, 0], found[-2, 0], found[-1, 0]
-        assert ending == OPTIMAL or kind in ("nearly dependent", "copies")
-        if ending == OPTIMAL:
+        record = by_products(Problem.of(A), b[None], None, None)
+        x, rnorm = record.X[0], record.rnorm[0]
+        if record.ending[0] == OPTIMAL:
             residual, _, optimum, _ = judge(A, b, x, None)
             assert (x >= 0).all()
             assert residual <= 1.001 * optimum + 1e-12 * np.linalg.norm(b)
+            assert record.least[0] <= optimum * (1 + 1e-12)
             assert rnorm == pytest.approx(residual, rel=1e-4, abs=1e-12 * np.linalg.norm(b))
+        else:
+            assert kind in ("rows", "nearly dependent", "copies")
 
 
-def test_a_large_matrix_whose_solution_has_few_columns_is_solved_by_these(monkeypatch):
+def test_a_large_matrix_whose_solution_has_few_columns():
     rng = np.random.default_rng(44)
-    monkeypatch.setattr(
-        quick, "_solve_few_columns", lambda *_: pytest.fail("all products are computed")
-    )
     A = rng.random((2000, 40))
     A[:, 7] = A[:, 3]
     b = A[:, 3] - 0.6 * rng.random(2000)
@@ -698,12 +677,9 @@ def test_a_matrix_with_nan_is_refused_whatever_b_is():
             nnls(A, b)
 
 
-def test_few_right_hand_sides_of_a_long_matrix_are_solved_one_by_one(monkeypatch):
+def test_few_right_hand_sides_of_a_long_matrix():
     rng = np.random.default_rng(43)
     A, B = rng.random((1001, 3)), rng.random((1001, 4))
-    monkeypatch.setattr(
-        quick, "solve_narrow", lambda *_: pytest.fail("it is solved in another way")
-    )
     X, rnorm = nnls(A, np.asfortranarray(B))
     for i, b in enumerate(B.T):
         x, r = scipy.optimize.nnls(A, b)
@@ -711,21 +687,18 @@ def test_few_right_hand_sides_of_a_long_matrix_are_solved_one_by_one(monkeypatch
         assert rnorm[i] == pytest.approx(r, rel=1e-12)
 
 
-def test_tall_matrices_take_any_layout_and_keep_the_limit_on_steps(monkeypatch):
+def test_tall_matrices_take_any_layout_and_keep_the_limit_on_steps():
     rng = np.random.default_rng(42)
     A, b = rng.random((203, 3)), rng.random(203)  # not a multiple of four rows
     x = scipy.optimize.nnls(A, b)[0]
-    with monkeypatch.context() as patch:
-        patch.setattr(quick, "solve_narrow", lambda *_: pytest.fail("it is solved in another way"))
-        for B in (A, np.asfortranarray(A), np.repeat(A, 2, axis=0)[::2]):
-            np.testing.assert_allclose(nnls(B, np.repeat(b, 2)[::2])[0], x, rtol=1e-12)
-        np.testing.assert_allclose(nnls(A, A @ [1.0, 2.0, 0.0])[0], [1, 2, 0], atol=1e-13)
-        assert nnls(A, -b) == (pytest.approx(np.zeros(3)), pytest.approx(np.linalg.norm(b)))
-        np.testing.assert_allclose(
-            nnls(A[:, :1], b)[0], scipy.optimize.nnls(A[:, :1], b)[0], rtol=1e-12
-        )
-        with pytest.raises(ConvergenceError):
-            nnls(A, b, maxiter=1)
+    for B in (A, np.asfortranarray(A), np.repeat(A, 2, axis=0)[::2]):
+        np.testing.assert_allclose(nnls(B, np.repeat(b, 2)[::2])[0], x, rtol=1e-12)
+    np.testing.assert_allclose(nnls(A, A @ [1.0, 2.0, 0.0])[0], [1, 2, 0], atol=1e-13)
+    assert nnls(A, -b) == (pytest.approx(np.zeros(3)), pytest.approx(np.linalg.norm(b)))
+    one = A[:, :1]
+    np.testing.assert_allclose(nnls(one, b)[0], scipy.optimize.nnls(one, b)[0], rtol=1e-12)
+    with pytest.raises(ConvergenceError):
+        nnls(A, b, maxiter=1)
     np.testing.assert_allclose(nnls(A * 1e-170, b)[0], x * 1e170, rtol=1e-9)  # squares are lost
     np.testing.assert_allclose(
         nnls(A * [1, 0, 1], b)[0], scipy.optimize.nnls(A * [1, 0, 1], b)[0], rtol=1e-9
@@ -737,21 +710,21 @@ def test_tall_matrices_take_any_layout_and_keep_the_limit_on_steps(monkeypatch):
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_the_bound_of_many_rows_is_that_of_each(seed):
+def test_the_bound_is_that_of_its_formula(seed):
     rng = np.random.default_rng(seed)
-    k, n = 6, int(rng.integers(1, 7))
-    H = np.where(rng.random((k, n)) < 0.5, rng.random((k, n)), 0.0)
-    G = 10.0 ** rng.uniform(-18, 0) * rng.standard_normal((k, n))
-    sigma, b_norm = np.where(rng.random(k) < 0.2, 0.0, 10.0 ** rng.uniform(-6, 0, k)), rng.random(k)
-    r_norm = np.where(rng.random(k) < 0.2, 0.0, b_norm * rng.random(k))
-    for hold_all in (False, True):
-        for reach in (3.0, np.inf):
-            many = least_residuals(G, H, hold_all, sigma, reach, 30, b_norm, r_norm)
-            each = [
-                least_residual(G[i], H[i], hold_all, sigma[i], reach, 30, b_norm[i], r_norm[i])
-                for i in range(k)
-            ]
-            np.testing.assert_allclose(np.array(many), np.array(each).T, rtol=1e-9)
+    n = int(rng.integers(1, 7))
+    h = np.where(rng.random(n) < 0.5, rng.random(n), 0.0)
+    v = 10.0 ** rng.uniform(-18, 0) * rng.standard_normal(n)
+    v[h > 0] = np.abs(v[h > 0])
+    sigma, value, noise, longest = rng.random(), rng.random(), 10.0 ** rng.uniform(-18, -6), 1.2
+    for hold_all, reach in ((False, 3.0), (False, np.inf), (True, 3.0)):
+        held = (h > 0) | hold_all
+        lean = SAFETY * np.linalg.norm(np.maximum(v[held] + noise, 0.0)) / sigma
+        worst = v[~held].max(initial=-np.inf) + noise + longest * lean
+        square = value**2 - lean**2 - (2 * worst * reach if worst > 0 else 0.0)
+        found = lower_bound(v, h, hold_all, sigma, reach, value, noise, longest)
+        assert found == pytest.approx(np.sqrt(max(square, 0.0)), rel=1e-9, abs=1e-12)
+    assert lower_bound(np.ones(1), np.ones(1), False, 0.0, 3.0, 1.0, noise, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["independent", "dependent"])
@@ -761,7 +734,7 @@ def test_active_sets_on_products_find_what_block_pivoting_finds(kind):
     if kind == "dependent":
         A[:, 5], A[:, 6], A[:, 9] = A[:, 4], A[:, 4] + 1e-7 * A[:, 3], 0.0
     A /= np.maximum(np.linalg.norm(A, axis=0), 1e-300)
-    X = gram.solve_gram_few(A.T @ A, np.ascontiguousarray(B.T @ A))
+    X = products.solve(products.plain_problems(A.T @ A, B.T @ A)).X
     np.testing.assert_allclose(np.linalg.norm(A @ X.T - B, axis=0), nnls(A, B)[1], rtol=1e-9)
     assert (X >= 0).all()
 

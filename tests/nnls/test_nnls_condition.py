@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conecollapse import NotOptimalWarning, nnls
-from conecollapse._nnls import careful, twofold
-from conecollapse._nnls.kernels import smallest_singular_value
-from conecollapse._nnls.local import columns_to_unit_rows
+from conecollapse._nnls import careful
+from conecollapse._nnls.active_set import active_set_sparse
+from conecollapse._nnls.bound import OPTIMAL, SAFETY, ZERO_RESIDUAL
+from conecollapse._nnls.careful import Passive, Wide, solve_carefully
+from conecollapse._nnls.columns import unit_rows
+from conecollapse._nnls.factor import smallest_singular_value
 from conecollapse._nnls.problem import Problem
-from conecollapse._nnls.proof import SAFETY, ZERO_RESIDUAL, is_rough_zero
-from conecollapse._nnls.refine import refine
 
 METHODS = ["auto", "bpp", "active-set"]
 MUST = 1.01  # a residual norm may be this multiple of the best one, or a rounding error of b
@@ -153,9 +154,7 @@ def test_exactly_dependent_columns_are_decided_by_a_residual_with_32_digits(
 ):
     """Without a factorization with so many digits, and the bound is the optimum in whole
     numbers."""
-    monkeypatch.setattr(
-        "conecollapse._nnls.plain.solve_carefully", lambda *_: pytest.fail("32 digits throughout")
-    )
+    monkeypatch.setattr(careful, "_descend", lambda *_: pytest.fail("32 digits throughout"))
     rng = np.random.default_rng(3)
     if kind == "negatives":
         A = rng.standard_normal((12, 5))
@@ -183,25 +182,28 @@ def test_columns_that_differ_by_less_than_rounding_beside_another(size):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_refined_residual_is_a_bound_only_where_nothing_is_smaller(seed):
+def test_a_residual_in_32_digits_is_a_bound_only_where_nothing_is_smaller(seed):
+    """For any start, optimal or not."""
     rng = np.random.default_rng(seed)
     A = (rng.integers(-3, 4, (8, 3)) @ rng.integers(-3, 4, (3, 6))).astype(float)
     b = rng.standard_normal(8)
     best = scipy.optimize.nnls(A, b)[0]
     for x in (best, np.where(np.arange(6) == np.argmax(best), 0.0, best), best + 1.0):
-        refined = refine(A, x, b)
-        assert refined.rnorm == pytest.approx(np.linalg.norm(A @ refined.x - b), rel=1e-12)
-        assert refined.least <= exact_optimum(A, b, best) * (1 + 1e-12)
-    assert refine(A, best, b).least > 0 or not best.any()
+        found = solve_carefully(A, b, x, 18)
+        optimum = exact_optimum(A, b, best)
+        assert found.rnorm == pytest.approx(np.linalg.norm(A @ found.x - b), rel=1e-12)
+        assert found.least <= optimum * (1 + 1e-12)
+        assert found.ending != OPTIMAL or found.rnorm <= 1.001 * optimum + 1e-12
 
 
-def test_a_sparse_matrix_too_large_to_fill_says_so(monkeypatch):
-    monkeypatch.setattr("conecollapse._nnls.plain.DENSE_LIMIT", 0)
-    A = sp.csr_array(np.array([[1.0, -1.0], [1e-12, 1e-12]]))
-    _, rnorm, info = nnls(A, np.array([0.0, 1.0]), full_output=True)
-    assert rnorm == pytest.approx(1.0)
-    assert not info.converged[0]
-    assert info.least[0] < 0.01
+def test_a_sparse_matrix_too_large_to_fill_says_so():
+    problem = Problem.of(sp.csr_array(np.array([[1.0, -1.0], [1e-12, 1e-12]])))
+    b = np.array([[0.0, 1.0]])
+    solved = active_set_sparse(problem.unit().T.tocsr(), b, with_sigma=True)
+    record, _ = problem.measure(b, solved.dense(2), solved.sigma)
+    assert record.rnorm[0] == pytest.approx(1.0)
+    assert record.ending[0] != OPTIMAL
+    assert record.least[0] < 0.01
 
 
 @given(
@@ -242,13 +244,13 @@ def test_the_lower_bound_holds_for_any_candidate(seed):
         h = np.maximum(h, 0)[None, :]
         used = (problem.unit())[:, h[0] > 0]
         sigma = np.linalg.svd(used, compute_uv=False).min(initial=1.0)
-        assert problem.measure(b[None, :], h, np.array([sigma])).least[0] <= optimum * (1 + 1e-12)
         everything = np.linalg.svd(problem.unit(), compute_uv=False).min()
-        assert problem.measure(b[None, :], h, np.array([everything]), hold_all=True).least[
-            0
-        ] <= optimum * (1 + 1e-12)
+        for value, hold_all in ((sigma, False), (everything, True)):
+            record, _ = problem.measure(b[None, :], h, np.array([value]), hold_all=hold_all)
+            assert record.least[0] <= optimum * (1 + 1e-12)
         # nothing is known of the columns
-        assert problem.measure(b[None, :], h, np.zeros(1)).least[0] == 0 or not h.any()
+        record, _ = problem.measure(b[None, :], h, np.zeros(1))
+        assert record.least[0] == 0 or not h.any()
 
 
 @given(st.integers(0, 10**6), st.integers(1, 30), st.floats(0, 14))
@@ -265,27 +267,45 @@ def test_smallest_singular_value(seed, k, digits):
     assert min(true * (1 - 1e-3), 6e-6) - 1e-14 <= estimate <= SAFETY * true + 1e-14
 
 
-@given(st.integers(0, 10**6))
-def test_arithmetic_of_twice_the_precision(seed):
-    rng = np.random.default_rng(seed)
-    (a, b), (da, db) = (
-        rng.standard_normal(2) * 10.0 ** rng.uniform(-6, 6, 2),
-        rng.uniform(-0.5, 0.5, 2),
+def wide(values, rng):
+    """Numbers of 32 digits: ``values`` and a share of the distance to the next float64; and the
+    same without rounding."""
+    numbers = Wide(
+        *careful.two_sum(values, rng.uniform(-0.5, 0.5, values.shape) * np.spacing(values))
     )
-    pair, other = twofold.two_sum(a, da * np.spacing(a)), twofold.two_sum(b, db * np.spacing(b))
-    p, q = (sum(map(Fraction, v)) for v in (pair, other))
-    for operation, exact in (
-        (twofold.add, p + q),
-        (twofold.multiply, p * q),
-        (twofold.divide, p / q),
+    return numbers, exactly(numbers)
+
+
+def exactly(numbers):
+    return [
+        Fraction(high) + Fraction(low)
+        for high, low in zip(numbers.hi.ravel().tolist(), numbers.lo.ravel().tolist(), strict=True)
+    ]
+
+
+@given(st.integers(0, 10**6))
+def test_arithmetic_of_32_digits(seed):
+    rng = np.random.default_rng(seed)
+    (a, p), (b, q) = (
+        wide(rng.standard_normal(4) * 10.0 ** rng.uniform(-6, 6, 4), rng) for _ in "ab"
+    )
+    digit = Fraction(2) ** -98
+    for found, exact in (
+        (a + b, [x + y for x, y in zip(p, q, strict=True)]),
+        (a - b, [x - y for x, y in zip(p, q, strict=True)]),
+        (a * b, [x * y for x, y in zip(p, q, strict=True)]),
+        (a / b, [x / y for x, y in zip(p, q, strict=True)]),
+        ((a * a).root(), [abs(x) for x in p]),
     ):
-        result = operation(*pair, *other)
-        assert abs(sum(map(Fraction, result)) - exact) <= Fraction(2) ** -98 * max(
-            abs(exact), abs(p), abs(q)
-        ) * (operation is twofold.add) + (Fraction(2) ** -98 * abs(exact))
-        assert result[0] == sum(result)
-    root = sum(map(Fraction, twofold.square_root(*twofold.multiply(*pair, *pair))))
-    assert abs(root - abs(p)) <= Fraction(2) ** -98 * abs(p)
+        assert (found.hi == found.hi + found.lo).all()
+        for value, wanted, x, y in zip(exactly(found), exact, p, q, strict=True):
+            is_sum = wanted in (x + y, x - y)
+            scale = max(abs(wanted), abs(x), abs(y)) if is_sum else abs(wanted)
+            assert abs(value - wanted) <= 2 * digit * scale
+    products = [x * y for x, y in zip(p, q, strict=True)]
+    size = sum(abs(x) for x in products)
+    assert abs(exactly(careful.dot(a, b))[0] - sum(products)) <= digit * size
+    assert Wide(np.zeros(2)).root().hi.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -327,80 +347,22 @@ def test_solutions_that_no_float_holds_are_said_not_to_be_optimal(A, b):
     assert not info.converged.any()
 
 
-@given(st.integers(0, 10**6))
-def test_rotations_and_sums_of_twice_the_precision(seed):
-    """``rotate``, ``dot`` and ``axpy`` are exact to about 30 digits of the largest term."""
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((4, 5)) * 10.0 ** rng.uniform(-3, 3, (4, 5))
-    pairs = np.stack(twofold_pairs(values, rng.uniform(-0.5, 0.5, (4, 5))), axis=1)  # (4, 2, 5)
-    exact = [
-        [Fraction(high) + Fraction(low) for high, low in zip(*pair, strict=True)]
-        for pair in pairs.tolist()
-    ]
-    (c, s, *_), (a, b, *_) = exact[0], exact[1]
-    result = twofold.rotate(*pairs[0, :, 0], *pairs[0, :, 1], *pairs[1, :, 0], *pairs[1, :, 1])
-    for found, wanted in ((result[:2], c * a + s * b), (result[2:], c * b - s * a)):
-        assert abs(sum(map(Fraction, found)) - wanted) <= Fraction(2) ** -98 * (abs(c) + abs(s)) * (
-            abs(a) + abs(b)
-        )
-    products = [x * y for x, y in zip(exact[2], exact[3], strict=True)]
-    assert abs(sum(map(Fraction, twofold.dot(pairs[2], pairs[3]))) - sum(products)) <= Fraction(
-        2
-    ) ** -98 * sum(map(abs, products))
-    target = pairs[3].copy()
-    twofold.axpy(*pairs[0, :, 2], pairs[2], target)
-    for found, x, y in zip(target.T.tolist(), exact[2], exact[3], strict=True):
-        step = exact[0][2] * x
-        assert abs(sum(map(Fraction, found)) - (y + step)) <= Fraction(2) ** -98 * (
-            abs(y) + abs(step)
-        )
-
-
-def twofold_pairs(values, share):
-    """Numbers of twice the precision: ``values`` and a share of the distance to the next
-    float64."""
-    pairs = np.frompyfunc(lambda a, b: twofold.two_sum(a, b), 2, 1)(
-        values, share * np.spacing(values)
-    )
-    return np.array([[pair[0] for pair in row] for row in pairs]), np.array(
-        [[pair[1] for pair in row] for row in pairs]
-    )
-
-
-def test_a_triangle_of_twice_the_precision_is_solved_in_its_first_rows_and_only_that_is_written():
-    shapes = [(5, 2), (5, 2, 1), (5, 5, 2), (5, 2), (2, 1), (5, 2), (2, 1)]
-    state = careful.TwofoldState(np.zeros(5, np.int64), *(np.zeros(shape) for shape in shapes))
-    state.R[:, :, 0], state.qb[:, 0], state.ls[:] = (
-        np.triu(np.full((5, 5), 2.0)),
-        [6, 4, 2, 9, 9],
-        7.0,
-    )
-    careful._solve_triangle(state, 3)
-    np.testing.assert_array_equal(state.ls, [[1, 0], [1, 0], [1, 0], [7, 7], [7, 7]])
-
-
-def test_residuals_near_zero_are_rough_where_rounding_does_not_explain_them():
-    H, ones = np.ones((4, 2)), np.ones(4)
-    assert is_rough_zero(np.array([0.0, 1e-16, 1e-9, 0.5]), H, ones).tolist() == [
-        False,
-        False,
-        True,
-        False,
-    ]
-    # large coefficients round more
-    assert is_rough_zero(np.array([1e-9]), 1e8 * H[:1], ones[:1]).tolist() == [False]
-    assert is_rough_zero(np.array([0.5]), H[:1], ones[:1]).tolist() == [False]
+def test_a_triangle_of_32_digits_is_solved_in_its_first_rows():
+    state = Passive(np.eye(5), np.zeros(5))
+    state.S, state.R = [0, 1, 2], Wide(np.triu(np.full((5, 5), 2.0)))
+    state.q = Wide(np.array([6.0, 4, 2, 9, 9]))
+    np.testing.assert_array_equal(state.solution().hi, [1, 1, 1])
 
 
 @pytest.mark.parametrize("size", [1e-139, 1.0, 1e139])
 def test_columns_become_unit_rows_and_those_whose_squares_are_lost_are_refused(size):
     A = np.array([[1.0, 0.0, 0.6], [1.0, 0.0, -0.8], [1.0, 0.0, 0.0]])
     Z, norms = np.empty((3, 3)), np.empty(3)
-    assert columns_to_unit_rows(A * size, Z, norms) == pytest.approx((-0.8, 0.6))
+    assert unit_rows(A * size, Z, norms)
     np.testing.assert_allclose(Z, [[3**-0.5] * 3, [0, 0, 0], [0.6, -0.8, 0]])
-    np.testing.assert_allclose(norms / size, [3**0.5, 0, 1], rtol=1e-12)
+    np.testing.assert_allclose(norms[[0, 2]] / size, [3**0.5, 1], rtol=1e-12)
     for wrong in (np.inf, -np.inf, np.nan, 1e-300, 1.7e308):
-        assert np.isnan(columns_to_unit_rows(np.array([[1.0, wrong, 1.0]] * 3), Z, norms)).all()
+        assert not unit_rows(np.array([[1.0, wrong, 1.0]] * 3), Z, norms)
 
 
 DOUBTFUL = {
@@ -413,12 +375,9 @@ DOUBTFUL = {
 
 @pytest.mark.parametrize("kind", DOUBTFUL)
 @pytest.mark.parametrize("shape", [(400, 4), (60, 20), (30, 30)])
-def test_columns_in_doubt_need_no_solve_with_32_digits(kind, shape, monkeypatch):
+def test_columns_in_doubt_leave_no_doubt(kind, shape):
     """Copies of passive columns, their negatives, their sums, and columns of zeros: the residual is
-    that of SciPy's solution."""
-    monkeypatch.setattr(
-        "conecollapse._nnls.plain.solve_carefully", lambda *_: pytest.fail("32 digits")
-    )
+    that of SciPy's solution, and shown to be the smallest."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
         A = DOUBTFUL[kind](rng.random(shape))
@@ -429,11 +388,10 @@ def test_columns_in_doubt_need_no_solve_with_32_digits(kind, shape, monkeypatch)
         assert rnorm <= scipy.optimize.nnls(A, b)[1] * (1 + 1e-9)
 
 
-def test_no_bound_of_columns_in_doubt_is_above_the_smallest_residual():
-    """For any x >= 0, optimal or not: what `refine` shows is at most the residual of the best
-    one."""
+def test_no_bound_is_above_the_smallest_residual():
+    """For any x >= 0, optimal or not: what 32 digits show is at most the smallest residual."""
     shown = 0
-    for seed in range(200):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         m, n = rng.integers(3, 12), rng.integers(2, 8)
         A = rng.standard_normal((m, n)) if seed % 2 else rng.random((m, n))
@@ -447,10 +405,10 @@ def test_no_bound_of_columns_in_doubt_is_above_the_smallest_residual():
             np.where(rng.random(len(best)) < 0.7, best, 0.0),
             np.where(np.arange(len(best)) < 2, 1.0, 0.0),
         ):
-            corrected, rnorm, least, is_optimal = refine(A, x, b)
-            assert least <= smallest * (1 + 1e-9)
-            if is_optimal:
+            found = solve_carefully(A, b, x, 3 * len(x))
+            assert found.least <= smallest * (1 + 1e-9)
+            if found.ending == OPTIMAL:
                 shown += 1
-                assert (corrected >= 0).all()
-                assert rnorm == pytest.approx(smallest, rel=1e-6)
+                assert (found.x >= 0).all()
+                assert found.rnorm <= 1.001 * smallest + 1e-12
     assert shown > 100

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conecollapse import ConvergenceError, NotOptimalWarning, nnls
-from conecollapse._nnls import quadratic
+from conecollapse._nnls import products
 from conecollapse._nnls.complement import pivot_complement
 
 PLAIN = {"simplex": False, "upper": None, "ridge": 0.0, "l1": 0.0, "allowed": None, "weights": None}
@@ -221,7 +221,7 @@ def test_options_for_all_problems_equal_options_for_each():
         {"weights": np.linspace(0, 1, 20), "ridge": 0.1},
     ],
 )
-def test_sparse_float32_blocks_and_warm_starts(options, monkeypatch):
+def test_sparse_float32_blocks_and_warm_starts(options):
     rng = np.random.default_rng(5)
     A, B = rng.random((20, 9)) * (rng.random((20, 9)) < 0.6), rng.random((20, 40))
     X, rnorm, info = nnls(A, B, **options, full_output=True)
@@ -235,38 +235,38 @@ def test_sparse_float32_blocks_and_warm_starts(options, monkeypatch):
     assert warm.n_iter.sum() == 0
     assert info.n_iter.sum() > 0
     np.testing.assert_allclose(nnls(A, B, **options, x0=np.ones_like(X))[1], rnorm, rtol=1e-9)
-    monkeypatch.setattr("conecollapse._nnls.RHS_BLOCK_ENTRIES", 100)
-    np.testing.assert_allclose(nnls(A, B, **options)[0], X, atol=1e-12)
+    many = nnls(A, np.tile(B, 8), **options)[0]
+    np.testing.assert_allclose(many, np.tile(X, 8), atol=1e-12)
 
 
-def test_the_active_set_alone_gives_the_same_answers(monkeypatch):
-    """Where pivoting gives up, the active set takes over."""
+def test_the_active_set_alone_gives_the_same_answers():
+    """From no start, compiled or as it is written."""
     rng = np.random.default_rng(6)
-    gives_up = lambda *_args: (0, quadratic.STEP_LIMIT, 0)  # noqa: E731
     for A, options in (
         (rng.standard_normal((12, 8)), {"simplex": True}),
         (rng.random((5, 9)), {"simplex": True, "upper": 0.3}),
         (rng.standard_normal((4, 9)), {"upper": 0.7}),
         (rng.random((9, 5)), {"l1": 0.1}),
+        (np.repeat(rng.random((9, 3)), 2, axis=1) * [1, 1, 2, 1, 1, 3], {"l1": 0.1}),
     ):
         B = rng.standard_normal((len(A), 6))
-        expected = nnls(A, B, **options)[1]
-        with monkeypatch.context() as patch:
-            patch.setattr(quadratic, "_pivot", gives_up)
-            for name in (
-                "_solve_range",
-                "_begin",
-                "_greedy_vertex",
-                "_walk",
-                "_fix",
-                "_fix_high",
-                "_slide",
-                "_descend",
-                "append",
-                "remove",
-            ):
-                patch.setattr(quadratic, name, getattr(quadratic, name).py_func)
-            np.testing.assert_allclose(nnls(A, B, **options)[1], expected, rtol=1e-9)
+        expected = nnls(A, B, **options)
+        G, (k, n), simplex = A.T @ A, (6, A.shape[1]), "simplex" in options
+        problems = products.Problems(
+            (G + simplex)[None],
+            np.zeros(k, np.int64),
+            B.T @ A - options.get("l1", 0.0),
+            np.full((1, n), options.get("upper", np.inf)),
+            np.ones((1, n), bool),
+            np.ones(k),
+        )
+        total, slides = 1.0 if simplex else None, True if "l1" in options else None
+        found = products.solve(problems, total=total, slides=slides)
+        assert (found.ending == products.OPTIMAL).all()
+        for i in range(k):
+            least = twice_objective(A, B[:, i], expected[0][:, i], l1=options.get("l1", 0.0))
+            value = twice_objective(A, B[:, i], found.X[i], l1=options.get("l1", 0.0))
+            assert value == pytest.approx(least, rel=1e-9)
 
 
 def test_a_limit_on_steps_is_kept():

@@ -1,7 +1,31 @@
-"""Non-negative least squares for any shape, any rank, one right-hand side or a million."""
+"""Non-negative least squares for any shape, any rank, one right-hand side or a million.
+
+Which method solves a problem of m rows, n columns and k right-hand sides is decided here and
+nowhere else, by this list. Every method fills a `bound.Record`; what a record does not show to be
+optimal is left to the next method of the list, which starts from it.
+
+1. A sum of one, bounds, penalties, masks or weights: `constrained`, the active set on products with
+   bounds (or `lists`, for a sum of one alone over more than `BLAS_COLUMNS` columns, `WIDE` times as
+   many as rows). What float64 does not show to be optimal becomes a plain problem.
+2. At least `MANY_SIDES` right-hand sides, m at least 2 n, a well-conditioned A'A of at most
+   `MOST_INVERTED` columns: `complement`, pivoting in the zeros.
+3. n at most `FEW_COLUMNS`, or at most `MANY_COLUMNS` and at most m: `products`, the active set on
+   A'A.
+4. `columns`, the active set on a QR factorization. With more than `BLAS_COLUMNS` columns and
+   several right-hand sides all of these are priced by one matrix product (`slots`).
+5. `careful`, the active set in 32 digits.
+
+The first small problems of a process are left to SciPy, whose answers the bound judges: compiling
+a kernel takes seconds. Where the entries of A times k are at most `SMALL_WORK`, the method of
+number 3 or 4 is one call of a kernel, and nothing else is looked at. Sparse matrices become dense
+where they have at most `DENSE_LIMIT` entries; larger ones are solved by numbers 2 and 4. With
+``method="bpp"`` block principal pivoting, the paper's method, takes the place of 2 and 3, and
+``method="active-set"`` begins with 4.
+"""
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -10,28 +34,62 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import nnls as scipy_nnls
 
-from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import ConvergenceError, InvalidInputError, NotOptimalWarning
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.constrained import solve_block
-from conecollapse._nnls.constraints import Constraints
-from conecollapse._nnls.nearest import is_for_lists, solve_lists
-from conecollapse._nnls.plain import prepare, settle
-from conecollapse._nnls.problem import Answers, Problem, column_norms, safe_units
-from conecollapse._nnls.proof import OPTIMAL_WITHIN
-from conecollapse._nnls.quick import is_plain, limit_text, solve_quickly
-from conecollapse._nnls.scaled import Scaled, Shared, block_length
-from conecollapse._threads import current_threads, for_ranges, limit_threads, serial_blas
+from conecollapse._nnls import active_set, columns, products
+from conecollapse._nnls.bound import (
+    OPTIMAL,
+    OPTIMAL_WITHIN,
+    STEP_LIMIT,
+    UNPROVEN,
+    Record,
+    is_rough_zero,
+)
+from conecollapse._nnls.bpp import BppResult, block_pivoting, grouped_correction
+from conecollapse._nnls.careful import solve_carefully
+from conecollapse._nnls.complement import pivot_complement
+from conecollapse._nnls.constrained import Scaled, Shared, block_length, solve_block
+from conecollapse._nnls.constraints import Constraints, check_problem, check_start
+from conecollapse._nnls.lists import is_alone, solve_lists
+from conecollapse._nnls.problem import TINY, WELL_ENOUGH, Problem, column_norms, safe_units
+from conecollapse._threads import (
+    current_threads,
+    for_ranges,
+    limit_threads,
+    serial_blas,
+)
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
 
+# entries of A times right-hand sides up to which one call of a kernel does it all; above it, the
+# products of A with itself and with b are better left to BLAS
+SMALL_WORK = 2**17
+# right-hand sides from which the inverse of A'A pays: 200 x 20 takes 0.75 of the time that products
+# take with 10^4 of them, and the same with 64
+MANY_SIDES = 64
+# columns up to which products are the best method: with 300 x 300 QR takes half their time
+MANY_COLUMNS = 256
+FEW_COLUMNS = 32  # the same where there are more columns than rows
+MOST_INVERTED = 512  # columns up to which the inverse of A'A is worth its time
+BLAS_COLUMNS = 600  # columns from which pricing them by BLAS pays, for as many sides as it needs
+DENSE_LIMIT = 2**27  # entries up to which a sparse A may be made dense: 1 GiB
 LEAST_BLOCK = 64  # right-hand sides below which a block is not split to keep all threads busy
 # entries of right-hand sides treated at once by a thread: 2 MiB, which its cache holds
 RHS_BLOCK_ENTRIES = 2**18
 NO_PENALTY = 0.0
 # of a number in float32; residuals up to this share of |b| are rounding there
 SINGLE_ROUNDING, SINGLE_ZERO = 6e-8, 1e-6
+# a pivoting solution whose KKT residual is above rounding is corrected, at most so often, and
+# solved again by the next method if it is not good then
+KKT_ROUNDING, REFINEMENTS, KKT_GOOD = 1e-13, 2, 1e-9
+WIDE = 4  # columns for each row from which lists of them beat a Gram matrix of all
+FEW_SIDES = 16  # right-hand sides up to which the columns are priced one side after the other
 METHODS = ("auto", "bpp", "active-set")
+# the first small problems of a process are left to SciPy: a kernel takes seconds to compile
+PROPOSED_CALLS, PROPOSED_WORK = 16, 2**12
+_asked = itertools.count()
+FLOAT64 = np.dtype(np.float64)
 
 __all__ = ["NnlsInfo", "nnls"]
 
@@ -197,22 +255,10 @@ def nnls(
         simplex is False and upper is None and allowed is None and weights is None and not penalties
     )
     limit = min(maxiter, 2**62) if maxiter else None
-    if (
-        is_bare
-        and n_jobs is None
-        and not full_output
-        and x0 is None
-        and method != "bpp"
-        and is_plain(A, b)
-    ):
-        found = solve_quickly(A, b, method, limit)
-        if found is not None:
-            x, rnorm, left = found
-            if left is not None:
-                x[:, left], rnorm[left] = _nnls_checked(
-                    A, b[:, left], limit, method, None, False, None, left
-                )
-            return x, rnorm
+    if is_bare and x0 is None and method == "auto" and not full_output and limit is None:
+        answer = _solve_small(A, b)
+        if answer is not None:
+            return answer
     options = {
         "simplex": simplex,
         "upper": upper,
@@ -222,128 +268,347 @@ def nnls(
         "weights": weights,
     }
     with limit_threads(n_jobs):
-        return _nnls_checked(A, b, limit, method, x0, full_output, None if is_bare else options)
+        return _solve_checked(A, b, limit, method, x0, full_output, None if is_bare else options)
 
 
 def _is_zero(penalty: Any) -> bool:
     return type(penalty) in (float, int) and penalty == 0
 
 
-def _nnls_checked(
+def _solve_small(A: Any, b: Any) -> tuple[FloatArray, Any] | None:
+    """A small problem in float64 by one call of a kernel; None if it is none, or if an answer is
+    not shown to be optimal."""
+    if not (type(A) is type(b) is np.ndarray and A.dtype is FLOAT64 and b.dtype is FLOAT64):
+        return None
+    if A.ndim != 2 or not 1 <= b.ndim <= 2 or len(A) != len(b) or not A.size * b.size > 0:
+        return None
+    (m, n), k = A.shape, 1 if b.ndim == 1 else b.shape[1]
+    if A.size * k > SMALL_WORK:
+        return None
+    if A.size * k <= PROPOSED_WORK and next(_asked) < PROPOSED_CALLS:
+        return _take_proposals(A, b)
+    A, out = np.ascontiguousarray(A), np.empty((k, n + 4))
+    Bt = np.ascontiguousarray(b[None] if b.ndim == 1 else b.T)
+    if _goes_by_products(m, n):
+        products.solve_rows(A, Bt, None, None, np.inf, None, 3 * n, out)
+    else:
+        columns.solve_rows(A, Bt, np.inf, None, 3 * n, out)
+    if (out.item(n + 2) if k == 1 else out[:, n + 2].min()) != OPTIMAL:
+        return None
+    return (out[0, :n], out.item(n)) if b.ndim == 1 else (out[:, :n].T, out[:, n])
+
+
+def _take_proposals(A: FloatArray, b: FloatArray) -> tuple[FloatArray, Any] | None:
+    """SciPy's solutions of a small problem, if the bound shows all of them to be optimal."""
+    if not (np.isfinite(A).all() and np.isfinite(b).all()):
+        return None
+    problem, Bt = Problem.of(A), b.reshape(len(b), -1).T
+    H, sigma = np.zeros((len(Bt), A.shape[1])), np.zeros(len(Bt))
+    for i, side in enumerate(Bt):
+        try:
+            H[i] = scipy_nnls(A, side)[0] * problem.norms
+        except (RuntimeError, ValueError):  # its limit on iterations, or numbers that it loses
+            return None
+        used = problem.unit()[:, H[i] > 0]
+        sigma[i] = np.linalg.svd(used, compute_uv=False).min(initial=1.0)
+    if (problem.units != 1).any() or (safe_units(Bt.copy()) != 1).any():
+        return None
+    record, _ = problem.measure(Bt, H, sigma)
+    if (record.ending != OPTIMAL).any() or is_rough_zero(record.rnorm, H, row_norms(Bt)).any():
+        return None
+    is_one = b.ndim == 1
+    return (record.X[0], float(record.rnorm[0])) if is_one else (record.X.T, record.rnorm)
+
+
+def _goes_by_products(m: int, n: int) -> bool:
+    return n <= FEW_COLUMNS or n <= min(MANY_COLUMNS, m)
+
+
+# a method: what is known of solutions for right-hand sides in rows, from coefficients to start from
+# and a limit on the steps, either of which may be None
+Method = Callable[[Problem, FloatArray, "FloatArray | None", "int | None"], Record]
+
+
+def choose(problem: Problem, k: int, method: str, *, is_cold: bool) -> list[Method]:
+    """The methods for a plain problem, in the order of the list in the module's text. `is_cold`:
+    no start is given, and no limit on the steps."""
+    m, n = problem.A.shape
+    is_dense = not sp.issparse(problem.A) or m * n <= DENSE_LIMIT
+    ways: list[Method] = []
+    if method == "bpp":
+        ways.append(by_pivoting)
+    elif method == "auto":
+        is_tall = k >= MANY_SIDES and m >= 2 * n and n <= MOST_INVERTED
+        if is_tall and is_cold and problem.conditioning[0] > WELL_ENOUGH:
+            ways.append(by_complement)
+        if is_dense and _goes_by_products(m, n):
+            ways.append(by_products)
+    ways.append(by_columns)
+    return [*ways, by_digits] if is_dense else ways
+
+
+def solve(
+    problem: Problem,
+    Bt: FloatArray,
+    ways: list[Method],
+    start: FloatArray | None = None,
+    limit: int | None = None,
+) -> Record:
+    """Solve for each row of ``Bt`` by the first of these methods whose answer is shown to be
+    optimal."""
+    record = Record.empty(len(Bt), problem.A.shape[1])
+    left = np.arange(len(Bt))
+    for way in ways:
+        steps = None if limit is None else limit - int(record.steps[left].max(initial=0))
+        if not len(left) or steps == 0:
+            break
+        record.put(left, way(problem, Bt[left], start, steps))
+        is_open = record.ending[left] == UNPROVEN
+        if limit is None and way is not by_columns:
+            is_open = record.ending[left] != OPTIMAL
+        left = left[is_open]
+        start = record.X[left]
+    return record
+
+
+def by_complement(
+    problem: Problem,
+    Bt: FloatArray,
+    start: FloatArray | None,  # noqa: ARG001
+    limit: int | None,  # noqa: ARG001
+) -> Record:
+    """Pivoting in the zeros; block pivoting where many variables are zero."""
+    C, size = problem.correlations(Bt), row_norms(Bt)
+    X = C @ problem.gram_inverse
+    bounds = np.full((1, X.shape[1]), np.inf), np.ones((1, X.shape[1]), bool)
+    side, solved, steps = pivot_complement(problem.gram_inverse, X, bounds, size)
+    result = BppResult(X, side == products.FREE, solved, steps)
+    left = np.flatnonzero(~solved)
+    if len(left):
+        others = block_pivoting(problem.gram, C[left], size[left], start=X[left] > 0)
+        for mine, theirs in zip(result, others, strict=True):
+            mine[left] = theirs
+    record, _ = problem.measure_by_products(C, np.maximum(X, 0.0), size)
+    near = np.flatnonzero(record.ending != OPTIMAL)
+    if len(near):
+        some = BppResult(X[near], result.passive[near], result.solved[near], result.n_iter[near])
+        record.put(near, refine_pivoted(problem, Bt[near], some))
+    record.ending[~result.solved] = UNPROVEN
+    record.steps[:] = result.n_iter
+    return record
+
+
+def by_pivoting(
+    problem: Problem, Bt: FloatArray, start: FloatArray | None, limit: int | None
+) -> Record:
+    """The paper's Algorithms 2 and 3."""
+    C, size = problem.correlations(Bt), row_norms(Bt)
+    result = block_pivoting(
+        problem.gram, C, size, start=None if start is None else start > 0, max_iter=limit
+    )
+    record = refine_pivoted(problem, Bt, result)
+    record.steps[:] = result.n_iter
+    if limit is not None:
+        record.ending[~result.solved & (result.n_iter >= limit)] = STEP_LIMIT
+    return record
+
+
+def refine_pivoted(problem: Problem, Bt: FloatArray, result: BppResult) -> Record:
+    """Solutions of pivoting, corrected by prices that are measured with A: the first correction may
+    show that a variable taken to be positive is zero."""
+    H, size = np.maximum(result.X, 0.0), row_norms(Bt)
+    sigma = np.full(len(H), problem.conditioning[1])
+    record, rows = Record.empty(*H.shape), np.arange(len(H))
+    for turn in range(REFINEMENTS + 1):
+        some, prices = problem.measure(Bt[rows], H[rows], sigma[rows], hold_all=True)
+        record.put(rows, some)
+        violation = np.where(H[rows] > 0, np.abs(prices), prices).max(axis=1)
+        record.ending[rows[~(violation <= KKT_GOOD * size[rows])]] = UNPROVEN
+        is_rough = violation > KKT_ROUNDING * size[rows]
+        is_rough |= is_rough_zero(some.rnorm, H[rows], size[rows])
+        is_rough &= result.solved[rows]
+        if turn == REFINEMENTS or not is_rough.any():
+            break
+        rows, prices = rows[is_rough], prices[is_rough]
+        every = np.arange(len(rows))
+        H[rows] += grouped_correction(problem.gram, prices, result.passive[rows], every)
+        result.passive[rows] &= H[rows] > 0
+        np.maximum(H, 0.0, out=H)
+    is_rough = is_rough_zero(record.rnorm, H, size)
+    record.ending[~result.solved | is_rough] = UNPROVEN
+    return record
+
+
+def by_products(
+    problem: Problem, Bt: FloatArray, start: FloatArray | None, limit: int | None
+) -> Record:
+    """The active set on A'A."""
+    A, n = problem.dense, problem.A.shape[1]
+    is_small = A.size * len(Bt) <= SMALL_WORK
+    G, C = (None, None) if is_small else (problem.gram, Bt @ A)
+    out, first = np.empty((len(Bt), n + 4)), None if start is None else start > 0
+    products.solve_rows(A, Bt, G, C, problem.reach, first, limit or 3 * n, out)
+    return Record.of(out)
+
+
+def by_columns(
+    problem: Problem, Bt: FloatArray, start: FloatArray | None, limit: int | None
+) -> Record:
+    """The active set on a QR factorization."""
+    (m, n), k = problem.A.shape, len(Bt)
+    if (not sp.issparse(problem.A) or m * n <= DENSE_LIMIT) and (
+        n <= BLAS_COLUMNS or k < FEW_SIDES
+    ):
+        out, first = np.empty((k, n + 4)), None if start is None else start > 0
+        columns.solve_rows(problem.dense, Bt, problem.reach, first, limit or 3 * n, out)
+        return Record.of(out)
+    A = problem.unit()
+    if sp.issparse(A) and m * n > DENSE_LIMIT:
+        solved = active_set.active_set_sparse(A.T.tocsr(), Bt, max_steps=limit, with_sigma=True)
+    else:
+        Z = np.ascontiguousarray(A.T.toarray() if sp.issparse(A) else A.T)
+        lists = None if start is None else [np.flatnonzero(x > 0) for x in start]
+        solved = active_set.active_set(Z, Bt, start=lists, max_steps=limit, with_sigma=True)
+    record, _ = problem.measure(Bt, solved.dense(n), solved.sigma)
+    record.steps[:] = solved.n_steps
+    record.ending[~solved.converged & (record.ending != OPTIMAL)] = STEP_LIMIT
+    return record
+
+
+def by_digits(
+    problem: Problem, Bt: FloatArray, start: FloatArray | None, limit: int | None
+) -> Record:
+    """The active set in 32 digits, from a solution in float64."""
+    record = Record.empty(len(Bt), problem.A.shape[1])
+    most = 3 * problem.A.shape[1] if limit is None else limit
+    for i, (b, x) in enumerate(zip(Bt, record.X if start is None else start, strict=True)):
+        found = solve_carefully(problem.dense, b, x, most)
+        record.X[i], record.rnorm[i], record.least[i] = found.x, found.rnorm, found.least
+        record.ending[i], record.steps[i] = found.ending, found.steps
+    return record
+
+
+def solve_one(A: FloatArray, b: FloatArray) -> Record:
+    """A plain problem with one right-hand side."""
+    problem, Bt = Problem.of(A), b[None].copy()
+    unit = safe_units(Bt)
+    record = solve(problem, Bt, choose(problem, 1, "auto", is_cold=True))
+    record.X[:] /= problem.units
+    for field in (record.X, record.rnorm, record.least):
+        field *= unit[0]
+    return record
+
+
+# what a block of right-hand sides, columns ``cols`` of b, is solved by: a record, and the KKT
+# residuals if they are asked for
+BlockSolver = Callable[[FloatArray, slice], tuple[Record, FloatArray]]
+
+
+def _plain_blocks(
+    A: Points, k: int, method: str, start: FloatArray | None, limit: int | None, with_kkt: bool
+) -> tuple[BlockSolver, str]:
+    problem = Problem.of(A)
+    ways = choose(problem, k, method, is_cold=start is None and limit is None)
+
+    def solver(Bt: FloatArray, cols: slice) -> tuple[Record, FloatArray]:
+        unit = safe_units(Bt)
+        record = solve(problem, Bt, ways, None if start is None else start[:, cols].T, limit)
+        kkt = problem.kkt(Bt, record.X) if with_kkt else unit
+        with np.errstate(over="ignore", under="ignore"):
+            is_positive = record.X > 0
+            record.X[:] = record.X * unit[:, None] / problem.units
+            record.rnorm[:] *= unit
+            record.least[:] *= unit
+        # which no number holds
+        record.rnorm[(is_positive & (record.X < TINY)).any(axis=1)] = np.nan
+        return record, kkt
+
+    return solver, ways[0].__name__.removeprefix("by_")
+
+
+def _constrained_blocks(
+    scaled: Scaled, start: FloatArray | None, limit: int | None
+) -> tuple[BlockSolver, str]:
+    """Number 1 of the list."""
+    m, n = scaled.A.shape
+    by_lists = is_alone(scaled) and n > BLAS_COLUMNS and n > WIDE * m
+    shared = None if by_lists else Shared.of(scaled)
+    plain = solve_one if m * n <= DENSE_LIMIT else None
+
+    def solver(Bt: FloatArray, cols: slice) -> tuple[Record, FloatArray]:
+        first = None if start is None else np.ascontiguousarray(start[:, cols].T, np.float64)
+        if shared is None:
+            return solve_lists(scaled, Bt, first, limit)
+        return solve_block(scaled, shared, Bt, cols, first, limit, plain)
+
+    return solver, "lists" if by_lists else "constrained"
+
+
+def _solve_checked(
     A: Any,
     b: Any,
-    maxiter: int | None,
+    limit: int | None,
     method: str,
     x0: Any,
     full_output: bool,
     options: dict[str, Any] | None,
-    numbers: IntArray | None = None,
 ) -> Any:
-    """``numbers`` are those of the right-hand sides for the caller's own caller, if they are some
-    of its."""
-    A, B, flat = _check_problem(A, b)
+    A, B, flat = check_problem(A, b)
     n, k = A.shape[1], B.shape[1]
-    start = None if x0 is None else _check_start(x0, n, k, flat)
+    start = None if x0 is None else np.maximum(check_start(x0, n, k, flat), 0.0)
     dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
-    X = np.zeros((n, k), dtype)
+    step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
     if options is None:
-        solve, used = _plain_blocks(A, method, start, maxiter)
-        step = max(1, RHS_BLOCK_ENTRIES // max(A.shape))
+        solver, used = _plain_blocks(A, k, method, start, limit, full_output)
     else:
         if method == "bpp":
             raise InvalidInputError(
                 'method="bpp" solves x >= 0 alone; with bounds, penalties, masks or weights leave'
                 " method out."
             )
-        scaled, used = Scaled.of(A, Constraints.checked(options, A.shape[0], n, k)), "active-set"
-        solve = _constrained_blocks(scaled, start, maxiter)
-        step = block_length(scaled, RHS_BLOCK_ENTRIES)
+        scaled = Scaled.of(A, Constraints.checked(options, A.shape[0], n, k))
+        solver, used = _constrained_blocks(scaled, start, limit)
+        step = block_length(scaled, step)
     step = min(step, max(LEAST_BLOCK, -(-k // (2 * current_threads()))))
     blocks = [slice(a, min(a + step, k)) for a in range(0, k, step)]
     parts: list[Any] = [None] * len(blocks)
-    lengths = column_norms(A) if dtype is np.float32 else np.zeros(0)
+    X = np.zeros((n, k), dtype)
 
     def work(first: int, last: int) -> None:
         for i in range(first, last):
             cols = blocks[i]
             block = np.asarray(B[:, cols].toarray() if sp.issparse(B) else B[:, cols])
-            Bt = np.array(block.T, np.float64, order="C")  # a copy of our own
-            solution, coefficients, answer = solve(Bt, cols)
-            X[:, cols], is_held = _held(solution.T, coefficients, dtype)
-            if dtype is np.float32:
-                is_held &= solution @ lengths * SINGLE_ROUNDING <= np.maximum(
-                    OPTIMAL_WITHIN * answer.rnorm, SINGLE_ZERO * row_norms(block.T)
-                )
-            for j in np.flatnonzero(~is_held):
-                answer.rnorm[j] = _distance(A, X[:, cols][:, j], block[:, j])
-            parts[i] = answer._replace(optimal=answer.optimal & is_held)
+            # a copy of our own
+            record, kkt = solver(np.array(block.T, np.float64, order="C"), cols)
+            X[:, cols] = _held(A, block, record, dtype)
+            parts[i] = (record.rnorm, record.least, record.ending, record.steps, kkt)
 
     with serial_blas() if len(blocks) > 1 else nullcontext():
         for_ranges(work, len(blocks))
-    answers = Answers(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    rnorm, least, ending, steps, kkt = (np.concatenate(f) for f in zip(*parts, strict=True))
     if not full_output:
-        _complain(answers, numbers, maxiter)
+        _complain(rnorm, least, ending, limit)
     x = X[:, 0] if flat else X
-    norm = dtype(answers.rnorm[0]).item() if flat else answers.rnorm.astype(dtype)
-    info = NnlsInfo(
-        answers.kkt, answers.n_iter, answers.finished & answers.optimal, used, answers.least
-    )
+    norm = dtype(rnorm[0]).item() if flat else rnorm.astype(dtype)
+    info = NnlsInfo(kkt, steps.astype(np.int64), ending == OPTIMAL, used, least)
     return (x, norm, info) if full_output else (x, norm)
 
 
-# solutions, coefficients and what is known of both
-BlockSolver = Callable[[FloatArray, slice], tuple[FloatArray, FloatArray, Answers]]
-
-
-def _plain_blocks(
-    A: Points, method: str, start: FloatArray | None, maxiter: int | None
-) -> tuple[BlockSolver, str]:
-    problem = Problem.of(A)
-    solver, used = prepare(problem, method)
-
-    def solve(Bt: FloatArray, cols: slice) -> tuple[FloatArray, FloatArray, Answers]:
-        unit = safe_units(Bt)
-        guess = None if start is None else np.ascontiguousarray(start[:, cols].T > 0)
-        coefficients, answer = settle(problem, Bt, solver(Bt, guess, maxiter), maxiter)
-        with np.errstate(over="ignore", under="ignore"):
-            solution = coefficients * unit[:, None] / problem.units
-        return (
-            solution,
-            coefficients,
-            answer._replace(rnorm=answer.rnorm * unit, least=answer.least * unit),
-        )
-
-    return solve, used
-
-
-def _constrained_blocks(
-    scaled: Scaled, start: FloatArray | None, maxiter: int | None
-) -> BlockSolver:
-    shared = None if is_for_lists(scaled) else Shared.of(scaled)
-
-    def solve(Bt: FloatArray, cols: slice) -> tuple[FloatArray, FloatArray, Answers]:
-        guess = (
-            None
-            if start is None
-            else np.ascontiguousarray(np.maximum(start[:, cols].T, 0.0), np.float64)
-        )
-        if shared is None:
-            solution, answer = solve_lists(scaled, Bt, guess, maxiter)
-        else:
-            solution, answer = solve_block(scaled, shared, Bt, cols, guess, maxiter)
-        return solution, solution, answer
-
-    return solve
-
-
-def _held(
-    solution: FloatArray, coefficients: FloatArray, dtype: Any
-) -> tuple[FloatArray, BoolArray]:
-    """The solutions, cut off at the largest number of ``dtype``, and which of them it holds:
-    entries may be too large or too small."""
-    limits = np.finfo(dtype)
-    is_lost = (solution > limits.max) | ((coefficients.T > 0) & (solution < limits.tiny))
-    return np.minimum(solution, limits.max), np.asarray(~is_lost.any(axis=0))
+def _held(A: Points, block: AnyArray, record: Record, dtype: Any) -> AnyArray:
+    """The solutions as numbers of ``dtype``, cut off at the largest one. Where that changes a
+    solution, its residual norm is measured again, and it is not optimal."""
+    limits, X = np.finfo(dtype), record.X.T
+    is_lost = np.isnan(record.rnorm)
+    is_lost |= ((limits.max < X) | ((X > 0) & (limits.tiny > X))).any(axis=0)
+    if dtype is np.float32:
+        rounding = column_norms(A.astype(np.float64)) @ X * SINGLE_ROUNDING
+        size = row_norms(np.asarray(block.T, np.float64))
+        is_lost |= rounding > np.maximum(OPTIMAL_WITHIN * record.rnorm, SINGLE_ZERO * size)
+    X = np.minimum(X, limits.max).astype(dtype)
+    for j in np.flatnonzero(is_lost):
+        record.rnorm[j] = _distance(A, X[:, j], block[:, j])
+    record.ending[is_lost & (record.ending == OPTIMAL)] = UNPROVEN
+    return X
 
 
 def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
@@ -354,65 +619,28 @@ def _distance(A: Points, x: FloatArray, b: FloatArray) -> float:
     return peak * float(np.linalg.norm(r / peak)) if 0 < peak < np.inf else peak
 
 
-def _complain(answers: Answers, numbers: IntArray | None, maxiter: int | None) -> None:
-    if not answers.finished.all():
+def _complain(rnorm: FloatArray, least: FloatArray, ending: FloatArray, limit: int | None) -> None:
+    k, stopped = len(ending), int((ending == STEP_LIMIT).sum())
+    if stopped:
+        given = "" if limit is None else f"maxiter = {limit} exchanges were not enough for "
+        which = f"{stopped} of {k} right-hand sides" if k > 1 else "the right-hand side"
+        remedy = (
+            f"maxiter={2**20} allows more" if limit is None else "raise maxiter, or leave it out"
+        )
         raise ConvergenceError(
-            limit_text(maxiter, int((~answers.finished).sum()), len(answers.finished))
+            f"Maximum number of iterations reached: {given or 'too many exchanges for '}{which};"
+            f" {remedy}."
         )
-    open_ones = np.flatnonzero(~answers.optimal)
+    open_ones = np.flatnonzero(ending != OPTIMAL)
     if len(open_ones):
-        j, many = open_ones[0], len(answers.optimal) > 1 or numbers is not None
-        which = (
-            f"the solution for column {j if numbers is None else numbers[j]} of b (one of"
-            f" {len(open_ones)} such columns)"
-            if many
-            else "the solution"
-        )
+        j = open_ones[0]
+        which = f"the solution for column {j} of b (one of {len(open_ones)} such columns)"
         warnings.warn(
-            f"{which} may not be optimal: its residual norm is {answers.rnorm[j]:.3g}, and the"
-            f" smallest possible one may be as small as {answers.least[j]:.3g}. Columns of A depend"
-            " on each other so closely, or entries of x are so large or small, that rounding"
-            " matters: rescale the rows of A and b, or leave out columns that nearly depend on"
-            " others; full_output=True returns these numbers instead of this warning.",
+            f"{which if k > 1 else 'the solution'} may not be optimal: its residual norm is"
+            f" {rnorm[j]:.3g}, and the smallest possible one may be as small as {least[j]:.3g}."
+            " Columns of A depend on each other so closely, or entries of x are so large or small,"
+            " that rounding matters: rescale the rows of A and b, or leave out columns that nearly"
+            " depend on others; full_output=True returns these numbers instead of this warning.",
             NotOptimalWarning,
             stacklevel=4,
         )
-
-
-def _check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
-    if not sp.issparse(A):
-        A = as_array(A, "A")
-        if A.ndim != 2:
-            raise InvalidInputError(f"Expected a 2D array, but the shape of A is {A.shape}")
-    A = as_matrix(A, "A")
-    if not sp.issparse(b):
-        b = as_array(b, "b")
-        if b.ndim not in (1, 2):
-            raise InvalidInputError(
-                "Expected a 1D array, or a 2D array of right-hand sides in columns, but the shape"
-                f" of b is {b.shape}"
-            )
-    flat = b.ndim == 1
-    rows = b.shape[0]
-    if rows != A.shape[0]:
-        raise InvalidInputError(
-            f"Incompatible dimensions. The first dimension of A is {A.shape[0]}, while the shape of"
-            f" b is {tuple(b.shape)}"
-        )
-    B = as_matrix(b if sp.issparse(b) or b.ndim == 2 else b[:, None], "b")
-    check_finite(A, "A")
-    check_finite(B, "b")
-    return A, B.tocsc() if sp.issparse(B) else B, flat
-
-
-def _check_start(x0: Any, n: int, k: int, flat: bool) -> AnyArray:
-    start = as_array(x0, "x0")
-    if start.ndim == 1:
-        start = start[:, None]
-    if start.shape != (n, k):
-        raise InvalidInputError(
-            f"x0 has shape {np.shape(x0)}; expected that of the solution,"
-            f" {(n,) if flat else (n, k)}."
-        )
-    check_finite(start, "x0")
-    return start

@@ -11,14 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
-from conecollapse._nnls.kernels import OPTIMAL, STEP_LIMIT, WITHIN_TOL, Columns
-from conecollapse._nnls.local import N_BUCKETS, PLAIN_STOP, PRICE_STOP, RESIDUAL_STOP
-from conecollapse._nnls.proposals import is_small, propose
-from conecollapse._nnls.slots import Slots, price, short_lists
+from conecollapse._linalg import row_norms
+from conecollapse._nnls.bound import OPTIMAL, RESIDUAL_STOP, STEP_LIMIT
+from conecollapse._nnls.columns import CLEANED_BELOW, PRICE_STOP
+from conecollapse._nnls.factor import DEPENDENT
+from conecollapse._nnls.slots import N_BUCKETS, PLAIN_STOP, WITHIN_TOL, Slots, price, short_lists
 from conecollapse._threads import serial_blas
 from conecollapse._types import BoolArray, FloatArray, IntArray, Sparse
 
+SMALL_WORK = 2**18  # entries of the columns times right-hand sides: some tens of milliseconds
 SOLVE_WORKSPACE = 128 * 2**20  # bytes of factorizations held at once
 
 
@@ -125,7 +128,7 @@ def _solve_block(
     slots.load(active, X)
     if start is not None:
         slots.advance(active, *_padded(start), PLAIN_STOP, limit)
-    Z = slots.columns.Z
+    Z = slots.Z
     ids = np.arange(len(Z))
     while len(active):
         r = slots.r[active]
@@ -234,11 +237,74 @@ def _with_columns(
     room for all; which rows these are."""
     k = int(slot.k[0])
     in_use, (_, dim) = slot.S[0, :k].copy(), U.shape
-    Z = np.vstack([slot.columns.Z[in_use], U[fresh].toarray()])
+    Z = np.vstack([slot.Z[in_use], U[fresh].toarray()])
     capacity = slot.S.shape[1]
     if len(Z) > capacity < min(dim, U.shape[0]):
         slot = slot.grown(np.zeros(1, np.int64), min(max(len(Z), 2 * capacity), *U.shape))
     slot.S[0, :k] = np.arange(k)
-    return slot._replace(columns=Columns(Z, np.ones(len(Z)))), np.concatenate(
-        [columns[in_use], fresh]
+    return slot._replace(Z=Z), np.concatenate([columns[in_use], fresh])
+
+
+def is_small(Z: FloatArray, n_rhs: int) -> bool:
+    """Whether ``n_rhs`` right-hand sides over the rows of ``Z`` are solved without a kernel."""
+    return Z.size * n_rhs <= SMALL_WORK
+
+
+def propose(
+    Z: FloatArray, X: FloatArray, allowed: BoolArray | None, exclude: IntArray | None
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Coefficients of each row of ``X`` over the rows of ``Z``, of unit length or zero, the
+    residuals, and which are shown to be solutions.
+
+    Rows of ``Z`` that are not ``allowed`` are left out, and for row i of ``X`` also ``exclude[i]``.
+    """
+    H = _by_scipy(Z if allowed is None else Z * allowed[:, None], X, exclude)
+    R = X - H @ Z
+    share = row_norms(R) / np.maximum(row_norms(X), np.finfo(np.float64).tiny)
+    for i in np.flatnonzero((share > RESIDUAL_STOP) & (share < CLEANED_BELOW)):
+        H[i], R[i] = _cleaned(Z, X[i], H[i])
+    prices = R @ Z.T
+    prices[H > 0] = 0.0
+    if allowed is not None:
+        prices[:, ~allowed] = 0.0
+    if exclude is not None:
+        prices[np.arange(len(X)), exclude] = 0.0
+    lengths = row_norms(R)
+    is_zero = lengths <= RESIDUAL_STOP * row_norms(X)
+    return (
+        H,
+        R,
+        np.isfinite(lengths)
+        & (H >= 0).all(axis=1)
+        & (is_zero | (prices.max(axis=1, initial=0.0) <= PRICE_STOP * lengths)),
     )
+
+
+def _by_scipy(Z: FloatArray, X: FloatArray, exclude: IntArray | None) -> FloatArray:
+    """SciPy's solutions in rows; NaN where it gave up. A column of zeros is never used."""
+    A = np.array(Z.T, order="C")
+    H = np.full((len(X), len(Z)), np.nan)
+    for i, x in enumerate(X):
+        if exclude is not None:
+            A[:, exclude[i]] = 0.0
+        try:
+            H[i] = nnls(A, x)[0]
+        except RuntimeError:  # its limit on iterations
+            continue
+        finally:
+            if exclude is not None:
+                A[:, exclude[i]] = Z[exclude[i]]
+    return H
+
+
+def _cleaned(Z: FloatArray, x: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The coefficients solved once more over the columns in use, and a residual that is orthogonal
+    to these; NaN if they are dependent."""
+    S = np.flatnonzero(h > 0)
+    Q, T = np.linalg.qr(Z[S].T)
+    if len(S) > len(x) or (np.abs(np.diag(T)) <= DEPENDENT).any():
+        return h, np.full(len(x), np.nan)
+    again = np.zeros_like(h)
+    again[S] = np.linalg.solve(T, Q.T @ x)
+    r = x - again[S] @ Z[S]
+    return again, r - Q @ (Q.T @ r)

@@ -16,13 +16,19 @@ Everything here is in Gram form and expects unit columns.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg.lapack as lapack
 
 from conecollapse._kernels import kernel
+from conecollapse._nnls.factor import (
+    DEPENDENT_PIVOT,
+    axpy,
+    factorize,
+    solve_transposed,
+    solve_triangle,
+)
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -32,12 +38,10 @@ SMALL_CHOLESKY = 96
 # groups up to which LAPACK is called for each, whatever their size: that needs no compiled kernel
 FEW_GROUPS = 8
 DUAL_ZERO = 1e-13  # duals above minus this share of |b| count as non-negative
-# a Cholesky pivot below this share of its diagonal entry means dependent columns
-DEPENDENT_PIVOT = 1e-13
+LEAST_WORK = 20_000  # operations below which a piece of work is not worth a thread
 
 
-@dataclass
-class BppResult:
+class BppResult(NamedTuple):
     """Solutions in rows; ``solved`` is False where the passive columns became dependent or the
     limit was reached."""
 
@@ -77,6 +81,7 @@ def block_pivoting(
     *,
     start: BoolArray | None = None,
     max_iter: int | None = None,
+    patience: int = BACKUP_PATIENCE,
 ) -> BppResult:
     """Solve for each row c of ``C``; ``start`` gives passive sets to begin with, ``b_norms`` scale
     the zero of the duals."""
@@ -86,18 +91,31 @@ def block_pivoting(
     iterate = Iterate(
         np.zeros((n_rhs, n), bool) if start is None else start.copy(), np.zeros((n_rhs, n)), -C
     )
-    patience = np.full(n_rhs, BACKUP_PATIENCE)
+    waits = np.full(n_rhs, patience)
     fewest = np.full(n_rhs, n + 1)
     n_iter = np.zeros(n_rhs, np.int64)
     solved = np.zeros(n_rhs, bool)
-    zero = DUAL_ZERO * b_norms
     rows = np.arange(n_rhs)
     if start is not None:
         rows = rows[solve_groups(equations, iterate, rows)]
     while len(rows):
-        offenders = _exchange(iterate, rows, zero, patience, fewest, limit - n_iter[rows])
-        solved[rows[offenders == 0]] = True
-        rows = rows[(offenders > 0) & (n_iter[rows] < limit)]
+        passive = iterate.passive[rows]
+        offends = np.where(
+            passive, iterate.X[rows] < 0, iterate.Y[rows] < -DUAL_ZERO * b_norms[rows, None]
+        )
+        count = offends.sum(axis=1)
+        solved[rows[count == 0]] = True
+        moves = (count > 0) & (n_iter[rows] < limit)
+        rows, passive, offends, count = rows[moves], passive[moves], offends[moves], count[moves]
+        # Algorithm 2, lines 5 to 19: all offenders move, or only the last one
+        is_better = count < fewest[rows]
+        fewest[rows] = np.minimum(fewest[rows], count)
+        backup = np.flatnonzero(~is_better & (waits[rows] == 0))
+        waits[rows] = np.where(is_better, patience, np.maximum(waits[rows] - 1, 0))
+        last = n - 1 - np.argmax(offends[backup, ::-1], axis=1)
+        offends[backup] = False
+        offends[backup, last] = True
+        iterate.passive[rows] = passive ^ offends
         n_iter[rows] += 1
         rows = rows[solve_groups(equations, iterate, rows)]
     return BppResult(iterate.X, iterate.passive, solved, n_iter)
@@ -120,11 +138,8 @@ def solve_groups(equations: NormalEquations, iterate: Iterate, rows: IntArray) -
         def work(start: int, stop: int) -> None:
             _solve_small_groups(equations, iterate, groups, is_solved, start, stop)
 
-        for_ranges(
-            work,
-            len(is_solved),
-            smallest=max(1, 20_000 // (1 + equations.G.shape[0] * groups.largest)),
-        )
+        smallest = max(1, LEAST_WORK // (1 + equations.G.shape[0] * groups.largest))
+        for_ranges(work, len(is_solved), smallest=smallest)
     ok = np.empty(len(rows), bool)
     ok[order] = np.repeat(is_solved, np.diff(bounds))
     return ok
@@ -162,85 +177,34 @@ def _solve_group(equations: NormalEquations, iterate: Iterate, rows: IntArray) -
     return True
 
 
-@kernel
+@kernel(error_model="numpy")
 def _solve_small_groups(equations, iterate, groups, is_solved, start, stop):  # type: ignore[no-untyped-def]
-    """`solve_groups` for the groups ``start`` to ``stop``, each by a Cholesky factorization
-    ``G_FF = L L'`` of our own."""
+    """`solve_groups` for the groups ``start`` to ``stop``, each by a Cholesky factorization of our
+    own."""
     G, C, X, Y = equations.G, equations.C, iterate.X, iterate.Y
-    rows, bounds = groups.rows, groups.bounds
-    F = np.empty(groups.largest, np.int64)
-    L = np.empty((groups.largest, groups.largest))
-    z = np.empty(groups.largest)
+    rows, bounds, room = groups.rows, groups.bounds, groups.largest
+    F, R, z = np.empty(room, np.int64), np.empty((room, room)), np.empty(room)
     for g in range(start, stop):
-        k = 0
+        k = np.int64(0)
         for j in range(len(G)):
             if iterate.passive[rows[bounds[g]], j]:
                 F[k] = j
                 k += 1
-        for a in range(k):
-            for b in range(a + 1):
-                s = G[F[a], F[b]]
-                for t in range(b):
-                    s -= L[a, t] * L[b, t]
-                if a > b:
-                    L[a, b] = s / L[b, b]
-                elif s > DEPENDENT_PIVOT * G[F[a], F[a]]:
-                    L[a, a] = np.sqrt(s)
-                else:
-                    is_solved[g] = False
-                    L[a, a] = 1.0
+        is_solved[g] = factorize(G, F, k, R)
         if not is_solved[g]:
             continue
-        for q in range(bounds[g], bounds[g + 1]):
-            i = rows[q]
+        for t in range(bounds[g], bounds[g + 1]):
+            i = rows[t]
             for a in range(k):
-                s = C[i, F[a]]
-                for t in range(a):
-                    s -= L[a, t] * z[t]
-                z[a] = s / L[a, a]
-            for a in range(k - 1, -1, -1):
-                s = z[a]
-                for t in range(a + 1, k):
-                    s -= L[t, a] * z[t]
-                z[a] = s / L[a, a]
+                z[a] = C[i, F[a]]
+            solve_transposed(R, k, z)
+            solve_triangle(R, z, k, z)
             for j in range(len(G)):
-                X[i, j] = 0.0
-                s = -C[i, j]
-                for a in range(k):
-                    s += G[j, F[a]] * z[a]
-                Y[i, j] = s
+                X[i, j], Y[i, j] = 0.0, -C[i, j]
             for a in range(k):
-                X[i, F[a]] = z[a]
-                Y[i, F[a]] = 0.0
-
-
-def _exchange(
-    iterate: Iterate,
-    rows: IntArray,
-    zero: FloatArray,
-    patience: IntArray,
-    fewest: IntArray,
-    left: IntArray,
-) -> IntArray:
-    """Algorithm 2, lines 5 to 19, for each row: move offenders, or only the last one under the
-    backup rule; how many there were."""
-    passive = iterate.passive[rows]
-    offends = np.where(passive, iterate.X[rows] < 0, iterate.Y[rows] < -zero[rows, None])
-    offenders = offends.sum(axis=1)
-    moves = (offenders > 0) & (left > 0)
-    progress = moves & (offenders < fewest[rows])
-    fewest[rows[progress]] = offenders[progress]
-    patience[rows[progress]] = BACKUP_PATIENCE
-    stuck = np.flatnonzero(moves & ~progress)
-    backup = stuck[patience[rows[stuck]] == 0]
-    patience[rows[stuck]] = np.maximum(patience[rows[stuck]] - 1, 0)
-    if len(backup):
-        last = offends.shape[1] - 1 - np.argmax(offends[backup, ::-1], axis=1)
-        offends[backup] = False
-        offends[backup, last] = True
-    offends[~moves] = False
-    iterate.passive[rows] = passive ^ offends
-    return offenders
+                axpy(z[a], G[F[a]], Y[i])
+            for a in range(k):
+                X[i, F[a]], Y[i, F[a]] = z[a], 0.0
 
 
 def grouped_correction(

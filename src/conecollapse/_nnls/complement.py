@@ -17,120 +17,117 @@ matter, that is where the gradient is not zero to rounding, or the residual is n
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.cholesky import factorize, forward, new_factor
-from conecollapse._nnls.kernels import axpy, solve_triangle
-from conecollapse._nnls.quadratic import BARRED, DUAL_ZERO, FREE, HIGH, LOW, PATIENCE
+from conecollapse._nnls.factor import axpy, factorize, solve_transposed, solve_triangle
+from conecollapse._nnls.products import BARRED, FREE, HIGH, LEAST_WORK, LOW, PRICE_ZERO
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 
-WELL_ENOUGH = 1e-5  # reciprocal condition of G from which its inverse is accurate enough
+PATIENCE = 3  # exchanges without progress before it gives up
+
+
+class Pivots(NamedTuple):
+    """Problems that share M, and what is found: one row, or entry, for each; ``upper`` and
+    ``allowed`` may have one row for all."""
+
+    X: FloatArray  # the solutions without bounds, then those with bounds
+    upper: FloatArray
+    allowed: BoolArray
+    size: FloatArray  # what gradients are compared with
+    side: AnyArray  # as in `products`
+    solved: BoolArray  # the others hold the solution without bounds
+    steps: IntArray
 
 
 def pivot_complement(
     M: FloatArray, X: FloatArray, bounds: tuple[FloatArray, BoolArray], size: FloatArray
 ) -> tuple[AnyArray, BoolArray, IntArray]:
     """Turn the solutions without bounds in the rows of ``X`` into those with ``bounds`` (upper,
-    allowed: one row for each or one for all).
-
-    Gradients are compared with ``size``. Returns where the variables are, as in `quadratic`, which
-    rows are solved, and the exchanges. Rows that are not solved hold the solution without bounds.
-    """
+    allowed); where the variables are, which rows are solved, and the exchanges."""
     k, n = X.shape
-    side, solved, steps = np.zeros((k, n), np.int8), np.zeros(k, bool), np.zeros(k, np.int64)
+    pivots = Pivots(
+        X, *bounds, size, np.zeros((k, n), np.int8), np.zeros(k, bool), np.zeros(k, np.int64)
+    )
 
     def work(first: int, last: int) -> None:
-        _pivot_range(
-            M,
-            X[first:last],
-            _rows(bounds, first, last),
-            size[first:last],
-            side[first:last],
-            solved[first:last],
-            steps[first:last],
-        )
+        _pivot_range(M, pivots, first, last)
 
-    for_ranges(work, k, smallest=max(1, 20_000 // n**2))
-    return side, solved, steps
+    for_ranges(work, k, smallest=max(1, LEAST_WORK // n**2))
+    return pivots.side, pivots.solved, pivots.steps
 
 
-def _rows(
-    bounds: tuple[FloatArray, BoolArray], first: int, last: int
-) -> tuple[FloatArray, BoolArray]:
-    upper, allowed = bounds
-    return upper if len(upper) == 1 else upper[first:last], allowed if len(
-        allowed
-    ) == 1 else allowed[first:last]
-
-
-@kernel
-def _pivot_range(M, X, bounds, size, side, solved, steps):  # type: ignore[no-untyped-def]
-    n = X.shape[1]
-    s = new_factor(n, n + 1)
-    for i in range(len(X)):
-        upper, allowed = (
-            bounds[0][i if len(bounds[0]) > 1 else 0],
-            bounds[1][i if len(bounds[1]) > 1 else 0],
-        )
+@kernel(error_model="numpy")
+def _pivot_range(M, pivots, first, last):  # type: ignore[no-untyped-def]
+    n = len(M)
+    F, R, nu, given = np.empty(n, np.int64), np.empty((n, n)), np.empty(n), np.empty(n)
+    for i in range(first, last):
+        x, side = pivots.X[i], pivots.side[i]
+        upper = pivots.upper[i % len(pivots.upper)]
+        allowed = pivots.allowed[i % len(pivots.allowed)]
         fixed = 0
         for j in range(n):
-            s.given[j] = X[i, j]
-            side[i, j] = FREE
+            given[j], side[j] = x[j], FREE
             if not (allowed[j] and upper[j] > 0.0):
-                side[i, j] = BARRED
-            elif X[i, j] < 0.0:
-                side[i, j] = LOW
-            elif X[i, j] > upper[j]:
-                side[i, j] = HIGH
-            fixed += side[i, j] != FREE
+                side[j] = BARRED
+            elif x[j] < 0.0:
+                side[j] = LOW
+            elif x[j] > upper[j]:
+                side[j] = HIGH
+            fixed += side[j] != FREE
         if 2 * fixed > n:
             continue
-        solved[i], steps[i] = _pivot(M, X[i], upper, size[i], side[i], s)
-        if not solved[i]:
+        zero = PRICE_ZERO * pivots.size[i]
+        pivots.steps[i], pivots.solved[i] = _pivot(M, x, given, upper, zero, side, (F, R, nu))
+        if not pivots.solved[i]:
             for j in range(n):
-                X[i, j] = s.given[j]
+                x[j] = given[j]
 
 
-@kernel
-def _pivot(M, x, upper, size, side, s):  # type: ignore[no-untyped-def]
-    n, nu = len(x), s.target
-    fewest, patience, turn = n + 1, PATIENCE, 0
+@kernel(error_model="numpy")
+def _pivot(M, x, given, upper, zero, side, scratch):  # type: ignore[no-untyped-def]
+    F, R, nu = scratch
+    n, fewest, patience, turn = len(x), len(x) + 1, PATIENCE, 0
     while True:
         k = np.int64(0)
         for j in range(n):
-            x[j] = s.given[j]
+            x[j] = given[j]
             if side[j] != FREE:
-                s.F[k] = j
+                F[k] = j
                 nu[k] = x[j] - (upper[j] if side[j] == HIGH else 0.0)
                 k += 1
-        if k == n or not factorize(M, s, k):
-            return False, turn
-        forward(s.R, k, nu)
-        solve_triangle(s.R, nu, k, nu)
+        if k == n or not factorize(M, F, k, R):
+            return turn, False
+        solve_transposed(R, k, nu)
+        solve_triangle(R, nu, k, nu)
         for a in range(k):
-            axpy(-nu[a], M[s.F[a]], x)
-        count = 0
-        for a in range(k):
-            j = s.F[a]
+            axpy(-nu[a], M[F[a]], x)
+        offends = 0
+        for a in range(k):  # a fixed variable that offends is marked in F
+            j = F[a]
             slope = nu[a] if side[j] == LOW else -nu[a] if side[j] == HIGH else 0.0
             x[j] = upper[j] if side[j] == HIGH else 0.0
-            s.dead[j] = slope > DUAL_ZERO * size
-            count += s.dead[j]
+            if slope > zero:
+                F[a] = -1 - j
+                offends += 1
         for j in range(n):
-            if side[j] == FREE:
-                s.dead[j] = x[j] < 0.0 or x[j] > upper[j]
-                count += s.dead[j]
-        if count == 0:
-            return True, turn
-        if count < fewest:
-            fewest, patience = count, PATIENCE
+            is_out = side[j] == FREE and (x[j] < 0.0 or x[j] > upper[j])
+            offends += 1 if is_out else 0
+        if offends == 0:
+            return turn, True
+        if offends < fewest:
+            fewest, patience = offends, PATIENCE
         elif patience > 0:
             patience -= 1
         else:
-            return False, turn
+            return turn, False
         turn += 1
         for j in range(n):
-            if s.dead[j]:
-                side[j] = FREE if side[j] != FREE else LOW if x[j] < 0.0 else HIGH
+            if side[j] == FREE and (x[j] < 0.0 or x[j] > upper[j]):
+                side[j] = LOW if x[j] < 0.0 else HIGH
+        for a in range(k):
+            if F[a] < 0:
+                side[-1 - F[a]] = FREE

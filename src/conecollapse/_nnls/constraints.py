@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._checks import as_array
+from conecollapse._checks import as_array, as_matrix, check_finite
 from conecollapse._errors import InvalidInputError
-from conecollapse._types import AnyArray, BoolArray, FloatArray
+from conecollapse._types import AnyArray, BoolArray, FloatArray, Points
 
 SUM_ROOM = 1e-12  # upper bounds that sum to one but for rounding leave room for shares
 
@@ -128,3 +128,42 @@ def _check_room(upper: FloatArray | None, allowed: BoolArray | None, n: int, k: 
             f"the coefficients{which} cannot sum to one: the upper bounds of those that are allowed"
             f" sum to {room[j]:g}; raise upper, allow more columns, or pass simplex=False."
         )
+
+
+def check_problem(A: Any, b: Any) -> tuple[Points, Points, bool]:
+    if not sp.issparse(A):
+        A = as_array(A, "A")
+        if A.ndim != 2:
+            raise InvalidInputError(f"Expected a 2D array, but the shape of A is {A.shape}")
+    A = as_matrix(A, "A")
+    if not sp.issparse(b):
+        b = as_array(b, "b")
+        if b.ndim not in (1, 2):
+            raise InvalidInputError(
+                "Expected a 1D array, or a 2D array of right-hand sides in columns, but the shape"
+                f" of b is {b.shape}"
+            )
+    flat = b.ndim == 1
+    rows = b.shape[0]
+    if rows != A.shape[0]:
+        raise InvalidInputError(
+            f"Incompatible dimensions. The first dimension of A is {A.shape[0]}, while the shape of"
+            f" b is {tuple(b.shape)}"
+        )
+    B = as_matrix(b if sp.issparse(b) or b.ndim == 2 else b[:, None], "b")
+    check_finite(A, "A")
+    check_finite(B, "b")
+    return A, B.tocsc() if sp.issparse(B) else B, flat
+
+
+def check_start(x0: Any, n: int, k: int, flat: bool) -> AnyArray:
+    start = as_array(x0, "x0")
+    if start.ndim == 1:
+        start = start[:, None]
+    if start.shape != (n, k):
+        raise InvalidInputError(
+            f"x0 has shape {np.shape(x0)}; expected that of the solution,"
+            f" {(n,) if flat else (n, k)}."
+        )
+    check_finite(start, "x0")
+    return start

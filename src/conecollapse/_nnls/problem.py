@@ -1,49 +1,34 @@
-"""A least-squares problem with columns scaled to unit length, and measurements of its solutions
-with A itself."""
+"""A least-squares problem with columns scaled to unit length, what depends on A alone, and
+measurements of solutions with A itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from conecollapse._linalg import power_of_two, row_norms
-from conecollapse._nnls.local import RESIDUAL_STOP
-from conecollapse._nnls.proof import EPS, PRODUCT_ERROR, is_optimal, least_residuals
-from conecollapse._types import BoolArray, FloatArray, IntArray, Points
+from conecollapse._nnls.bound import (
+    EPS,
+    OPTIMAL,
+    RESIDUAL_STOP,
+    UNPROVEN,
+    Measured,
+    Record,
+    is_optimal,
+    lower_bounds,
+)
+from conecollapse._nnls.products import LARGE_RESIDUAL, PRODUCT_ERROR
+from conecollapse._types import FloatArray, IntArray, Points
 
-# a squared residual above this share of |b|^2 loses at most four digits as a difference
-LARGE_RESIDUAL = 1e-4
 SAFE_LENGTHS = 1e-100, 1e100  # lengths whose squares lose nothing
-
-
-class Measured(NamedTuple):
-    """What is measured of each row of coefficients."""
-
-    rnorm: FloatArray
-    kkt: FloatArray  # largest violation of the optimality conditions, in units of |a_j| |b|
-    least: FloatArray  # no solution has a smaller residual norm
-    optimal: BoolArray
-    gradient: FloatArray
-
-    def put(self, rows: IntArray, other: Measured) -> None:
-        """Replace ``rows`` by the rows of another."""
-        for mine, theirs in zip(self, other, strict=True):
-            mine[rows] = theirs
-
-
-class Answers(NamedTuple):
-    """What is known about the solutions of a block of right-hand sides."""
-
-    rnorm: FloatArray
-    kkt: FloatArray
-    least: FloatArray
-    n_iter: IntArray
-    finished: BoolArray
-    optimal: BoolArray
+WELL_ENOUGH = (
+    1e-5  # reciprocal condition of a Gram matrix from which its inverse is accurate enough
+)
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -53,38 +38,31 @@ class Problem:
 
     # float64; columns whose squares would be lost are divided by ``units``, powers of two
     A: Points
-    norms: FloatArray  # lengths of the columns as given
+    norms: FloatArray  # lengths of the columns of ``A``
     inverse: FloatArray
     units: FloatArray
 
     @classmethod
     def of(cls, A: Points) -> Problem:
         A = A.astype(np.float64, copy=False)
-        norms = column_norms(A)
-        if ((norms > SAFE_LENGTHS[0]) & (norms < SAFE_LENGTHS[1])).all():
-            return cls(A, norms, 1 / norms, np.ones(len(norms)))
-        units = power_of_two(
-            np.asarray(
-                abs(A).max(axis=0).toarray() if sp.issparse(A) else np.abs(A).max(axis=0)
-            ).ravel()
-        )
-        A = (A @ sp.diags_array(1 / units)).tocsr() if sp.issparse(A) else A / units
-        norms = column_norms(A)
-        with np.errstate(over="ignore"):
-            return cls(A, norms * units, 1 / np.where(norms > 0, norms, np.inf), units)
+        units, norms = np.ones(A.shape[1]), column_norms(A)
+        if not ((norms > SAFE_LENGTHS[0]) & (norms < SAFE_LENGTHS[1])).all():
+            peaks = abs(A).max(axis=0)
+            units = power_of_two(np.asarray(peaks.toarray() if sp.issparse(A) else peaks).ravel())
+            A = (A @ sp.diags_array(1 / units)).tocsr() if sp.issparse(A) else A / units
+            norms = column_norms(A)
+        return cls(A, norms, 1 / np.where(norms > 0, norms, np.inf), units)
 
     def unit(self) -> Points:
         """The matrix with unit columns itself."""
-        return (
-            (self.A @ sp.diags_array(self.inverse)).tocsr()
-            if sp.issparse(self.A)
-            else self.A * self.inverse
-        )
+        if sp.issparse(self.A):
+            return (self.A @ sp.diags_array(self.inverse)).tocsr()
+        return self.A * self.inverse
 
-    @property
-    def lengths(self) -> FloatArray:
-        """Lengths of the columns of ``A``."""
-        return self.norms / self.units
+    @cached_property
+    def dense(self) -> FloatArray:
+        """A as an array in rows."""
+        return np.ascontiguousarray(self.A.toarray() if sp.issparse(self.A) else self.A)
 
     @cached_property
     def reach(self) -> float:
@@ -92,69 +70,113 @@ class Problem:
         |b|: known where signs do not mix."""
         return float(np.sqrt(self.A.shape[0])) if self.A.min() >= 0 or self.A.max() <= 0 else np.inf
 
+    @cached_property
+    def gram(self) -> FloatArray:
+        """The products of the unit columns."""
+        G = self.A.T @ self.A
+        return (
+            np.asarray(G.toarray() if sp.issparse(G) else G) * self.inverse * self.inverse[:, None]
+        )
+
+    @cached_property
+    def conditioning(self) -> tuple[float, float]:
+        return conditioning(self.gram)
+
+    @cached_property
+    def gram_inverse(self) -> FloatArray:
+        return np.asarray(np.linalg.inv(self.gram))
+
     def correlations(self, R: FloatArray) -> FloatArray:
         """Products of the rows of ``R`` with the unit columns."""
         return np.asarray(R @ self.A) * self.inverse
 
+    def residuals(self, Bt: FloatArray, H: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``b - A x`` for coefficients of unit columns in rows, and their prices."""
+        X = H * self.inverse
+        R = Bt - (np.asarray((self.A @ X.T).T) if sp.issparse(self.A) else X @ self.A.T)
+        return R, self.correlations(R)
+
     def measure(
         self, Bt: FloatArray, H: FloatArray, sigma: FloatArray, *, hold_all: bool = False
-    ) -> Measured:
-        """Measure each row of coefficients ``H`` for the right-hand sides in rows.
+    ) -> tuple[Record, FloatArray]:
+        """A record of the coefficients ``H`` of unit columns for right-hand sides in rows, and the
+        prices, both measured with A.
 
         ``sigma`` estimates the smallest singular value of the unit columns in use, or of all of
         them if ``hold_all``.
         """
-        X = H * self.inverse
-        R = Bt - (np.asarray((self.A @ X.T).T) if sp.issparse(self.A) else X @ self.A.T)
-        gradient = self.correlations(R)
-        violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
-        rnorm, size = row_norms(R), row_norms(Bt)
-        optimal = np.zeros(len(H), bool)
-        # a column of zeros adds nothing to the cone
-        prices = np.where(self.inverse > 0, gradient, -np.inf)
-        for reach in (np.inf, self.reach) if not hold_all else (np.inf,):
-            least, rounding = least_residuals(
-                prices, H, hold_all, sigma, reach, self.A.shape[0], size, rnorm
-            )
-            optimal = is_optimal(rnorm + rounding, least, size)
-            if optimal.all():
-                break
-        # less than what rounding leaves of b: not a residual
-        rnorm[rnorm <= RESIDUAL_STOP * size] = 0.0
-        return Measured(
-            rnorm,
-            np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny),
-            least,
-            optimal,
-            gradient,
-        )
+        R, prices = self.residuals(Bt, H)
+        noise = EPS * (4 + np.sqrt(self.A.shape[0])) * row_norms(R)
+        record = self._record(H, prices, row_norms(R), row_norms(Bt), noise, sigma, hold_all)
+        return record, prices
 
-    def measure_by_gram(
-        self, G: FloatArray, C: FloatArray, H: FloatArray, size: FloatArray, sigma: float
-    ) -> tuple[Measured, BoolArray]:
-        """`measure` from products alone, for a well-conditioned ``G``, and the rows whose residual
-        is too small for that.
+    def measure_by_products(
+        self, C: FloatArray, H: FloatArray, size: FloatArray
+    ) -> tuple[Record, FloatArray]:
+        """`measure` from products alone, for a well-conditioned Gram matrix; the record is UNPROVEN
+        where the residual is too small for that.
 
         ``|r|^2 = |b|^2 - h . (c + g)``: its error is a few roundings of the square of ``|b|`` and
-        the sum of h. Gradients have errors like those of c, and not of ``Z' r``: a smaller
-        ``sigma`` makes up for the difference in the bound.
+        the sum of h. Prices have errors like those of c, and not of ``Z' r``: a smaller sigma makes
+        up for the difference in the bound.
         """
-        gradient = C - H @ G
-        squares = size**2 - np.einsum("ij,ij->i", H, C + gradient)
-        rnorm = np.sqrt(np.maximum(squares, 0.0))
-        violation = np.where(H > 0, np.abs(gradient), gradient).max(axis=1)
-        kkt = np.maximum(violation, 0.0) / np.maximum(size, np.finfo(np.float64).tiny)
-        sigmas = np.full(len(H), sigma / (1 + np.sqrt(self.A.shape[0])))
-        least, rounding = least_residuals(
-            gradient, H, True, sigmas, np.inf, self.A.shape[0], size, rnorm
-        )
+        prices = C - H @ self.gram
+        squares = size**2 - np.einsum("ij,ij->i", H, C + prices)
         error = 4 * EPS * (size + H.sum(axis=1)) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            least = np.maximum(least - np.where(squares > 0, error / rnorm, np.inf), 0.0)
-        is_rough = ~((squares > LARGE_RESIDUAL * size**2) & (error <= PRODUCT_ERROR * squares))
-        return Measured(
-            rnorm, kkt, least, is_optimal(rnorm + rounding, least, size), gradient
-        ), is_rough
+        noise = EPS * (4 + np.sqrt(H.shape[1])) * (size + H.sum(axis=1))
+        sigma = np.full(len(H), self.conditioning[1] / (1 + np.sqrt(self.A.shape[0])))
+        rnorm = np.sqrt(np.maximum(squares, 0.0))
+        record = self._record(H, prices, rnorm, size, noise, sigma, True)
+        is_rough = ~((rnorm > LARGE_RESIDUAL * size) & (error <= PRODUCT_ERROR * squares))
+        record.ending[is_rough & (size > 0)] = UNPROVEN
+        record.least[:] -= np.where(is_rough, record.least, error / np.maximum(rnorm, TINY))
+        return record, prices
+
+    def _record(
+        self,
+        H: FloatArray,
+        prices: FloatArray,
+        rnorm: FloatArray,
+        size: FloatArray,
+        noise: FloatArray,
+        sigma: FloatArray,
+        hold_all: bool,
+    ) -> Record:
+        """The bound, for residual norms and prices that were measured in one way or another."""
+        record = Record.empty(*H.shape)
+        rounding = EPS * (4 + np.sqrt((H > 0).sum(axis=1))) * (size + H.sum(axis=1))
+        v = np.where(H > 0, np.abs(prices), np.where(self.inverse > 0, prices, -np.inf))
+        # all columns together say nothing of coefficients, however far they reach
+        reach = np.full(len(H), np.inf) if hold_all else self.reach * size
+        ones = np.ones(len(H))
+        lower_bounds(
+            Measured(v, H > 0, sigma, reach, rnorm, noise + rounding, ones), hold_all, record.least
+        )
+        record.least[:] = np.maximum(record.least - rounding, 0.0)
+        record.X[:] = H * self.inverse
+        record.ending[:] = np.where(
+            is_optimal(rnorm + rounding, record.least, size), OPTIMAL, UNPROVEN
+        )
+        # less than what rounding leaves of b: not a residual
+        record.rnorm[:] = np.where(rnorm <= RESIDUAL_STOP * size, 0.0, rnorm)
+        return record
+
+    def kkt(self, Bt: FloatArray, X: FloatArray) -> FloatArray:
+        """The largest violation of the optimality conditions, in units of |a_j| |b|."""
+        prices = self.residuals(Bt, X * self.norms)[1]
+        violation = np.where(X > 0, np.abs(prices), prices).max(axis=1)
+        return np.asarray(np.maximum(violation, 0.0) / np.maximum(row_norms(Bt), TINY))
+
+
+def conditioning(G: FloatArray) -> tuple[float, float]:
+    """Estimates of the reciprocal condition of ``G = A'A`` and of the smallest singular value of A;
+    zeros where A has no full rank."""
+    factor, info = lapack.dpotrf(G, lower=1)
+    if info != 0:
+        return 0.0, 0.0
+    size = np.abs(G).sum(axis=0).max()
+    rcond, _ = lapack.dpocon(factor, size, uplo="L")
+    return float(rcond), float(np.sqrt(rcond * size))
 
 
 def safe_units(Bt: FloatArray) -> FloatArray:
@@ -163,7 +185,7 @@ def safe_units(Bt: FloatArray) -> FloatArray:
     units = np.ones(len(Bt))
     with np.errstate(over="ignore"):
         sizes = row_norms(Bt)
-    risky = np.flatnonzero(~((sizes > SAFE_LENGTHS[0]) & (sizes < SAFE_LENGTHS[1])))
+    risky: IntArray = np.flatnonzero(~((sizes > SAFE_LENGTHS[0]) & (sizes < SAFE_LENGTHS[1])))
     if len(risky):
         units[risky] = power_of_two(np.abs(Bt[risky]).max(axis=1))
         Bt[risky] /= units[risky, None]
@@ -172,8 +194,5 @@ def safe_units(Bt: FloatArray) -> FloatArray:
 
 def column_norms(A: Points) -> FloatArray:
     """The lengths of the columns."""
-    return np.sqrt(
-        np.asarray(A.multiply(A).sum(axis=0)).ravel()
-        if sp.issparse(A)
-        else np.einsum("ij,ij->j", A, A)
-    )
+    squares = A.multiply(A).sum(axis=0) if sp.issparse(A) else np.einsum("ij,ij->j", A, A)
+    return np.sqrt(np.asarray(squares).ravel())

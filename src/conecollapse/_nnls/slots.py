@@ -16,19 +16,29 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import (
+from conecollapse._nnls.columns import (
+    N_BUCKETS,
+    PLAIN_STOP,
+    WITHIN_TOL,
     Candidates,
-    Columns,
-    State,
     Stopping,
     descend,
-    dot,
     refresh_residual,
-    restore_feasibility,
-    smallest_singular_value,
 )
+from conecollapse._nnls.factor import State, dot, restore, smallest_singular_value
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, FloatArray, IntArray
+
+__all__ = [
+    "N_BUCKETS",
+    "PLAIN_STOP",
+    "WITHIN_TOL",
+    "ShortLists",
+    "Slots",
+    "Stopping",
+    "price",
+    "short_lists",
+]
 
 # up to so many, prices in float32 are not worth a kernel of their own: compiling it takes most of a
 # second
@@ -39,16 +49,16 @@ class Slots(NamedTuple):
     """States of many active sets over the same columns: one right-hand side, or none, in each
     slot."""
 
-    columns: Columns
+    Z: FloatArray  # (n, m): columns, in rows, of unit length or zero
     x: FloatArray  # (n_slots, m): right-hand sides
     # (n_slots,): how many columns are passive; negative if their coefficients are of an earlier
     # right-hand side
     k: IntArray
-    S: IntArray  # this and the next five: the fields of `State`, one row for each slot
+    S: IntArray  # this and the next five: fields of `State`, one row for each slot
     h: FloatArray
     Q: FloatArray
     R: FloatArray
-    qx: FloatArray
+    q: FloatArray
     r: FloatArray
     ending: IntArray  # (n_slots,): how the last descent ended
     steps: IntArray  # (n_slots,): columns appended since the right-hand side was loaded
@@ -59,14 +69,14 @@ class Slots(NamedTuple):
         columns."""
         dim = Z.shape[1]
         return cls(
-            columns=Columns(Z, np.ones(len(Z))),
+            Z=Z,
             x=np.zeros((n_slots, dim)),
             k=np.zeros(n_slots, np.int64),
             S=np.zeros((n_slots, capacity), np.int64),
             h=np.zeros((n_slots, capacity)),
             Q=np.zeros((n_slots, capacity, dim)),
             R=np.zeros((n_slots, capacity, capacity)),
-            qx=np.zeros((n_slots, capacity)),
+            q=np.zeros((n_slots, capacity)),
             r=np.zeros((n_slots, dim)),
             ending=np.zeros(n_slots, np.int64),
             steps=np.zeros(n_slots, np.int64),
@@ -75,11 +85,11 @@ class Slots(NamedTuple):
     def grown(self, slots: IntArray, capacity: int) -> Slots:
         """These ``slots``, with room for ``capacity`` passive columns."""
         k = self.S.shape[1]
-        larger = Slots.over(self.columns.Z, len(slots), capacity)
-        larger.S[:, :k], larger.h[:, :k], larger.qx[:, :k] = (
+        larger = Slots.over(self.Z, len(slots), capacity)
+        larger.S[:, :k], larger.h[:, :k], larger.q[:, :k] = (
             self.S[slots],
             self.h[slots],
-            self.qx[slots],
+            self.q[slots],
         )
         larger.Q[:, :k], larger.R[:, :k, :k] = self.Q[slots], self.R[slots]
         some = {name: getattr(self, name)[slots] for name in ("x", "k", "r", "ending", "steps")}
@@ -158,24 +168,26 @@ def _advance(every, slots, lists, lengths, stopping, max_steps, ls, dead):  # ty
     k, steps = every.k, every.steps
     for i in range(len(slots)):
         s = slots[i]
-        state = State(every.S[s], every.h[s], every.Q[s], every.R[s], every.qx[s], every.r[s], ls)
+        state = State(
+            every.S[s], every.h[s], every.Q[s], every.R[s], every.q[s], ls[:0], ls, every.r[s]
+        )
         if k[s] < 0:
-            k[s] = _begin_again(every.columns, every.x[s], state, -k[s])
+            k[s] = _begin_again(every.Z, every.x[s], state, -k[s])
         candidates = Candidates(lists[i, : lengths[i]], dead[: lengths[i]])
         k[s], every.ending[s], n = descend(
-            every.columns, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s]
+            every.Z, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s]
         )
         steps[s] += n
 
 
-@kernel(error_model="numpy", counting=False)
-def _begin_again(columns, x, state, k):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def _begin_again(Z, x, state, k):  # type: ignore[no-untyped-def]
     """The least-squares coefficients of ``x`` over the passive columns, without those that turn
     negative; how many are left."""
     for a in range(k):
-        state.qx[a] = dot(state.Q[a], x)
-    k = restore_feasibility(state, k)
-    refresh_residual(columns.Z, x, np.sqrt(dot(x, x)), state, k)
+        state.q[a] = dot(state.Q[a], x)
+    k = restore(state, k)
+    refresh_residual(Z, x, np.sqrt(dot(x, x)), state, k)
     return k
 
 

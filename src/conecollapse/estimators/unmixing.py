@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from conecollapse._checks import as_points, check_count
+from conecollapse._checks import as_array, as_points, check_count
 from conecollapse._errors import InvalidInputError
 from conecollapse._linalg import as_dense, is_sparse, row_lengths, stack_rows
 from conecollapse._progress import report
@@ -252,7 +252,7 @@ class Unmixing(MixtureNMF):
     def explain(self, x: Any) -> Explanation:
         """One sample in terms of the components: amounts, shares, what each contributes, and what
         none explains."""
-        table = check_table(self, np.atleast_2d(as_dense(x)), reset=False)
+        table = check_table(self, np.atleast_2d(as_array(as_dense(x), "x")), reset=False)
         if table.shape[0] != 1:
             raise InvalidInputError(
                 f"x holds {table.shape[0]} samples; explain takes one, such as X[0]."

@@ -32,7 +32,7 @@ never increase it.
 
 *The solver.* It sees only the products :math:`G = U U^T` and :math:`c = U y - \lambda`: an active
 set that keeps the triangle of the passive part of :math:`G + \rho I`
-(`conecollapse._nnls.passive`). Of N gradients a short list is followed from step to step; all are
+(`conecollapse._nnls.products`). Of N gradients a short list is followed from step to step; all are
 looked at when the list is used up. Where N is too large for G, samples are treated in blocks over a
 *pool*: the generators with the largest c for some sample of the block. The residuals price all
 others, those with a positive price join the pool, and the block is solved again until there are
@@ -52,19 +52,15 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from conecollapse._kernels import kernel
 from conecollapse._linalg import as_dense, combination_rows, row_norms
-from conecollapse._nnls.passive import Passive, append, restore
-from conecollapse._threads import for_ranges, serial_blas
+from conecollapse._nnls.products import PRICE_ZERO, Problems, solve
+from conecollapse._threads import serial_blas
 from conecollapse._types import FloatArray, IntArray, Points, Sparse
 
 NOTHING = 1e-6  # a share of the sample's length up to which a distance is rounding
 # gradients of the squared distance between unit vectors up to which none can be gained
 PRICE = 1e-12
 FLOOR = 1e-9  # the least ridge with a locality; it changes squared distances by no more than this
-# more looks at all gradients than there are generators: beyond that only rounding changes
-ROUNDS = 50
-LISTED = 48  # gradients that are followed from step to step
 BLOCK = 512  # samples solved at once
 GRAM_LIMIT = 6000  # generators up to which G is held: 288 MB
 POOL_EACH = 24  # generators that a sample puts into the pool in one round
@@ -86,32 +82,6 @@ class Terms(NamedTuple):
 EXACT = Terms()
 
 
-class Solved(NamedTuple):
-    """For each sample the generators of its nearest point, and their coefficients: the first ``k``
-    of a row count."""
-
-    S: IntArray
-    h: FloatArray
-    k: IntArray
-
-
-class Room(NamedTuple):
-    """Scratch of one thread."""
-
-    state: Passive
-    g: FloatArray  # the gradients of all generators
-    listed: IntArray  # a short list of generators, -1 for none
-    best: FloatArray  # the gradient of each when it was listed
-
-    @classmethod
-    def of(cls, capacity: int) -> Room:
-        """Scratch for so many generators."""
-        short = min(LISTED, capacity)
-        return cls(
-            Passive.of(capacity), np.empty(capacity), np.empty(short, np.int64), np.empty(short)
-        )
-
-
 def gram(U: Points) -> FloatArray | None:
     """``U U'`` as a dense array, where it may be held; else None."""
     return np.ascontiguousarray(as_dense(U @ U.T), np.float64) if U.shape[0] <= GRAM_LIMIT else None
@@ -130,12 +100,13 @@ def nearest(
     """
     barred = np.full(Y.shape[0], -1) if leave_out is None else leave_out
     parts: list[Sparse] = []
+    held = None if G is None else _with_ridge(G, terms)
     with serial_blas():
         for start in range(0, Y.shape[0], BLOCK):
             rows = Y[start : start + BLOCK]
             out = barred[start : start + BLOCK]
             C = _products(rows, U) - terms.locality
-            parts.append(_pooled(U, rows, C, terms, out) if G is None else _solve(G, C, terms, out))
+            parts.append(_pooled(U, rows, C, terms, out) if held is None else _solve(held, C, out))
     return sp.csr_array(sp.vstack(parts, format="csr")) if len(parts) > 1 else parts[0]
 
 
@@ -165,9 +136,8 @@ def _pooled(U: Points, Y: Points, C: FloatArray, terms: Terms, barred: IntArray)
         at = np.where(is_barred, place[np.maximum(barred, 0)], -1)
         V = U[pool]
         H = _solve(
-            np.ascontiguousarray(as_dense(V @ V.T), np.float64),
+            _with_ridge(np.ascontiguousarray(as_dense(V @ V.T), np.float64), terms),
             np.ascontiguousarray(C[:, pool]),
-            terms,
             at,
         )
         found = [
@@ -178,16 +148,23 @@ def _pooled(U: Points, Y: Points, C: FloatArray, terms: Terms, barred: IntArray)
         prices[:, pool] = -np.inf
 
 
-def _solve(G: FloatArray, C: FloatArray, terms: Terms, barred: IntArray) -> Sparse:
-    """Coefficients over all rows of ``G`` for each row of ``C``."""
-    n, capacity = len(C), len(G)
-    out = Solved(np.zeros((n, capacity), np.int64), np.zeros((n, capacity)), np.zeros(n, np.int64))
+def _solve(G: FloatArray, C: FloatArray, barred: IntArray) -> Sparse:
+    """Coefficients over all rows of ``G``, the ridge included, for each row of ``C``."""
+    k, n = C.shape
+    allowed = np.ones((1, n), bool)
+    if (barred >= 0).any():
+        allowed = np.ones((k, n), bool)
+        allowed[np.flatnonzero(barred >= 0), barred[barred >= 0]] = False
+    size = np.full(k, PRICE / PRICE_ZERO)
+    problems = Problems(G[None], np.zeros(k, np.int64), C, np.full((1, n), np.inf), allowed, size)
+    return sp.csr_array(solve(problems).X)
 
-    def work(start: int, stop: int) -> None:
-        _active_sets(G, C, terms.solved_ridge, barred, Room.of(capacity), out, start, stop)
 
-    for_ranges(work, n, smallest=2)
-    return combination_rows([(S[:k], h[:k]) for S, h, k in zip(*out, strict=True)], capacity)
+def _with_ridge(G: FloatArray, terms: Terms) -> FloatArray:
+    if terms.solved_ridge:
+        G = G.copy()
+        np.fill_diagonal(G, np.diag(G) + terms.solved_ridge)
+    return G
 
 
 def distances(U: Points, Y: Points, H: Sparse, terms: Terms = EXACT) -> FloatArray:
@@ -208,80 +185,3 @@ def witnesses(U: Points, Y: Points, G: FloatArray | None) -> FloatArray:
     H = nearest(U, Y, G)
     outside = distances(U, Y, H) > 0
     return np.asarray((as_dense(Y) - as_dense(H @ U)) * outside[:, None])
-
-
-@kernel(error_model="numpy", counting=False)
-def _short_list(room):  # type: ignore[no-untyped-def]
-    """The largest of the gradients in each residue class of their numbers, if it is positive:
-    varied, unlike the largest of all."""
-    g, listed, best = room.g, room.listed, room.best
-    for q in range(len(listed)):
-        best[q] = PRICE
-        listed[q] = -1
-    found = False
-    for j in range(len(g)):
-        q = j % len(listed)
-        if g[j] > best[q]:
-            best[q] = g[j]
-            listed[q] = j
-            found = True
-    return found
-
-
-@kernel(error_model="numpy", counting=False)
-def _best(G, c, state, k, listed):  # type: ignore[no-untyped-def]
-    """The place of the listed generator with the largest gradient, or -1."""
-    largest, at = PRICE, -1
-    for q in range(len(listed)):
-        j = listed[q]
-        if j < 0:
-            continue
-        g = c[j]
-        for a in range(k):
-            g -= state.h[a] * G[state.S[a], j]
-        if g > largest:
-            largest, at = g, q
-    return at
-
-
-@kernel(error_model="numpy", counting=False)
-def _gradients(G, c, barred, state, k, g):  # type: ignore[no-untyped-def]
-    """The gradient of every generator; zero for those in use and the barred one."""
-    for j in range(len(g)):
-        g[j] = c[j]
-    for a in range(k):
-        h, row = state.h[a], state.S[a]
-        for j in range(len(g)):
-            g[j] -= h * G[row, j]
-    for a in range(k):
-        g[state.S[a]] = 0.0
-    if barred >= 0:
-        g[barred] = 0.0
-
-
-@kernel(error_model="numpy")
-def _active_sets(G, C, ridge, barred, room, out, start, stop):  # type: ignore[no-untyped-def]
-    """Lawson and Hanson's method for the rows ``start`` to ``stop`` of ``C``."""
-    n, state, listed = len(G), room.state, room.listed
-    for i in range(start, stop):
-        k, c = np.int64(0), C[i]
-        for _ in range(n + ROUNDS):
-            _gradients(G, c, barred[i], state, k, room.g)
-            if not _short_list(room):
-                break
-            moved = False
-            while k < n:
-                at = _best(G, c, state, k, listed)
-                if at < 0:
-                    break
-                j = listed[at]
-                listed[at] = -1
-                if append(G, c, ridge, j, state, k) and state.q[k] > 0.0:
-                    moved = True
-                    k = restore(state, k + 1)
-            if not moved:
-                break
-        for a in range(k):
-            out.S[i, a] = state.S[a]
-            out.h[i, a] = state.h[a]
-        out.k[i] = k

@@ -25,7 +25,7 @@ from typing import Unpack
 import numpy as np
 
 from conecollapse._iterate import Stopping, iterate
-from conecollapse._nnls.gram import solve_gram
+from conecollapse._nnls.products import solve_gram
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.nmf.fixed import Fixed
 from conecollapse.factorization.nmf.row_solver import solve

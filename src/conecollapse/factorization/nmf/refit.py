@@ -20,9 +20,9 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._linalg import row_lengths
-from conecollapse._nnls.stepwise import stepwise
 from conecollapse._types import AnyArray, FloatArray
 from conecollapse.factorization.nmf.anls import solve_rows
+from conecollapse.factorization.nmf.stepwise import stepwise
 from conecollapse.tables import Table
 
 SELECTIONS = ("forward", "backward")

@@ -4,7 +4,7 @@ or entries that do not move.
 .. math:: \min_{w_i \ge 0} w_i G_i w_i^T - 2 c_i w_i^T
 
 `solve` finds the minima by block pivoting where rows share one matrix, and by the active set of
-`conecollapse._nnls.quadratic` else. With entries u that are known, the others solve the same
+`conecollapse._nnls.products` else. With entries u that are known, the others solve the same
 problem with :math:`c_i - u_i G_i`.
 """
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from conecollapse._nnls.gram import solve_gram
-from conecollapse._nnls.quadratic import Quadratic, solve_quadratic
+from conecollapse._nnls import products
+from conecollapse._nnls.products import solve_gram
 from conecollapse._types import AnyArray, BoolArray, FloatArray
 from conecollapse.factorization.nmf.fixed import Fixed
 from conecollapse.tables import Equations
@@ -66,14 +66,13 @@ def _solve_part(
         if start is None
         else np.where(free & (units > 0), start / np.where(units > 0, units, 1.0), 0.0)
     )
-    problems = Quadratic(
+    problems = products.Problems(
         G,
         part.of,
         C,
         np.full((1, r), np.inf),
         np.ascontiguousarray(free & (units > 0)),
         size,
-        False,
     )
-    X = solve_quadratic(problems, begin, r, 5 * r + 100).X
+    X = products.solve(problems, begin).X
     return np.asarray(np.maximum(X, 0.0) * units * free + values)

@@ -31,7 +31,8 @@ them; where they are not, guided clusters are better.
 Named clusters are taken unless the labels speak against them. Labels that are not in the cluster
 with their name are *missed*. Named clusters are *clear* if they miss two labels at most, or one in
 ten, and less than half: a few labels may be of untypical samples, more say that classes share a
-cluster or are split, which guided clusters repair.
+cluster or are split, which guided clusters repair. With less than two labels for each class on
+average they may miss none: then a label that is missed is all that is known of its class.
 
 **The trust in guided clusters** follows from the share s of the labels that named clusters find,
 beyond the one in r that any clusters find: c is the geometric mean of 8, with the weight
@@ -74,6 +75,7 @@ GUIDED, DOUBTED = 8.0, 0.25
 NAMED = 64.0  # in named clusters: the evidence decides only where they do not
 UNTYPICAL = 10  # one label in so many may be outside the cluster of its class
 FEW_MISSED = 2  # labels that may be outside in any case, if they are less than half
+SEVERAL = 2  # labels for each class, on average, with fewer of which none may be outside
 TIE = 1e-6  # another cluster must be better by this share of the squared lengths
 
 
@@ -152,12 +154,17 @@ class ClampedClusters(Clusters):
         labels = self.constraints.labels
         known, named = np.flatnonzero(labels != UNKNOWN), self._named(plain, r)
         share = float((named[known] == labels[known]).mean())
-        missed = round((1 - share) * len(known))
-        if 2 * missed < len(known) and missed <= max(FEW_MISSED, len(known) // UNTYPICAL):
+        if self._are_clear(len(known), round((1 - share) * len(known))):
             return self._keep_named(named, r)
         self._use_evidence(r, trust_of(share, r))
         q = self._evidence.probabilities
         return self._iterate(q.argmax(axis=1) if q.shape[1] == r else named, r)
+
+    def _are_clear(self, n_labels: int, missed: int) -> bool:
+        """Whether named clusters miss no more of the labels than untypical samples explain."""
+        if n_labels < SEVERAL * self.constraints.n_classes:
+            return not missed
+        return 2 * missed < n_labels and missed <= max(FEW_MISSED, n_labels // UNTYPICAL)
 
     @property
     def _evidence(self) -> Evidence:

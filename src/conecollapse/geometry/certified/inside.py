@@ -21,7 +21,7 @@ import numpy as np
 from conecollapse._kernels import kernel
 from conecollapse._linalg import row_norms
 from conecollapse._nnls.active_set import active_set
-from conecollapse._nnls.kernels import State, axpy, axpy_two, dot, restore_feasibility
+from conecollapse._nnls.factor import axpy, dot, new_state, restore, solve_transposed
 from conecollapse._threads import for_ranges, serial_blas
 from conecollapse._types import FloatArray, IntArray
 
@@ -103,15 +103,7 @@ def _solve_each(known, X):  # type: ignore[no-untyped-def]
     """For each row of ``X`` the rays and coefficients that give it; none if it is not inside."""
     c, d = known.Z.shape
     n = min(c, d)
-    state = State(
-        S=np.empty(n, np.int64),
-        h=np.empty(n),
-        Q=np.empty((n, 0)),
-        R=np.empty((n, n)),
-        qx=np.empty(n),
-        r=np.empty(d),
-        ls=np.empty(n),
-    )
+    state = new_state(n, d, False)
     listed = Listed(
         np.empty(min(N_LISTED, c), np.int64), np.empty(min(N_LISTED, c)), np.empty((N_ENTERING, n))
     )
@@ -136,7 +128,7 @@ def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
             grown = _enter(known, state, k, listed)
             if grown == k:
                 break
-            k = restore_feasibility(state, grown)
+            k = restore(state, grown)
             left = _take_away(known, x, state, k)
             for _ in range(REFINEMENTS):
                 if (
@@ -145,7 +137,7 @@ def _descend(known, x, state, listed):  # type: ignore[no-untyped-def]
                     or _correct(known, state, k) <= ORTHOGONAL * left
                 ):
                     break
-                k = restore_feasibility(state, k)
+                k = restore(state, k)
                 left = _take_away(known, x, state, k)
             if left <= ZERO * ZERO * size:
                 return k
@@ -183,7 +175,7 @@ def _list(known, state, k, listed):  # type: ignore[no-untyped-def]
 def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
     """Append the listed rays with the highest prices, which leave the list; how many are in use
     then."""
-    S, R, qx, W = state.S, state.R, state.qx, listed.W
+    S, R, parts, W = state.S, state.R, state.q, listed.W
     highest, n, before = 0.0, 0, k
     rays, prices = np.empty(len(W), np.int64), np.empty(len(W))
     while n < len(W):
@@ -200,7 +192,7 @@ def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
             W[n, a] = known.G[rays[n], S[a]]
         n += 1
     for e in range(n):
-        _solve_transposed(R, W[e], before)
+        solve_transposed(R, before, W[e])
     placed = np.empty(len(W), np.int64)
     for e in range(n):
         if k == len(S):
@@ -210,27 +202,16 @@ def _enter(known, state, k, listed):  # type: ignore[no-untyped-def]
             W[e, b] = (known.G[j, S[b]] - dot(W[e, :b], W[placed[b - before], :b])) / R[b, b]
         outside = known.G[j, j] - dot(W[e, :k], W[e, :k])
         # the residual is orthogonal to the rays that were in use before
-        along = prices[e] - dot(W[e, before:k], qx[before:k])
+        along = prices[e] - dot(W[e, before:k], parts[before:k])
         if outside <= INDEPENDENT * known.G[j, j] or along <= 0.0:
             continue
         for a in range(k):
             R[a, k] = W[e, a]
         R[k, k] = np.sqrt(outside)
-        qx[k] = along / R[k, k]
+        parts[k] = along / R[k, k]
         S[k], state.h[k], placed[k - before] = j, 0.0, e
         k += 1
     return k
-
-
-@kernel
-def _solve_transposed(R, v, k):  # type: ignore[no-untyped-def]
-    """``R' v = v`` in the first ``k`` rows."""
-    for a in range(0, k - 1, 2):
-        v[a] /= R[a, a]
-        v[a + 1] = (v[a + 1] - R[a, a + 1] * v[a]) / R[a + 1, a + 1]
-        axpy_two(-v[a], R[a, a + 2 : k], -v[a + 1], R[a + 1, a + 2 : k], v[a + 2 : k])
-    if k % 2:
-        v[k - 1] /= R[k - 1, k - 1]
 
 
 @kernel
@@ -239,20 +220,18 @@ def _take_away(known, x, state, k):  # type: ignore[no-untyped-def]
     S, h, r = state.S, state.h, state.r
     for t in range(len(x)):
         r[t] = x[t]
-    for a in range(0, k - 1, 2):
-        axpy_two(-h[a], known.Z[S[a]], -h[a + 1], known.Z[S[a + 1]], r)
-    if k % 2:
-        axpy(-h[k - 1], known.Z[S[k - 1]], r)
+    for a in range(k):
+        axpy(-h[a], known.Z[S[a]], r)
     return dot(r, r)
 
 
 @kernel
 def _correct(known, state, k):  # type: ignore[no-untyped-def]
-    """Add the part of the residual in the span of the rays in use to ``qx``; its squared length."""
+    """Add the part of the residual in the span of the rays in use to ``q``; its squared length."""
     part = state.ls
     for a in range(k):
         part[a] = dot(known.Z[state.S[a]], state.r)
-    _solve_transposed(state.R, part, k)
+    solve_transposed(state.R, k, part)
     for a in range(k):
-        state.qx[a] += part[a]
+        state.q[a] += part[a]
     return dot(part[:k], part[:k])

@@ -17,8 +17,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.local import PLAIN_STOP
-from conecollapse._nnls.slots import Slots
+from conecollapse._nnls.slots import PLAIN_STOP, Slots
 from conecollapse._types import BoolArray, FloatArray, IntArray, Points
 
 FEW_DIMENSIONS, N_NEAR = 8, 32

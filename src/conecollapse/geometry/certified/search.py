@@ -25,11 +25,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.active_set import active_set
-from conecollapse._nnls.kernels import WITHIN_TOL, Stopping
-from conecollapse._nnls.local import N_BUCKETS
-from conecollapse._nnls.proposals import is_small
-from conecollapse._nnls.slots import ShortLists, Slots, price
+from conecollapse._nnls.active_set import active_set, is_small
+from conecollapse._nnls.slots import (
+    N_BUCKETS,
+    WITHIN_TOL,
+    ShortLists,
+    Slots,
+    Stopping,
+    price,
+)
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, FloatArray, IntArray, Progress
 from conecollapse.geometry.certified.frame import LIFT, Frame

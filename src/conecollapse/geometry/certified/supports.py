@@ -24,7 +24,7 @@ import numpy as np
 
 from conecollapse._kernels import kernel
 from conecollapse._linalg import combination_rows
-from conecollapse._nnls.kernels import dot
+from conecollapse._nnls.factor import dot
 from conecollapse._threads import for_ranges
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Sparse
 from conecollapse.certificates import Support

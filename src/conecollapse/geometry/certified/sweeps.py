@@ -39,7 +39,7 @@ from __future__ import annotations
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.kernels import dot
+from conecollapse._nnls.factor import dot
 from conecollapse.geometry.certified.lists import add_times, product_with
 
 # looks at all columns: many where a factorization would be too large, few where what is left is

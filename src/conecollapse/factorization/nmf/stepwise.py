@@ -29,8 +29,15 @@ from typing import NamedTuple
 import numpy as np
 
 from conecollapse._kernels import kernel
-from conecollapse._nnls.gram import solve_gram_few
-from conecollapse._nnls.passive import DEPENDENT, Passive, append, remove, restore, solve
+from conecollapse._nnls.factor import (
+    DEPENDENT_SQUARE,
+    State,
+    append_product,
+    remove,
+    restore,
+    solve_triangle,
+)
+from conecollapse._nnls.products import plain_problems, solve, unit_products
 from conecollapse._threads import for_ranges
 from conecollapse._types import FloatArray
 
@@ -54,11 +61,8 @@ def stepwise(
     ``gain`` is what a column must lower the squared residual by, one number for each row; ``rank``
     is a bound on the rank of ``G``.
     """
-    length = np.sqrt(np.maximum(np.diag(G), 0.0))
-    inverse = 1 / np.where(length > 0, length, np.inf)
-    unit_G = np.ascontiguousarray(G * inverse * inverse[:, None])
-    unit_C = np.ascontiguousarray(C * inverse)
-    X = solve_gram_few(unit_G, unit_C) if backward else np.zeros_like(unit_C)
+    unit_G, unit_C, inverse = unit_products(G, C)
+    X = solve(plain_problems(unit_G, unit_C)).X if backward else np.zeros_like(unit_C)
     held = int((X > 0).sum(axis=1).max(initial=1)) if backward else min(most, rank, len(G))
     limits = Limits(min(most, len(G)), np.ascontiguousarray(gain, np.float64), held + 1)
     select = _backward if backward else _forward
@@ -68,7 +72,7 @@ def stepwise(
             unit_G,
             unit_C,
             limits,
-            (Passive.of(limits.room), Passive.of(limits.room)),
+            (State.of(limits.room), State.of(limits.room)),
             X,
             start,
             stop,
@@ -85,7 +89,7 @@ def _copy(source, k, target):  # type: ignore[no-untyped-def]
         target.h[a] = source.h[a]
         target.q[a] = source.q[a]
         for b in range(a + 1):
-            target.L[a, b] = source.L[a, b]
+            target.R[b, a] = source.R[b, a]
 
 
 @kernel
@@ -109,7 +113,10 @@ def _explained(state, k):  # type: ignore[no-untyped-def]
 def _joins(G, c, j, state, k):  # type: ignore[no-untyped-def]
     """Put column ``j`` last among the passive ones; False if it depends on them or brings no
     descent."""
-    return append(G, c, 0.0, j, state, k) and state.q[k] > 0.0
+    if not append_product(G, c, j, state, k):
+        return False
+    state.S[k], state.h[k] = j, 0.0
+    return state.q[k] > 0.0
 
 
 @kernel
@@ -173,8 +180,8 @@ def _forward(G, C, limits, states, X, start, stop):  # type: ignore[no-untyped-d
                 for j in range(n):
                     w = G[state.S[a], j]
                     for b in range(a):
-                        w -= state.L[a, b] * W[b, j]
-                    w /= state.L[a, a]
+                        w -= state.R[b, a] * W[b, j]
+                    w /= state.R[a, a]
                     W[a, j] = w
                     outside[j] -= w * w
                     along[j] -= w * state.q[a]
@@ -205,13 +212,13 @@ def _best_to_join(G, c, outlook, least, state, k, scratch):  # type: ignore[no-u
     trial, among = scratch
     best, at = least, -1
     for j in range(len(G)):
-        if along[j] <= 0.0 or outside[j] <= DEPENDENT * G[j, j]:
+        if along[j] <= 0.0 or outside[j] <= DEPENDENT_SQUARE * G[j, j]:
             continue
         gain = along[j] * along[j] / outside[j]
         if gain <= best:
             continue
         step = along[j] / outside[j]
-        solve(state.L, W[:, j], k, state.ls)
+        solve_triangle(state.R, W[:, j], k, state.ls)
         for a in range(k):
             if state.h[a] < step * state.ls[a]:  # it would be negative
                 grown = _joined(G, c, j, state, k, trial, among)
@@ -232,8 +239,8 @@ def _backward(G, C, limits, states, X, start, stop):  # type: ignore[no-untyped-
         c = C[i]
         k = 0
         for j in range(n):
-            if X[i, j] > 0.0 and append(G, c, 0.0, j, state, k):
-                state.h[k] = X[i, j]
+            if X[i, j] > 0.0 and append_product(G, c, j, state, k):
+                state.S[k], state.h[k] = j, X[i, j]
                 k += 1
         k = restore(state, k)
         while k > 0:
@@ -251,14 +258,14 @@ def _backward(G, C, limits, states, X, start, stop):  # type: ignore[no-untyped-
 def _best_to_leave(G, c, inverse, state, k, trial, among):  # type: ignore[no-untyped-def]
     """The number of the passive column without which the squared residual rises least, and by how
     much."""
-    L, h = state.L, state.h
-    for b in range(k):  # the inverse of L', column by column
-        inverse[b, b] = 1.0 / L[b, b]
+    R, h = state.R, state.h
+    for b in range(k):  # the inverse of R, column by column
+        inverse[b, b] = 1.0 / R[b, b]
         for a in range(b - 1, -1, -1):
             s = 0.0
             for d in range(a + 1, b + 1):
-                s += L[d, a] * inverse[d, b]
-            inverse[a, b] = -s / L[a, a]
+                s += R[a, d] * inverse[d, b]
+            inverse[a, b] = -s / R[a, a]
     best, at = np.inf, -1
     for a in range(k):
         own = 0.0

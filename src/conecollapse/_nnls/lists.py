@@ -2,7 +2,7 @@
 
 An optimal combination needs at most one point more than there are dimensions, so a Gram matrix of
 all points would be wasted. For each target a short list of points is kept. The problem over the
-list is solved exactly (`quadratic`); with the residual r of its solution z, a point v outside the
+list is solved exactly (`products`); with the residual r of its solution z, a point v outside the
 list can help only if ``r . v > r . z``. All points are priced for all targets by one product
 (`slots.price`), the best join the lists, points without a share leave. Each round lowers the
 distance, so that the same list does not return.
@@ -17,15 +17,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from conecollapse._linalg import row_norms
-from conecollapse._nnls.problem import Answers
-from conecollapse._nnls.proof import EPS, SAFETY, is_optimal
-from conecollapse._nnls.quadratic import Quadratic, solve_quadratic
-from conecollapse._nnls.scaled import LIFT, Scaled
+from conecollapse._nnls.bound import (
+    EPS,
+    OPTIMAL,
+    STEP_LIMIT,
+    UNPROVEN,
+    Measured,
+    Record,
+    is_optimal,
+    lower_bounds,
+)
+from conecollapse._nnls.constrained import LIFT, Scaled
+from conecollapse._nnls.products import Problems, solve
 from conecollapse._nnls.slots import price
 from conecollapse._types import BoolArray, FloatArray, IntArray
 
-# columns, and columns for each row, from which lists beat a Gram matrix of all columns
-MANY_COLUMNS, WIDE = 600, 4
 LIST_LENGTH = 64  # points that may join a list in one round
 HELPS = 1e-14  # prices below this share of the lengths are rounding
 # a round that lowers the distance by less than this share of the lengths has no effect
@@ -34,52 +40,59 @@ MOST_ROUNDS = 500
 ENTRIES_AT_ONCE = 2**22  # entries of the lists' points that are held at once: 32 MiB
 
 
-def is_for_lists(scaled: Scaled) -> bool:
-    """Whether the only constraint is a sum of one, over the columns of a wide dense matrix."""
-    c, (m, n) = scaled.constraints, scaled.A.shape
-    alone = (
-        c.simplex and not c.ridge and c.upper is None and c.allowed is None and c.weights is None
-    )
-    return bool(alone and not sp.issparse(scaled.A) and n > MANY_COLUMNS and n > WIDE * m)
+def is_alone(scaled: Scaled) -> bool:
+    """Whether the only constraint is a sum of one, over the columns of a dense matrix."""
+    c = scaled.constraints
+    others = c.ridge or c.upper is not None or c.allowed is not None or c.weights is not None
+    return bool(c.simplex and not others and not sp.issparse(scaled.A))
 
 
 def solve_lists(
     scaled: Scaled, Bt: FloatArray, start: FloatArray | None, maxiter: int | None
-) -> tuple[FloatArray, Answers]:
-    """Solutions in rows for the right-hand sides in rows, and what is known about them, as
+) -> tuple[Record, FloatArray]:
+    """A record for the right-hand sides in rows, and their KKT residuals, as
     `constrained.solve_block`."""
     V = np.ascontiguousarray(scaled.A.T)
     B, units = scaled.right_hand_sides(Bt)
     X, rounds, finished = nearest_in_hull(V, B, start, maxiter or MOST_ROUNDS)
+    return judge_shares(scaled, B, units, X, rounds, finished)
+
+
+def judge_shares(
+    scaled: Scaled,
+    B: FloatArray,
+    units: FloatArray,
+    X: FloatArray,
+    rounds: IntArray,
+    finished: BoolArray,
+) -> tuple[Record, FloatArray]:
+    """What is known of shares ``X``, optimal or not: shares change by at most 2."""
+    V, k = scaled.A.T, len(X)
     R = B - X @ V
-    value, size = row_norms(R), 1.0 + row_norms(B)
+    value, size, used = row_norms(R), 1.0 + row_norms(B), X > 0
     gradient = R @ scaled.A
     gradient -= np.einsum("ij,ij->i", X, gradient)[:, None]
-    held, worst = np.where(X > 0, gradient, 0.0), np.where(X > 0, -np.inf, gradient).max(axis=1)
-    kkt = np.maximum(np.abs(held).max(axis=1), worst) / size
-    rounding = EPS * (4 + np.sqrt((X > 0).sum(axis=1))) * size
+    violation = np.where(used, np.abs(gradient), gradient)
+    rounding = EPS * (4 + np.sqrt(used.sum(axis=1))) * size
     noise = rounding + EPS * (4 + np.sqrt(len(scaled.A))) * value
-    # shares change by at most 2
-    reach = 2.0 * (np.maximum(np.abs(held).max(axis=1), worst) + noise)
-    least = np.sqrt(np.maximum(value**2 - 2 * reach, 0.0)) - rounding
-    # the bound of `constrained`
-    for i in np.flatnonzero(~is_optimal(value + rounding, least, size)):
-        S = X[i] > 0
-        sigma = (
-            np.linalg.svd(np.column_stack([V[S], np.full(S.sum(), LIFT)]), compute_uv=False)[-1]
-            if S.sum() <= V.shape[1] + 1
-            else 0.0
-        )
-        lean = (
-            SAFETY * np.sqrt(((np.abs(gradient[i, S]) + noise[i]) ** 2).sum()) / sigma
-            if sigma > 0
-            else np.inf
-        )
-        square = value[i] ** 2 - lean**2 - 4 * max(worst[i] + noise[i] + lean, 0.0)
-        least[i] = max(least[i], np.sqrt(max(square, 0.0)) - rounding[i])
-    least = np.maximum(least, 0.0)
-    optimal = is_optimal(value + rounding, least, size)
-    return X, Answers(value * units, kkt, least * units, rounds, finished, optimal)
+    record, sigma = Record.empty(*X.shape), np.zeros(k)
+    measured = Measured(violation, X < 0, sigma, np.full(k, 2.0), value, noise, np.ones(k))
+    lower_bounds(measured, False, record.least)
+    rows = np.flatnonzero(~is_optimal(value + rounding, record.least - rounding, size))
+    if len(rows):
+        for i in rows[used[rows].sum(axis=1) <= len(scaled.A) + 1]:
+            points = np.column_stack([V[used[i]], np.full(used[i].sum(), LIFT)])
+            sigma[i] = np.linalg.svd(points, compute_uv=False)[-1]
+        bound, parts = np.empty(len(rows)), (measured.reach, value, noise, measured.longest)
+        some = Measured(violation[rows], used[rows], sigma[rows], *(v[rows] for v in parts))
+        lower_bounds(some, False, bound)
+        record.least[rows] = np.maximum(record.least[rows], bound)
+    record.least[:] = np.maximum(record.least - rounding, 0.0)
+    optimal = is_optimal(value + rounding, record.least, size)
+    record.ending[:] = np.where(finished, np.where(optimal, OPTIMAL, UNPROVEN), STEP_LIMIT)
+    record.X[:], record.rnorm[:], record.steps[:] = X, value * units, rounds
+    record.least[:] *= units
+    return record, np.maximum(violation.max(axis=1), 0.0) / size
 
 
 def nearest_in_hull(
@@ -139,10 +152,8 @@ def _nearest_block(
         G = P @ P.transpose(0, 2, 1) + LIFT**2
         C = (P @ R[:, :, None])[:, :, 0]
         unbounded, which = np.full((1, ids.shape[1]), np.inf), np.arange(len(active))
-        problems = Quadratic(G, which, C, unbounded, ids >= 0, row_norms(R), True)
-        solved = solve_quadratic(
-            problems, shares, min(ids.shape[1], V.shape[1] + 1), 5 * ids.shape[1] + 100
-        )
+        problems = Problems(G, which, C, unbounded, ids >= 0, row_norms(R))
+        solved = solve(problems, shares, total=1.0, capacity=V.shape[1] + 1)
         X[active] = 0.0
         row, place = np.nonzero(solved.X > 0)
         X[active[row], ids[row, place]] = solved.X[row, place]

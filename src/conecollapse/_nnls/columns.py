@@ -1,0 +1,253 @@
+"""The active set on a QR factorization of the passive columns: for any shape and rank.
+
+For one right-hand side ``x`` and unit columns ``z_j`` (rows of ``Z``) it lowers
+``|x - sum_a h_a z_{S_a}|`` over ``h >= 0``. Each step appends the column with the highest price
+``r . z_j`` to the triangle of `factor` and restores feasibility. Keeping Q avoids squaring the
+condition, which decides cases near the tolerance. A column that brings no descent is *dead* until
+the residual is next smaller than ever before, so that between two such moments no column is tried
+twice, and no passive set returns: the descent is finite.
+
+With many columns a descent works on a short and varied list of them between two looks at all.
+`slots` runs many descents side by side.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conecollapse._kernels import kernel
+from conecollapse._nnls.bound import (
+    EPS,
+    LEAST_LENGTH,
+    MOST_LENGTH,
+    OPTIMAL,
+    RESIDUAL_STOP,
+    STEP_LIMIT,
+    UNPROVEN,
+    judge,
+    set_aside,
+)
+from conecollapse._nnls.factor import (
+    append_column,
+    axpy,
+    dot,
+    new_state,
+    restore,
+    smallest_singular_value,
+)
+from conecollapse._nnls.products import MANY_COLUMNS
+from conecollapse._types import BoolArray, IntArray
+
+WITHIN_TOL = 2  # how a descent ended, beside OPTIMAL and STEP_LIMIT: the residual is small enough
+# a residual below this share of |x| is made orthogonal to the passive columns once more
+CLEANED_BELOW = 1e-3
+PRICE_STOP = 1e-14  # prices below this share of |r| are rounding
+N_BUCKETS = 64  # length of a short list
+
+
+class Candidates(NamedTuple):
+    """Columns among which a descent chooses."""
+
+    column: IntArray
+    dead: BoolArray  # passive, or tried without success since the residual was at its lowest
+
+
+class Stopping(NamedTuple):
+    """When a descent ends, apart from the limit on its steps. All three are relative."""
+
+    price: float  # prices up to this share of |r| are rounding
+    # candidates priced below this share of r . x, the point's own price, are ignored: 0 for a plain
+    # solve, 1 to stop once the point itself has the highest price
+    own_price: float
+    residual: float  # a residual up to this share of |x| counts as zero
+
+
+PLAIN_STOP = Stopping(price=PRICE_STOP, own_price=0.0, residual=RESIDUAL_STOP)  # at the optimum
+
+
+@kernel(error_model="numpy")
+def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
+    """``r = x - sum h z`` from scratch; a small one is cleaned against Q, so that it is accurate
+    relative to itself. Its norm."""
+    r = state.r
+    for t in range(len(x)):
+        r[t] = x[t]
+    for a in range(k):
+        axpy(-state.h[a], Z[state.S[a]], r)
+    norm = np.sqrt(dot(r, r))
+    if norm < CLEANED_BELOW * x_norm:
+        for a in range(k):
+            axpy(-dot(state.Q[a], r), state.Q[a], r)
+        norm = np.sqrt(dot(r, r))
+    return norm
+
+
+@kernel(error_model="numpy")
+def best_candidate(Z, r, candidates, least):  # type: ignore[no-untyped-def]
+    """The place of the candidate with the highest price above ``least``, or -1."""
+    best, at = least, -1
+    for q in range(len(candidates.column)):
+        if not candidates.dead[q]:
+            price = dot(r, Z[candidates.column[q]])
+            if price > best:
+                best, at = price, q
+    return at
+
+
+@kernel(error_model="numpy")
+def revive(candidates, S, k):  # type: ignore[no-untyped-def]
+    """All candidates may be priced again, except the passive ones, whose price is zero."""
+    for q in range(len(candidates.column)):
+        if candidates.dead[q]:  # all that are passive are dead already
+            candidates.dead[q] = False
+            for a in range(k):
+                if S[a] == candidates.column[q]:
+                    candidates.dead[q] = True
+                    break
+
+
+@kernel(error_model="numpy")
+def descend(Z, x, candidates, state, k, stopping, max_steps):  # type: ignore[no-untyped-def]
+    """Lawson and Hanson's descent over the candidate columns, from the state given: how many
+    columns are passive at its end, how it ended, and the number of steps.
+
+    It ends as WITHIN_TOL when ``|r| <= stopping.residual |x|``, and as OPTIMAL when the state is
+    full or when no candidate's price exceeds both ``stopping.price |r|`` and ``stopping.own_price``
+    times the point's own price ``r . x``.
+    """
+    S, h, r = state.S, state.h, state.r
+    x_norm, norm = np.sqrt(dot(x, x)), np.sqrt(dot(r, r))
+    lowest = norm
+    for q in range(len(candidates.dead)):
+        candidates.dead[q] = True
+    revive(candidates, S, k)
+    for step in range(max_steps):
+        if norm <= stopping.residual * x_norm:
+            return k, WITHIN_TOL, step
+        least = max(stopping.price * norm, stopping.own_price * dot(r, x))
+        while True:
+            at = best_candidate(Z, r, candidates, least)
+            if at < 0 or k == len(S):
+                return k, OPTIMAL, step
+            candidates.dead[at] = True
+            if append_column(Z[candidates.column[at]], state, k):
+                break
+        S[k], h[k] = candidates.column[at], 0.0
+        grown = k + 1
+        k, norm = restore(state, grown), 0.0
+        if (
+            k == grown
+        ):  # nothing was dropped: the residual only loses its part along the new direction
+            axpy(-dot(state.Q[k - 1], r), state.Q[k - 1], r)
+            norm = np.sqrt(dot(r, r))
+        if norm < CLEANED_BELOW * x_norm:
+            norm = refresh_residual(Z, x, x_norm, state, k)
+        if norm < lowest * (1.0 - 1e-15):
+            lowest = norm
+            revive(candidates, S, k)
+    return k, STEP_LIMIT, max_steps
+
+
+@kernel(error_model="numpy")
+def _list(Z, r, column):  # type: ignore[no-untyped-def]
+    """Write all columns to ``column`` or, if they are many, the one with the highest positive price
+    of each of N_BUCKETS interleaved buckets; how many there are."""
+    n, count = len(Z), np.int64(0)
+    for q in range(N_BUCKETS if n > MANY_COLUMNS else n):
+        at, best = np.int64(q), 0.0
+        if n > MANY_COLUMNS:
+            at = np.int64(-1)
+            for j in range(q, n, N_BUCKETS):
+                price = dot(r, Z[j])
+                if price > best:
+                    at, best = np.int64(j), price
+        if at >= 0:
+            column[count] = at
+            count += 1
+    return count
+
+
+@kernel(error_model="numpy")
+def _descend_over_all(Z, x, start, room, state, max_steps):  # type: ignore[no-untyped-def]
+    """`descend` over the columns in ``start``, then over all, with the same results."""
+    n, k, steps, more, ending = len(Z), np.int64(0), np.int64(0), np.int64(0), STEP_LIMIT
+    count = np.int64(0)
+    if start is not None:
+        for j in range(n):
+            if start[j]:
+                room.column[count] = j
+                count += 1
+    is_over_all = bool(count == 0)
+    while True:
+        if is_over_all:
+            count = _list(Z, state.r, room.column)
+        some = Candidates(room.column[:count], room.dead[:count])
+        k, ending, more = descend(Z, x, some, state, k, PLAIN_STOP, max_steps - steps)
+        steps += more
+        if is_over_all and (n <= MANY_COLUMNS or more == 0 or ending != OPTIMAL):
+            return k, ending, steps
+        is_over_all = True
+
+
+@kernel(error_model="numpy")
+def unit_rows(A, Z, norms):  # type: ignore[no-untyped-def]
+    """Write the columns of ``A`` to the rows of ``Z``, scaled to unit length, and their lengths, 1
+    for zeros; False where squares are lost."""
+    m, n = A.shape
+    is_safe = True
+    for j in range(n):
+        for t in range(m):
+            Z[j, t] = A[t, j]
+        norms[j] = np.sqrt(dot(Z[j], Z[j]))
+        if not LEAST_LENGTH < norms[j] < MOST_LENGTH:
+            for t in range(m):
+                is_safe = is_safe and Z[j, t] == 0.0
+            norms[j] = 1.0
+        for t in range(m):
+            Z[j, t] /= norms[j]
+    return is_safe
+
+
+@kernel(error_model="numpy")
+def solve_rows(A, Bt, reach, start, max_steps, out):  # type: ignore[no-untyped-def]
+    """As `products.solve_rows`."""
+    m, n = A.shape
+    Z, norms, W = np.empty((n, m)), np.empty(n), np.empty((2, n))
+    x, g = W[0], W[1]
+    is_safe = unit_rows(A, Z, norms)
+    state = new_state(min(m, n), m, True)
+    room = Candidates(np.empty(n, np.int64), np.empty(n, np.bool_))
+    for i in range(len(Bt)):
+        b, is_zero = Bt[i], True
+        for t in range(m):
+            is_zero = is_zero and b[t] == 0.0
+            state.r[t] = b[t]
+        b_norm = np.sqrt(dot(b, b))
+        for j in range(n + 4):
+            out[i, j] = 0.0
+        out[i, n], out[i, n + 2] = b_norm, OPTIMAL if is_zero and is_safe else UNPROVEN
+        if not (is_safe and LEAST_LENGTH < b_norm < MOST_LENGTH):
+            continue
+        first = None if start is None else start[i]
+        k, ending, out[i, n + 3] = _descend_over_all(Z, b, first, room, state, max_steps)
+        for j in range(n):
+            x[j] = 0.0
+        for t in range(m):
+            state.r[t] = b[t]
+        for a in range(k):
+            j = state.S[a]
+            x[j] = state.h[a]
+            out[i, j] = state.h[a] / norms[j]
+            axpy(-state.h[a], Z[j], state.r)
+        r_norm = np.sqrt(dot(state.r, state.r))
+        for j in range(n):
+            g[j] = dot(Z[j], state.r)
+        set_aside(A, state.S, k, x, g, b_norm)
+        sigma = smallest_singular_value(state.R, k, state.ls, state.q)
+        noise = EPS * (4.0 + np.sqrt(m)) * r_norm
+        out[i, n + 2], out[i, n + 1] = judge(g, x, sigma, reach, r_norm, b_norm, noise)
+        out[i, n] = r_norm if r_norm > RESIDUAL_STOP * b_norm else 0.0
+        if ending == STEP_LIMIT and out[i, n + 2] != OPTIMAL:
+            out[i, n + 2] = STEP_LIMIT
