@@ -40,7 +40,6 @@ def kernel(
     *,
     fastmath: bool | Set[str] = False,
     error_model: str = "python",
-    counting: bool = True,  # noqa: ARG001
 ) -> Any:
     """Compile a function when it is first called; use as ``@kernel`` or ``@kernel(fastmath=...)``.
 

@@ -209,23 +209,30 @@ def factorize(G, F, k, R):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath=FAST, error_model="numpy")
 def solve_triangle(R, c, k, v):  # type: ignore[no-untyped-def]
-    """``R v = c`` in the first ``k`` rows. Loops over whole arrays: a slice takes longer than a
-    short loop does."""
-    for a in range(k - 1, -1, -1):
-        s = c[a]
-        for b in range(a + 1, k):
+    """``R v = c`` in the first ``k`` rows, two rows at a time. Loops run over whole arrays: a slice
+    takes longer than a short loop does."""
+    if k % 2:
+        v[k - 1] = c[k - 1] / R[k - 1, k - 1]
+    for a in range(k - k % 2 - 2, -1, -2):
+        s, t = c[a], c[a + 1]
+        for b in range(a + 2, k):
             s -= R[a, b] * v[b]
-        v[a] = s / R[a, a]
+            t -= R[a + 1, b] * v[b]
+        v[a + 1] = t / R[a + 1, a + 1]
+        v[a] = (s - R[a, a + 1] * v[a + 1]) / R[a, a]
 
 
 @kernel(fastmath=FAST, error_model="numpy")
 def solve_transposed(R, k, v):  # type: ignore[no-untyped-def]
-    """``R' v = v`` in the first ``k`` rows."""
-    for a in range(k):
-        part = v[a] / R[a, a]
-        v[a] = part
-        for b in range(a + 1, k):
-            v[b] -= part * R[a, b]
+    """``R' v = v`` in the first ``k`` rows, two rows at a time."""
+    for a in range(0, k - 1, 2):
+        p = v[a] / R[a, a]
+        q = (v[a + 1] - R[a, a + 1] * p) / R[a + 1, a + 1]
+        v[a], v[a + 1] = p, q
+        for b in range(a + 2, k):
+            v[b] -= p * R[a, b] + q * R[a + 1, b]
+    if k % 2:
+        v[k - 1] /= R[k - 1, k - 1]
 
 
 @kernel(error_model="numpy")

@@ -124,19 +124,25 @@ def cluster(
         more = {} if write_h5ad is None else {"h5ad": str(write_h5ad)}
         say_run_as_json(run, folder, features=features or "all", **more)
         return
+    _say(run, file.name, read.n_features)
+    if write_h5ad is not None:
+        say(f"data and results in {write_h5ad}")
+    say_where(folder)
+
+
+def _say(run: ClusterRun, name: str, n_read: int) -> None:
+    """The table, the clusters, and what else was asked for."""
+    table = run.table
     chosen = (
-        f"These are the highly variable features that the file marks, of {read.n_features};"
+        f"These are the highly variable features that the file marks, of {n_read};"
         " --all-features uses all"
     )
-    say_table_read(file.name, table, "" if features is None else chosen)
+    say_table_read(name, table, chosen if table.preparation.get("features") else "")
     _say_clusters(run.facts())
     if table.texts is not None:
         _say_topics(run)
     if run.cone is not None:
         say_cone(run.facts())
-    if write_h5ad is not None:
-        say(f"data and results in {write_h5ad}")
-    say_where(folder)
 
 
 def _say_clusters(found: dict[str, Any]) -> None:

@@ -58,18 +58,9 @@ def rays(
     factors.npz, certificate.npz and run.json.
     """
     from conecollapse import runs
-    from conecollapse._checks import check_positive
-    from conecollapse._errors import InvalidInputError
     from conecollapse.io import read_table
 
-    few = max_rays is not None or max_residual is not None
-    if (mass and not few) or (quick and few) or (sample is not None and (few or quick)):
-        raise InvalidInputError(
-            "--mass is for few rays, which --max-rays or --max-residual asks for, --quick is for"
-            " all of them, and --sample for some; leave one out."
-        )
-    if max_residual is not None:
-        check_positive(max_residual, "max_residual", below=1.0)
+    _check_options(max_residual, max_rays, mass, quick, sample)
     folder = options.out_folder(out, file, "rays")
     runs.check_folder(folder, force=force)
     with working(f"reading {file.name}") as progress:
@@ -95,6 +86,23 @@ def rays(
     more = f" and {len(called) - SHOWN} more, in rays.csv" if len(called) > SHOWN else ""
     say(f"rays: {', '.join(called[:SHOWN])}{more}")
     say_where(folder)
+
+
+def _check_options(
+    max_residual: float | None, max_rays: int | None, mass: bool, quick: bool, sample: int | None
+) -> None:
+    """Refuse options that do not go together, before the file is read."""
+    from conecollapse._checks import check_positive
+    from conecollapse._errors import InvalidInputError
+
+    few = max_rays is not None or max_residual is not None
+    if (mass and not few) or (quick and few) or (sample is not None and (few or quick)):
+        raise InvalidInputError(
+            "--mass is for few rays, which --max-rays or --max-residual asks for, --quick is for"
+            " all of them, and --sample for some; leave one out."
+        )
+    if max_residual is not None:
+        check_positive(max_residual, "max_residual", below=1.0)
 
 
 def say_cone(found: dict[str, Any]) -> None:

@@ -80,37 +80,29 @@ def rosetta(ratios: Path, labels: Path) -> Parsed:
     missing ratio counts as no change. A gene with ratio r becomes two features: up, max(r, 0), and
     down, max(-r, 0); all the ups come first.
     """
-    rows = [
-        line.split("\t")
-        for line in ratios.read_text(encoding="latin-1").splitlines()
-        if line.strip()
-    ]
+    rows = [line.split("\t") for line in _filled_lines(ratios, "latin-1")]
     if len({len(row) for row in rows}) != 1:
         raise ValueError(f"the rows of {ratios.name} have different lengths")
-    n_names = next(
-        (
-            at
-            for at, column in enumerate(zip(*rows[1:], strict=True))
-            if all(map(_is_number, column))
-        ),
-        0,
-    )
+    columns = enumerate(zip(*rows[1:], strict=True))
+    n_names = next((at for at, column in columns if all(map(_is_number, column))), 0)
     body = rows if all(_is_number(cell) for cell in rows[0][n_names:]) else rows[1:]
-    R = np.array(
-        [
-            [0.0 if cell.strip() in _MISSING else float(cell) for cell in row[n_names:]]
-            for row in body
-        ]
-    )
+    R = np.array([list(map(_ratio, row[n_names:])) for row in body])
     genes = [row[0] for row in body] if n_names else [str(at) for at in range(len(body))]
     names = tuple(f"{gene} {way}" for way in ("up", "down") for gene in genes)
-    kinds = [
-        line.strip() for line in labels.read_text(encoding="utf-8").splitlines() if line.strip()
-    ]
+    kinds = _filled_lines(labels, "utf-8")
     classes = tuple(sorted(set(kinds)))
     return Parsed(
         np.hstack([np.maximum(R.T, 0), np.maximum(-R.T, 0)]), encode(kinds, classes), names, classes
     )
+
+
+def _filled_lines(path: Path, encoding: str) -> list[str]:
+    lines = path.read_text(encoding=encoding).splitlines()
+    return [line.strip("\r\n ") for line in lines if line.strip()]
+
+
+def _ratio(cell: str) -> float:
+    return 0.0 if cell.strip() in _MISSING else float(cell)
 
 
 def lifted(X: FloatArray) -> FloatArray:

@@ -146,7 +146,7 @@ def _sweep_lanes(rows, G, inverse, how, tile):  # type: ignore[no-untyped-def]
                 ahead[a + t, k] = max(w[k, t] + beta * (w[k, t] - before[a + t, k]), 0)
 
 
-@kernel(fastmath=True, error_model="numpy", counting=False)
+@kernel(fastmath=True, error_model="numpy")
 def _descend_coordinate(w, c, g, Gk, inverse, k):  # type: ignore[no-untyped-def]
     """Bring coordinate ``k`` of all rows to its minimum; how far the objective falls by that,
     twice."""
