@@ -168,7 +168,12 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
         (("-k", "2", "--shape", "7x7"), "has 6 x 5 pixels, not 7 x 7"),
         (("-k", "2", "--shape", "7"), "--shape takes height x width"),
         (("-k", "2", "--bands", "middle"), "must be one of last, first"),
-        (("-k", "2", "--method", "magic"), "--method must be one of min-volume, samples"),
+        (("-k", "2", "--method", "magic"), "must be one of unmixing, min-volume, samples"),
+        (
+            ("-k", "2", "--method", "samples", "--closure"),
+            "--closure is only for --method unmixing",
+        ),
+        (("-k", "2", "--fixed", "short.txt"), "short.txt"),
         (("-k", "2", "--outliers", "many"), "--outliers takes a share"),
     ]
     for arguments, sentence in cases:
@@ -216,10 +221,10 @@ def test_the_number_of_components_is_chosen_and_the_reason_is_said(cube, run):
     np.save("cube.npy", cube + noise)
     code, out, err = run("unmix", "cube.npy", "-k", "auto", "--no-report")
     assert code == 0, err
-    assert "2 components (chosen: the rank that the clearance suggests" in out
+    assert "2 components (chosen: 2 dimensions leave independent noise" in out
     facts = json.loads(Path("cube-unmixed/run.json").read_text())
     assert facts["results"]["n_components"] == 2
-    assert "the clearance" in facts["results"]["rank_reason"]
+    assert "independent noise" in facts["results"]["rank_reason"]
     assert facts["parameters"]["n_components"] == "auto"
     assert verify("cube-unmixed").n_samples == HEIGHT * WIDTH
     assert "-k takes a number of components, or auto; got '0'" in refused(
@@ -227,5 +232,56 @@ def test_the_number_of_components_is_chosen_and_the_reason_is_said(cube, run):
     )
     np.save("narrow.npy", cube[:, :, :2])
     assert "needs at least 3 features, but there are 2" in refused(
-        run, "unmix", "narrow.npy", "-k", "auto"
+        run, "unmix", "narrow.npy", "-k", "auto", "--method", "min-volume"
     )
+
+
+def test_candidates_and_spread_are_written_and_said(cube, run, tmp_path):
+    noise = 0.05 * np.random.default_rng(0).random(cube.shape)
+    np.save("cube.npy", cube + noise)
+    code, out, err = run("unmix", "cube.npy", "-k", "2", "--out", "out")
+    assert code == 0, err
+    facts = json.loads(Path("out/run.json").read_text())["results"]
+    values = [one["J"] for one in facts["candidates"]]
+    assert values == sorted(values)
+    assert values
+    spread, found = (
+        pd.read_csv(f"out/{name}.csv").iloc[:, 1:] for name in ("spread", "endmembers")
+    )
+    lengths = [np.sqrt(np.square(frame).sum()) for frame in (spread, found)]
+    np.testing.assert_allclose(lengths[0] / lengths[1], facts["spread"], rtol=1e-6)
+    assert min(facts["spread"]) > 0
+    sentence = "Candidates that explain the data about as well agree on component "
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert sentence in out
+    assert sentence in page
+    assert facts["candidates"][0]["name"] in page
+    assert "the candidates and their spread" in verify("out").not_checked
+    assert run("unmix", "cube.npy", "-k", "2", "--out", "old", "--method", "min-volume")[0] == 0
+    assert not Path("old/spread.csv").exists()
+    assert "the candidates and their spread" not in verify("old").not_checked
+
+
+def test_known_components_are_matched_by_names_and_amounts_sum_to_one(cube, run):
+    names = [f"band {j}" for j in range(BANDS)]
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(cube.reshape(-1, BANDS) + 0.05 * rng.random((30, BANDS)), columns=names)
+    X.to_csv("x.csv", index=False)
+    known = pd.DataFrame(PURE + 0.1 * rng.random(PURE.shape), columns=names).iloc[1:]
+    known[names[::-1]].to_csv("known.csv", index=False)
+    asked = ("unmix", "x.csv", "-k", "2", "--no-report", "--fixed")
+    code, _, err = run(*asked, "known.csv", "--closure", "--out", "out")
+    assert code == 0, err
+    found = pd.read_csv("out/endmembers.csv")["component 0"].to_numpy()
+    wanted = known.to_numpy()[0]
+    np.testing.assert_allclose(found / found.sum(), wanted / wanted.sum(), rtol=1e-9)
+    assert not pd.read_csv("out/spread.csv")["component 0"].any()
+    amounts = pd.read_csv("out/abundances.csv")[["component 0", "component 1"]]
+    np.testing.assert_allclose(amounts.sum(axis=1), 1, atol=1e-9)
+    verify("out")
+    known.drop(columns="band 3").to_csv("fewer.csv", index=False)
+    assert "fewer.csv has no feature 'band 3', which the data has" in refused(
+        run, *asked, "fewer.csv"
+    )
+    np.save("short.npy", np.ones((1, 5)))
+    assert "short.npy has 5 features, but the data has 8" in refused(run, *asked, "short.npy")

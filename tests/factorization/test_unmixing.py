@@ -130,6 +130,11 @@ def test_fixed_components_come_first_and_are_kept():
     model = Unmixing(3, fixed_components=H[2:]).fit(X)
     assert degrees(model.components_[:1], H[2:]).max() < 1e-4
     assert degrees(model.components_, H).max() < 0.1
+    # also what of it no sample has
+    other = H[2] + 0.1 * H[2].max() * np.random.default_rng(0).random(H.shape[1])
+    model = Unmixing(3, fixed_components=[other]).fit(X)
+    np.testing.assert_allclose(np.ptp(model.components_[0] / other), 0, atol=1e-9)
+    assert not model.spread_[0].any()
 
 
 def test_the_number_of_components_is_found_and_a_reason_given():

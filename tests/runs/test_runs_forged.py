@@ -43,6 +43,7 @@ UNPROVEN = (
     "results.status",
     "results.rank_reason",
     "results.rank_curve",
+    "results.candidates",
     # a note says that the bytes of the data are others, or what the preparation gives
     "data.sha256",
     # what was asked for, where other values lead to the same results
@@ -126,7 +127,13 @@ def envi(folder):
 
 def counts(folder):
     np.save(folder / "x.npy", rng.poisson(200 * CUBE.reshape(-1, 9)).astype(np.float32))
-    return unmix(read_spectra(folder / "x.npy"), 3, sum_to_one=True)
+    return unmix(read_spectra(folder / "x.npy"), 3, method="min-volume", sum_to_one=True)
+
+
+def known(folder):
+    np.save(folder / "x.npy", CUBE.reshape(-1, 9))
+    known = CUBE[2, 2:4] + 0.1 * rng.random((2, 9))
+    return unmix(read_spectra(folder / "x.npy"), 3, fixed=known, closure=True, outliers=0.1)
 
 
 def judged(folder):
@@ -146,6 +153,7 @@ RUNS = [
     matlab,
     envi,
     counts,
+    known,
     judged,
 ]
 SLOW_RUNS = [chosen_number]

@@ -14,6 +14,9 @@ A coefficient that is wrong by :math:`\delta` departs by :math:`\delta \|h_k\| /
 the squared distance of :math:`w H` from the nearest point is at most :math:`g \cdot (w - w^*)`.
 Each of its r terms is at most :math:`\epsilon \|x\|^2` (no part :math:`w^*_k h_k` is longer than x,
 as nothing is negative), so that :math:`w H` is within :math:`\sqrt{r \epsilon}\, \|x\|` of it.
+
+Where the weights sum to one, :math:`g_k - g \cdot w` takes the place of :math:`g_k`, and the parts
+may be longer than x; departures are then in units of the longer of x and the sum of their lengths.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ ROUNDOFFS = 8
 GRADIENT_ZERO = 1e-12  # of a row's length: what solvers of unit columns take for a gradient of zero
 
 
-def departures(X: Points, H: FloatArray, W: Any) -> FloatArray:
-    """How far each row of ``W`` is from minimising ``|x - w H|`` over w >= 0; infinite for a row
-    that is negative or not finite.
+def departures(X: Points, H: FloatArray, W: Any, *, closed: bool = False) -> FloatArray:
+    """How far each row of ``W`` is from minimising ``|x - w H|`` over w >= 0, or with ``closed``
+    over such w that sum to one; infinite for a row that is negative or not finite.
 
     Examples
     --------
@@ -42,13 +45,19 @@ def departures(X: Points, H: FloatArray, W: Any) -> FloatArray:
     array([0., 0.])
     >>> departures(X, H, [[0.0, 2.0], [0.0, 1.01]]).round(4)
     array([0.    , 0.0071])
+    >>> departures(np.ones((2, 2)), np.eye(2), [[0.5, 0.5], [1.0, 0.0]], closed=True).round(4)
+    array([0.    , 0.7071])
     """
     W = np.asarray(W, np.float64)
     X, H = _in_range(X, H)
     sizes, lengths = row_lengths(H), row_lengths(X)
     inverse = 1 / np.where(sizes > 0, sizes, np.inf)
     with np.errstate(all="ignore"):
-        gradient = (W @ (H @ H.T) - np.asarray(X @ H.T)) * inverse
+        gradient = W @ (H @ H.T) - np.asarray(X @ H.T)
+        if closed:
+            gradient -= np.einsum("ij,ij->i", gradient, W)[:, None]
+            lengths = np.maximum(lengths, W @ sizes)
+        gradient *= inverse
         worst = np.abs(np.minimum(W * sizes, gradient)).max(axis=1, initial=0.0)
         found = worst / np.where(worst > 0, lengths, 1.0)
     return np.where(np.isfinite(W).all(axis=1) & (W >= 0).all(axis=1), found, np.inf)

@@ -47,11 +47,11 @@ def unmix(
         str,
         typer.Option(
             help=(
-                "min-volume (no pure samples needed) or samples (the purest samples are the"
-                " components)."
+                "unmixing (many candidates, of which a criterion chooses), min-volume (no pure"
+                " samples needed) or samples (the purest samples are the components)."
             )
         ),
-    ] = "min-volume",
+    ] = "unmixing",
     sum_to_one: Annotated[
         bool, typer.Option("--sum-to-one", help="Abundances are shares that sum to one.")
     ] = False,
@@ -61,6 +61,22 @@ def unmix(
             help="Share of the samples to leave out because they fit no mixture, or auto."
         ),
     ] = "auto",
+    closure: Annotated[
+        bool,
+        typer.Option(
+            "--closure",
+            help="Amounts sum to one, with the lengths of the components found for that.",
+        ),
+    ] = False,
+    fixed: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "A file of known components, a row for each; matched by the names of the channels"
+                " where both files have them."
+            )
+        ),
+    ] = None,
     clip: options.Clip = False,
     out: options.Out = None,
     features_in: options.FeaturesIn = "auto",
@@ -73,8 +89,9 @@ def unmix(
 ) -> None:
     """Find the pure components of the mixtures in FILE, and how much of each is in every sample.
 
-    Writes a folder: endmembers.csv, maps.npy (of an image; also as FILE is: maps.mat, maps.hdr and
-    maps.img) or abundances.csv, factors.npz, certificate.npz, run.json and report.html.
+    Writes a folder: endmembers.csv, spread.csv, maps.npy (of an image; also as FILE is: maps.mat,
+    maps.hdr and maps.img) or abundances.csv, factors.npz, certificate.npz, run.json and
+    report.html.
     """
     from conecollapse import runs
     from conecollapse.io.spectra import read_spectra, read_wavelengths
@@ -95,6 +112,8 @@ def unmix(
             method=method,
             sum_to_one=sum_to_one,
             outliers=share,
+            closure=closure,
+            fixed=fixed,
             wavelengths=None if wavelengths is None else read_wavelengths(wavelengths, count, good),
             progress=progress,
         )
@@ -127,3 +146,5 @@ def _say(run: Any, name: str) -> None:
         f"error {found['relative_error']:.3g} of the data; no sample is further from the cone of"
         f" the components than {found['cone_residual']:.3g} {run.unit_of_distance}, proven."
     )
+    if run.sureness is not None:
+        say(run.sureness)

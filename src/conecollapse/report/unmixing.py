@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from conecollapse._types import FloatArray
-from conecollapse.plots.style import colour, evenly, figure, text
+from conecollapse.plots.style import colour, evenly, figure, rgba, text
 from conecollapse.report.parts import (
     MAX_ROWS,
     Chart,
@@ -38,6 +38,12 @@ FIT = (
     "The distance of a sample from the nearest mixture of the components, as a share of the"
     " sample's length: 0 means that it is a mixture of them."
 )
+SPREAD = Markup(
+    "J is the squared error over the noise plus the logarithm of the volume of the cone; the"
+    " smallest is chosen. The band around a component holds every candidate within one unit of it"
+    " (<code>spread.csv</code>). Their number, and how they were found, are not proven."
+)
+BAND = 0.2  # of a colour, in a band around its line
 PROVEN = Markup(
     "This is proven by <code>certificate.npz</code> beside this page; <code>conecollapse"
     " verify</code> checks it against the data without the solver. That the components are the true"
@@ -68,6 +74,7 @@ def contents(run: Any) -> Page:
         ],
         sections=[
             *sections,
+            *_sure(run),
             Section("fit", "Where the mixture does not fit", _fit(run, facts, names)),
             Section("proven", "What is proven", [Text(Markup("{} {}").format(proven, PROVEN))]),
             how_it_was_made(run.parameters, run.timings),
@@ -100,6 +107,23 @@ def images(cube: FloatArray, names: list[str]) -> Pictures:
         f"{peak:.3g}",
         large=True,
     )
+
+
+def _sure(run: Any) -> list[Section]:
+    """What the candidates say about how sure the components are."""
+    if run.sureness is None:
+        return []
+    rows = [[name, float(f"{J:.6g}")] for name, J in run.candidates[:MAX_ROWS]]
+    open_ = [
+        [name, float(f"{share:.3g}")] for name, share in zip(run.names, run.openness, strict=True)
+    ]
+    parts: list[Part] = [
+        Text(run.sureness),
+        Table("spread", ["component", "spread, as a share of its length"], open_),
+        Text(SPREAD),
+        Table("candidates", ["candidate", "J"], rows),
+    ]
+    return [Section("sure", "How sure the components are", parts)]
 
 
 def _fit(run: Any, facts: dict[str, Any], names: list[str]) -> list[Part]:
@@ -138,19 +162,53 @@ def spectra(run: Any, names: list[str]) -> go.Figure:
         x = [text(name) for name in run.table.features[at]]
     else:
         x = at
+    spread = None if run.spread is None else np.asarray(run.spread, np.float64)[:, at]
     if H.shape[1] <= MANY_NAMES and run.wavelengths is None:
         traces: list[Any] = [
-            go.Bar(x=x, y=row[at], name=text(name), marker={"color": colour(k)})
+            go.Bar(
+                x=x,
+                y=row[at],
+                name=text(name),
+                marker={"color": colour(k)},
+                error_y=None if spread is None else _errors(row[at], spread[k]),
+            )
             for k, (name, row) in enumerate(zip(names, H, strict=True))
         ]
     else:
-        traces = [
+        traces = [] if spread is None else _bands(x, H[:, at], spread, names)
+        traces += [
             go.Scatter(x=x, y=row[at], mode="lines", name=text(name), line={"color": colour(k)})
             for k, (name, row) in enumerate(zip(names, H, strict=True))
         ]
     return figure(
         traces, height=420, xaxis=axis, yaxis={"title": {"text": "value"}, "rangemode": "tozero"}
     )
+
+
+def _errors(row: FloatArray, spread: FloatArray) -> dict[str, Any]:
+    return {"array": spread, "arrayminus": np.minimum(spread, row), "symmetric": False}
+
+
+def _bands(x: Any, H: FloatArray, spread: FloatArray, names: list[str]) -> list[Any]:
+    """A band around each component, as far as the spread reaches."""
+    traces = []
+    for k, name in enumerate(names):
+        edges = (np.maximum(H[k] - spread[k], 0.0), None), (H[k] + spread[k], "tonexty")
+        traces += [
+            go.Scatter(
+                x=x,
+                y=edge,
+                mode="lines",
+                line={"width": 0},
+                fill=fill,
+                fillcolor=rgba(colour(k), BAND),
+                name=text(name),
+                showlegend=False,
+                hoverinfo="skip",
+            )
+            for edge, fill in edges
+        ]
+    return traces
 
 
 def _sample_table(run: Any, names: list[str]) -> Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -43,6 +44,7 @@ from conecollapse.runs.folder import (
     MAPS_DATA,
     MAPS_HEADER,
     MAPS_MAT,
+    SPREAD,
 )
 from conecollapse.runs.run import Run, rank_candidates, timed
 from conecollapse.runs.values import write_csv
@@ -52,11 +54,12 @@ from conecollapse.tables import as_table
 if TYPE_CHECKING:
     from conecollapse.geometry.cone import Cone
 
-METHODS = {"min-volume": "MinVolumeNMF", "samples": "SeparableNMF"}
+METHODS = {"unmixing": "Unmixing", "min-volume": "MinVolumeNMF", "samples": "SeparableNMF"}
 CHUNK = 4096  # samples that are made dense at a time
 # of the noise of a feature: that of the smallest noise that is divided by, about 1e-4 of the data,
 # after a few subspaces
 NOISE_PRECISION = 1e-6
+PARALLEL = 1e-9  # relative, of the entries of two rows of length one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +87,12 @@ class UnmixRun(Run):
     wavelengths : (n_features,) array or None
     rank_reason : str or None
         Why there are so many components, where their number was not given.
+    candidates : sequence of (str, float)
+        Of `Unmixing`: how each was found, and its criterion J; the best first.
+    spread : (r, n_features) array or None
+        Of `Unmixing`: how far apart the candidates within one unit of J are.
+    fixed : (k, n_features) array or None
+        Known components, which are the first ones.
     """
 
     kind: ClassVar[str] = "unmix"
@@ -99,7 +108,10 @@ class UnmixRun(Run):
             "method": tuple(METHODS),
             "sum_to_one": bool,
             "outliers": (float, int, "auto"),
+            "closure": bool,
+            "fixed": int,
         },
+        "results": {"candidates": [{"name": str, "J": float}]},
     }
     spectra: Spectra
     components: AnyArray
@@ -112,6 +124,9 @@ class UnmixRun(Run):
     chosen: AnyArray | None = None
     wavelengths: AnyArray | None = None
     rank_reason: str | None = None
+    candidates: Sequence[tuple[str, float]] = ()
+    spread: AnyArray | None = None
+    fixed: AnyArray | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
 
@@ -168,7 +183,7 @@ class UnmixRun(Run):
     def weights(self) -> FloatArray:
         """The abundances as weights of the components, also where they are given as shares."""
         W = np.asarray(self.abundances, np.float64)
-        if not self.parameters["sum_to_one"]:
+        if self.parameters["closure"] or not self.parameters["sum_to_one"]:
             return W
         return weights_of_shares(
             scaled_columns(self.samples, 1 / self.noise), self.H / self.noise, W
@@ -196,6 +211,27 @@ class UnmixRun(Run):
         of_each = getattr(self.cone.certificate, "weighting", "unit") == "unit"
         return "of its length" if of_each else "of the longest sample's length"
 
+    @property
+    def openness(self) -> FloatArray:
+        """The length of the spread of each component, as a share of the component's length."""
+        if self.spread is None:
+            return np.zeros(0)
+        return row_lengths(self.spread) / row_lengths(self.components)
+
+    @property
+    def sureness(self) -> str | None:
+        """What is sure of the components and what is not, in a sentence; None where nothing is
+        known about that."""
+        if self.spread is None:
+            return None
+        least, most = np.argmin(self.openness), np.argmax(self.openness)
+        return (
+            "Candidates that explain the data about as well agree on"
+            f" {self.names[least]} to within {self.openness[least]:.2g} of its length, and on"
+            f" {self.names[most]} to within {self.openness[most]:.2g}; an error that all of them"
+            " have is not in these numbers."
+        )
+
     def facts(self) -> dict[str, Any]:
         """What was found, in numbers."""
         table, far = as_table(self.table.X), self.distances
@@ -215,11 +251,14 @@ class UnmixRun(Run):
             "n_empty_samples": int((~table.filled).sum()),
             "n_empty_features": int((~table.filled_columns).sum()),
             "shape": self.shape,
+            "candidates": [{"name": name, "J": J} for name, J in self.candidates],
+            "spread": self.openness,
         }
 
     def arrays(self) -> dict[str, Any]:
         """Components, abundances, and what else the search found."""
         optional = {"wavelengths": self.wavelengths, "left_out": self.spectra.left_out}
+        optional |= {"spread": self.spread, "fixed": self.fixed}
         return {
             "components": self.components,
             "rays": self.H,
@@ -234,9 +273,11 @@ class UnmixRun(Run):
     def write(self, folder: Path, arrays: Mapping[str, AnyArray]) -> None:
         """Write the components, and the abundances as maps or as a table."""
         lengths = {"wavelength": arrays["wavelengths"].tolist()} if "wavelengths" in arrays else {}
-        columns = [self.table.features.tolist(), *lengths.values(), *arrays["components"].tolist()]
         heading = ["feature", *lengths, *self.names]
-        write_csv(folder / ENDMEMBERS, heading, zip(*columns, strict=True))
+        for name, file in (("components", ENDMEMBERS), ("spread", SPREAD)):
+            if name in arrays:
+                columns = [self.table.features.tolist(), *lengths.values(), *arrays[name].tolist()]
+                write_csv(folder / file, heading, zip(*columns, strict=True))
         values = np.column_stack([arrays["abundances"], arrays["residuals"]])
         names = [*self.names, "distance"]
         if self.shape is not None:
@@ -278,6 +319,9 @@ class UnmixRun(Run):
             chosen=cone.ray_indices if asked["method"] == "samples" else None,
             wavelengths=arrays.get("wavelengths"),
             rank_reason=said.get("rank_reason") if was_auto else None,
+            candidates=[(one["name"], one["J"]) for one in said["candidates"]],
+            spread=arrays["spread"] if asked["method"] == "unmixing" else None,
+            fixed=arrays["fixed"] if asked["fixed"] else None,
             parameters={name: asked[name] for name in cls.form["parameters"]},
             timings=stored.facts["timings"],
         )
@@ -291,8 +335,14 @@ class UnmixRun(Run):
             f" components than {verdict.largest_residual:.3g} of its length (tol ="
             f" {verdict.tol:.3g})."
         )
-        unproven = {"the choice of the number of components": ("results.rank_reason",)}
-        return Checked(run, sentence, verdict, unproven if was_auto else {})
+        unproven: dict[str, tuple[str, ...]] = {}
+        if was_auto:
+            unproven["the choice of the number of components"] = ("results.rank_reason",)
+        if run.spread is not None:
+            unproven["the candidates and their spread"] = ("results.candidates",)
+            if asked["outliers"] == "auto":
+                unproven["which samples were left out"] = ()
+        return Checked(run, sentence, verdict, unproven)
 
     def __repr__(self) -> str:
         return f"UnmixRun({len(self.components)} components of {self.table.n_samples} samples)"
@@ -302,9 +352,11 @@ def unmix(
     spectra: Spectra,
     n_components: int | Literal["auto"],
     *,
-    method: str = "min-volume",
+    method: str = "unmixing",
     sum_to_one: bool = False,
     outliers: float | str = "auto",
+    closure: bool = False,
+    fixed: AnyArray | str | PathLike[str] | None = None,
     wavelengths: AnyArray | None = None,
     progress: Progress = None,
 ) -> UnmixRun:
@@ -315,14 +367,21 @@ def unmix(
     spectra : Spectra
         From `conecollapse.io.spectra.read_spectra`.
     n_components : int or "auto"
-        "auto" chooses among 2 to 10 by `select_rank` with the method "mixture".
-    method : {"min-volume", "samples"}
-        `MinVolumeNMF`, which needs no pure samples, or `SeparableNMF`, which chooses the purest
-        samples as components.
+        "auto" asks `Unmixing`; with the other methods it chooses among 2 to 10 by `select_rank`
+        with the method "mixture".
+    method : {"unmixing", "min-volume", "samples"}
+        `Unmixing`, which chooses among many candidates; `MinVolumeNMF`, which needs no pure
+        samples; or `SeparableNMF`, which chooses the purest samples as components.
     sum_to_one : bool
         Whether abundances are shares of a sample.
     outliers : float or "auto"
         Share of the samples to leave out because they fit no mixture.
+    closure : bool
+        Whether the amounts of a sample sum to one, and the lengths of the components are found for
+        that; only of `Unmixing`.
+    fixed : (k, n_features) array or path, optional
+        Known components; only of `Unmixing`. A file has a row for each, matched by the names of the
+        features where both files have them.
     wavelengths : (n_features,) array, optional
         Of the features, for the results; those of the file by default.
     """
@@ -331,39 +390,87 @@ def unmix(
         raise InvalidInputError(
             f"{argument('method')} must be one of {', '.join(METHODS)}; got {method!r}."
         )
-    ranks = _check_components(n_components, table)
+    if method != "unmixing" and (closure or fixed is not None):
+        name = argument("closure", True) if closure else argument("fixed", ...)
+        raise InvalidInputError(f"{name} is only for {argument('method', 'unmixing')}.")
+    ranks = _check_components(n_components, table, method)
+    if isinstance(fixed, (str, PathLike)):
+        fixed = _read_fixed(Path(fixed), table)
     asked = {
         "n_components": n_components,
         "method": method,
         "sum_to_one": sum_to_one,
         "outliers": outliers,
+        "closure": closure,
+        "fixed": 0 if fixed is None else len(fixed),
     }
     timings: dict[str, float] = {}
     with timed(timings, "unmixing", progress):
-        rank = estimators.select_rank(table.X, ranks, "mixture") if n_components == "auto" else None
-        kind = getattr(estimators, METHODS[method])
-        model = kind(
-            ranks[0] if rank is None else rank.rank, sum_to_one=sum_to_one, outliers=outliers
-        ).fit(table)
+        model, rank_reason = _fit(table, ranks, asked, fixed)
     return UnmixRun(
         spectra,
         components=model.components_,
         H=model._fitted.components,
         unit=model._fitted.unit,
-        abundances=model.embedding_,
+        abundances=model.shares_ if sum_to_one else model.embedding_,
         outliers=np.asarray(model.outliers_),
         noise=model.feature_noise_,
         cone=model.cone_,
         chosen=getattr(model, "ray_indices_", None),
         wavelengths=spectra.wavelengths if wavelengths is None else wavelengths,
-        rank_reason=None if rank is None else rank.reason,
+        rank_reason=rank_reason,
+        candidates=getattr(model, "candidates_", ()),
+        spread=getattr(model, "spread_", None),
+        fixed=fixed,
         parameters=asked,
         timings=timings,
     )
 
 
-def _check_components(r: int | Literal["auto"], table: TableFile) -> range:
+def _fit(
+    table: TableFile, ranks: range, asked: Mapping[str, Any], fixed: AnyArray | None
+) -> tuple[Any, str | None]:
+    """The estimator that was asked for, and why it has so many components where that was not
+    said."""
+    r, outliers = asked["n_components"], asked["outliers"]
+    if asked["method"] == "unmixing":
+        model = estimators.Unmixing(
+            r, outliers=outliers, closure=asked["closure"], fixed_components=fixed
+        ).fit(table)
+        return model, model.reason_ if r == "auto" else None
+    rank = estimators.select_rank(table.X, ranks, "mixture") if r == "auto" else None
+    kind = getattr(estimators, METHODS[asked["method"]])
+    found = kind(
+        r if rank is None else rank.rank, sum_to_one=asked["sum_to_one"], outliers=outliers
+    )
+    return found.fit(table), None if rank is None else rank.reason
+
+
+def _read_fixed(file: Path, table: TableFile) -> FloatArray:
+    """The known components in a file, for the features of a table."""
+    known = read_spectra(file, features_in="columns", single=True).table
+    values, name = np.asarray(as_dense(known.X), np.float64), file.name
+    if known.feature_names is not None and table.feature_names is not None:
+        at = {str(feature): j for j, feature in enumerate(known.features)}
+        for feature in table.features:
+            if str(feature) not in at:
+                raise InvalidInputError(
+                    f"{name} has no feature {quoted(str(feature))}, which the data has; a known"
+                    " component needs a value for each."
+                )
+        return values[:, [at[str(feature)] for feature in table.features]]
+    if known.n_features != table.n_features:
+        raise InvalidInputError(
+            f"{name} has {known.n_features} features, but the data has {table.n_features}; give a"
+            " row for each known component, with a value for each feature."
+        )
+    return values
+
+
+def _check_components(r: int | Literal["auto"], table: TableFile, method: str) -> range:
     """The numbers of components to try; a number that the table cannot have is refused."""
+    if r == "auto" and method == "unmixing":
+        return range(0)
     most = min(table.n_samples, table.n_features)
     what = "samples" if table.n_samples <= table.n_features else "features"
     if r == "auto":
@@ -396,6 +503,10 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
     shapes = {"components": (r, m), "rays": (r, m), "unit": (), "abundances": (n, r)}
     shapes |= {"feature_noise": (m,), "residuals": (n,)}
     needed = {name: ("f", shape) for name, shape in shapes.items()}
+    if asked["method"] == "unmixing":
+        needed["spread"] = "f", (r, m)
+    if asked["fixed"]:
+        needed["fixed"] = "f", (asked["fixed"], m)
     check_arrays(stored, needed | {"outliers": ("b", (n,))})
     if asked["n_components"] not in (r, "auto"):
         raise CertificateError(
@@ -416,24 +527,33 @@ def _check_search(run: UnmixRun) -> None:
     """The components are those of the certificate; what was left out, and the noise, follow from
     the data."""
     from conecollapse.estimators._mixture import read_feature_noise
-    from conecollapse.factorization.mixtures.unmixing import leave_out
+    from conecollapse.factorization.mixtures.unmixing import leave_out, noise_of_features
 
     samples, r = run.samples, len(run.components)
     eps = float(np.finfo(run.components.dtype).eps)
     same = np.allclose(run.components, run.H * run.unit, rtol=eps, atol=0)
     if run.chosen is not None:
         same = same and bool((as_dense(samples[run.chosen]) == run.H).all())
+    if run.fixed is not None:
+        same = same and _are_parallel(run.H[: len(run.fixed)], run.fixed)
     if not same or not (run.H >= 0).all():
         raise CertificateError(
             f"the components in {FACTORS} are not those that {CERTIFICATE} is about."
         )
-    away = leave_out(samples, row_lengths(samples) > 0, r, run.parameters["outliers"])
+    filled, asked = row_lengths(samples) > 0, run.parameters
+    searches_again = asked["method"] == "unmixing" and asked["outliers"] == "auto"
+    # then the choice itself says which samples stand out
+    away = run.outliers | ~filled
+    if not searches_again:
+        away = leave_out(samples, filled, r, asked["outliers"])
     for i in np.flatnonzero(away != run.outliers)[:1]:
         raise CertificateError(
             f"'outliers' in {FACTORS} is {bool(run.outliers[i])} for the sample"
             f" {quoted(str(run.table.samples[i]))}, but the data say {bool(away[i])}."
         )
-    noise = read_feature_noise(samples[np.flatnonzero(~away)], r, "auto")
+    kept = samples[np.flatnonzero(~away)]
+    is_chosen = asked["method"] == "unmixing"
+    noise = noise_of_features(kept, r) if is_chosen else read_feature_noise(kept, r, "auto")
     off = np.abs(run.noise / noise - 1)
     for j in np.flatnonzero(~(off <= NOISE_PRECISION))[:1]:
         raise CertificateError(
@@ -442,14 +562,22 @@ def _check_search(run: UnmixRun) -> None:
         )
 
 
+def _are_parallel(H: FloatArray, fixed: AnyArray) -> bool:
+    """Whether the rows have the same directions."""
+    known = fixed / row_lengths(fixed)[:, None]
+    return np.allclose(H / row_lengths(H)[:, None], known, rtol=PARALLEL, atol=0)
+
+
 def _check_weights(run: UnmixRun, names: list[str]) -> None:
     """The weights in the certificate and the abundances are those of the nearest mixtures."""
     H, samples = run.H, run.table.samples
     _check_nearest(departures(run.points, H, run.nearest), allowance(H), names, CERTIFICATE)
-    off = departures(scaled_columns(run.samples, 1 / run.noise), H / run.noise, run.weights)
-    if run.parameters["sum_to_one"]:
-        sums, filled = np.sum(run.abundances, axis=1), row_lengths(run.samples) > 0
-        off = np.maximum(off, np.abs(sums - (filled & run.nearest[-len(samples) :].any(axis=1))))
+    is_closed, filled = run.parameters["closure"], row_lengths(run.samples) > 0
+    scaled = scaled_columns(run.samples, 1 / run.noise)
+    off = departures(scaled, H / run.noise, run.weights, closed=is_closed)
+    if is_closed or run.parameters["sum_to_one"]:
+        has_sum = filled if is_closed else filled & run.nearest[-len(samples) :].any(axis=1)
+        off = np.maximum(off, np.abs(np.sum(run.abundances, axis=1) - has_sum))
     _check_nearest(off, allowance(H, run.abundances.dtype), samples, FACTORS)
 
 

@@ -127,6 +127,9 @@ def find_components(
             if other is not None:
                 H, corners = other, "features"
                 spread = np.abs(H - solution.best[matched(solution.best, H)[0]])
+        if fixed is not None:  # also what of them lies outside of the subspace
+            H[: len(fixed)] = fixed
+            spread[: len(fixed)] = 0.0
     return Unmixed(
         H,
         tuple((c.name, c.value) for c in solution.found),
@@ -164,13 +167,10 @@ def solve(
     """The candidates of the samples that are not ``away``; ``before`` are components found with
     others away."""
     kept = points[np.flatnonzero(~away)]
-    columns = np.asarray((kept > 0).sum(axis=0)).ravel() > 0
-    kept = kept[:, np.flatnonzero(columns)]
-    sizes = np.ones(points.shape[1])
-    if not is_counts:
-        sizes[columns] = feature_noise(kept, r)
+    columns = filled_columns(kept)
+    sizes = np.ones(points.shape[1]) if is_counts else noise_of_features(kept, r)
     inside = sizes[columns]
-    kept = scaled_columns(kept, 1 / inside)
+    kept = scaled_columns(kept[:, np.flatnonzero(columns)], 1 / inside)
     samples = prepare_samples(kept, r, is_counts=is_counts)
     held = None if fixed is None else fixed[:, columns] / inside
     starts = find_starts(kept, samples, is_counts)
@@ -192,6 +192,18 @@ def solve(
         H = _with(held, starts[found[0].name])
         H = H / H.sum(axis=1, keepdims=True)
     return Solution(samples, found, H, columns, sizes, away)
+
+
+def filled_columns(points: Points) -> BoolArray:
+    """Which features are not all zero."""
+    return np.asarray((points > 0).sum(axis=0)).ravel() > 0
+
+
+def noise_of_features(points: Points, r: int) -> FloatArray:
+    """The noise of each feature, by which it is divided; one where it is all zero."""
+    columns, sizes = filled_columns(points), np.ones(points.shape[1])
+    sizes[columns] = feature_noise(points[:, np.flatnonzero(columns)], r)
+    return sizes
 
 
 def _drawn(
