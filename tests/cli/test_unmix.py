@@ -173,6 +173,7 @@ def test_mistakes_are_refused_in_one_sentence_and_nothing_is_written(cube, run, 
             ("-k", "2", "--method", "samples", "--closure"),
             "--closure is only for --method unmixing",
         ),
+        (("-k", "2", "--sum-to-one", "--closure"), "leave --sum-to-one out"),
         (("-k", "2", "--fixed", "short.txt"), "short.txt"),
         (("-k", "2", "--outliers", "many"), "--outliers takes a share"),
     ]

@@ -183,7 +183,7 @@ class UnmixRun(Run):
     def weights(self) -> FloatArray:
         """The abundances as weights of the components, also where they are given as shares."""
         W = np.asarray(self.abundances, np.float64)
-        if self.parameters["closure"] or not self.parameters["sum_to_one"]:
+        if not self.parameters["sum_to_one"]:
             return W
         return weights_of_shares(
             scaled_columns(self.samples, 1 / self.noise), self.H / self.noise, W
@@ -224,12 +224,12 @@ class UnmixRun(Run):
         known about that."""
         if self.spread is None:
             return None
-        least, most = np.argmin(self.openness), np.argmax(self.openness)
+        order = np.argsort(self.openness, kind="stable")
+        said = [f"{self.names[k]} to within {self.openness[k]:.2g}" for k in order]
         return (
-            "Candidates that explain the data about as well agree on"
-            f" {self.names[least]} to within {self.openness[least]:.2g} of its length, and on"
-            f" {self.names[most]} to within {self.openness[most]:.2g}; an error that all of them"
-            " have is not in these numbers."
+            f"Candidates that explain the data about as well agree on {said[0]} of its length"
+            f"{f', and on {said[-1]}' if len(said) > 1 else ''}; an error that all of them have is"
+            " not in these numbers."
         )
 
     def facts(self) -> dict[str, Any]:
@@ -393,6 +393,11 @@ def unmix(
     if method != "unmixing" and (closure or fixed is not None):
         name = argument("closure", True) if closure else argument("fixed", ...)
         raise InvalidInputError(f"{name} is only for {argument('method', 'unmixing')}.")
+    if closure and sum_to_one:
+        raise InvalidInputError(
+            f"{argument('closure', True)} makes the amounts themselves sum to one; leave"
+            f" {argument('sum_to_one', True)} out."
+        )
     ranks = _check_components(n_components, table, method)
     if isinstance(fixed, (str, PathLike)):
         fixed = _read_fixed(Path(fixed), table)
@@ -508,9 +513,10 @@ def _check_form(stored: Stored, cone: Cone, table: TableFile) -> None:
     if asked["fixed"]:
         needed["fixed"] = "f", (asked["fixed"], m)
     check_arrays(stored, needed | {"outliers": ("b", (n,))})
-    if asked["n_components"] not in (r, "auto"):
+    if asked["n_components"] not in (r, "auto") or (asked["closure"] and asked["sum_to_one"]):
         raise CertificateError(
-            f"{FACTS} claims the parameters {quoted(asked)}, but {CERTIFICATE} has {r} components."
+            f"{FACTS} claims the parameters {quoted(asked)}, which no run has that ends with"
+            f" the {r} components of {CERTIFICATE}."
         )
     n_points = n if asked["method"] == "samples" else n + r
     is_whole = isinstance(cone.certificate, ApproximateCertificate) and cone.holds_rays
