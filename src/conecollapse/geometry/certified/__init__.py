@@ -210,7 +210,8 @@ def conclude(
     """The proof about all rows of ``U``: combinations over points that were deleted are expressed
     once more, and what is near the tolerance or undecided is settled; with ``effort="quick"`` it is
     left open."""
-    if sp.issparse(U) and _is_filled(U) and U.shape[0] * U.shape[1] <= DENSE_POINTS:
+    is_small = U.shape[0] * U.shape[1] <= DENSE_POINTS
+    if sp.issparse(U) and is_small and _is_filled(U) and decisions.undecided.any():
         U = U.toarray()
     settled = settle(U, tol, decisions, progress, effort)
     return Proof.of_settled(settled, U.shape[1], decisions.families)

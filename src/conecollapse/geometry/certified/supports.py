@@ -53,7 +53,6 @@ POINTS_AT_ONCE = 256
 # points with more coordinates may take long: each goes to the next thread that is free
 LARGE_SUPPORT = 256
 AT_ONCE = 16  # small problems for each call of a kernel: between two calls Ctrl-C can stop the work
-MOST_ENTRIES = 2**18  # of the factorization of a small problem
 ZERO = 0.02  # share of tol up to which the residual of a small problem counts as zero
 
 
@@ -100,7 +99,8 @@ def decide_by_supports(
     if is_filled and _supports_say_little(lists, known.undecided):
         return decide_dense(U.toarray(), tol, known, share=share, progress=progress)
     warn_of_rest(known.undecided, U)
-    small = _solve_from_small_to_large(lists, todo, known, tol, progress)
+    looks = FEW_LOOKS if is_filled else MAX_LOOKS
+    small = _solve_from_small_to_large(lists, todo, known, (tol, looks), progress)
     rays = np.array(sorted(small.functional), np.int64)
     parts = [small.functional[int(i)] for i in rays]
     F = combination_rows([(coordinates, f) for coordinates, f, _ in parts], n)
@@ -145,7 +145,11 @@ def _supports_say_little(lists: Lists, undecided: BoolArray) -> bool:
 
 
 def _solve_from_small_to_large(
-    lists: Lists, points: IntArray, known: Decisions, tol: float, progress: Progress
+    lists: Lists,
+    points: IntArray,
+    known: Decisions,
+    limits: tuple[float, int],
+    progress: Progress,
 ) -> Small:
     """Small problems for ``points``, those with small supports first.
 
@@ -155,7 +159,7 @@ def _solve_from_small_to_large(
     out, allowed = Small(), known.sure | known.undecided
     todo = points[np.argsort(np.diff(lists.ptr)[points], kind="stable")]
     for some in np.array_split(todo, -(-len(todo) // POINTS_AT_ONCE)):
-        found = solve_over_contained(lists, some, allowed, tol)
+        found = solve_over_contained(lists, some, allowed, *limits)
         allowed[list(found.combination)] = False
         out.functional.update(found.functional)
         out.combination.update(found.combination)
@@ -165,8 +169,11 @@ def _solve_from_small_to_large(
     return out
 
 
-def solve_over_contained(lists: Lists, points: IntArray, allowed: BoolArray, tol: float) -> Small:
-    """Decide ``points`` one by one over their contained, ``allowed`` points."""
+def solve_over_contained(
+    lists: Lists, points: IntArray, allowed: BoolArray, tol: float, looks: int = MAX_LOOKS
+) -> Small:
+    """Decide ``points`` one by one over their contained, ``allowed`` points, each with so many
+    ``looks`` at all of these."""
     out = Small()
 
     def work(start: int, stop: int) -> None:
@@ -174,7 +181,7 @@ def solve_over_contained(lists: Lists, points: IntArray, allowed: BoolArray, tol
         at_once = AT_ONCE if stop - start >= AT_ONCE else 1
         for a in range(start, stop, at_once):
             some = points[a : min(a + at_once, stop)]
-            decided = _decide_each(lists, allowed, some, scratch, tol)
+            decided = _decide_each(lists, allowed, some, scratch, (tol, looks))
             for i, (S, h, f, lift, distance) in zip(some.tolist(), decided, strict=True):
                 if distance > CLEAR * tol:
                     out.functional[i] = (lists.idx[lists.ptr[i] : lists.ptr[i + 1]], f, lift)
@@ -218,21 +225,20 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def _decide_each(lists, allowed, points, scratch, tol):  # type: ignore[no-untyped-def]
+def _decide_each(lists, allowed, points, scratch, limits):  # type: ignore[no-untyped-def]
     """`_decide` for each of ``points``."""
-    return [_decide(lists, allowed, i, scratch, tol) for i in points]
+    return [_decide(lists, allowed, i, scratch, limits) for i in points]
 
 
 @kernel
-def _decide(lists, allowed, i, scratch, tol):  # type: ignore[no-untyped-def]
+def _decide(lists, allowed, i, scratch, limits):  # type: ignore[no-untyped-def]
     """One small problem: the combination (unit coefficients), the functional on the support with
     its lift, and the distance that it proves (0 if none). No combination where the problem was not
     solved."""
-    first, m = lists.ptr[i], lists.ptr[i + 1] - lists.ptr[i]
+    (tol, looks), first, m = limits, lists.ptr[i], lists.ptr[i + 1] - lists.ptr[i]
     contained = contained_points(lists, allowed, i, scratch)
     support, u = lists.idx[first : first + m], lists.val[first : first + m]
     S, h, f, lift, distance = np.empty(0, np.int64), np.empty(0), np.empty(0), 0.0, 0.0
-    looks = FEW_LOOKS if m * min(m, len(contained)) <= MOST_ENTRIES else MAX_LOOKS
     for power in (0.5, 0.0):
         weight = u**-power
         x = u * weight

@@ -42,8 +42,8 @@ from conecollapse._kernels import kernel
 from conecollapse._nnls.factor import dot
 from conecollapse.geometry.certified.lists import add_times, product_with
 
-# looks at all columns: many where a factorization would be too large, few where what is left is
-# soon decided by one (`settle`)
+# looks at all columns: few where points are mostly filled, because the dense search soon decides
+# what is left (`supports`)
 MAX_LOOKS, FEW_LOOKS = 500, 40
 SWEEPS = 10  # between two looks at all columns
 # the combination is polished after this part of the looks, and after twice as many each time
