@@ -190,7 +190,7 @@ def select(
     if batch_key is None:
         return estimators.select_rank(table, ranks, **options)
     batches = _column(adata, batch_key)
-    if not hasattr(table, "tocsr") and not isinstance(table, np.ndarray):
+    if hasattr(table, "samples"):  # still in its file
         raise InvalidInputError(
             "batch_key needs the cells in memory; call adata.to_memory() first."
         )

@@ -14,7 +14,7 @@ they share, and a word that others hold as often does not tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -301,8 +301,8 @@ def _texts_of(documents: Any) -> Texts:
 
 
 def _first_that_is_no_text(documents: Any) -> str:
-    if isinstance(documents, str) or not isinstance(documents, Sequence | np.ndarray):
-        documents = list(documents) if hasattr(documents, "to_list") else []
+    if isinstance(documents, str) or not hasattr(documents, "__iter__"):
+        return ""
     for i, text in enumerate(documents):
         if not isinstance(text, str):
             return f", whose entry {i} is {str(text)[:40]!r}; leave such entries out"

@@ -472,7 +472,7 @@ def test_the_choice_is_the_clearance_within_reach_of_the_singular_values():
 @pytest.mark.parametrize("name", STARTS)
 def test_every_start_leads_to_the_components(name):
     X, H, _ = mixtures(np.random.default_rng(8), noise=0.01, n=120)
-    start = STARTS[name](X, 3)
+    start = X[STARTS[name](X, 3)]
     assert start.shape == H.shape
     assert start.min() >= 0
     small = compressed(as_table(X), 3)

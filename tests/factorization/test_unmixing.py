@@ -240,8 +240,8 @@ def test_what_is_wrong_is_refused_by_name():
 def test_draws_of_a_bootstrap_choose_again():
     rng = np.random.default_rng(15)
     X, H, _ = mixtures(rng, n=120, noise=0.02, r=2)
-    model = Unmixing(2).fit(X)
-    found = bootstrap(model, X, n_runs=4)
+    model = Unmixing().fit(X)
+    found = bootstrap(model, X, n_runs=4)  # with as many components as were found
     assert found.components.shape == H.shape
     assert (found.components_low < found.components_high).any()
 

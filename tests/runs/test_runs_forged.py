@@ -54,6 +54,7 @@ UNPROVEN = (
     "trusted.sha256",
     "parameters.max_residual",
     "parameters.outliers",
+    "parameters.clip",
     # a changed witness that still proves its ray is a proof, and a weaker claim can be true
     "certificate.npz: rays_only",
     "certificate.npz: residual",

@@ -415,8 +415,14 @@ def measure(scaled: Scaled, block: Block, solved: Solved) -> Checked:
     gradient = np.asarray(weighted @ A) - block.ridge * H - block.l1
     violation, is_free = gradient.copy(), side == FREE
     if scaled.constraints.simplex:
-        # at least one is free, and where x is optimal the multiplier is the gradient of each
-        violation -= (np.where(is_free, gradient, 0.0).sum(axis=1) / is_free.sum(axis=1))[:, None]
+        # where x is optimal the multiplier is the gradient of each that is free; where none is, as
+        # bounds that sum to one leave it, it is any number between those of the two sides
+        count = is_free.sum(axis=1)
+        low = np.where(side == LOW, gradient, -np.inf).max(axis=1)
+        high = np.where(side == HIGH, gradient, np.inf).min(axis=1)
+        mean = np.where(is_free, gradient, 0.0).sum(axis=1) / np.maximum(count, 1)
+        multiplier = np.where(count > 0, mean, np.where(np.isfinite(low), low, high))
+        violation -= multiplier[:, None]
     outward = np.where(side == HIGH, -violation, np.where(side == LOW, violation, -np.inf))
     violation = np.where(is_free, np.abs(violation), outward)
     squares = np.einsum("ij,ij->i", R, weighted)

@@ -279,7 +279,8 @@ def _anew(model: Any) -> tuple[_Factors, Callable[[Table], _Factors]]:
     """The solution as it is; a drawn table is factorized by the same estimator."""
 
     def fitted(X: Table) -> _Factors:
-        found = clone(model).fit(X.array)
+        again = clone(model).set_params(n_components=len(model.components_))
+        found = again.fit(X.array)
         return _Factors(
             np.asarray(found.embedding_, np.float64),
             np.asarray(found.components_, np.float64),

@@ -20,7 +20,7 @@ from conecollapse.estimators._prepared import outside
 from conecollapse.factorization.mixtures.minvolume_kl import TOL as COUNTS_TOL
 from conecollapse.factorization.mixtures.minvolume_kl import VOLUME as COUNTS_VOLUME
 from conecollapse.factorization.mixtures.minvolume_kl import unmix_counts
-from conecollapse.factorization.mixtures.starts import STARTS, VOLUME, Mixture, equally_long, unmix
+from conecollapse.factorization.mixtures.starts import VOLUME, Mixture, equally_long, unmix
 from conecollapse.factorization.mixtures.unmixing import leave_out
 from conecollapse.factorization.nmf.mu import LOSSES
 from conecollapse.tables import Table
@@ -49,10 +49,6 @@ class MinVolumeNMF(MixtureNMF):
         which is estimated from the residual of that subspace. "auto" is 1, the value for samples
         that are spread evenly over the mixtures. With the divergence it is this number times the
         divergence for each component, and "auto" is 0.003. Larger values give a tighter cone.
-    n_starts : int
-        Starts that are tried on a part of the samples, up to seven (samples chosen by the greedy
-        cone and by SPA in three scalings, archetypes, NNDSVD); the one with the smallest objective
-        goes on with all samples. The divergence always starts from NNDSVD.
     outliers : float or "auto"
         Share of the samples to leave out because they fit no mixture: those furthest from the best
         r-dimensional subspace. "auto" leaves out those that stand out.
@@ -138,7 +134,6 @@ class MinVolumeNMF(MixtureNMF):
 
     loss: str = "frobenius"
     volume: Any = "auto"
-    n_starts: int = 2
     fixed_components: Any = None
     tol: Any = "auto"
     max_iter: int = 300
@@ -194,14 +189,12 @@ class MinVolumeNMF(MixtureNMF):
             "max_iter": check_count(self.max_iter, "max_iter"),
             "callback": self._report_iteration,
         }
-        starts = min(check_count(self.n_starts, "n_starts"), len(STARTS))
         fixed = self._read_fixed(noise)
         if is_squared:
             return unmix(
                 points,
                 self.n_components,
                 volume=volume,
-                n_starts=starts,
                 held=fixed,
                 left_out=left_out,
                 **stopping,

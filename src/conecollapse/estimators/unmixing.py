@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from conecollapse._checks import as_array, as_points, check_count
 from conecollapse._errors import InvalidInputError
-from conecollapse._linalg import as_dense, row_lengths, stack_rows
+from conecollapse._linalg import as_dense, is_sparse, row_lengths, stack_rows
 from conecollapse._progress import report
 from conecollapse._types import FloatArray, Points
 from conecollapse.estimators._estimator import running
@@ -328,4 +328,4 @@ def _stack(X: Any) -> Any:
         )
     if all(hasattr(part, "iloc") for part in X):
         return pd.concat(X)
-    return sp.vstack(X, "csr") if any(sp.issparse(part) for part in X) else np.vstack(X)
+    return sp.vstack(X, "csr") if any(is_sparse(part) for part in X) else np.vstack(X)

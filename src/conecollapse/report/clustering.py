@@ -207,13 +207,16 @@ def _clusters(found: Subject) -> Section:
     run = found.run
     parts: list[Part] = []
     if hasattr(run.model, "view_"):
-        ratios = run.model.eigengap_ratios_.items()
-        others = ", ".join(f"{name} {value:.3g}" for name, value in ratios)
-        view = (
-            f"Samples were compared in the view “{run.model.view_}”, whose graph falls most clearly"
-            " into clusters"
+        gains, ratios = run.model.view_gains_, run.model.eigengap_ratios_
+        others = ", ".join(f"{name} {value:.3g}" for name, value in (gains or ratios).items())
+        why = (
+            "in which clusters predict counts best (nats for each count better than without"
+            f" clusters: {others})"
+            if gains
+            else "whose graph falls most clearly into clusters (eigengap ratios:"
+            f" {others}; smaller is clearer)"
         )
-        parts.append(Text(f"{view} (eigengap ratios: {others}; smaller is clearer)."))
+        parts.append(Text(f"Samples were compared in the view “{run.model.view_}”, {why}."))
     if run.image_shape is not None:
         names = [f"cluster {k}" for k in range(run.n_clusters)]
         parts += [Text("The mean of each cluster:"), _pictures(names, run.means, run.image_shape)]

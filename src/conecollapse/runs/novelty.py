@@ -183,7 +183,10 @@ class NoveltyRun(Run):
             f" further than {facts['threshold']:.3g} from the cone of the {facts['n_trusted']}"
             " trusted ones; no cone is claimed."
         )
-        unproven = {"where the trusted samples were": tuple(f"trusted.{name}" for name in WHERE)}
+        unproven = {
+            "where the trusted samples were": tuple(f"trusted.{name}" for name in WHERE),
+            "what was asked for": ("parameters.clip",),
+        }
         run = replace(read, timings=stored.facts["timings"])
         return Checked(run, sentence, None, unproven)
 

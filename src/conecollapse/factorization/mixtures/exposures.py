@@ -46,7 +46,9 @@ def search_counts(
         told(name)
         try:
             refined = refine(samples, B, free)
-            found.append(Candidate(name, judge_counts(samples, refined), refined))
+            candidate = Candidate(name, judge_counts(samples, refined), refined)
+            if np.isfinite(candidate.value):
+                found.append(candidate)
         except np.linalg.LinAlgError:  # two rays became one
             continue
     return sorted(found, key=lambda c: c.value)

@@ -1,10 +1,10 @@
 r"""From a table to the components of its mixtures: scaling, starts, outliers, and a small set of
 samples first.
 
-Components are found on at most `CORE` samples from several deterministic starts (samples chosen by
-the greedy cone and by SPA, archetypes, NNDSVD); the start with the smallest objective goes on with
-all samples. Each run begins with more volume penalty than wanted and lowers it in steps: data with
-little noise fix the volume only weakly, and a run that begins with the small penalty hardly moves.
+Components are found on at most `CORE` samples from two starts (samples chosen by the greedy cone
+and by SPA); the start with the smaller objective goes on with all samples. Each run begins with
+more volume penalty than wanted and lowers it in steps: data with little noise fix the volume only
+weakly, and a run that begins with the small penalty hardly moves.
 
 *Scaling the samples.* A sample x is divided by :math:`\sqrt{\|x\|}`, which changes no direction: it
 is between leaving samples as they are, where the brightest decide, and unit length, where the
@@ -23,11 +23,10 @@ from conecollapse._iterate import Stopping
 from conecollapse._linalg import dense_rows, row_lengths, scaled_rows
 from conecollapse._threads import serial_blas
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray, Points
-from conecollapse.factorization.initial_factors import initialize
 from conecollapse.factorization.mixtures.compressed import Compressed, compressed
 from conecollapse.factorization.mixtures.minvolume import minvolume, volume_scale
 from conecollapse.factorization.result import Factorization
-from conecollapse.geometry.selections import archetypes, cone, spa
+from conecollapse.geometry.selections import cone, spa
 from conecollapse.tables import Table, as_table
 
 CORE = 2000  # samples on which starts are compared
@@ -41,29 +40,9 @@ CORE_TOL, CORE_ITER = 1e-5, 250  # with the last penalty, on the few samples
 # added to every entry of a start, relative to its largest: what is zero can become positive
 PRESENT = 1e-9
 
-Start = Callable[[Points, int], FloatArray | None]
-
-
-def _chosen(choose: Callable[[Points, int], IntArray]) -> Start:
-    """The samples that a method chooses, as a start; none where it finds too few."""
-
-    def start(points: Points, r: int) -> FloatArray | None:
-        indices = choose(points, r)
-        return dense_rows(points, indices).astype(np.float64) if len(indices) == r else None
-
-    return start
-
-
-STARTS: dict[str, Start] = {  # in the order in which they are used
-    "cone, mass": _chosen(lambda P, r: cone(P, r, "raw")),
-    "SPA, unit length": _chosen(lambda P, r: spa(P, r, "length")),
-    "SPA, unit sum": _chosen(lambda P, r: spa(P, r, "sum")),
-    "archetypes": archetypes,
-    "cone, unit length": _chosen(lambda P, r: cone(P, r, "length")),
-    "SPA": _chosen(lambda P, r: spa(P, r, "raw")),
-    "NNDSVD": lambda P, r: initialize(as_table(P), r, "nndsvda", np.random.default_rng(0))[
-        1
-    ].astype(np.float64),
+STARTS: dict[str, Callable[[Points, int], IntArray]] = {  # samples
+    "cone, mass": lambda P, r: cone(P, r, "raw"),
+    "SPA, unit length": lambda P, r: spa(P, r, "length"),
 }
 
 
@@ -90,7 +69,6 @@ def unmix(
     r: int,
     *,
     volume: float = VOLUME,
-    n_starts: int = 2,
     held: FloatArray | None = None,
     left_out: BoolArray | None = None,
     **stopping: Unpack[Stopping],
@@ -103,7 +81,6 @@ def unmix(
             points[:, filled],
             r,
             volume=volume,
-            n_starts=n_starts,
             held=None if held is None else held[:, filled],
             left_out=left_out,
             **stopping,
@@ -121,7 +98,7 @@ def unmix(
     held = np.zeros((0, points.shape[1])) if held is None else held
     with serial_blas():
         runs = []
-        for name in list(STARTS)[:n_starts]:
+        for name in STARTS:
             H = _start(kept, name, r, held)
             if H is not None:
                 runs.append((name, volume_scale(H), _lowered(small, H, lam * share, len(held))))
@@ -159,9 +136,10 @@ def core_samples(n: int) -> IntArray:
 
 
 def _start(points: Points, name: str, r: int, held: FloatArray) -> FloatArray | None:
-    H = STARTS[name](points, r)
-    if H is None:
+    indices = STARTS[name](points, r)
+    if len(indices) < r:
         return None
+    H = dense_rows(points, indices).astype(np.float64)
     H += PRESENT * H.max(axis=1, keepdims=True)
     if len(held):
         H = np.vstack([held, H[furthest_from(held, H, r - len(held))]])
