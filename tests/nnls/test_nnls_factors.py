@@ -175,7 +175,7 @@ def test_all_columns_but_the_passive_ones_may_be_priced_again():
         ([0.0, 1.0], 1.0, -1),
         ([-1.0, 0.0], 0.0, -1),
     ):
-        assert columns.best_candidate(Z, np.array(r), candidates, least) == expected
+        assert columns.best_candidate(Z, None, np.array(r), candidates, least) == expected
 
 
 @pytest.mark.parametrize("solver", ["products", "complement"])

@@ -85,14 +85,20 @@ def refresh_residual(Z, x, x_norm, state, k):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def best_candidate(Z, r, candidates, least):  # type: ignore[no-untyped-def]
-    """The place of the candidate with the highest price above ``least``, or -1."""
-    best, at = least, -1
+def best_candidate(Z, weight, r, candidates, least):  # type: ignore[no-untyped-def]
+    """The place of the candidate with the highest price among those above ``least``, or -1.
+
+    With the lengths of the columns as ``weight`` it is the highest for the columns as given: Lawson
+    and Hanson's rule, which leads to their solution where there are several."""
+    best, at = 0.0, -1
     for q in range(len(candidates.column)):
         if not candidates.dead[q]:
             price = dot(r, Z[candidates.column[q]])
-            if price > best:
-                best, at = price, q
+            if price > least:
+                if weight is not None:
+                    price *= weight[candidates.column[q]]
+                if price > best:
+                    best, at = price, q
     return at
 
 
@@ -109,7 +115,7 @@ def revive(candidates, S, k):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def descend(Z, x, candidates, state, k, stopping, max_steps):  # type: ignore[no-untyped-def]
+def descend(Z, weight, x, candidates, state, k, stopping, max_steps):  # type: ignore[no-untyped-def]
     """Lawson and Hanson's descent over the candidate columns, from the state given: how many
     columns are passive at its end, how it ended, and the number of steps.
 
@@ -128,7 +134,7 @@ def descend(Z, x, candidates, state, k, stopping, max_steps):  # type: ignore[no
             return k, WITHIN_TOL, step
         least = max(stopping.price * norm, stopping.own_price * dot(r, x))
         while True:
-            at = best_candidate(Z, r, candidates, least)
+            at = best_candidate(Z, weight, r, candidates, least)
             if at < 0 or k == len(S):
                 return k, OPTIMAL, step
             candidates.dead[at] = True
@@ -170,7 +176,7 @@ def _list(Z, r, column):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _descend_over_all(Z, x, start, room, state, max_steps):  # type: ignore[no-untyped-def]
+def _descend_over_all(Z, weight, x, start, room, state, max_steps):  # type: ignore[no-untyped-def]
     """`descend` over the columns in ``start``, then over all, with the same results."""
     n, k, steps, more, ending = len(Z), np.int64(0), np.int64(0), np.int64(0), STEP_LIMIT
     count = np.int64(0)
@@ -184,7 +190,7 @@ def _descend_over_all(Z, x, start, room, state, max_steps):  # type: ignore[no-u
         if is_over_all:
             count = _list(Z, state.r, room.column)
         some = Candidates(room.column[:count], room.dead[:count])
-        k, ending, more = descend(Z, x, some, state, k, PLAIN_STOP, max_steps - steps)
+        k, ending, more = descend(Z, weight, x, some, state, k, PLAIN_STOP, max_steps - steps)
         steps += more
         if is_over_all and (n <= MANY_COLUMNS or more == 0 or ending != OPTIMAL):
             return k, ending, steps
@@ -231,7 +237,7 @@ def solve_rows(A, Bt, reach, start, max_steps, out):  # type: ignore[no-untyped-
         if not (is_safe and LEAST_LENGTH < b_norm < MOST_LENGTH):
             continue
         first = None if start is None else start[i]
-        k, ending, out[i, n + 3] = _descend_over_all(Z, b, first, room, state, max_steps)
+        k, ending, out[i, n + 3] = _descend_over_all(Z, norms, b, first, room, state, max_steps)
         for j in range(n):
             x[j] = 0.0
         for t in range(m):

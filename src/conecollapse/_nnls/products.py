@@ -322,7 +322,7 @@ def descend(gram, upper, total, slides, rule, state, room, k):  # type: ignore[n
             count = _list(G, multiplier, rule.zero, state, room, k, count)
         at, before, is_freed = np.int64(-1), np.int64(LOW), False
         while not is_freed:
-            at = _best(g, side, dead, room.listed, count, rule.zero)
+            at = _best(g, side, dead, room.listed, count, rule.zero, gram.norms)
             if at < 0:
                 return k, OPTIMAL, steps
             if steps == rule.max_steps:
@@ -461,7 +461,7 @@ def _list(G, multiplier, zero, state, room, k, count):  # type: ignore[no-untype
         for a in range(k):
             price -= h[a] * G[S[a], j]
         g[j] = price
-    if count > 0 and _best(g, room.side, room.dead, listed, count, zero) >= 0:
+    if count > 0 and _best(g, room.side, room.dead, listed, count, zero, g[:0]) >= 0:
         return count
     for j in range(n):
         g[j] = c[j] - multiplier
@@ -480,14 +480,16 @@ def _list(G, multiplier, zero, state, room, k, count):  # type: ignore[no-untype
 
 
 @kernel(error_model="numpy")
-def _best(g, side, dead, listed, count, zero):  # type: ignore[no-untyped-def]
+def _best(g, side, dead, listed, count, zero, weight):  # type: ignore[no-untyped-def]
     """The variable whose freeing lowers the objective most steeply: of those that are listed or, if
-    variables are few, of all; -1 if none."""
-    at, best, is_listed = np.int64(-1), zero, len(g) >= MANY_COLUMNS
+    variables are few, of all; -1 if none. Lengths of columns as weights lead to the solution that
+    Lawson and Hanson's rule finds."""
+    at, best, is_listed = np.int64(-1), 0.0, len(g) >= MANY_COLUMNS
     for t in range(count if is_listed else len(g)):
         j = listed[t] if is_listed else np.int64(t)
-        if abs(g[j]) > best and dead[j] == 0:
+        if abs(g[j]) > zero and dead[j] == 0:
             slope = g[j] if side[j] == LOW else -g[j] if side[j] == HIGH else 0.0
+            slope *= weight[j] if len(weight) > 0 else 1.0
             if slope > best:
                 at, best = j, slope
     return at

@@ -175,7 +175,7 @@ def _advance(every, slots, lists, lengths, stopping, max_steps, ls, dead):  # ty
             k[s] = _begin_again(every.Z, every.x[s], state, -k[s])
         candidates = Candidates(lists[i, : lengths[i]], dead[: lengths[i]])
         k[s], every.ending[s], n = descend(
-            every.Z, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s]
+            every.Z, None, every.x[s], candidates, state, k[s], stopping, max_steps - steps[s]
         )
         steps[s] += n
 

@@ -75,7 +75,7 @@ def inside_known(
     ):
         return {}
     R, sample = np.ascontiguousarray(Z[rays]), points[:: len(points) // SAMPLE]
-    left = active_set(R, Z[sample]).residual
+    left = active_set(R / row_norms(R)[:, None], Z[sample]).residual
     if (row_norms(left) <= ZERO * row_norms(Z[sample])).mean() < WORTHWHILE:
         return {}
     return _inside(Rays(R, R @ R.T), Z, rays, points)
