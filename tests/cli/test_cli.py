@@ -256,7 +256,7 @@ class TestCluster:
             ),
             (
                 ["genes.csv", "-k", "2", "--guide-from", "classes.csv"],
-                "the labels that guide name 3 classes, more than the 2 clusters",
+                "the labels that guide name 3 classes, but there are 2 clusters",
             ),
             (["genes.csv", "-k", "3", "--guide-from", "obs:few"], "is for .h5ad files"),
             (

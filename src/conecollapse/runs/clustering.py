@@ -179,7 +179,7 @@ class ClusterRun(Run):
         columns = {"sample": self.table.samples, "cluster": self.labels}
         columns |= {} if self.target is None else {"target": self.target}
         if self.guide is not None:
-            given = np.where(self.guide.known, self.guide.labels, "")
+            given = self.guide.y
             columns |= {"label": self.guide.named(self.labels, self.n_clusters), "guide": given}
             names, shares = self.guide.names(self.n_clusters), arrays["shares"]
             doubted = (
@@ -222,7 +222,7 @@ class ClusterRun(Run):
         run = cls(
             read,
             A,
-            np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER),
+            labels_of(A),
             arrays["shares"],
             target=arrays.get("target"),
             guide=Guide.stored(stored, read.n_samples),
@@ -315,7 +315,11 @@ def cluster(
     }
     check_clusters(n_components, table)
     classes = _check_target(target, table.n_samples)
-    known = None if guide is None else Guide.of(guide, unlabeled, table.n_samples, n_components)
+    known = (
+        None
+        if guide is None
+        else Guide.of(_check_target(guide, table.n_samples), unlabeled, n_components)
+    )
     if classes is not None and known is not None and known.known.all():
         raise InvalidInputError(
             "every sample has a label that guides, so none is left to score; leave out the known"
@@ -331,7 +335,9 @@ def cluster(
     with timed(timings, "clusters", progress):
         model.set_params(n_components=n_components if rank is None else rank.rank)
         A = model.fit(table, None if known is None else known.y).embedding_
-        labels = np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER)
+        labels = model.labels_ if known is None else labels_of(A)
+        if known is not None:
+            known.check(labels, A.shape[1], table.samples)
         shares = shares_of_clusters(cluster_means(table.X, labels, A.shape[1]), table.X)
 
     def run(cone: Cone | None) -> ClusterRun:
@@ -357,6 +363,11 @@ def cluster(
         raise Interrupted(
             "interrupted while the cone was computed; the clusters were finished.", run(None)
         ) from None
+
+
+def labels_of(A: AnyArray) -> IntArray:
+    """The largest entry of each row of ``A``; -1 for a row of zeros."""
+    return np.where(A.any(axis=1), A.argmax(axis=1), NO_CLUSTER)
 
 
 def chosen_rank(X: Any, random_state: Any) -> RankSelection:

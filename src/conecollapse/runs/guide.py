@@ -16,7 +16,6 @@ import numpy as np
 from conecollapse._errors import CertificateError, InvalidInputError, argument, quoted
 from conecollapse._types import AnyArray, BoolArray, FloatArray, IntArray
 from conecollapse.clusters import NO_CLUSTER
-from conecollapse.runs.folder import FACTORS
 from conecollapse.runs.verifying import Stored, check_arrays
 
 LISTED = 12  # classes that a sentence names
@@ -31,29 +30,18 @@ class Guide:
     unlabeled: str = UNLABELED
 
     @classmethod
-    def of(cls, labels: Any, unlabeled: str, n: int, r: int | str) -> Guide:
-        """Labels as text, refused unless they can guide a fit of r clusters to n samples."""
+    def of(cls, given: AnyArray, unlabeled: str, r: int | str) -> Guide:
+        """Labels as text, refused unless they can guide a fit of r clusters."""
         from conecollapse.estimators._labels import MARKS
 
-        given = np.array([str(label) for label in labels], dtype=np.str_)
-        if len(given) != n:
-            raise InvalidInputError(
-                f"there are {len(given)} labels to guide {n} samples; give one for each,"
-                f" {quoted(unlabeled)} where it is unknown."
-            )
         guide = cls(np.where(np.isin(given, list(MARKS)), unlabeled, given), unlabeled)
-        classes = list(guide.counts)
-        if len(classes) < 2:
+        count = len(guide.counts)
+        if count < 2 or (not isinstance(r, str) and count > r):
+            limit = "two are needed" if count < 2 else f"there are {r} clusters"
             raise InvalidInputError(
-                f"the labels that guide name {', '.join(map(quoted, classes)) or 'no class'}; name"
-                f" at least two classes, and the word for unknown with {argument('unlabeled', ...)}"
-                f" if it is not {quoted(unlabeled)}."
-            )
-        if not isinstance(r, str) and len(classes) > r:
-            raise InvalidInputError(
-                f"the labels that guide name {len(classes)} classes, more than the {r} clusters;"
-                f" ask for {len(classes)} or more, or name the word for unknown with"
-                f" {argument('unlabeled', ...)} if it is not {quoted(unlabeled)}."
+                f"the labels that guide name {count} class{'' if count == 1 else 'es'}, but"
+                f" {limit}; if {quoted(unlabeled)} is not the word for unknown, name it with"
+                f" {argument('unlabeled', ...)}."
             )
         return guide
 
@@ -70,14 +58,14 @@ class Guide:
 
     @property
     def y(self) -> AnyArray:
-        """For `fit`."""
+        """The labels, "" for a sample without one, as `fit` takes them."""
         return np.where(self.known, self.labels, "")
 
     def names(self, r: int) -> AnyArray:
         """What r clusters are called: the classes, then those that no label names."""
         from conecollapse.estimators._labels import Names
 
-        return Names.of(np.array(list(self.counts), dtype=np.str_), r).clusters
+        return Names.of(np.array(list(self.counts)[:r], dtype=np.str_), r).clusters
 
     def named(self, labels: IntArray, r: int) -> AnyArray:
         """The name of each sample: its own label, that of its cluster, or none."""
@@ -110,20 +98,15 @@ class Guide:
         if "guide" not in stored.arrays:
             return None
         check_arrays(stored, {"guide": ("U", (n,)), "unlabeled": ("U", ())})
-        guide = cls(stored.arrays["guide"], str(stored.arrays["unlabeled"]))
-        if len(guide.counts) < 2:
-            raise CertificateError(f"guide in {FACTORS} names no two classes; it was edited.")
-        return guide
+        return cls(stored.arrays["guide"], str(stored.arrays["unlabeled"]))
 
     def check(self, labels: IntArray, r: int, samples: AnyArray) -> None:
         """Refuse a clustering in which a sample with a label is in a cluster of another name."""
-        if len(self.counts) > r:
-            raise CertificateError(f"guide in {FACTORS} names more classes than {r} clusters.")
         away = self.known & (labels != NO_CLUSTER) & (self.names(r)[labels] != self.labels)
         for i in np.flatnonzero(away)[:1]:
             raise CertificateError(
-                f"the sample {quoted(str(samples[i]))} is not in the cluster of its label in guide"
-                f" in {FACTORS}."
+                f"the label {quoted(str(self.labels[i]))} of the sample {quoted(str(samples[i]))}"
+                " guides, but the sample is in a cluster with another name."
             )
 
 
